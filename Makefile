@@ -1,0 +1,51 @@
+# `make` alone lists the targets. Every target that runs Python makes the environment first, once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-all lint format type bench dist clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP)  ## make .venv with the pinned versions; again only when they change
+
+# torch first, by itself: it is the largest download, and the one whose build (CPU or CUDA) pip's settings choose.
+# No build isolation: the setuptools that builds is then the pinned one, and nothing is fetched behind pip's back.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) setuptools torch
+	@$(PIP) --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP)  ## the whole path on this machine in a few minutes: measure, train, tune
+	@$(BIN)/python scripts/demo.py
+
+test: $(STAMP)  ## the tests, without the slow ones
+	@$(BIN)/python -m pytest -q
+
+test-all: $(STAMP)  ## every test
+	@$(BIN)/python -m pytest -q -m ""
+
+lint: $(STAMP)  ## ruff: rules and format
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet .
+
+format: $(STAMP)  ## write what `make lint` asks for, where ruff can
+	@$(BIN)/ruff check --quiet --fix .
+	@$(BIN)/ruff format --quiet .
+
+type: $(STAMP)  ## mypy, strict
+	@$(BIN)/python -m mypy
+
+bench: $(STAMP)  ## every benchmark beside its baselines, the quick form
+	@set -e; for script in scripts/bench_*.py; do echo "== $$script"; $(BIN)/python "$$script" --quick; done
+
+dist: $(STAMP)  ## the wheel, in dist/
+	@$(BIN)/python -m build --wheel --no-isolation --outdir dist .
+
+clean:  ## remove what the other targets made
+	@rm -rf $(VENV) build dist src/costhub.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,42 @@
+"""Re-measures what searches found, side by side: each method's own figures come from different evaluator settings."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+from costhub.collector.builder import Builder
+from costhub.collector.run_service import Evaluator
+from costhub.collector.runner import Runner
+from costhub.collector.suite import find_workload
+from costhub.collector.target import local_target
+from costhub.dataset.trace import replay
+from costhub.dataset.workload import argument_shapes, module_to_json
+
+ROUNDS = 5
+
+
+def best_modules(folder: Path, workload: str, trials: int) -> Any:
+    """The best schedule among the first `trials` records of a MetaSchedule database."""
+    lines = (folder / "database_tuning_record.json").read_text().splitlines()
+    records = [json.loads(line)[1] for line in lines][:trials]
+    trace, *_ = min((r for r in records if r[1]), key=lambda r: statistics.median(r[1]))
+    return replay(find_workload(workload).module(), json.dumps(trace)).mod
+
+
+def remeasure(modules: dict[Any, Any], workload: str) -> dict[Any, float]:
+    """Latency in us of each module: the median of rounds in which all are measured in turn."""
+    target = json.dumps(local_target())
+    runs: dict[Any, list[float]] = {key: [] for key in modules}
+    with (
+        Builder(target) as builder,
+        Runner(target, evaluator=Evaluator(repeat=5, min_repeat_ms=50)) as runner,
+    ):
+        built = dict(zip(modules, builder.build([module_to_json(m) for m in modules.values()]), strict=True))
+        for _ in range(ROUNDS):
+            for key, artifact in built.items():
+                assert artifact.artifact, f"{workload} {key}: {artifact.error}"
+                runs[key] += runner.run(artifact.artifact, argument_shapes(modules[key])).run_s
+    return {key: statistics.median(seconds) * 1e6 for key, seconds in runs.items()}

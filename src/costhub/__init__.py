@@ -1,0 +1,57 @@
+"""Measured tensor programs and pretrained cost models for TVM MetaSchedule."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from costhub import errors
+from costhub.errors import CosthubError
+
+if TYPE_CHECKING:
+    from costhub.dataset.load import load_measurements, load_programs
+    from costhub.hub.pull import pull
+    from costhub.models.evaluate import evaluate
+    from costhub.models.folder import load_model
+    from costhub.models.train import train_model as train
+    from costhub.transfer.tune import tune
+
+__version__ = "0.1.0.dev0"
+
+# Resolved on first use (PEP 562): each of these modules brings in tvm, torch or pyarrow, seconds of import
+# that `costhub --help` and a script needing one of them should not pay.
+_LAZY = {
+    "evaluate": "costhub.models.evaluate:evaluate",
+    "load_measurements": "costhub.dataset.load:load_measurements",
+    "load_model": "costhub.models.folder:load_model",
+    "load_programs": "costhub.dataset.load:load_programs",
+    "pull": "costhub.hub.pull:pull",
+    "train": "costhub.models.train:train_model",
+    "tune": "costhub.transfer.tune:tune",
+}
+
+__all__ = [
+    "CosthubError",
+    "__version__",
+    "errors",
+    "evaluate",
+    "load_measurements",
+    "load_model",
+    "load_programs",
+    "pull",
+    "train",
+    "tune",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'costhub' has no attribute {name!r}; it offers {', '.join(__all__)}.")
+    module, attribute = _LAZY[name].split(":")
+    value = getattr(import_module(module), attribute)
+    globals()[name] = value  # the next access is a plain lookup
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,1 @@
+"""What people read: model cards, plots, tables and tuning reports."""

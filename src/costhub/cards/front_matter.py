@@ -1,0 +1,54 @@
+"""Reads and writes the YAML block at the top of a card."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from costhub.errors import DataError
+
+MAX_CARD_CHARACTERS = 4 << 20
+"""Cards come from strangers too; one beyond this is refused before it is parsed."""
+
+_BLOCK = re.compile(r"\A---\n(.*?\n)---\n(.*)\Z", re.DOTALL)
+
+
+def join(metadata: Mapping[str, Any], body: str) -> str:
+    """A Markdown text with its metadata in front, keys in the order given.
+
+    Example:
+        >>> print(join({"license": "apache-2.0"}, "# Title"))
+        ---
+        license: apache-2.0
+        ---
+        <BLANKLINE>
+        # Title
+    """
+    # Escaped beyond ASCII: written as they are, a few line separators would be read back as blanks.
+    block = yaml.safe_dump(dict(metadata), sort_keys=False, allow_unicode=False, width=110)
+    return f"---\n{block}---\n\n{body}"
+
+
+def split(text: str) -> tuple[dict[str, Any], str]:
+    """The metadata and the text of a card.
+
+    Raises:
+        DataError: There is no block of YAML at the top, or it is not a mapping.
+    """
+    if len(text) > MAX_CARD_CHARACTERS:
+        raise DataError(f"The card is longer than {MAX_CARD_CHARACTERS} characters: it is not one of ours.")
+    match = _BLOCK.match(text)
+    if match is None:
+        raise DataError("The card does not begin with a block of YAML between two lines of ---.")
+    try:
+        metadata = yaml.safe_load(match[1])
+    except (yaml.YAMLError, RecursionError) as error:
+        raise DataError(
+            f"The block at the top of the card is not YAML: {str(error).splitlines()[0]}."
+        ) from error
+    if not isinstance(metadata, dict):
+        raise DataError("The block at the top of the card is not a mapping of keys to values.")
+    return metadata, match[2].lstrip("\n")

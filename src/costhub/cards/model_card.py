@@ -1,0 +1,185 @@
+"""Provides ModelCard: what a model says about itself to people, made from its configuration and results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from costhub.cards import card_sections as sections
+from costhub.cards import front_matter
+from costhub.errors import DataError
+
+CARD_VERSION = 1
+"""Raised by one whenever `parse` could no longer read the cards written before."""
+
+METRICS = ("top_1", "top_5", "pairwise", "spearman")
+TRAINING_KEYS = ("data_rows", "data_hash", "seed", "created", "base")
+# Licences that the Hugging Face hub knows by name; any other one is announced as `other`.
+HUB_LICENCES = frozenset(
+    {"apache-2.0", "mit", "bsd-3-clause", "cc-by-4.0", "cc-by-sa-4.0", "cc0-1.0", "odc-by"}
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelCard:
+    """Everything a card shows; the types are those of YAML, so that a card survives being read back."""
+
+    name: str
+    """Of the model folder."""
+    device_id: str
+    arch: str
+    feature_spec: str
+    licence: str
+    """An SPDX name."""
+    training: dict[str, Any]
+    """data_rows, data_hash, seed, created, base, workloads: as far as the configuration says."""
+    versions: dict[str, str]
+    """Package -> version the model was trained with."""
+    totals: dict[str, float]
+    """Metric -> value over the held-out workloads."""
+    workloads: list[dict[str, Any]]
+    """One row per held-out workload: workload, operator, programs and the metrics."""
+    noise_floor: float
+    """Relative difference of latency below which `pairwise` counts no pair."""
+    device: dict[str, Any]
+    """Columns of the `devices` table that are known."""
+
+
+def from_results(
+    config: Mapping[str, Any],
+    evaluation: Mapping[str, Any],
+    *,
+    name: str | None = None,
+    device: Mapping[str, Any] | None = None,
+) -> ModelCard:
+    """Builds the card of a model.
+
+    Args:
+        config: `config.json` of its folder.
+        evaluation: Its figures on held-out workloads: `totals`, `workloads` (rows) and `noise_floor`.
+        name: Of the model folder; by default device and architecture.
+        device: The row of its device in the `devices` table.
+
+    Raises:
+        DataError: A field that a card cannot do without is missing, or the model was trained on a workload
+            it was evaluated on: a card shows neither a gap nor a figure that says nothing.
+    """
+    _require(config, ("device_id", "arch", "feature_spec", "licence"), "The configuration of the model")
+    _require(evaluation, ("totals", "workloads", "noise_floor"), "The evaluation")
+    _require(evaluation["totals"], METRICS, "The evaluation")
+    _refuse_seen(config, evaluation["workloads"])
+    learned = config.get("train_workloads")
+    training = {key: config[key] for key in TRAINING_KEYS if config.get(key) is not None}
+    return ModelCard(
+        name=name or f"{config['device_id']}-{config['arch']}",
+        device_id=config["device_id"],
+        arch=config["arch"],
+        feature_spec=config["feature_spec"],
+        licence=config["licence"],
+        training={**training, "workloads": len(learned)} if learned else training,
+        versions={str(k): str(v) for k, v in (config.get("versions") or {}).items()},
+        totals={key: float(evaluation["totals"][key]) for key in METRICS},
+        workloads=[_named(_finite(row)) for row in evaluation["workloads"]],
+        noise_floor=float(evaluation["noise_floor"]),
+        device={
+            k: v for k, v in (device or {}).items() if v not in (None, [], "") and k in sections.DEVICE_FACTS
+        },
+    )
+
+
+def render(card: ModelCard) -> str:
+    """The README.md of the model folder: YAML for the Hugging Face hub and `parse`, Markdown for people."""
+    return front_matter.join(_metadata(card), sections.body(card))
+
+
+def parse(text: str) -> ModelCard:
+    """Reads a card back; for every card, `parse(render(card)) == card`.
+
+    Raises:
+        DataError: The text is no card of costhub, or one of a newer version.
+    """
+    block = front_matter.split(text)[0].get("costhub")
+    if not isinstance(block, dict) or "card_version" not in block:
+        raise DataError("The card has no `costhub` block: it was not written by costhub.")
+    if block["card_version"] != CARD_VERSION:
+        raise DataError(
+            f"The card has version {block['card_version']}, this costhub reads {CARD_VERSION}. "
+            "Update costhub."
+        )
+    wanted = {f.name for f in fields(ModelCard)}
+    _require(block, sorted(wanted), "The card")
+    return ModelCard(**{key: value for key, value in block.items() if key in wanted})
+
+
+def is_as_rendered(text: str) -> bool:
+    """Whether a card says what its data say: False where somebody typed a figure by hand.
+
+    Raises:
+        DataError: The text is no card of costhub.
+    """
+    return render(parse(text)) == text
+
+
+def _metadata(card: ModelCard) -> dict[str, Any]:
+    tags = ["costhub", "tvm", "cost-model", f"device:{card.device_id}", f"arch:{card.arch}"]
+    if "tvm" in card.versions:
+        tags.append(f"tvm:{card.versions['tvm']}")
+    licence = card.licence.lower()
+    known = {"license": licence} if licence in HUB_LICENCES else {"license": "other", "license_name": licence}
+    return {
+        **known,
+        "library_name": "costhub",
+        "tags": tags,
+        "model-index": [{"name": card.name, "results": [_result(card)]}],
+        "costhub": {"card_version": CARD_VERSION, **asdict(card)},
+    }
+
+
+def _result(card: ModelCard) -> dict[str, Any]:
+    """The entry of the model index, in the form the Hugging Face hub reads."""
+    data = str(card.training.get("data_hash", "measurements"))
+    return {
+        "task": {"type": "tabular-regression", "name": "ranking the schedules of a tensor program"},
+        "dataset": {
+            "type": "measurements",
+            "name": f"held-out workloads of {card.device_id}, data {data[:12]}",
+        },
+        "metrics": [
+            {"type": key, "value": card.totals[key], "name": sections.METRIC_NAMES[key]} for key in METRICS
+        ],
+    }
+
+
+def _require(mapping: Mapping[str, Any], keys: tuple[str, ...] | list[str], what: str) -> None:
+    missing = [key for key in keys if mapping.get(key) is None]
+    if missing:
+        raise DataError(f"{what} lacks {', '.join(missing)}, which a card cannot do without.")
+
+
+def _refuse_seen(config: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    learned = set(config.get("train_workloads") or ())
+    seen = [row for row in rows if row.get("workload_id") in learned]
+    if seen:
+        raise DataError(
+            f"The model was trained on {len(seen)} of the {len(rows)} workloads it was evaluated on, so the "
+            "figures say nothing. Evaluate it on others."
+        )
+
+
+def _named(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row under the names a card uses; a workload that nobody named goes by the start of its id."""
+    name = row.get("workload") or str(row.get("workload_id", "?"))[:12]
+    return {**row, "workload": name, "programs": row.get("programs", row.get("n"))}
+
+
+def _finite(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row with None for NaN, which says "no such figure", and plain floats for those of numpy."""
+    return {key: _plain(value) for key, value in row.items()}
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, float):
+        return value
+    return float(value) if math.isfinite(value) else None

@@ -1,0 +1,130 @@
+"""Renders the results tables of README and docs from the JSON files that the benchmarks wrote."""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from costhub.cards.tables import Column, markdown_table, number
+from costhub.errors import DataError
+
+Result = Mapping[str, Any]
+
+
+def models_table(result: Result) -> str:
+    """One line per model: mean and spread over seeds on the held-out workloads."""
+    by_model: dict[str, list[Mapping[str, Any]]] = {}
+    for row in result["rows"]:
+        by_model.setdefault(row["model"], []).append(row)
+    rows = [
+        {
+            "model": model,
+            "seeds": len(seeds),
+            **{key: _mean_spread([s[key] for s in seeds]) for key in _RANKS},
+        }
+        for model, seeds in by_model.items()
+    ]
+    columns = [
+        Column("model", "model"),
+        *(Column(key, key.replace("_", "-"), align="right") for key in _RANKS),
+    ]
+    return markdown_table(rows, [*columns, number("seeds", "seeds", "d")])
+
+
+def collector_table(result: Result) -> str:
+    """Rates of costhub's collector and of TVM's builder and runner on the same candidates."""
+    names = {
+        "costhub": "costhub",
+        "stock": "TVM's LocalBuilder + LocalRunner",
+        "stock_with_light_import": "the same, importing only the CPU's intrinsics",
+    }
+    rows = [
+        {
+            "collector": title,
+            "good": f"{result['good'][name]} of {result['candidates']}",
+            "rate": result["rates"][name],
+            "ratio": result["rates"][name] / result["rates"]["stock"],
+        }
+        for name, title in names.items()
+    ]
+    columns = [
+        Column("collector", "collector"),
+        Column("good", "good", align="right"),
+        number("rate", "good / s", ".2f"),
+        number("ratio", "times stock", ".1f"),
+    ]
+    return markdown_table(rows, columns)
+
+
+def search_table(result: Result) -> str:
+    """Best latency and seconds of each search, workload by workload, medians over seeds."""
+    cells: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    for row in result["rows"]:
+        method = f"{row['method']} {row['trials']}"
+        cells.setdefault(row["workload"], {}).setdefault(method, []).append(row)
+    methods = sorted({m for by_method in cells.values() for m in by_method})
+    rows = [
+        {
+            "workload": workload,
+            **{f"{m} us": statistics.median(r["best_us"] for r in runs) for m, runs in by_method.items()},
+            **{f"{m} s": statistics.median(r["seconds"] for r in runs) for m, runs in by_method.items()},
+        }
+        for workload, by_method in cells.items()
+    ]
+    columns = [Column("workload", "workload")]
+    columns += [number(f"{m} us", f"{m} trials (µs)", ",.1f") for m in methods]
+    columns += [number(f"{m} s", f"{m} trials (s)", ",.0f") for m in methods]
+    return markdown_table(rows, columns)
+
+
+def provenance(result: Result) -> str:
+    """One line that says where a table comes from."""
+    versions = result["versions"]
+    return (
+        f"`{result['command']}`, {result['machine']} ({result['device']}), {result['date'][:10]}, "
+        f"TVM {versions['tvm']}, costhub {versions['costhub']}."
+    )
+
+
+TABLES: dict[str, Callable[[Result], str]] = {
+    "models": models_table,
+    "collector": collector_table,
+    "search": search_table,
+}
+"""Name of a result file without its suffix, and of its place in a page -> its renderer."""
+
+_RANKS = ("top_1", "top_5", "pairwise")
+_PLACE = re.compile(r"(<!-- results: (?P<name>[\w-]+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
+
+
+def fill(text: str, results: Path) -> str:
+    """`text` with each place ``<!-- results: NAME -->`` … ``<!-- end of results -->`` filled from ``results/NAME.json``.
+
+    Raises:
+        DataError: a place names no table, or its file is missing or lacks a figure.
+    """
+    return _PLACE.sub(lambda match: f"{match[1]}\n{_render(match['name'], results)}\n\n{match[3]}", text)
+
+
+def _render(name: str, results: Path) -> str:
+    path = results / f"{name}.json"
+    if name not in TABLES:
+        raise DataError(f"There is no results table named {name!r}; there are {', '.join(TABLES)}.")
+    try:
+        result = json.loads(path.read_text())
+        return f"{TABLES[name](result)}\n\n{provenance(result)}"
+    except FileNotFoundError as error:
+        raise DataError(
+            f"{path} is missing; run the benchmark that writes it (scripts/bench_{name}.py)."
+        ) from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{path} lacks what its table shows: {error!r}. Run its benchmark again.") from error
+
+
+def _mean_spread(values: Sequence[float]) -> str:
+    spread = statistics.stdev(values) if len(values) > 1 else 0.0
+    return f"{statistics.mean(values):.3f} ± {spread:.3f}"

@@ -1,0 +1,83 @@
+"""Renders rows as a Markdown table or as aligned plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table."""
+
+    key: str
+    """Which value of a row it shows."""
+    title: str
+    """With the unit, where there is one."""
+    spec: str = ""
+    """How a number is formatted, as in `format(value, spec)`."""
+    align: Literal["left", "right"] = "left"
+
+
+def number(key: str, title: str, spec: str = ".3f") -> Column:
+    """A right-aligned column of numbers."""
+    return Column(key, title, spec, "right")
+
+
+def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> str:
+    """A Markdown table, without a line break at its end; a value that is None or missing shows as a dash.
+
+    Example:
+        >>> columns = [Column("name", "name"), number("us", "latency (us)", ".1f")]
+        >>> print(markdown_table([{"name": "matmul", "us": 12.25}, {"name": "softmax"}], columns))
+        | name | latency (us) |
+        |:---|---:|
+        | matmul | 12.2 |
+        | softmax | - |
+    """
+    rule = ["---:" if column.align == "right" else ":---" for column in columns]
+    lines = [_row([_escape(column.title) for column in columns]), "|" + "|".join(rule) + "|"]
+    lines += [_row([_escape(cell(row, column)) for column in columns]) for row in rows]
+    return "\n".join(lines)
+
+
+def plain_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> str:
+    """The same as text for a terminal: columns aligned, two blanks apart, no blanks at line ends.
+
+    Example:
+        >>> columns = [Column("name", "name"), number("us", "us", ".1f")]
+        >>> print(plain_table([{"name": "matmul", "us": 12.25}], columns))
+        name      us
+        matmul  12.2
+    """
+    cells = [[column.title for column in columns], *([_one_line(cell(r, c)) for c in columns] for r in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
+    lines = []
+    for line in cells:
+        padded = [
+            text.rjust(width) if column.align == "right" else text.ljust(width)
+            for text, width, column in zip(line, widths, columns, strict=True)
+        ]
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines)
+
+
+def cell(row: Mapping[str, Any], column: Column) -> str:
+    """The text of one value."""
+    value = row.get(column.key)
+    if value is None:
+        return "-"
+    return format(value, column.spec) if column.spec and not isinstance(value, str) else str(value)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _escape(text: str) -> str:
+    return _one_line(text).replace("\\", "\\\\").replace("|", "\\|")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,53 @@
+"""Provides `costhub pull`: a verified copy of a model, by name or address."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from costhub.hub.find import find_model
+from costhub.hub.pull import pull_found
+
+EXAMPLE = """
+\b
+Example:
+  costhub pull nvidia-h200 --arch mlp --out my-model
+"""
+
+
+@click.command("pull", epilog=EXAMPLE)
+@click.argument("name")
+@click.option("--arch", help="The architecture wanted, for example mlp; by default the best one.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="The model folder to make; by default in the cache."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+def command(name: str, arch: str | None, out: Path | None, as_json: bool) -> None:
+    """Fetch a cost model by the name of its device.
+
+    NAME is a device id or alias, with @REVISION to pin one version, hf-hub:ORG/NAME@REVISION for the
+    Hugging Face hub, or local-dir:/PATH.
+    """
+    found = find_model(name, arch=arch)
+    folder = pull_found(found, out=out)
+    entry = found.entry
+    if as_json:
+        fields = {
+            "folder": str(folder),
+            "name": entry.name,
+            "device": entry.device_id,
+            "arch": entry.arch,
+            "revision": found.revision,
+            "origin": entry.origin,
+            "top_1": entry.top_1,
+            "reason": found.reason,
+        }
+        click.echo(json.dumps(fields, indent=2))
+        return
+    click.echo(f"{entry.name}: the {entry.arch} model for {entry.device_id}, from {entry.origin}.")
+    click.echo(found.reason)
+    if found.revision:
+        click.echo(f"revision {found.revision[:12]}")
+    click.echo(str(folder))

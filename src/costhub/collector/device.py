@@ -1,0 +1,112 @@
+"""Provides identify: what machine this is, from archspec and the operating system, without TVM."""
+
+from __future__ import annotations
+
+import platform
+import re
+from pathlib import Path
+from typing import Any
+
+import archspec.cpu
+import psutil
+
+CPU_ROOT = Path("/sys/devices/system/cpu/cpu0/cache")
+
+# archspec compares instruction sets; under a hypervisor that masks one it falls back to a generic level. The family
+# number of the CPU's own identification cannot be masked away (AMD, "Revision Guide" of each family).
+AMD_FAMILIES = {23: "zen2", 25: "zen3", 26: "zen5"}
+SIMD_BITS = (("avx512f", 512), ("avx2", 256), ("avx", 256), ("sse2", 128), ("asimd", 128), ("neon", 128))
+ISA_OF_INTEREST = (
+    "sse4_2", "avx", "avx2", "fma", "avx512f", "avx512vl", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_tile",
+    "asimd", "asimddp", "sve", "sve2",
+)  # fmt: skip
+
+
+def identify() -> dict[str, Any]:
+    """The row of this machine's CPU in the devices table, without the probed columns.
+
+    Example:
+        >>> identify()["kind"]
+        'cpu'
+    """
+    facts = _cpuinfo()
+    flags = set(facts.get("flags", facts.get("Features", "")).split())
+    uarch = _microarchitecture(facts, flags)
+    vendor = _vendor(facts)
+    cores = psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
+    model_name = facts.get("model name", platform.processor() or platform.machine())
+    return {
+        "device_id": _device_id(vendor, model_name, uarch, cores),
+        "aliases": [],
+        "kind": "cpu",
+        "vendor": vendor,
+        "microarchitecture": uarch,
+        "model_name": model_name,
+        "cores": cores,
+        "simd_bits": next((bits for flag, bits in SIMD_BITS if flag in flags), None),
+        **_caches(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "driver": f"{platform.system()} {platform.release()}",
+        "isa_features": [flag for flag in ISA_OF_INTEREST if flag in flags],
+        "target": None,
+    }
+
+
+def clock_mhz() -> float | None:
+    """The clock the operating system reports now, in MHz; None where it reports none."""
+    frequency = psutil.cpu_freq()
+    return float(frequency.current) if frequency and frequency.current else None
+
+
+def temperature_c() -> float | None:
+    """The hottest sensor of the CPU in degrees Celsius; None where the machine shows none, as in a virtual one."""
+    read = getattr(psutil, "sensors_temperatures", dict)
+    temperatures = [sensor.current for sensors in read().values() for sensor in sensors]
+    return max(temperatures, default=None)
+
+
+def _cpuinfo() -> dict[str, str]:
+    path = Path("/proc/cpuinfo")
+    if not path.exists():
+        return {}
+    block = path.read_text().split("\n\n", 1)[0]
+    pairs = (line.split(":", 1) for line in block.splitlines() if ":" in line)
+    return {key.strip(): value.strip() for key, value in pairs}
+
+
+def _microarchitecture(facts: dict[str, str], flags: set[str]) -> str:
+    host = archspec.cpu.host()
+    if host.vendor != "generic":
+        return str(host.name)
+    if facts.get("vendor_id") == "AuthenticAMD":
+        family = int(facts.get("cpu family", 0))
+        zen4 = family == 25 and "avx512f" in flags
+        return "zen4" if zen4 else AMD_FAMILIES.get(family, str(host.name))
+    return str(host.name)
+
+
+def _vendor(facts: dict[str, str]) -> str:
+    names = {"AuthenticAMD": "AMD", "GenuineIntel": "Intel", "0x41": "ARM", "0x61": "Apple", "0xc0": "Ampere"}
+    raw = facts.get("vendor_id", facts.get("CPU implementer", platform.machine()))
+    return names.get(raw, raw)
+
+
+def _device_id(vendor: str, model_name: str, uarch: str, cores: int) -> str:
+    """E.g. ``amd-epyc-zen5-2c``: vendor, product line, microarchitecture, cores; without what repeats."""
+    words = [vendor, *re.findall(r"EPYC|Ryzen|Xeon|Core|Atom|Graviton", model_name), uarch, f"{cores}c"]
+    slug = "-".join(dict.fromkeys(re.sub(r"[^a-z0-9]+", "-", w.casefold()).strip("-") for w in words))
+    return slug.strip("-")
+
+
+def _caches() -> dict[str, int | None]:
+    """Bytes of each level as one core sees it: its own L1 data and L2, the L3 it shares."""
+    sizes: dict[str, int | None] = {"l1d_bytes": None, "l2_bytes": None, "l3_bytes": None}
+    for index in sorted(CPU_ROOT.glob("index*")):
+        level, kind, size = ((index / name).read_text().strip() for name in ("level", "type", "size"))
+        key = {("1", "Data"): "l1d_bytes", ("2", "Unified"): "l2_bytes", ("3", "Unified"): "l3_bytes"}.get(
+            (level, kind)
+        )
+        if key:
+            unit = {"K": 1 << 10, "M": 1 << 20}.get(size[-1], 1)
+            sizes[key] = int(size.rstrip("KM")) * unit
+    return sizes

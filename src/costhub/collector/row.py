@@ -1,0 +1,81 @@
+"""Provides Session: what all rows of one collection share, and the row of one outcome."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import uuid
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from costhub.collector.batch import Outcome
+from costhub.collector.device import clock_mhz, temperature_c
+from costhub.collector.run_service import Evaluator
+from costhub.versions import costhub_version, installed_versions
+
+
+@dataclass(frozen=True)
+class Session:
+    """The constant part of a collection's rows."""
+
+    device_id: str
+    target: dict[str, Any]
+    evaluator: Evaluator
+    contributor: str
+    licence: str
+    driver_version: str | None
+    session: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+
+    def row(self, workload_id: str, outcome: Outcome) -> dict[str, Any]:
+        """One row of the measurements table."""
+        now = datetime.datetime.now(datetime.timezone.utc)
+        program, ran = outcome.program, outcome.ran
+        identity = f"{program.program_id} {self.device_id} {self.session} {now.isoformat()}"
+        return {
+            "record_id": hashlib.sha256(identity.encode()).hexdigest(),
+            "program_id": program.program_id,
+            "workload_id": workload_id,
+            "device_id": self.device_id,
+            "target": json.dumps(self.target),
+            "trace": program.trace,
+            "status": outcome.status,
+            "error": outcome.error,
+            "run_s": list(ran.run_s) if ran else [],
+            "evaluator_number": self.evaluator.number,
+            "evaluator_repeat": self.evaluator.repeat,
+            "evaluator_min_repeat_ms": self.evaluator.min_repeat_ms,
+            "cache_flush": self.evaluator.cache_flush,
+            "build_s": outcome.built.build_s,
+            "run_wall_s": ran.wall_s if ran else None,
+            "load_average": outcome.surroundings.load_average,
+            "reference_s": outcome.surroundings.reference_s,
+            "reference_drift": outcome.surroundings.reference_drift,
+            "clock_mhz": clock_mhz(),
+            "temperature_c": temperature_c(),
+            "proposed_by": program.proposed_by,
+            "predicted_score": None,
+            "timestamp": now,
+            "session": self.session,
+            "contributor": self.contributor,
+            "licence": self.licence,
+            "driver_version": self.driver_version,
+            **_versions(),
+        }
+
+
+@cache
+def _versions() -> dict[str, str | None]:
+    versions = installed_versions()
+    return {
+        "tvm_version": versions.get("tvm"),
+        "compiler_version": f"llvm {_llvm_version()}",
+        "costhub_version": costhub_version(),
+    }
+
+
+def _llvm_version() -> str:
+    import tvm
+
+    return str(tvm.target.codegen.llvm_version_major())

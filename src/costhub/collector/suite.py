@@ -1,0 +1,106 @@
+"""Provides the named workload suites: data in ``suites.json``, turned into TIR modules on demand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from costhub.errors import UnknownNameError, WorkloadError
+from costhub.names import close_names
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One TIR function to optimise, described by its operator and sizes."""
+
+    name: str
+    """``suite.workload``, e.g. ``resnet18.c7``."""
+    operator: str
+    """A key of `costhub.collector.operators.FAMILY`."""
+    sizes: tuple[int, ...]
+    """Arguments of the operator's tensor expression."""
+
+    def module(self) -> Any:
+        """The workload as a ``tvm.IRModule`` with one function ``main``.
+
+        Raises:
+            WorkloadError: TVM refuses the sizes.
+        """
+        import tvm
+        from tvm import te
+
+        from costhub.collector.operators import expression
+
+        try:
+            function = te.create_prim_func(expression(self.operator)(*self.sizes))
+        except Exception as error:
+            raise WorkloadError(f"TVM cannot build {self.name} with sizes {self.sizes}: {error}.") from error
+        return tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
+
+
+@cache
+def suites() -> dict[str, tuple[Workload, ...]]:
+    """All suites by name.
+
+    Example:
+        >>> len(suites()["resnet18"]), suites()["resnet18"][6].name
+        (12, 'resnet18.c7')
+    """
+    text = (resources.files("costhub.collector") / "suites.json").read_text()
+    return {
+        suite: tuple(
+            Workload(f"{suite}.{name}", operator, tuple(sizes))
+            for name, (operator, sizes) in body["workloads"].items()
+        )
+        for suite, body in json.loads(text).items()
+    }
+
+
+def find_suites(names: Sequence[str]) -> tuple[Workload, ...]:
+    """The workloads that `names` name, each distinct one once.
+
+    Args:
+        names: suites (``resnet18``), single workloads (``resnet18.c7``), or ``all`` for every suite.
+
+    Raises:
+        UnknownNameError: no suite or workload has that name.
+
+    Example:
+        >>> [w.name for w in find_suites(["softmax", "softmax.64x1000", "resnet18.c7"])][-2:]
+        ['softmax.64x1000', 'resnet18.c7']
+    """
+    distinct: dict[tuple[str, tuple[int, ...]], Workload] = {}
+    for workload in (w for name in names for w in _named(name)):
+        distinct.setdefault((workload.operator, workload.sizes), workload)
+    return tuple(distinct.values())
+
+
+def _named(name: str) -> tuple[Workload, ...]:
+    if name == "all":
+        return tuple(w for suite in suites().values() for w in suite)
+    if name in suites():
+        return suites()[name]
+    if "." in name:
+        return (find_workload(name),)
+    known = [*suites(), "all"]
+    raise UnknownNameError("workload suite", name, close_names(name, known), "costhub collect --help")
+
+
+def find_workload(name: str) -> Workload:
+    """The workload named ``suite.workload``.
+
+    Raises:
+        UnknownNameError: no workload has that name.
+
+    Example:
+        >>> find_workload("resnet18.c7").sizes
+        (1, 28, 28, 128, 256, 3, 2, 1)
+    """
+    by_name = {w.name: w for suite in suites().values() for w in suite}
+    if name in by_name:
+        return by_name[name]
+    raise UnknownNameError("workload", name, close_names(name, list(by_name)), "costhub tune --help")

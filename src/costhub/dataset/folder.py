@@ -1,0 +1,204 @@
+"""Provides DataFolder: the devices, workloads and measurements in one folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from costhub.dataset.journal import JOURNAL, read_journal
+from costhub.dataset.lock import FolderLock
+from costhub.dataset.readme import write_readme
+from costhub.dataset.schema import table_from_rows
+from costhub.dataset.shard import empty_table, write_shard
+from costhub.dataset.shard_set import read_shards, remove_temporaries, shard_name, shard_paths
+from costhub.dataset.writer import COMPACT_ROWS, MeasurementWriter
+from costhub.errors import DataError
+
+
+class DataFolder:
+    """A data folder: `devices`, `workloads` and `measurements/<device_id>`, as Parquet.
+
+    Example:
+        >>> import tempfile
+        >>> folder = DataFolder.create(tempfile.mkdtemp())
+        >>> folder.put_device({"device_id": "amd-epyc", "kind": "cpu"})
+        >>> folder.devices()["device_id"].to_pylist()
+        ['amd-epyc']
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Wraps a path without looking at it; use `create` or `open`."""
+        self.path = path
+
+    @classmethod
+    def create(cls, path: str | Path) -> DataFolder:
+        """Makes an empty data folder, or opens the one that is there.
+
+        Raises:
+            DataError: The path is a file, or a folder of something else.
+        """
+        root = Path(path)
+        if root.is_file():
+            raise DataError(f"{root} is a file; give the name of a folder.")
+        if root.is_dir() and any(root.iterdir()) and not (root / "measurements").is_dir():
+            raise DataError(f"{root} holds other files and is no data folder; give an empty or a new one.")
+        # `measurements` comes first: it marks the folder as ours if the rest is interrupted.
+        for name in ("measurements", "devices", "workloads"):
+            (root / name).mkdir(parents=True, exist_ok=True)
+        write_readme(root)
+        return cls(root)
+
+    @classmethod
+    def open(cls, path: str | Path) -> DataFolder:
+        """Opens a data folder.
+
+        Raises:
+            DataError: There is none at `path`.
+        """
+        root = Path(path)
+        if not root.is_dir():
+            raise DataError(f"There is no folder {root}; `costhub collect --out {root}` makes one.")
+        if not (root / "measurements").is_dir():
+            raise DataError(f"{root} is not a data folder: it has no folder `measurements` in it.")
+        return cls(root)
+
+    def put_device(self, row: Mapping[str, Any]) -> None:
+        """Adds a device, or replaces the one of that id.
+
+        Raises:
+            DataError: The row does not fit the schema.
+        """
+        self._upsert("devices", "device_id", [row])
+
+    def put_workloads(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Adds workloads, or replaces those of the same ids.
+
+        Raises:
+            DataError: A row does not fit the schema.
+        """
+        self._upsert("workloads", "workload_id", rows)
+
+    def _upsert(self, table: str, key: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        new = table_from_rows(table, rows).to_pylist()
+        folder = self.path / table
+        folder.mkdir(exist_ok=True)
+        with FolderLock(folder, wait=True):
+            remove_temporaries(folder)
+            old = {row[key]: row for row in self._small(table, key).to_pylist()}
+            merged = old | {row[key]: row for row in new}
+            target = folder / shard_name(0, 1)
+            surplus = [path for path in shard_paths(folder) if path != target]
+            if merged == old and not surplus:
+                return
+            write_shard(table_from_rows(table, list(merged.values())), target)
+            # A crash before the next line leaves rows twice; readers keep the first, which is the new one.
+            for path in surplus:
+                path.unlink()
+
+    def _small(self, table: str, key: str) -> pa.Table:
+        return first_of_each(read_shards(self.path / table, table), key)
+
+    def devices(self) -> pa.Table:
+        """Reads the devices table.
+
+        Raises:
+            DataError: A shard cannot be read.
+        """
+        return self._small("devices", "device_id")
+
+    def workloads(self) -> pa.Table:
+        """Reads the workloads table.
+
+        Raises:
+            DataError: A shard cannot be read.
+        """
+        return self._small("workloads", "workload_id")
+
+    def device_ids(self) -> list[str]:
+        """Names of the devices that have a folder of measurements."""
+        folders = (path for path in (self.path / "measurements").iterdir() if path.is_dir())
+        return sorted(path.name for path in folders if not path.name.startswith("."))
+
+    def writer(self, device_id: str, *, compact_rows: int = COMPACT_ROWS) -> MeasurementWriter:
+        """Opens the measurements of one device for writing; use it in a `with` statement.
+
+        Raises:
+            DataError: Another writer is at work, or what is there cannot be read.
+        """
+        if not device_id or device_id.startswith(".") or "/" in device_id or "\\" in device_id:
+            raise DataError(f"{device_id!r} cannot name a device; use letters, digits and dashes.")
+        return MeasurementWriter(self.path / "measurements" / device_id, device_id, compact_rows=compact_rows)
+
+    def measurements(
+        self, device_id: str | None = None, columns: Sequence[str] | None = None, status: str | None = None
+    ) -> pa.Table:
+        """Reads measurements from shards and journals, every record once.
+
+        Args:
+            device_id: One device; all by default.
+            columns: Columns wanted; all by default.
+            status: One status; all by default.
+
+        Raises:
+            DataError: A shard or journal cannot be read, or there is no such device or column.
+        """
+        where = None if status is None else pc.field("status") == status
+        return self.select_measurements(None if device_id is None else [device_id], columns, where)
+
+    def select_measurements(
+        self,
+        device_ids: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+    ) -> pa.Table:
+        """Reads the measurements of some devices that meet a condition, every record once.
+
+        Raises:
+            DataError: A shard or journal cannot be read, or there is no such device or column.
+        """
+        known = self.device_ids()
+        for device_id in device_ids or ():
+            if device_id not in known:
+                raise DataError(
+                    f"{self.path} has no measurements of {device_id!r}; "
+                    f"it has those of {', '.join(known) or 'no device'}."
+                )
+        chosen = known if device_ids is None else device_ids
+        # The id is read in any case: without it a record in two places would count twice.
+        needed = None if columns is None else list(dict.fromkeys([*columns, "record_id"]))
+        empty = empty_table("measurements", needed)
+        parts = [self._of_device(device_id, needed, where) for device_id in chosen]
+        table = first_of_each(pa.concat_tables([empty, *parts]), "record_id")
+        return table if columns is None else table.select(list(columns))
+
+    def _of_device(
+        self, device_id: str, columns: Sequence[str] | None, where: pc.Expression | None
+    ) -> pa.Table:
+        folder = self.path / "measurements" / device_id
+        # The journal is read first: rows that move to a shard meanwhile are then seen twice, not never.
+        rows, _ = read_journal(folder / JOURNAL)
+        pending = table_from_rows("measurements", rows)
+        if where is not None:
+            pending = pending.filter(where)
+        if columns is not None:
+            pending = pending.select(list(columns))
+        shards = read_shards(folder, "measurements", columns, where=where)
+        return pa.concat_tables([shards, pending])
+
+
+def first_of_each(table: pa.Table, key: str) -> pa.Table:
+    """Keeps the first row of every value of `key`, in order.
+
+    Example:
+        >>> first_of_each(pa.table({"id": [1, 2, 1], "x": [5, 6, 7]}), "id").to_pydict()
+        {'id': [1, 2], 'x': [5, 6]}
+    """
+    if pc.count_distinct(table[key]).as_py() == table.num_rows:
+        return table
+    numbered = pa.table({"key": table[key], "row": pa.array(range(table.num_rows), pa.int64())})
+    first = numbered.group_by("key").aggregate([("row", "min")])["row_min"]
+    return table.take(first.take(pc.sort_indices(first)))

@@ -1,0 +1,49 @@
+"""Provides load_intrinsics: the tensor intrinsics of one kind of target, without TVM's fourteen-second import.
+
+Importing ``tvm.s_tir.tensor_intrin`` parses the TVMScript of every CUDA, ROCm, Metal, Hexagon and RISC-V
+intrinsic. TVM imports that package itself when a TuneContext is made; a package object put in its place
+beforehand lets only the submodules of the wanted target be parsed (about 1 s for CPUs).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import types
+
+PACKAGE = "tvm.s_tir.tensor_intrin"
+
+# x86 and ARM go together: TVM's CPU schedule rules for either name intrinsics of their own module only, and both are
+# cheap. Kinds that are not listed get the whole package, as TVM would do.
+MODULES_OF_KIND = {"llvm": ("x86", "arm_cpu"), "c": ("x86", "arm_cpu"), "cuda": ("cuda",)}
+
+
+def load_intrinsics(target_kind: str) -> None:
+    """Registers the tensor intrinsics that schedules for `target_kind` (``"llvm"``, ``"cuda"``, …) may name.
+
+    Safe to call again, and for several kinds in turn.
+
+    Example:
+        >>> load_intrinsics("llvm")
+    """
+    import tvm
+
+    modules = MODULES_OF_KIND.get(target_kind)
+    if modules is None:
+        _import_whole_package()
+        return
+    if PACKAGE not in sys.modules:
+        package = types.ModuleType(PACKAGE)
+        package.__path__ = [os.path.join(os.path.dirname(tvm.__file__), "s_tir", "tensor_intrin")]
+        sys.modules[PACKAGE] = package
+    for name in modules:
+        importlib.import_module(f"{PACKAGE}.{name}")
+
+
+def _import_whole_package() -> None:
+    loaded = sys.modules.get(PACKAGE)
+    if loaded is None or not hasattr(loaded, "__file__") or loaded.__file__ is None:
+        # The stand-in's submodules stay in sys.modules, so nothing is registered twice.
+        sys.modules.pop(PACKAGE, None)
+        importlib.import_module(PACKAGE)

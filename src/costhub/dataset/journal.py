@@ -1,0 +1,143 @@
+"""Provides the journal: rows as JSON lines, appended one by one before they are compacted into a shard."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from costhub.dataset.schema import TIMESTAMP, columns_of, table_from_rows
+from costhub.errors import DataError
+
+JOURNAL = "journal.jsonl"
+_TIMESTAMPS = tuple(c.name for c in columns_of("measurements") if c.type == TIMESTAMP)
+
+Row = dict[str, Any]
+
+
+def encode_row(row: Mapping[str, Any]) -> bytes:
+    """Encodes a measurement as one line, after checking that it fits the schema.
+
+    Raises:
+        DataError: The row does not fit.
+    """
+    # Arrow's round trip turns numpy scalars and the like into plain values, as a shard would.
+    plain = table_from_rows("measurements", [row]).to_pylist()[0]
+    for name in _TIMESTAMPS:
+        if plain[name] is not None:
+            plain[name] = plain[name].isoformat()
+    return json.dumps(plain, separators=(",", ":")).encode() + b"\n"
+
+
+def read_journal(path: Path) -> tuple[list[Row], int]:
+    """Reads the rows of a journal; a torn last line, of a row that was in flight, is left out.
+
+    Returns:
+        The rows, and the number of bytes they take in the file.
+
+    Raises:
+        DataError: A line in the middle is no row; the file is left as it is.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return [], 0
+    # A row is acknowledged only when its newline is written: what follows the last newline is a torn row.
+    size = content.rfind(b"\n") + 1
+    lines = content[:size].split(b"\n")[:-1]
+    rows = [_parse(path, number, line) for number, line in enumerate(lines, start=1)]
+    _check(path, rows)
+    return rows, size
+
+
+def _parse(path: Path, number: int, line: bytes) -> Row:
+    try:
+        row = json.loads(line)
+        if not isinstance(row, dict):
+            raise TypeError("it is no object")
+        for name in _TIMESTAMPS:
+            if row.get(name) is not None:
+                row[name] = datetime.fromisoformat(row[name])
+    except (ValueError, TypeError, RecursionError) as error:
+        raise _bad_line(path, number, error) from error
+    return row
+
+
+def _check(path: Path, rows: list[Row]) -> None:
+    """Checks all rows in one go, which is fast, and one by one only to find the one that does not fit."""
+    try:
+        table_from_rows("measurements", rows)
+    except DataError:
+        for number, row in enumerate(rows, start=1):
+            try:
+                table_from_rows("measurements", [row])
+            except DataError as error:
+                raise _bad_line(path, number, error) from error
+
+
+def _bad_line(path: Path, number: int, error: Exception) -> DataError:
+    return DataError(
+        f"Line {number} of {path} is not a measurement ({error}); nothing was changed. "
+        f"Repair or remove that line, then try again."
+    )
+
+
+class Journal:
+    """An open journal that rows are appended to; only for who holds the folder's lock."""
+
+    def __init__(self, path: Path) -> None:
+        """Opens or creates the journal, and cuts off a torn last line.
+
+        Raises:
+            DataError: A line in the middle is no row.
+        """
+        self.rows, size = read_journal(path)
+        self._path = path
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        if os.fstat(self._descriptor).st_size > size:
+            os.ftruncate(self._descriptor, size)
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Appends a row; when this returns, killing the process no longer loses it.
+
+        Raises:
+            DataError: The row does not fit the schema, or the disk is full.
+        """
+        line = encode_row(row)
+        size = os.fstat(self._descriptor).st_size
+        # Before the write, so that ^C right after it cannot leave a row that only the file knows of.
+        self.rows.append(dict(row))
+        try:
+            written = os.write(self._descriptor, line)
+            problem = "the disk is full" if written < len(line) else ""
+        except OSError as error:
+            problem = str(error)
+        if problem:
+            # Half a line in the middle would make the journal unreadable.
+            os.ftruncate(self._descriptor, size)
+            self.rows.pop()
+            raise DataError(
+                f"The row could not be written to {self._path}: {problem}. Free some space and resume."
+            )
+
+    def clear(self) -> None:
+        """Empties the journal, once its rows are in a shard."""
+        os.ftruncate(self._descriptor, 0)
+        os.fsync(self._descriptor)
+        self.rows = []
+
+    def close(self) -> None:
+        """Closes the file."""
+        os.close(self._descriptor)
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,51 @@
+"""Provides FolderLock: at most one process writes to a folder at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+
+from costhub.errors import DataError
+
+LOCK = ".lock"
+
+
+class FolderLock:
+    """Holds the lock of a folder; the system releases it when the process ends, however it ends."""
+
+    def __init__(self, folder: Path, *, wait: bool = False) -> None:
+        """Takes the lock.
+
+        Args:
+            folder: The folder to lock; it must exist.
+            wait: Wait for the other writer instead of refusing.
+
+        Raises:
+            DataError: Another process holds the lock.
+        """
+        self._descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except OSError as error:
+            owner = os.read(self._descriptor, 64).decode(errors="replace").strip() or "unknown"
+            os.close(self._descriptor)
+            raise DataError(
+                f"{folder} is being written by another process (pid {owner}); wait for it to end, "
+                f"or write to another folder."
+            ) from error
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Gives the lock back; the file stays, since removing it would let two writers in."""
+        os.close(self._descriptor)
+
+    def __enter__(self) -> FolderLock:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()

@@ -1,0 +1,217 @@
+"""Provides the columns of the three tables, devices, workloads and measurements, and tables from rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from costhub.errors import DataError
+
+SCHEMA_VERSION = 1
+"""Raise it when a column is renamed, removed or retyped, and keep a reader of the old one in dataset/old/."""
+
+TABLE_KEY = b"costhub.table"
+VERSION_KEY = b"costhub.schema_version"
+DOC_KEY = b"doc"
+
+STATUSES = ("ok", "build_error", "build_timeout", "run_error", "run_timeout", "wrong_output")
+"""What became of a measured program; only `ok` has latencies."""
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+FLOAT_LIST = pa.list_(pa.float64())
+STRING_LIST = pa.list_(pa.string())
+NETWORK_LIST = pa.list_(pa.struct([("name", pa.string()), ("weight", pa.float64())]))
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table."""
+
+    name: str
+    type: pa.DataType
+    doc: str
+    nullable: bool = False
+    """Whether a row may leave the column out."""
+    repeats: bool = False
+    """Whether few distinct values fill the column, so that a Parquet dictionary pays."""
+    allowed: tuple[str, ...] = ()
+    """The values the column may hold; empty where any will do."""
+
+
+DEVICES = (
+    Column("device_id", pa.string(), "Name of the device, such as `nvidia-h200` or `amd-epyc-zen5-2c`."),
+    Column("aliases", STRING_LIST, "Other names of the device.", nullable=True),
+    Column("kind", pa.string(), "TVM device kind: `cpu`, `cuda`, ...", repeats=True),
+    Column("vendor", pa.string(), "Maker of the chip.", nullable=True),
+    Column("microarchitecture", pa.string(), "Microarchitecture, such as `zen5` or `sm_90`.", nullable=True),
+    Column("model_name", pa.string(), "Name the device gives itself.", nullable=True),
+    Column("cores", pa.int32(), "Cores (CPU) or multiprocessors (GPU) a program may use.", nullable=True),
+    Column("simd_bits", pa.int32(), "Width of a vector register in bits.", nullable=True),
+    Column("l1d_bytes", pa.int64(), "Level 1 data cache of one core, in bytes.", nullable=True),
+    Column("l2_bytes", pa.int64(), "Level 2 cache, in bytes.", nullable=True),
+    Column("l3_bytes", pa.int64(), "Level 3 cache, in bytes.", nullable=True),
+    Column("memory_bytes", pa.int64(), "Main or device memory, in bytes.", nullable=True),
+    Column("driver", pa.string(), "Driver or kernel version.", nullable=True),
+    Column("isa_features", STRING_LIST, "Instruction set features, such as `avx512f`.", nullable=True),
+    Column("target", pa.string(), "TVM target as JSON.", nullable=True),
+    Column("peak_gflops", pa.float64(), "Highest float32 GFLOP/s reached by a probe.", nullable=True),
+    Column("l1_gbs", pa.float64(), "Bandwidth out of level 1 in GB/s, probed.", nullable=True),
+    Column("l2_gbs", pa.float64(), "Bandwidth out of level 2 in GB/s, probed.", nullable=True),
+    Column("l3_gbs", pa.float64(), "Bandwidth out of level 3 in GB/s, probed.", nullable=True),
+    Column("dram_gbs", pa.float64(), "Bandwidth out of memory in GB/s, probed.", nullable=True),
+    Column("launch_overhead_us", pa.float64(), "Time of an empty program in microseconds.", nullable=True),
+    Column("probe_method", pa.string(), "How the probed numbers were taken.", nullable=True),
+    Column("probed_at", TIMESTAMP, "When the probed numbers were taken.", nullable=True),
+)
+
+WORKLOADS = (
+    Column("workload_id", pa.string(), "sha256 of the normalised TVMScript of the module."),
+    Column("name", pa.string(), "Name people read, such as `conv2d_56x56x64`."),
+    Column("operator", pa.string(), "Operator family: `conv2d`, `matmul`, `softmax`, ...", repeats=True),
+    Column("shapes", pa.string(), "Shapes of the arguments as JSON."),
+    Column("dtypes", STRING_LIST, "Data types of the arguments."),
+    Column("flop", pa.float64(), "Floating-point operations of one run."),
+    Column("bytes", pa.float64(), "Bytes of all arguments."),
+    Column("module_json", pa.string(), "The TVM module as JSON."),
+    Column("networks", NETWORK_LIST, "Networks that use the workload, and how often each.", nullable=True),
+)
+
+MEASUREMENTS = (
+    Column("record_id", pa.string(), "Name of this measurement, unique everywhere."),
+    Column("program_id", pa.string(), "Name of the program: the workload with one schedule."),
+    Column("workload_id", pa.string(), "Workload of the program.", repeats=True),
+    Column("device_id", pa.string(), "Device it was measured on.", repeats=True),
+    Column("target", pa.string(), "TVM target as JSON.", repeats=True),
+    Column("trace", pa.string(), "Schedule trace as JSON; replayed on the workload it gives the program."),
+    Column("status", pa.string(), "What became of the attempt.", repeats=True, allowed=STATUSES),
+    Column("error", pa.string(), "Error text of a failed attempt.", nullable=True),
+    Column("run_s", FLOAT_LIST, "Seconds of every repeat; empty where the attempt failed."),
+    Column("evaluator_number", pa.int32(), "Runs per repeat asked for.", nullable=True),
+    Column("evaluator_repeat", pa.int32(), "Repeats asked for.", nullable=True),
+    Column("evaluator_min_repeat_ms", pa.int32(), "Shortest repeat asked for, in ms.", nullable=True),
+    Column("cache_flush", pa.bool_(), "Whether caches were flushed before every repeat.", nullable=True),
+    Column("build_s", pa.float64(), "Wall seconds of the build.", nullable=True),
+    Column("run_wall_s", pa.float64(), "Wall seconds of loading and running.", nullable=True),
+    Column("load_average", pa.float32(), "One-minute load average before the run.", nullable=True),
+    Column("reference_s", pa.float64(), "Seconds of the reference kernel of the batch.", nullable=True),
+    Column("reference_drift", pa.float32(), "reference_s / its first value - 1.", nullable=True),
+    Column("clock_mhz", pa.float32(), "Clock in MHz, where it can be read.", nullable=True),
+    Column("temperature_c", pa.float32(), "Temperature in Celsius, where it can be read.", nullable=True),
+    Column("proposed_by", pa.string(), "Who proposed it: `random`, `mutation`, `model`, ...", repeats=True),
+    Column("predicted_score", pa.float32(), "Score a model gave it beforehand.", nullable=True),
+    Column("timestamp", TIMESTAMP, "When it was measured.", nullable=True),
+    Column("session", pa.string(), "Name of the run that measured it.", nullable=True, repeats=True),
+    Column("contributor", pa.string(), "Who measured it.", nullable=True, repeats=True),
+    Column("licence", pa.string(), "SPDX name of the licence of this row.", nullable=True, repeats=True),
+    Column("tvm_version", pa.string(), "Version of TVM.", nullable=True, repeats=True),
+    Column("compiler_version", pa.string(), "Version of LLVM or nvrtc.", nullable=True, repeats=True),
+    Column("driver_version", pa.string(), "Version of the driver.", nullable=True, repeats=True),
+    Column("costhub_version", pa.string(), "Version of costhub.", nullable=True, repeats=True),
+)
+
+TABLES: dict[str, tuple[Column, ...]] = {
+    "devices": DEVICES,
+    "workloads": WORKLOADS,
+    "measurements": MEASUREMENTS,
+}
+
+
+def arrow_schema(table: str) -> pa.Schema:
+    """Builds the Arrow schema of `table`, with every column's documentation and the schema version.
+
+    Example:
+        >>> arrow_schema("devices").field("kind").type
+        DataType(string)
+    """
+    fields = [
+        pa.field(column.name, column.type, nullable=column.nullable, metadata={DOC_KEY: column.doc.encode()})
+        for column in columns_of(table)
+    ]
+    return pa.schema(fields, metadata={TABLE_KEY: table.encode(), VERSION_KEY: str(SCHEMA_VERSION).encode()})
+
+
+def columns_of(table: str) -> tuple[Column, ...]:
+    """Returns the columns of `table`.
+
+    Raises:
+        DataError: There is no such table.
+    """
+    if table not in TABLES:
+        raise DataError(f"There is no table named {table!r}; the tables are {', '.join(TABLES)}.")
+    return TABLES[table]
+
+
+def document(table: str) -> str:
+    """Renders the columns of `table` as a markdown table.
+
+    Example:
+        >>> print(document("workloads").splitlines()[2])
+        | `workload_id` | string | sha256 of the normalised TVMScript of the module. |
+    """
+    lines = ["| column | type | meaning |", "|---|---|---|"]
+    for column in columns_of(table):
+        meaning = column.doc
+        if column.allowed:
+            meaning += " One of " + ", ".join(f"`{value}`" for value in column.allowed) + "."
+        if column.nullable:
+            meaning += " May be null."
+        lines.append(f"| `{column.name}` | {column.type} | {meaning} |")
+    return "\n".join(lines)
+
+
+def table_from_rows(table: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Builds an Arrow table from rows; a nullable column that a row leaves out becomes null.
+
+    Raises:
+        DataError: A row lacks a column, has an unknown one, or holds a value of the wrong type.
+
+    Example:
+        >>> table_from_rows("devices", [{"device_id": "amd-epyc", "kind": "cpu", "cores": 2}]).num_rows
+        1
+    """
+    columns = columns_of(table)
+    known = {column.name: None for column in columns}
+    for number, row in enumerate(rows):
+        unknown = row.keys() - known.keys()
+        if unknown:
+            raise DataError(
+                f"Row {number} of {table} has the unknown column {min(unknown)!r}; "
+                f"the columns are {', '.join(known)}."
+            )
+    schema = arrow_schema(table)
+    return pa.table([_array(table, column, rows) for column in columns], schema=schema)
+
+
+def _array(table: str, column: Column, rows: Sequence[Mapping[str, Any]]) -> pa.Array:
+    values = [row.get(column.name) for row in rows]
+    for number, value in enumerate(values):
+        if value is None and not column.nullable:
+            raise DataError(
+                f"Row {number} of {table} lacks the column {column.name!r}, which every row must have."
+            )
+        if column.allowed and value not in column.allowed:
+            raise DataError(
+                f"Row {number} of {table} has {column.name} = {value!r}; "
+                f"it must be one of {', '.join(column.allowed)}."
+            )
+    try:
+        return pa.array(values, type=column.type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        number = _first_misfit(values, column.type)
+        raise DataError(
+            f"Row {number} of {table} has {column.name} = {values[number]!r:.80}, "
+            f"which does not fit the type {column.type}."
+        ) from error
+
+
+def _first_misfit(values: Sequence[Any], type_: pa.DataType) -> int:
+    """Position of the first value that Arrow refuses; Arrow's own message does not name it."""
+    for number, value in enumerate(values):
+        try:
+            pa.array([value], type=type_)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            return number
+    return 0

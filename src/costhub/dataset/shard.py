@@ -1,0 +1,167 @@
+"""Provides shards: Parquet files of one table that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from costhub.dataset.schema import SCHEMA_VERSION, TABLE_KEY, TABLES, VERSION_KEY, arrow_schema
+from costhub.errors import DataError
+
+ROW_GROUP_ROWS = 20_000
+# A leading dot keeps half-written files out of every glob, ours and that of `datasets`.
+TEMP_PREFIX = ".writing-"
+
+
+def write_shard(table: pa.Table, path: Path) -> None:
+    """Writes `table` to `path` atomically, sorted by workload (or by its id).
+
+    Args:
+        table: A table with the schema of `schema.arrow_schema`.
+        path: Where it appears, complete, when this returns.
+
+    Raises:
+        DataError: The table does not have a schema of costhub.
+    """
+    name = (table.schema.metadata or {}).get(TABLE_KEY, b"").decode()
+    if name not in TABLES or not table.schema.equals(arrow_schema(name)):
+        raise DataError(
+            f"The table does not have a schema of costhub and cannot become {path}; use table_from_rows."
+        )
+    names = table.schema.names
+    key = "workload_id" if "workload_id" in names else names[0]
+    # Arrow's sort is stable, so programs of one workload keep the order in which they were measured.
+    table = table.take(pc.sort_indices(table, sort_keys=[(key, "ascending")]))
+    write_parquet(table, path, dictionary=[c.name for c in TABLES[name] if c.repeats])
+
+
+def write_parquet(table: pa.Table, path: Path, *, dictionary: Sequence[str] = ()) -> None:
+    """Writes any table to `path` so that it is there whole or not at all, even when the machine stops.
+
+    Args:
+        table: What to write.
+        path: Final name; an older file of that name is replaced.
+        dictionary: Columns that few distinct values fill.
+    """
+    temporary = path.parent / f"{TEMP_PREFIX}{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    try:
+        with temporary.open("wb") as file:
+            pq.write_table(
+                table,
+                file,
+                row_group_size=ROW_GROUP_ROWS,
+                compression="zstd",
+                use_dictionary=list(dictionary) or False,
+                write_page_index=True,
+                use_content_defined_chunking=True,
+            )
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes renames in `folder` survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_shard(
+    path: Path,
+    columns: Sequence[str] | None = None,
+    *,
+    where: pc.Expression | None = None,
+    table: str | None = None,
+) -> pa.Table:
+    """Reads a shard, or some of its columns and rows.
+
+    Args:
+        path: The file.
+        columns: Names of the columns wanted, in order; all by default.
+        where: Condition on the rows, pushed down to row groups.
+        table: The table that the file must be of; any of costhub's by default.
+
+    Raises:
+        DataError: The file is damaged, not a shard of costhub, or of a newer schema; or a column is unknown.
+    """
+    wanted = empty_table(check_shard(path, table=table), columns).schema
+    try:
+        found = pq.read_table(path, columns=wanted.names, filters=where, partitioning=None)
+        # The file's own schema may order columns otherwise, or allow nulls where we do not.
+        return found.cast(wanted)
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read ({_brief(error)}); remove it or fetch it again.") from error
+
+
+def check_shard(path: Path, *, table: str | None = None) -> str:
+    """Checks the footer of a shard and returns the name of its table.
+
+    Raises:
+        DataError: The file is damaged, not a shard of costhub, or of a newer schema.
+    """
+    try:
+        schema = pq.read_schema(path)
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(
+            f"{path} is not a complete Parquet file ({_brief(error)}); remove it or fetch it again."
+        ) from error
+    metadata = schema.metadata or {}
+    name = str(metadata.get(TABLE_KEY, b""), errors="replace")
+    version = metadata.get(VERSION_KEY, b"")
+    if name not in TABLES or not version.isdigit():
+        raise DataError(f"{path} is Parquet, but not a shard of costhub; move it out of the data folder.")
+    if int(version) > SCHEMA_VERSION:
+        raise DataError(
+            f"{path} has schema version {int(version)}; costhub here reads up to {SCHEMA_VERSION}: upgrade."
+        )
+    if table is not None and name != table:
+        raise DataError(f"{path} holds the table {name}, and {table} was expected there; move it.")
+    _check_columns(path, name, schema)
+    return name
+
+
+def _check_columns(path: Path, name: str, schema: pa.Schema) -> None:
+    expected = arrow_schema(name)
+    for field in expected:
+        if field.name not in schema.names or schema.field(field.name).type != field.type:
+            raise DataError(
+                f"{path} has no column {field.name!r} of type {field.type}, which schema version "
+                f"{SCHEMA_VERSION} asks for; write it again with costhub."
+            )
+    extra = set(schema.names) - set(expected.names)
+    if extra:
+        raise DataError(f"{path} has the unknown column {min(extra)!r}; write it again with costhub.")
+
+
+def empty_table(table: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """A table without rows, with the schema of `table` or with some of its columns.
+
+    Raises:
+        DataError: There is no such column.
+    """
+    schema = arrow_schema(table)
+    for column in columns or ():
+        if column not in schema.names:
+            raise DataError(f"The table {table} has no column {column!r}; it has {', '.join(schema.names)}.")
+    empty = schema.empty_table()
+    return empty if columns is None else empty.select(list(columns))
+
+
+def _brief(error: Exception) -> str:
+    return str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__

@@ -1,0 +1,95 @@
+"""Provides the shards of one folder as a set: numbered, added to, and read as one table."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from costhub.dataset.shard import TEMP_PREFIX, empty_table, read_shard, sync_folder, write_shard
+from costhub.errors import DataError
+
+PATTERN = "train-*.parquet"
+_NAME = re.compile(r"train-(\d{5,})-of-(\d{5,})\.parquet")
+_LIST_ATTEMPTS = 20
+
+
+def shard_paths(folder: Path) -> list[Path]:
+    """Lists the shards of `folder` in order of their number."""
+    return sorted(folder.glob(PATTERN), key=_order)
+
+
+def _order(path: Path) -> tuple[float, float, str]:
+    match = _NAME.fullmatch(path.name)
+    # Names of another form come last; every shard is read whatever it is called.
+    return (int(match[1]), int(match[2]), path.name) if match else (float("inf"), 0.0, path.name)
+
+
+def read_shards(
+    folder: Path, table: str, columns: Sequence[str] | None = None, *, where: pc.Expression | None = None
+) -> pa.Table:
+    """Reads all shards of `folder` as one table, while a writer may be adding to it.
+
+    Raises:
+        DataError: One of them cannot be read.
+    """
+    for attempt in range(_LIST_ATTEMPTS):
+        time.sleep(0.01 * attempt)
+        paths = shard_paths(folder)
+        try:
+            parts = [read_shard(path, columns, where=where, table=table) for path in paths]
+        except FileNotFoundError:
+            continue
+        # A writer that renames shards meanwhile may have hidden one from the listing: look again.
+        if shard_paths(folder) == paths:
+            return pa.concat_tables([empty_table(table, columns), *parts])
+    raise DataError(f"The shards of {folder} keep changing their names; stop the programs that write there.")
+
+
+def add_shard(folder: Path, table: pa.Table) -> Path:
+    """Adds `table` as the last shard of `folder` and renames the others to count it.
+
+    A crash between two renames leaves every shard readable, and the next call repairs the names.
+    Only for who holds the folder's lock.
+
+    Returns:
+        The path of the new shard.
+    """
+    # With sound names there is no shard "of N + 1" yet, so the new one replaces nothing.
+    count = len(repair_names(folder))
+    write_shard(table, folder / shard_name(count, count + 1))
+    return repair_names(folder)[-1]
+
+
+def shard_name(number: int, count: int) -> str:
+    """Name of shard `number` of `count`, in the form that the Hugging Face hub expects.
+
+    Example:
+        >>> shard_name(0, 2)
+        'train-00000-of-00002.parquet'
+    """
+    return f"train-{number:05d}-of-{count:05d}.parquet"
+
+
+def repair_names(folder: Path) -> list[Path]:
+    """Renames the shards of `folder` to 0..N-1 of N, in order, and returns their paths."""
+    paths = shard_paths(folder)
+    targets = [folder / shard_name(number, len(paths)) for number in range(len(paths))]
+    moves = {path: target for path, target in zip(paths, targets, strict=True) if path != target}
+    while moves:
+        # Renaming keeps the order, so moves cannot block one another in a ring: one always can go.
+        path = next(path for path, target in moves.items() if not target.exists())
+        path.rename(moves.pop(path))
+    if targets != paths:
+        sync_folder(folder)
+    return targets
+
+
+def remove_temporaries(folder: Path) -> None:
+    """Removes what interrupted writers left behind; only for who holds the folder's lock."""
+    for path in folder.glob(f"{TEMP_PREFIX}*"):
+        path.unlink(missing_ok=True)

@@ -1,0 +1,61 @@
+"""Provides schedules as text: a MetaSchedule trace to JSON and back to a schedule."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from costhub.errors import WorkloadError
+
+
+def trace_to_json(trace: Any) -> str:
+    """The trace (``tvm.s_tir.schedule.Trace``) as one canonical line of JSON."""
+    return json.dumps(_plain(trace.as_json()), separators=(",", ":"))
+
+
+def program_id(workload_id: str, trace_json: str) -> str:
+    """64 hex digits that name a program: sha256 of its workload's id and its trace."""
+    return hashlib.sha256(f"{workload_id}\n{trace_json}".encode()).hexdigest()
+
+
+def replay(mod: Any, trace_json: str) -> Any:
+    """The schedule (``tvm.s_tir.Schedule``) that the trace makes of `mod`, post-processing included.
+
+    A malformed trace can crash TVM: text from strangers is replayed in a child process only (`costhub.worker`).
+
+    Raises:
+        WorkloadError: the trace is not JSON or does not fit the workload.
+    """
+    import tvm
+    from tvm.s_tir.schedule import Trace
+
+    try:
+        instructions, decisions = json.loads(trace_json)
+    except (ValueError, TypeError) as error:
+        raise WorkloadError(
+            f"The trace is not a JSON pair of instructions and decisions: {error}."
+        ) from error
+    schedule = tvm.s_tir.Schedule(mod, error_render_level="none")
+    try:
+        Trace.apply_json_to_schedule([instructions, decisions], schedule)
+    except Exception as error:
+        reason = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
+        raise WorkloadError(f"The trace does not fit the workload: {reason[:300]}") from error
+    return schedule
+
+
+def _plain(value: Any) -> Any:
+    """TVM's containers and boxed numbers as plain Python, which json can write."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if hasattr(value, "items"):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if hasattr(value, "__iter__"):
+        return [_plain(v) for v in value]
+    number = value.value if hasattr(value, "value") else value
+    return (
+        float(number) if isinstance(number, float) or "float" in type(value).__name__.lower() else int(number)
+    )

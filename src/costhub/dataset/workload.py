@@ -1,0 +1,92 @@
+"""Provides workloads as text: a TIR module to JSON and back, and the id that outlives a TVM version."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from costhub.errors import WorkloadError
+
+
+def module_to_json(mod: Any) -> str:
+    """The module (``tvm.IRModule``) as TVM's own JSON."""
+    import tvm
+
+    return str(tvm.ir.save_json(mod))
+
+
+def module_from_json(text: str) -> Any:
+    """The ``tvm.IRModule`` in `text`.
+
+    Raises:
+        WorkloadError: `text` is not the JSON of a module with one function named ``main``.
+    """
+    import tvm
+
+    try:
+        mod = tvm.ir.load_json(text)
+    except Exception as error:
+        reason = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
+        raise WorkloadError(
+            f"The text is not a TVM module in JSON ({reason[:200]}). Write it with tvm.ir.save_json(module) in "
+            f"TVM {tvm.__version__}."
+        ) from error
+    if isinstance(mod, tvm.tirx.PrimFunc):
+        mod = tvm.IRModule({"main": mod.with_attr("global_symbol", "main")})
+    if not isinstance(mod, tvm.IRModule) or "main" not in [g.name_hint for g in mod.get_global_vars()]:
+        raise WorkloadError(
+            "The JSON holds no module with a function named 'main'; a workload is one such module."
+        )
+    return mod
+
+
+def workload_id(mod: Any) -> str:
+    """64 hex digits that name the workload: sha256 of its normalised TVMScript.
+
+    TVM's structural hash changes between versions and processes; the printed script, with the names of variables
+    as they stand and without trailing blanks, does not.
+    """
+    lines = [line.rstrip() for line in mod.script(show_meta=False).splitlines()]
+    # The header's imports and comments say which TVM printed it, not what the workload is.
+    body = [line for line in lines if line and not line.startswith(("#", "from ", "import "))]
+    return hashlib.sha256("\n".join(body).encode()).hexdigest()
+
+
+def argument_shapes(mod: Any) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """(dtype, shape) of each argument of the module's function, as its caller must pass them.
+
+    A schedule may have changed the layout of weights; these are the shapes after that.
+
+    Raises:
+        WorkloadError: an argument is no tensor, or one of its extents is not a number.
+    """
+    from tvm.s_tir.meta_schedule.arg_info import ArgInfo
+
+    try:
+        infos = ArgInfo.from_entry_func(mod, remove_preproc=True)
+        return tuple((str(i.dtype), tuple(int(extent) for extent in i.shape)) for i in infos)
+    except Exception as error:
+        raise WorkloadError(
+            "The arguments of a workload must be tensors of known sizes, and this one's are not; bind its sizes to numbers "
+            f"first ({str(error).strip().splitlines()[-1:]})."
+        ) from error
+
+
+def check_schedulable(mod: Any) -> None:
+    """Refuses a module that leaves a search nothing to do.
+
+    Raises:
+        WorkloadError: it has arguments of unknown size, or no block that a schedule could transform.
+    """
+    import tvm
+
+    argument_shapes(mod)
+    try:
+        schedule = tvm.s_tir.Schedule(mod, error_render_level="none")
+        blocks = schedule.get_child_blocks(schedule.get_sblock("root"))
+    except Exception:
+        blocks = []
+    if not blocks:
+        raise WorkloadError(
+            "TVM cannot schedule this workload: it has no block, so its design space is empty."
+        )

@@ -1,0 +1,119 @@
+"""Provides MeasurementWriter: appends measurements so that a crash loses at most the row in flight."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from costhub.dataset.journal import JOURNAL, Journal
+from costhub.dataset.lock import FolderLock
+from costhub.dataset.schema import table_from_rows
+from costhub.dataset.shard import read_shard, sync_folder
+from costhub.dataset.shard_set import add_shard, remove_temporaries, repair_names, shard_paths
+from costhub.errors import DataError
+
+COMPACT_ROWS = 2000
+
+
+class MeasurementWriter:
+    """The only writer of one device's measurements: rows go to a journal, and from there to shards.
+
+    A compaction's steps are in an order in which a crash between any two of them neither loses nor doubles a
+    row: the shard appears whole, then the journal is emptied; recovery drops journal rows that a shard has.
+    """
+
+    def __init__(self, folder: Path, device_id: str, *, compact_rows: int = COMPACT_ROWS) -> None:
+        """Opens the folder of one device and recovers what an interrupted writer left.
+
+        Args:
+            folder: `DIR/measurements/<device_id>`; made where it is missing.
+            device_id: The device whose rows are written.
+            compact_rows: The journal becomes a shard at this many rows.
+
+        Raises:
+            DataError: Another writer is at work, or a shard or the journal cannot be read. Nothing is
+                changed then.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._device_id, self._compact_rows = folder, device_id, compact_rows
+        self._interrupted = False
+        with contextlib.ExitStack() as held:
+            held.enter_context(FolderLock(folder))
+            # Reading every shard comes first: nothing is written beside one that cannot be read.
+            self._ids = _shard_ids(folder)
+            self._journal = held.enter_context(Journal(folder / JOURNAL))
+            self._recover()
+            self._held = held.pop_all()
+
+    def _recover(self) -> None:
+        remove_temporaries(self._folder)
+        sync_folder(self._folder)
+        repair_names(self._folder)
+        left = len(self._journal.rows)
+        self._drop_written(self._ids)
+        self._ids.update(row["record_id"] for row in self._journal.rows)
+        if len(self._journal.rows) < left:
+            self.compact()
+
+    def _drop_written(self, shard_ids: set[str]) -> None:
+        """Keeps the journal rows that no shard has, each once."""
+        rows = {row["record_id"]: row for row in self._journal.rows}
+        self._journal.rows = [row for record_id, row in rows.items() if record_id not in shard_ids]
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Adds one measurement; when this returns, killing the process no longer loses it.
+
+        Raises:
+            DataError: The row does not fit the schema, is of another device, or its record_id is taken.
+        """
+        if row.get("device_id") != self._device_id:
+            raise DataError(
+                f"The row is of the device {row.get('device_id')!r}; this writer is for {self._device_id!r}."
+            )
+        if row.get("record_id") in self._ids:
+            raise DataError(
+                f"The record {row['record_id']!r} is already in {self._folder}; every record has its own id."
+            )
+        self._journal.append(row)
+        self._ids.add(row["record_id"])
+        if len(self._journal.rows) >= self._compact_rows:
+            self.compact()
+
+    def compact(self) -> None:
+        """Moves the journal's rows into a new shard."""
+        if self._interrupted:
+            # ^C or a full disk stopped the last compaction, perhaps after its shard had appeared.
+            self._drop_written(_shard_ids(self._folder))
+        self._interrupted = True
+        if self._journal.rows:
+            add_shard(self._folder, table_from_rows("measurements", self._journal.rows))
+        self._journal.clear()
+        self._interrupted = False
+
+    @property
+    def record_ids(self) -> frozenset[str]:
+        """The ids of all records of the device, written or pending."""
+        return frozenset(self._ids)
+
+    def close(self) -> None:
+        """Compacts what is left and releases the lock."""
+        with self._held:
+            self.compact()
+
+    def __enter__(self) -> MeasurementWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _shard_ids(folder: Path) -> set[str]:
+    ids: set[str] = set()
+    for path in shard_paths(folder):
+        ids.update(read_shard(path, ["record_id"], table="measurements")["record_id"].to_pylist())
+    return ids

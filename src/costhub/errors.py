@@ -1,0 +1,64 @@
+"""The errors costhub raises: each message says what happened, what was expected and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class CosthubError(Exception):
+    """Base of every error raised on purpose; the command line prints it as one sentence."""
+
+    exit_code = 1
+
+
+class DataError(CosthubError):
+    """A shard, table or folder cannot be read as costhub data."""
+
+    exit_code = 2
+
+
+class ModelError(CosthubError):
+    """A model folder is incomplete, or holds something other than its configuration says."""
+
+    exit_code = 2
+
+
+class ScoreError(CosthubError):
+    """A cost model returned scores that no search can use (NaN or infinite)."""
+
+
+class WorkloadError(CosthubError):
+    """TVM cannot build a design space for the workload, or its file is not a workload."""
+
+
+class MeasureError(CosthubError):
+    """Building or running programs failed as a whole, not for one program."""
+
+
+class DeviceError(CosthubError):
+    """The device named is not this machine, or cannot be measured from it."""
+
+
+class UnknownNameError(CosthubError):
+    """A name fits nothing that is known; the message lists the close ones."""
+
+    exit_code = 2
+
+    def __init__(self, kind: str, name: str, close: Sequence[str], listing: str) -> None:
+        self.name = name
+        self.close = tuple(close)
+        hint = f"Did you mean {' or '.join(close)}?" if close else "Nothing is close to it."
+        super().__init__(f"There is no {kind} named {name!r}. {hint} {listing} lists what there is.")
+
+
+class AmbiguousNameError(CosthubError):
+    """A name fits several things; the message lists them."""
+
+    exit_code = 2
+
+    def __init__(self, kind: str, name: str, candidates: Sequence[str]) -> None:
+        self.name = name
+        self.candidates = tuple(candidates)
+        super().__init__(
+            f"{name!r} fits more than one {kind}: {', '.join(candidates)}. Give one of these names in full."
+        )

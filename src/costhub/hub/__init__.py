@@ -1,0 +1,1 @@
+"""Where models live: the embedded hub, shared folders and the Hugging Face hub."""

@@ -1,0 +1,106 @@
+"""Fetches a model repository from the Hugging Face hub, pinned to one commit."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from costhub.errors import ModelError
+from costhub.hub.manifest import MAX_TOTAL_BYTES
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi, ResolvedRevision
+
+PATTERNS = ["*.json", "*.md", "*.png", "*.safetensors", "*.ubj"]
+"""Everything a model folder may hold; other files of a repository are never fetched."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A repository at one commit, on this machine."""
+
+    folder: Path
+    commit: str
+
+
+def fetch(repo: str, revision: str | None) -> Snapshot:
+    """Downloads the model files of a repository, or finds them in the cache of the Hugging Face client.
+
+    $HF_ENDPOINT names the server, https://huggingface.co by default; $HF_HUB_OFFLINE=1 asks the cache only.
+
+    Args:
+        repo: ORG/NAME.
+        revision: A branch, tag or commit; None takes the main branch.
+
+    Raises:
+        ModelError: There is no such repository or revision, it is too large, or the hub cannot be reached.
+    """
+    # Imported here: it costs a quarter of a second, which commands that stay offline need not pay.
+    from huggingface_hub import HfApi, errors, snapshot_download
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # documented, but not re-exported
+
+    _quiet_without_terminal()
+    api = HfApi(library_name="costhub")
+    try:
+        pinned = api.resolve_revision(repo, revision=revision)
+        _check_size(api, repo, pinned)
+        folder = snapshot_download(repo, revision=pinned, allow_patterns=PATTERNS, library_name="costhub")
+    except errors.GatedRepoError as error:
+        raise ModelError(
+            f"hf-hub:{repo} is gated. Accept its terms on its page, then log in with `hf auth login`."
+        ) from error
+    except errors.RepositoryNotFoundError as error:
+        raise ModelError(
+            f"hf-hub:{repo} does not exist at {api.endpoint}, or is private. Check its name; for a private "
+            "one log in with `hf auth login`."
+        ) from error
+    except errors.RevisionNotFoundError as error:
+        raise ModelError(
+            f"hf-hub:{repo} has no revision {revision!r}. Leave @{revision} out to take its main branch."
+        ) from error
+    except errors.HFValidationError as error:
+        raise ModelError(f"hf-hub:{repo} is not a name the Hugging Face hub allows ({error}).") from error
+    except (errors.RevisionResolutionError, errors.LocalEntryNotFoundError, httpx.HTTPError) as error:
+        raise ModelError(
+            f"hf-hub:{repo} could not be fetched from {api.endpoint}, and is not complete in the cache "
+            f"({_first_line(error)}). Check the connection and HF_ENDPOINT, then try again."
+        ) from error
+    return Snapshot(Path(folder), pinned.resolved)
+
+
+def _check_size(api: HfApi, repo: str, pinned: ResolvedRevision) -> None:
+    """Refuses a repository whose files are too large for a model, before any is fetched."""
+    from huggingface_hub import RepoFile
+    from huggingface_hub.errors import OfflineModeIsEnabled
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # documented, but not re-exported
+
+    try:
+        tree = list(api.list_repo_tree(repo, recursive=True, revision=pinned.resolved))
+    except (OfflineModeIsEnabled, httpx.TransportError):
+        return  # Nothing can be fetched now, so only the cache will be asked: nothing to bound.
+    total = sum(entry.size for entry in tree if isinstance(entry, RepoFile) and _wanted(entry.path))
+    if total > MAX_TOTAL_BYTES:
+        raise ModelError(
+            f"hf-hub:{repo} holds {total} bytes of model files, more than the {MAX_TOTAL_BYTES} a cost "
+            "model may have."
+        )
+
+
+def _wanted(path: str) -> bool:
+    return any(path.endswith(pattern.removeprefix("*")) for pattern in PATTERNS)
+
+
+def _quiet_without_terminal() -> None:
+    from huggingface_hub.utils import (  # type: ignore[attr-defined]  # documented, but not re-exported
+        are_progress_bars_disabled,
+        disable_progress_bars,
+    )
+
+    if not sys.stderr.isatty() and not are_progress_bars_disabled():
+        disable_progress_bars()
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,157 @@
+"""Provides the device index: every device costhub knows by name, with or without a model."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from costhub.errors import CosthubError
+from costhub.hub.roots import EMBEDDED, hub_roots
+from costhub.hub.shelf import ModelEntry, list_models
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """A device: the columns of the `devices` table that say what it is; None where a fact is not known."""
+
+    device_id: str
+    kind: str
+    """cpu, cuda, ..."""
+    aliases: tuple[str, ...] = ()
+    vendor: str | None = None
+    microarchitecture: str | None = None
+    model_name: str | None = None
+    cores: int | None = None
+    """Cores of a CPU, multiprocessors of a GPU."""
+    simd_bits: int | None = None
+    l1d_bytes: int | None = None
+    """Per core."""
+    l2_bytes: int | None = None
+    """Per core of a CPU, in all of a GPU."""
+    l3_bytes: int | None = None
+    """In all."""
+    memory_bytes: int | None = None
+    driver: str | None = None
+    isa_features: tuple[str, ...] = ()
+    target: str | None = None
+    """The TVM target, as JSON."""
+    peak_gflops: float | None = None
+    l1_gbs: float | None = None
+    l2_gbs: float | None = None
+    l3_gbs: float | None = None
+    dram_gbs: float | None = None
+    launch_overhead_us: float | None = None
+    probe_method: str | None = None
+    probed_at: str | None = None
+    """ISO 8601, UTC."""
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Device:
+        """Builds a device from a row of the `devices` table; columns it does not know are left out.
+
+        Raises:
+            CosthubError: The row has no device_id or kind.
+        """
+        for key in ("device_id", "kind"):
+            if not isinstance(row.get(key), str) or not row[key]:
+                raise CosthubError(f"A device needs a {key}, got {row.get(key)!r} in {dict(row)!r}.")
+        known = {f.name: row[f.name] for f in fields(cls) if row.get(f.name) is not None}
+        for key in ("aliases", "isa_features"):
+            known[key] = tuple(known.get(key, ()))
+        if "probed_at" in known:
+            # A row fresh from a probe holds a datetime; JSON and people want its text.
+            known["probed_at"] = str(getattr(known["probed_at"], "isoformat", known["probed_at"].__str__)())
+        return cls(**known)
+
+    def row(self) -> dict[str, Any]:
+        """The device as a row of the index file."""
+        return {**asdict(self), "aliases": list(self.aliases), "isa_features": list(self.isa_features)}
+
+
+def load_devices() -> tuple[Device, ...]:
+    """The devices of all hubs in order of their id; a shared hub's row stands before the embedded one.
+
+    Example:
+        >>> "nvidia-h200" in [device.device_id for device in load_devices()]
+        True
+    """
+    devices: dict[str, Device] = {}
+    for root in hub_roots():
+        for device in read_devices(root.devices_file):
+            devices.setdefault(device.device_id, device)
+    return tuple(devices[key] for key in sorted(devices))
+
+
+def read_devices(path: Path) -> tuple[Device, ...]:
+    """The devices in one index file, read again only when it changed; none where there is no file.
+
+    Raises:
+        CosthubError: The file is no device index.
+    """
+    try:
+        changed = path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return ()
+    return _read_devices(path, changed)
+
+
+@lru_cache(maxsize=8)
+def _read_devices(path: Path, changed: int) -> tuple[Device, ...]:
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))["devices"]
+        return tuple(Device.from_row(row) for row in rows)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CosthubError(
+            f"{path} is not a device index ({error!r}). Restore it, or reinstall costhub."
+        ) from error
+
+
+def find_device(device_id: str) -> Device | None:
+    """The device with exactly this id, or None."""
+    return next((device for device in load_devices() if device.device_id == device_id), None)
+
+
+def models_for(device_id: str) -> tuple[ModelEntry, ...]:
+    """The models for a device, best first."""
+    return list_models(device_id)
+
+
+def register_device(row: Mapping[str, Any], *, path: Path = EMBEDDED / "devices.json") -> Device:
+    """Puts a device into an index file, in place of the one with its id.
+
+    What the new row leaves open keeps its old value, and aliases add up: identifying again loses nothing.
+
+    Args:
+        row: Columns of the `devices` table.
+        path: The index file; made where it is missing.
+    """
+    new = Device.from_row(row)
+    devices = {device.device_id: device for device in read_devices(path)}
+    old = devices.get(new.device_id)
+    if old is not None:
+        stated = {k: v for k, v in new.row().items() if v is not None and v != []}
+        aliases = list(dict.fromkeys([*old.aliases, *new.aliases]))
+        new = Device.from_row({**old.row(), **stated, "aliases": aliases})
+    devices[new.device_id] = new
+    _write_devices(path, [devices[key].row() for key in sorted(devices)])
+    return new
+
+
+def _write_devices(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=".devices-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump({"version": 1, "devices": rows}, file, indent=2)
+            file.write("\n")
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+    _read_devices.cache_clear()

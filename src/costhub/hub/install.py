@@ -1,0 +1,80 @@
+"""Puts a trained model into a hub folder, with its card and manifest."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from costhub.cards.model_card import from_results, render
+from costhub.errors import DataError
+from costhub.hub.copying import copy_verified
+from costhub.hub.index import find_device
+from costhub.hub.manifest import scan, write_manifest
+from costhub.hub.roots import EMBEDDED
+from costhub.hub.shelf import read_config
+
+EVALUATION = "evaluation.json"
+
+
+def install_model(
+    folder: str | Path,
+    *,
+    root: str | Path = EMBEDDED,
+    org: str = "costhub",
+    evaluation: Mapping[str, Any] | None = None,
+) -> Path:
+    """Copies a model folder to `<root>/models/<org>/<device_id>-<arch>/`, in place of the version there.
+
+    Args:
+        folder: What `save_model` wrote.
+        root: The hub; by default the one in the package.
+        org: Whose model it is.
+        evaluation: Its figures on held-out workloads; by default those in `evaluation.json` of the folder.
+            With them the card is rendered; without any, the model gets none.
+
+    Returns:
+        The folder in the hub.
+
+    Raises:
+        ModelError: `folder` is no model folder.
+        DataError: The configuration or the figures lack what a card needs.
+    """
+    source, config = Path(folder), read_config(Path(folder))
+    target = Path(root) / "models" / org / f"{config['device_id']}-{config['arch']}"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".install-", dir=target.parent) as temporary:
+        made = copy_verified(source, Path(temporary) / target.name, manifest=scan(source))
+        figures = evaluation if evaluation is not None else _recorded(made)
+        if figures is not None:
+            _write_card(made, config, figures)
+        write_manifest(made)
+        # The old version moves aside first: a folder cannot be renamed onto one that holds files.
+        if target.exists():
+            target.rename(Path(temporary) / "old")
+        made.rename(target)
+    return target
+
+
+def _recorded(folder: Path) -> dict[str, Any] | None:
+    path = folder / EVALUATION
+    if not path.is_file():
+        return None
+    try:
+        figures = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise DataError(
+            f"{path.name} of the model is not JSON ({error}). Evaluate the model again."
+        ) from error
+    if not isinstance(figures, dict):
+        raise DataError(f"{path.name} of the model holds no figures. Evaluate the model again.")
+    return figures
+
+
+def _write_card(folder: Path, config: Mapping[str, Any], evaluation: Mapping[str, Any]) -> None:
+    device = find_device(config["device_id"])
+    card = from_results(config, evaluation, name=folder.name, device=device.row() if device else None)
+    (folder / "README.md").write_text(render(card), encoding="utf-8")
+    (folder / EVALUATION).write_text(json.dumps(evaluation, indent=2) + "\n", encoding="utf-8")

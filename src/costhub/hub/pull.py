@@ -1,0 +1,49 @@
+"""Brings a model here: a verified copy of a model folder, from wherever its address points."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from costhub.hub.copying import copy_verified
+from costhub.hub.find import Found, find_model
+from costhub.hub.manifest import MANIFEST, read_manifest, scan, verify
+from costhub.hub.roots import cache_root
+
+
+def pull(name: str, *, arch: str | None = None, out: str | Path | None = None) -> Path:
+    """Copies a model into the cache, or into `out`, and checks every byte of it.
+
+    Args:
+        name: A device or model name, `hf-hub:ORG/NAME@REVISION`, `local-dir:/PATH` or the path of a folder.
+        arch: The architecture wanted; by default the one with the best figures.
+        out: The model folder to make; by default a place in the cache.
+
+    Returns:
+        The model folder. An equal one that was there already is kept; a different one is never overwritten.
+
+    Raises:
+        CosthubError: One of its kinds: an unknown name, no model, damaged files, an occupied folder.
+    """
+    return pull_found(find_model(name, arch=arch), out=out)
+
+
+def pull_found(found: Found, *, out: str | Path | None = None) -> Path:
+    """Copies a model that was found already; see `pull`."""
+    source = found.entry.folder
+    # A folder that was just trained has no manifest yet: what it holds now is what the copy must hold.
+    manifest = read_manifest(source) if (source / MANIFEST).exists() else scan(source)
+    # In the cache each content has its own folder, so that an update never meets an older copy.
+    cached = cache_root() / "models" / found.entry.name / manifest.revision[:16]
+    return copy_verified(source, Path(out) if out is not None else cached, manifest=manifest)
+
+
+def resolve(name: str, *, arch: str | None = None) -> Path:
+    """The verified folder of the model that `name` stands for; no copy is made of one that lies here already.
+
+    Raises:
+        CosthubError: As `pull`.
+    """
+    found = find_model(name, arch=arch)
+    if (found.entry.folder / MANIFEST).exists():
+        verify(found.entry.folder)
+    return found.entry.folder

@@ -1,0 +1,52 @@
+"""Says where hubs are: the one in the package, a shared folder, and the cache of what was pulled."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from costhub.errors import CosthubError
+
+EMBEDDED = Path(__file__).parent / "embedded"
+"""The hub shipped in the package."""
+
+HUB_VARIABLE = "COSTHUB_HUB"
+CACHE_VARIABLE = "COSTHUB_CACHE"
+
+
+@dataclass(frozen=True)
+class Root:
+    """A folder laid out as `{models,datasets}/<org>/<name>/`, with a `devices.json`."""
+
+    path: Path
+    label: str
+    """What people call it."""
+
+    @property
+    def devices_file(self) -> Path:
+        """Its device index; a shared folder may have none."""
+        return self.path / "devices.json"
+
+
+def hub_roots() -> tuple[Root, ...]:
+    """The hubs to look in, first the shared folder named by $COSTHUB_HUB, then the embedded one.
+
+    Raises:
+        CosthubError: $COSTHUB_HUB names something that is no folder.
+    """
+    embedded = Root(EMBEDDED, "the embedded hub")
+    shared = os.environ.get(HUB_VARIABLE)
+    if not shared:
+        return (embedded,)
+    path = Path(shared).expanduser()
+    if not path.is_dir():
+        raise CosthubError(
+            f"{HUB_VARIABLE} names {path}, which is not a folder. Set it to a hub folder, or unset it."
+        )
+    return (Root(path, f"the hub {path}"), embedded)
+
+
+def cache_root() -> Path:
+    """Where pulled models are kept: $COSTHUB_CACHE, or ~/.cache/costhub."""
+    return Path(os.environ.get(CACHE_VARIABLE) or "~/.cache/costhub").expanduser()

@@ -1,0 +1,122 @@
+"""Lists the models and datasets that lie in the hubs on this machine, without loading any."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from costhub.errors import ModelError
+from costhub.hub.roots import Root, hub_roots
+
+CONFIG = "config.json"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+MAX_CONFIG_BYTES = 16 << 20
+"""A tree model's configuration may hold its scaler and splits, never more than this."""
+
+
+@dataclass(frozen=True)
+class ModelEntry:
+    """A model folder in a hub."""
+
+    name: str
+    """ORG/NAME; `local/NAME` for a folder outside the hubs."""
+    folder: Path
+    device_id: str
+    arch: str
+    top_1: float | None
+    """On held-out workloads, as its configuration says; None where it was not evaluated."""
+    origin: str
+    """The hub it lies in, for people."""
+
+
+def list_models(device_id: str | None = None) -> tuple[ModelEntry, ...]:
+    """The models of all hubs, or those for one device, best first.
+
+    A model in the shared hub stands before, and hides, one of the same ORG/NAME in the embedded hub.
+    A folder that is no model is left out, see `unreadable_models`: one bad folder must not hide the others.
+    """
+    found: dict[str, ModelEntry] = {}
+    for entry in _scan():
+        if isinstance(entry, ModelEntry):
+            found.setdefault(entry.name, entry)
+    chosen = [e for e in found.values() if device_id in (None, e.device_id)]
+    return tuple(sorted(chosen, key=lambda e: (e.top_1 is None, -(e.top_1 or 0.0), e.name)))
+
+
+def unreadable_models() -> tuple[str, ...]:
+    """A sentence for each folder that lies where models lie and is none."""
+    return tuple(str(entry) for entry in _scan() if isinstance(entry, ModelError))
+
+
+def list_datasets(device_id: str) -> tuple[str, ...]:
+    """ORG/NAME of the datasets in the hubs that hold measurements of the device."""
+    names = {
+        f"{folder.parent.name}/{folder.name}"
+        for root in hub_roots()
+        for folder in _folders(root, "datasets")
+        if (folder / "measurements" / device_id).is_dir()
+    }
+    return tuple(sorted(names))
+
+
+def read_entry(folder: Path, *, name: str, origin: str) -> ModelEntry:
+    """Reads what a model is for from its configuration.
+
+    Raises:
+        ModelError: The folder holds no configuration of a model.
+    """
+    config = read_config(folder)
+    return ModelEntry(name, folder, config["device_id"], config["arch"], held_out_top_1(config), origin)
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Reads `config.json` of a model folder, and checks that it names an architecture and a device.
+
+    Raises:
+        ModelError: It is missing, too large, no JSON, or lacks one of the two.
+    """
+    path = folder / CONFIG
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_CONFIG_BYTES + 1)
+        config = json.loads(raw) if len(raw) <= MAX_CONFIG_BYTES else None
+    except (FileNotFoundError, NotADirectoryError):
+        raise ModelError(f"{folder} is not a model folder: it holds no {CONFIG}.") from None
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path} is not JSON ({error}); the model cannot be read.") from error
+    # The two become parts of paths, so nothing but a plain name will do.
+    if not isinstance(config, dict) or not all(_is_name(config.get(key)) for key in ("arch", "device_id")):
+        raise ModelError(
+            f"{path} does not say which architecture and device the model is for; expected arch, device_id."
+        )
+    return config
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and _NAME.fullmatch(value) is not None
+
+
+def held_out_top_1(config: Mapping[str, Any]) -> float | None:
+    """The top-1 figure that the configuration of a model records, or None."""
+    metrics = config.get("metrics")
+    value = metrics.get("top_1") if isinstance(metrics, Mapping) else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _scan() -> Iterator[ModelEntry | ModelError]:
+    for root in hub_roots():
+        for folder in _folders(root, "models"):
+            try:
+                yield read_entry(folder, name=f"{folder.parent.name}/{folder.name}", origin=root.label)
+            except ModelError as error:
+                yield error
+
+
+def _folders(root: Root, kind: str) -> Iterator[Path]:
+    base = root.path / kind
+    if base.is_dir():
+        yield from sorted(p for p in base.glob("*/*") if p.is_dir() and not p.name.startswith("."))

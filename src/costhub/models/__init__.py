@@ -1,0 +1,1 @@
+"""Cost models: fit, predict, evaluate, save and load."""

@@ -1,0 +1,148 @@
+"""Provides save_model and load_model: a model as a folder of weights, `config.json` and documents."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from costhub.errors import ModelError, UnknownNameError
+from costhub.models.architectures import new_model
+from costhub.models.info import ModelInfo
+from costhub.models.protocol import CostModel
+
+CONFIG = "config.json"
+FORMAT = 1
+"""Of the folder. Raised by one whenever code of today could not read what it wrote before."""
+MAX_CONFIG_BYTES = 16 << 20
+
+
+def save_model(
+    model: CostModel, folder: str | Path, info: ModelInfo, *, documents: Mapping[str, str] | None = None
+) -> Path:
+    """Writes a model folder; it appears whole or not at all.
+
+    Args:
+        model: A fitted model.
+        folder: The folder to make. A model folder that is there already is replaced; anything else is left
+            alone.
+        info: Where the model comes from.
+        documents: Further files, name -> text, such as its card.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ModelError: The model is not fitted, is not the one `info` describes, or `folder` holds something
+            else.
+    """
+    folder = Path(folder)
+    if (info.arch, info.feature_spec) != (model.arch, model.feature_spec):
+        raise ModelError(
+            f"The info describes a {info.arch} model of {info.feature_spec}, but the model is a {model.arch} "
+            f"of {model.feature_spec}."
+        )
+    check_replaceable(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
+        made = Path(temporary) / "new"
+        made.mkdir()
+        model.save_weights(made)
+        texts = {
+            CONFIG: json.dumps(config_of(model, info), indent=2, allow_nan=False) + "\n",
+            **(documents or {}),
+        }
+        for name, text in texts.items():
+            (made / name).write_text(text, encoding="utf-8")
+        _sync(made)
+        # A folder cannot be renamed onto one that holds files: the old one moves aside first, and goes with
+        # `temporary`.
+        if folder.exists():
+            folder.rename(Path(temporary) / "old")
+        made.rename(folder)
+    return folder
+
+
+def load_model(folder: str | Path) -> tuple[CostModel, ModelInfo]:
+    """Reads a model folder; nothing in it is run.
+
+    Args:
+        folder: What `save_model` wrote.
+
+    Returns:
+        The model and where it comes from.
+
+    Raises:
+        ModelError: The folder is missing or incomplete, was written by a newer costhub, or holds something
+            else than its configuration says.
+    """
+    folder = Path(folder)
+    config = _read_config(folder)
+    info = ModelInfo.from_config(config, path=str(folder / CONFIG))
+    options = config.get("options")
+    if not isinstance(options, dict):
+        raise ModelError(f"{folder / CONFIG} needs options, an object; fetch or train the model again.")
+    try:
+        model = new_model(info.arch, feature_spec=info.feature_spec)
+    except UnknownNameError as error:
+        raise ModelError(
+            f"{folder} holds a model of the architecture {info.arch!r}, which this costhub lacks. Update it."
+        ) from error
+    model.load_weights(folder, options)
+    return model, info
+
+
+def check_replaceable(folder: str | Path) -> None:
+    """Refuses a place where `save_model` would refuse to write; to be asked before hours of training.
+
+    Raises:
+        ModelError: There is something that is neither an empty folder nor one of costhub's models.
+    """
+    folder = Path(folder)
+    if not folder.exists() and not folder.is_symlink():
+        return
+    try:
+        empty = not any(folder.iterdir())
+        if not empty:
+            _read_config(folder)
+    except (ModelError, NotADirectoryError, FileNotFoundError) as error:
+        raise ModelError(f"{folder} exists and is no model folder; give the name of a new folder.") from error
+
+
+def config_of(model: CostModel, info: ModelInfo) -> dict[str, Any]:
+    """The content of `config.json`."""
+    return {"costhub_format": FORMAT, **asdict(info), "options": model.config()}
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG
+    if not path.is_file():
+        raise ModelError(f"{folder} is not a model folder: it has no {CONFIG}. `costhub train` makes one.")
+    if path.stat().st_size > MAX_CONFIG_BYTES:
+        raise ModelError(f"{path} has more than {MAX_CONFIG_BYTES} bytes, so it is no model configuration.")
+    try:
+        config = json.loads(path.read_bytes())
+    except (ValueError, RecursionError, OSError) as error:
+        raise ModelError(
+            f"{path} cannot be read as JSON ({error}); fetch or train the model again."
+        ) from error
+    found = config.get("costhub_format") if isinstance(config, dict) else None
+    if type(found) is not int:
+        raise ModelError(f"{path} has no costhub_format, so it was not written by costhub.")
+    if found != FORMAT:
+        raise ModelError(f"{path} has format {found}, this costhub reads {FORMAT}. Update costhub.")
+    return dict(config)
+
+
+def _sync(folder: Path) -> None:
+    """Brings every file of the folder to the disk, so that the rename cannot come before them."""
+    for path in (*folder.iterdir(), folder):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,222 @@
+"""Provides Gbt: gradient-boosted trees (XGBoost) over the pooled rows of a program as a cost model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xgboost as xgb
+
+from costhub.dataset.programs import FloatArray, IntArray, Programs
+from costhub.errors import ModelError
+from costhub.models.inputs import check_training, checked_rows, informative, not_fitted
+from costhub.models.options import check_ranges, parse_options
+from costhub.models.pooling import pool
+from costhub.models.protocol import Scores
+from costhub.progress import bar
+
+WEIGHTS = "model.ubj"
+MAX_BYTES = 1 << 30
+"""A cost model has a few MB; nothing larger is read."""
+
+OBJECTIVES = {"rank": "rank:pairwise", "regression": "reg:squarederror"}
+
+
+@dataclass(frozen=True)
+class GbtOptions:
+    """How a Gbt is built and trained; the defaults are what the benchmark found best."""
+
+    objective: str = "regression"
+    """"rank": pairwise logistic within a workload; "regression": squared error on normalised throughput."""
+    rounds: int = 400
+    learning_rate: float = 0.05
+    depth: int = 8
+    min_child_weight: float = 2.0
+    subsample: float = 0.7
+    """Share of the programs each tree sees."""
+    colsample: float = 0.3
+    """Share of the columns each tree sees."""
+    patience: int = 50
+    """Trees without a better validation score after which training ends."""
+    update_rounds: int = 20
+    """Trees that an update adds."""
+
+    def __post_init__(self) -> None:
+        if self.objective not in OBJECTIVES:
+            raise ValueError(f"objective must be one of {', '.join(OBJECTIVES)}, got {self.objective!r}.")
+        check_ranges(
+            {
+                "rounds": (self.rounds, 1, 10_000),
+                "learning_rate": (self.learning_rate, 0.0, 1.0),
+                "depth": (self.depth, 1, 16),
+                "min_child_weight": (self.min_child_weight, 0.0, 1e6),
+                "subsample": (self.subsample, 0.01, 1.0),
+                "colsample": (self.colsample, 0.01, 1.0),
+                "patience": (self.patience, 1, 10_000),
+                "update_rounds": (self.update_rounds, 1, 1_000),
+            }
+        )
+
+    def parameters(self, *, seed: int) -> dict[str, Any]:
+        """The same in XGBoost's words."""
+        return {
+            "objective": OBJECTIVES[self.objective],
+            "learning_rate": self.learning_rate,
+            "max_depth": self.depth,
+            "min_child_weight": self.min_child_weight,
+            "subsample": self.subsample,
+            "colsample_bytree": self.colsample,
+            "tree_method": "hist",
+            "seed": seed % 2**31,
+            # Else the draws depend on the trees grown before in this process, and a loaded model updates
+            # differently.
+            "seed_per_iteration": True,
+            "verbosity": 0,
+        }
+
+
+class Gbt:
+    """Sum, maximum and mean of a program's rows, and their number, are ranked by boosted trees.
+
+    Args:
+        feature_spec: Name and version of the feature layout it reads.
+        options: How it is built and trained.
+
+    Example:
+        >>> rows = np.random.default_rng(0).normal(size=(64, 3)).astype(np.float32)
+        >>> ones, latency_s = np.ones(64, np.int64), np.exp(rows[:, 0]).astype(float)
+        >>> programs = Programs(rows, ones, 0 * ones, ("w",), latency_s)
+        >>> model = Gbt(feature_spec="demo@1", options=GbtOptions(rounds=20))
+        >>> model.fit(programs, None, seed=0, progress=False)
+        >>> scores = model.predict(programs.rows, programs.counts)
+        >>> bool(scores[programs.latency_s.argmin()] > scores[programs.latency_s.argmax()])
+        True
+    """
+
+    arch = "gbt"
+
+    def __init__(self, *, feature_spec: str, options: GbtOptions | None = None) -> None:
+        self.feature_spec = feature_spec
+        self.options = options or GbtOptions()
+        self.columns: int | None = None
+        """Width of a feature row; None before fitting or loading."""
+        self.booster: xgb.Booster | None = None
+
+    def fit(self, train: Programs, valid: Programs | None, *, seed: int, progress: bool = True) -> None:
+        """Learns from scratch; `valid`, of other workloads, tells when to stop.
+
+        Raises:
+            DataError: No workload has two programs of different latency.
+        """
+        check_training(train)
+        stopping = valid is not None and informative(valid)
+        with bar(self.options.rounds, desc="training", unit="tree", enabled=progress) as shown:
+            callbacks: list[xgb.callback.TrainingCallback] = [_Shown(shown.update)]
+            if stopping:
+                callbacks.append(xgb.callback.EarlyStopping(rounds=self.options.patience, save_best=True))
+            self.booster = xgb.train(
+                self.options.parameters(seed=seed),
+                self._matrix(train),
+                num_boost_round=self.options.rounds,
+                evals=[(self._matrix(valid), "valid")] if stopping and valid is not None else [],
+                callbacks=callbacks,
+                verbose_eval=False,
+            )
+        self.columns = train.rows.shape[1]
+
+    def predict(self, rows: FloatArray, counts: IntArray) -> Scores:
+        """(n,) scores, see `CostModel.predict`."""
+        booster, columns = self._fitted()
+        rows = checked_rows(rows, counts, columns=columns)
+        if not len(counts):
+            return np.zeros(0)
+        scores: Scores = booster.inplace_predict(pool(rows, counts)).astype(np.float64)
+        return scores
+
+    def update(self, programs: Programs, *, seed: int) -> None:
+        """Goes on boosting: adds a few trees that correct the present ones on these programs."""
+        booster, columns = self._fitted()
+        checked_rows(programs.rows, programs.counts, columns=columns)
+        if not len(programs.rows) or not informative(programs):
+            return
+        self.booster = xgb.train(
+            self.options.parameters(seed=seed),
+            self._matrix(programs),
+            num_boost_round=self.options.update_rounds,
+            xgb_model=booster,
+            verbose_eval=False,
+        )
+
+    def config(self) -> dict[str, Any]:
+        """The width of the rows and the options."""
+        return {"columns": self.columns or 0, **asdict(self.options)}
+
+    def save_weights(self, folder: Path) -> None:
+        """Writes model.ubj, XGBoost's own binary JSON."""
+        self._fitted()[0].save_model(folder / WEIGHTS)
+
+    def load_weights(self, folder: Path, config: Mapping[str, Any]) -> None:
+        """Reads model.ubj and checks its number of features and its objective.
+
+        Raises:
+            ModelError: `config` or the file is not what the code expects.
+        """
+        rest = dict(config)
+        columns = rest.pop("columns", None)
+        if type(columns) is not int or not 1 <= columns <= 65_536:
+            raise ModelError(
+                f"columns of this gbt model must be 1 to 65536, got {columns!r}; fetch it again."
+            )
+        options = parse_options(GbtOptions, rest, arch=self.arch)
+        booster = _read_booster(folder / WEIGHTS)
+        expected = 3 * columns + 1
+        if booster.num_features() != expected:
+            raise ModelError(
+                f"{folder / WEIGHTS} reads {booster.num_features()} features, "
+                f"but config.json describes {expected}."
+            )
+        self.options, self.columns, self.booster = options, columns, booster
+
+    def _fitted(self) -> tuple[xgb.Booster, int]:
+        if self.booster is None or self.columns is None:
+            raise not_fitted()
+        return self.booster, self.columns
+
+    def _matrix(self, programs: Programs) -> xgb.DMatrix:
+        """Pooled rows and labels, grouped by workload where the objective compares within one."""
+        pooled, label = pool(programs.rows, programs.counts), programs.throughput()
+        if self.options.objective != "rank":
+            return xgb.DMatrix(pooled, label=label)
+        order = np.argsort(programs.workload, kind="stable")  # XGBoost wants the groups in one piece each
+        return xgb.DMatrix(pooled[order], label=label[order], qid=programs.workload[order])
+
+
+class _Shown(xgb.callback.TrainingCallback):
+    """Reports every tree to a progress bar."""
+
+    def __init__(self, step: Any) -> None:
+        self._step = step
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        self._step(1)
+        return False
+
+
+def _read_booster(path: Path) -> xgb.Booster:
+    if not path.is_file():
+        raise ModelError(f"{path.parent} lacks {path.name}, the trees of the model. Fetch the folder again.")
+    if path.stat().st_size > MAX_BYTES:
+        raise ModelError(f"{path} has more than {MAX_BYTES} bytes, so it is no cost model.")
+    booster = xgb.Booster()
+    try:
+        booster.load_model(path)
+    except (xgb.core.XGBoostError, ValueError, OSError) as error:
+        first_line = str(error).strip().splitlines()[0]
+        raise ModelError(
+            f"{path} cannot be read as an XGBoost model ({first_line}): it is damaged or cut short. "
+            "Fetch it again."
+        ) from error
+    return booster

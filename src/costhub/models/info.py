@@ -1,0 +1,100 @@
+"""Provides ModelInfo: what a model folder says about where its model comes from, checked on reading."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from costhub.errors import ModelError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelInfo:
+    """Where a model comes from and how good it is; the fields are those of `config.json`."""
+
+    arch: str
+    feature_spec: str
+    """Name and version of the feature layout the model reads."""
+    device_id: str
+    data_hash: str
+    """sha256 of the programs it learned from, see `train.data_hash`."""
+    data_rows: int
+    """Number of programs it learned from."""
+    seed: int
+    versions: dict[str, str] = field(default_factory=dict)
+    """Package -> version at training."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    """Metric -> mean over the held-out workloads; empty where it was not evaluated."""
+    created: str
+    """ISO 8601, UTC."""
+    licence: str
+    """An SPDX name."""
+    base: str | None = None
+    """The model it was continued from."""
+    train_workloads: tuple[str, ...] = ()
+    """Ids of the workloads it learned from, those that told when to stop included."""
+    test_workloads: tuple[str, ...] = ()
+    """Ids of the workloads held out for `metrics`."""
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], *, path: str) -> ModelInfo:
+        """Builds the info from the content of a `config.json`; keys it does not know are left alone.
+
+        Args:
+            config: The content.
+            path: Of the file, for messages.
+
+        Raises:
+            ModelError: A field is missing or has another type.
+        """
+        found: dict[str, Any] = {}
+        for name in (f.name for f in fields(cls)):
+            kind, fits = _FIELDS[name]
+            if name not in config or not fits(config[name]):
+                said = f"has {config[name]!r:.60}" if name in config else "has none"
+                raise ModelError(f"{path} needs {name}, {kind}, but {said}; fetch or train the model again.")
+            found[name] = tuple(config[name]) if isinstance(config[name], list) else config[name]
+        return cls(**found)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_text_map(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(v, str) for v in value.values())
+
+
+def _is_number_map(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        type(v) in (int, float) and math.isfinite(v) for v in value.values()
+    )
+
+
+def _is_text_list(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(v, str) for v in value)
+
+
+_TEXT = ("a text", _is_text)
+_COUNT = ("a whole number", _is_count)
+_FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
+    "arch": _TEXT,
+    "feature_spec": _TEXT,
+    "device_id": _TEXT,
+    "data_hash": _TEXT,
+    "data_rows": _COUNT,
+    "seed": _COUNT,
+    "versions": ("an object of texts", _is_text_map),
+    "metrics": ("an object of finite numbers", _is_number_map),
+    "created": _TEXT,
+    "licence": _TEXT,
+    "base": ("a text or null", lambda value: value is None or _is_text(value)),
+    "train_workloads": ("a list of texts", _is_text_list),
+    "test_workloads": ("a list of texts", _is_text_list),
+}

@@ -1,0 +1,62 @@
+"""Provides the checks that every model makes of its input."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costhub.dataset.programs import FloatArray, IntArray, Programs
+from costhub.errors import DataError, ModelError
+
+
+def not_fitted() -> ModelError:
+    """The error of a model that has no weights to use."""
+    return ModelError("The model has no weights yet; fit it on measured programs or load a model folder.")
+
+
+def checked_rows(rows: FloatArray, counts: IntArray, *, columns: int) -> FloatArray:
+    """Refuses input that a model cannot score, and returns the rows of what it can.
+
+    Args:
+        rows: (r, d) feature rows.
+        counts: (n,) number of rows of each program.
+        columns: The width the model reads.
+
+    Returns:
+        (r, columns) rows; an empty array of any width is given the right one.
+
+    Raises:
+        ModelError: The rows have another width.
+        ValueError: The counts do not add up to the rows.
+    """
+    if len(rows) and rows.shape[1] != columns:
+        raise ModelError(
+            f"The model reads feature rows of {columns} columns, got {rows.shape[1]}; compute the features "
+            "with the feature spec that its config.json names."
+        )
+    if int(np.sum(counts)) != len(rows):
+        raise ValueError(f"counts must add up to the {len(rows)} rows, got {int(np.sum(counts))}.")
+    return rows if len(rows) else np.zeros((0, columns), np.float32)
+
+
+def check_training(train: Programs) -> None:
+    """Refuses programs that hold nothing to learn.
+
+    Raises:
+        DataError: No workload has two programs of different latency.
+    """
+    if not informative(train):
+        raise DataError(
+            f"There is nothing to learn from {train.n} programs: some workload needs two programs whose "
+            "latencies differ. Measure more programs."
+        )
+
+
+def informative(programs: Programs) -> bool:
+    """Whether two programs of one workload differ in latency.
+
+    Example:
+        >>> pair = Programs.from_list([np.ones((1, 2))] * 2, np.array([0, 0]), ("w",), np.array([1e-3, 2e-3]))
+        >>> informative(pair), informative(pair.select(np.array([0])))
+        (True, False)
+    """
+    return bool(programs.n) and bool((programs.throughput() < 1.0).any())

@@ -1,0 +1,35 @@
+"""Provides pool: the rows of each program as one row of fixed width, for models that take one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from costhub.dataset.programs import FloatArray, IntArray
+
+
+def pool(rows: FloatArray, counts: IntArray) -> FloatArray:
+    """Sum, maximum and mean of every column over the rows of a program, and the number of rows.
+
+    Args:
+        rows: (r, d) feature rows, programs in order.
+        counts: (n,) number of rows of each program; a program without rows pools to zeros.
+
+    Returns:
+        (n, 3 d + 1) pooled rows.
+
+    Example:
+        >>> pool(np.array([[1.0], [3.0]], np.float32), np.array([2, 0])).tolist()
+        [[4.0, 3.0, 2.0, 2.0], [0.0, 0.0, 0.0, 0.0]]
+    """
+    n, columns = len(counts), rows.shape[1]
+    pooled = np.zeros((n, 3 * columns + 1), np.float32)
+    some = np.flatnonzero(counts)
+    if len(some):
+        # reduceat goes wrong on empty segments, so those without rows are left out of it.
+        starts = (np.cumsum(counts) - counts)[some]
+        total = np.add.reduceat(rows, starts, axis=0)
+        pooled[some, :columns] = total
+        pooled[some, columns : 2 * columns] = np.maximum.reduceat(rows, starts, axis=0)
+        pooled[some, 2 * columns : 3 * columns] = total / counts[some, None]
+    pooled[:, -1] = counts
+    return pooled

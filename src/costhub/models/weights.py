@@ -1,0 +1,84 @@
+"""Reads and writes tensors as safetensors, and refuses a file that does not hold what the code expects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from costhub.errors import ModelError
+
+MAX_BYTES = 1 << 30
+"""A cost model has a few MB; nothing larger is read."""
+
+_DTYPES = {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64"}
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Writes tensors to a safetensors file.
+
+    Args:
+        path: The file.
+        tensors: Name -> tensor.
+    """
+    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)
+
+
+def read_tensors(path: Path, expected: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Reads a safetensors file whose content is known beforehand.
+
+    Args:
+        path: The file.
+        expected: Name -> a tensor of the right shape and dtype; its values, if any, are not looked at.
+
+    Raises:
+        ModelError: The file is missing, too large or damaged, or a tensor is missing, unknown, of another
+            shape or dtype, or not finite.
+    """
+    if not path.is_file():
+        raise ModelError(
+            f"{path.parent} lacks {path.name}, the weights of the model. Fetch the folder again."
+        )
+    if path.stat().st_size > MAX_BYTES:
+        raise ModelError(f"{path} has more than {MAX_BYTES} bytes, so it is no cost model.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            _check_names(path, set(file.keys()), set(expected))
+            for name, tensor in expected.items():
+                found = file.get_slice(name)
+                _check_form(path, name, tensor, found.get_shape(), found.get_dtype())
+            tensors = {name: file.get_tensor(name) for name in expected}
+    except (SafetensorError, OSError) as error:
+        raise ModelError(
+            f"{path} cannot be read as safetensors ({error}): it is damaged or cut short. Fetch it again."
+        ) from error
+    for name, tensor in tensors.items():
+        if not bool(torch.isfinite(tensor).all()):
+            raise ModelError(
+                f"{path} holds NaN or infinity in {name}; its scores would be useless. Fetch it again."
+            )
+    return tensors
+
+
+def _check_names(path: Path, found: set[str], expected: set[str]) -> None:
+    if found != expected:
+        missing, unknown = sorted(expected - found)[:3], sorted(found - expected)[:3]
+        said = [f"lacks {', '.join(missing)}"] * bool(missing) + [
+            f"holds unknown {', '.join(unknown)}"
+        ] * bool(unknown)
+        raise ModelError(
+            f"{path} {' and '.join(said)}: its tensors are not those that config.json describes."
+        )
+
+
+def _check_form(path: Path, name: str, expected: Tensor, shape: list[int], dtype: str) -> None:
+    if list(shape) != list(expected.shape):
+        raise ModelError(
+            f"{path} holds {name} of shape {tuple(shape)}, but config.json describes {tuple(expected.shape)}."
+        )
+    if dtype != _DTYPES[expected.dtype]:
+        raise ModelError(f"{path} holds {name} as {dtype}, expected {_DTYPES[expected.dtype]}.")

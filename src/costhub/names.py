@@ -1,0 +1,17 @@
+"""Provides close_names: what a mistyped name may have meant."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+
+def close_names(name: str, known: Sequence[str], *, most: int = 3) -> list[str]:
+    """The known names closest to `name`, best first; empty when none is close.
+
+    Example:
+        >>> close_names("resnet81", ["resnet18", "matmul"])
+        ['resnet18']
+    """
+    folded = {k.casefold(): k for k in known}
+    return [folded[c] for c in difflib.get_close_matches(name.casefold(), list(folded), n=most, cutoff=0.5)]

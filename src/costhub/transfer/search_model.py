@@ -1,0 +1,131 @@
+"""Provides SearchModel: a costhub model that learns, task by task, from what a search measures."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from costhub.dataset.programs import FloatArray, Programs
+from costhub.errors import ScoreError
+from costhub.models.protocol import CostModel
+from costhub.transfer.positive import PositiveScores, Scores
+
+log = logging.getLogger("costhub")
+
+
+@dataclass
+class Health:
+    """What a search should know about the scores it was given; shown in its report."""
+
+    constant_rounds: int = 0
+    """Rounds in which all candidates scored the same: the search was a random one there."""
+    diverged_updates: int = 0
+    """Updates whose model gave NaN or infinity and was thrown away."""
+    updates: int = 0
+
+
+@dataclass
+class _Task:
+    """What is known of one task under search."""
+
+    model: CostModel
+    features: list[FloatArray] = field(default_factory=list)
+    latency_s: list[float] = field(default_factory=list)
+    scores: PositiveScores = field(default_factory=PositiveScores)
+
+
+class SearchModel:
+    """Scores candidates with a pretrained model, fine-tuned for each task on its own measurements.
+
+    Every update starts from the pretrained weights and uses all of the task's measurements, so that a few noisy ones
+    are outweighed later instead of being built upon.
+
+    Args:
+        base: the pretrained model; it is never changed.
+        adapt: fine-tune on what is measured; False keeps the model frozen.
+        seed: of the fine-tuning.
+    """
+
+    def __init__(self, base: CostModel, *, adapt: bool = True, seed: int = 0) -> None:
+        self.base = base
+        self.health = Health()
+        self.refusal: ScoreError | None = None
+        """Why `predict` refused, where it did."""
+        self._adapt = adapt
+        self._seed = seed
+        self._tasks: dict[str, _Task] = {}
+
+    def predict(self, task_id: str, features: list[FloatArray | None]) -> Scores:
+        """(n,) positive scores of candidates; one without features gets the lowest of the batch.
+
+        Raises:
+            ScoreError: even the pretrained model gives NaN or infinity.
+        """
+        task = self._task(task_id)
+        known = np.array([f is not None for f in features], dtype=bool)
+        raw = self._raw(task, [f for f in features if f is not None])
+        scores = np.full(len(features), np.exp(-20.0))
+        scores[known] = task.scores(raw)
+        if known.any():
+            scores[~known] = scores[known].min()
+        return scores
+
+    def update(
+        self, task_id: str, features: list[FloatArray | None], latency_s: npt.NDArray[np.float64]
+    ) -> None:
+        """Learns from measured candidates; a failed one has an infinite latency and is left out."""
+        task = self._task(task_id)
+        for rows, latency in zip(features, latency_s, strict=True):
+            if rows is not None and np.isfinite(latency):
+                task.features.append(rows)
+                task.latency_s.append(float(latency))
+        if not self._adapt or len(task.latency_s) < 2:
+            return
+        programs = Programs.from_list(
+            task.features, np.zeros(len(task.features), np.int64), (task_id,), np.array(task.latency_s)
+        )
+        adapted = copy.deepcopy(self.base)
+        adapted.update(programs, seed=self._seed)
+        self.health.updates += 1
+        task.model = self._checked(adapted, programs)
+        task.scores.reset()
+
+    def _task(self, task_id: str) -> _Task:
+        return self._tasks.setdefault(task_id, _Task(self.base))
+
+    def _raw(self, task: _Task, features: list[FloatArray]) -> Scores:
+        if not features:
+            return np.zeros(0)
+        counts = np.array([len(f) for f in features], dtype=np.int64)
+        raw = task.model.predict(np.concatenate(features), counts)
+        if not np.isfinite(raw).all():
+            if task.model is self.base:
+                self.refusal = ScoreError(
+                    f"The {self.base.arch} model scores {int((~np.isfinite(raw)).sum())} of {len(raw)} candidates with NaN or "
+                    "infinity. It does not fit these programs; pull another model or train one on this device."
+                )
+                raise self.refusal
+            log.warning(
+                "The fine-tuned model gives NaN or infinity; the search goes on with the pretrained one."
+            )
+            self.health.diverged_updates += 1
+            task.model = self.base
+            return self._raw(task, features)
+        if len(raw) > 1 and np.ptp(raw) == 0:
+            self.health.constant_rounds += 1
+            log.warning(
+                "All %d candidates score the same: this round of the search is a random one.", len(raw)
+            )
+        return raw
+
+    def _checked(self, adapted: CostModel, programs: Programs) -> CostModel:
+        """`adapted`, unless it cannot even score what it was trained on."""
+        if np.isfinite(adapted.predict(programs.rows, programs.counts)).all():
+            return adapted
+        log.warning("Fine-tuning diverged (NaN or infinity); the search goes on with the pretrained model.")
+        self.health.diverged_updates += 1
+        return self.base

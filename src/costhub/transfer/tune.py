@@ -1,0 +1,194 @@
+"""Provides tune: TVM's evolutionary search over one workload, led by a pretrained cost model."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from costhub.collector.builder import Builder
+from costhub.collector.runner import Runner
+from costhub.dataset.intrinsics import load_intrinsics
+from costhub.dataset.workload import argument_shapes, check_schedulable, module_to_json
+from costhub.errors import WorkloadError
+from costhub.models.protocol import CostModel
+from costhub.transfer.search_model import Health, SearchModel
+from costhub.transfer.tvm_logs import tvm_logs_in_files
+
+TRIALS_PER_ROUND = 16
+UNTUNED_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Sizes of TVM's evolutionary search."""
+
+    population: int = 512
+    generations: int = 3
+    trials_per_round: int = TRIALS_PER_ROUND
+
+
+@dataclass
+class TuneResult:
+    """What a search found for one workload."""
+
+    workload: str
+    trials: int
+    failures: int
+    seconds: float
+    """Wall time of the search, start of the processes included."""
+    untuned_us: float | None
+    """Latency of the unscheduled workload; None where it ran out of time."""
+    best_us: float | None
+    """Best latency measured; None when every trial failed."""
+    curve: list[tuple[int, float, float]] = field(default_factory=list)
+    """(trials so far, seconds so far, best latency so far in us) after each trial that succeeded."""
+    health: Health = field(default_factory=Health)
+
+    @property
+    def speedup(self) -> float | None:
+        """Untuned over best latency."""
+        return self.untuned_us / self.best_us if self.untuned_us and self.best_us else None
+
+
+class _Meter:
+    """Counts trials and keeps the curve of the best latency."""
+
+    def __init__(self, on_trial: Callable[[int, float | None], None] | None) -> None:
+        self.start = time.perf_counter()
+        self.trials = self.failures = 0
+        self.best_us: float | None = None
+        self.curve: list[tuple[int, float, float]] = []
+        self._on_trial = on_trial
+
+    def __call__(self, latency_s: float | None) -> None:
+        self.trials += 1
+        if latency_s is None:
+            self.failures += 1
+        else:
+            self.best_us = min(latency_s * 1e6, self.best_us or float("inf"))
+            self.curve.append((self.trials, time.perf_counter() - self.start, self.best_us))
+        if self._on_trial:
+            self._on_trial(self.trials, self.best_us)
+
+
+def tune(
+    mod: Any,
+    name: str,
+    *,
+    model: CostModel,
+    target: dict[str, Any],
+    out: Path,
+    trials: int,
+    builder: Builder,
+    runner: Runner,
+    adapt: bool = True,
+    options: SearchOptions | None = None,
+    seed: int = 0,
+    on_trial: Callable[[int, float | None], None] | None = None,
+) -> TuneResult:
+    """Searches for a fast schedule of `mod` with at most `trials` measured programs.
+
+    The records go to a MetaSchedule database in `out` (``database_workload.json``, ``database_tuning_record.json``), which
+    stock TVM compiles from with ``ms.tir_integration.compile_tir``; it is extended when it is there already.
+
+    Args:
+        mod: the workload, a ``tvm.IRModule`` with one function.
+        name: its name in the report.
+        model: the pretrained model; it is not changed.
+        target: the TVM target as its dictionary.
+        out: folder for the database.
+        trials: how many programs to measure at most.
+        builder: compiles candidates for `target`.
+        runner: measures them.
+        adapt: fine-tune the model on what is measured.
+        options: sizes of the search.
+        seed: of the search.
+        on_trial: told after each trial of the number so far and the best latency in us.
+
+    Raises:
+        WorkloadError: TVM cannot schedule the workload.
+        ScoreError: the model gives no usable scores.
+    """
+    check_schedulable(mod)
+    load_intrinsics(target["kind"])
+    meter = _Meter(on_trial)
+    builder.launch()
+    runner.launch()
+    search_model = SearchModel(model, adapt=adapt, seed=seed)
+    out.mkdir(parents=True, exist_ok=True)
+    with tvm_logs_in_files():
+        _search(
+            mod, search_model, target, out, trials, builder, runner, meter, options or SearchOptions(), seed
+        )
+    seconds = time.perf_counter() - meter.start
+    return TuneResult(
+        name,
+        meter.trials,
+        meter.failures,
+        seconds,
+        untuned_us(mod, builder, runner),
+        meter.best_us,
+        meter.curve,
+        search_model.health,
+    )
+
+
+def _search(
+    mod: Any,
+    search_model: SearchModel,
+    target: dict[str, Any],
+    out: Path,
+    trials: int,
+    builder: Builder,
+    runner: Runner,
+    meter: _Meter,
+    options: SearchOptions,
+    seed: int,
+) -> None:
+    import tvm
+    from tvm.s_tir import meta_schedule as ms
+
+    from costhub.transfer.tvm_cost_model import TvmCostModel
+    from costhub.transfer.tvm_measure import TvmBuilder, TvmRunner
+
+    try:
+        ms.tune_tir(
+            mod,
+            tvm.target.Target(target),
+            os.fspath(out),
+            max_trials_global=trials,
+            num_trials_per_iter=min(options.trials_per_round, trials),
+            builder=TvmBuilder(builder, meter),
+            runner=TvmRunner(runner, meter),
+            cost_model=TvmCostModel(search_model),
+            strategy=ms.search_strategy.EvolutionarySearch(
+                population_size=options.population, genetic_num_iters=options.generations
+            ),
+            seed=seed + 1,
+        )
+    except Exception as error:
+        if search_model.refusal is not None:
+            # On its way through C++ an exception keeps its words but not its class.
+            raise search_model.refusal from None
+        reason = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
+        raise WorkloadError(f"TVM's search failed on this workload: {reason[:300]}") from error
+
+
+def untuned_us(mod: Any, builder: Builder, runner: Runner) -> float | None:
+    """Latency in us of the workload as it stands, unscheduled; None where it fails or takes over a minute."""
+    built = builder.build([module_to_json(mod)])[0]
+    if built.artifact is None:
+        return None
+    ran = runner.run(built.artifact, argument_shapes(mod), timeout_s=UNTUNED_TIMEOUT_S)
+    return min(ran.run_s) * 1e6 if ran.run_s else None
+
+
+def summary(result: TuneResult) -> dict[str, Any]:
+    """The result as plain JSON values."""
+    plain: dict[str, Any] = json.loads(json.dumps({**result.__dict__, "health": result.health.__dict__}))
+    return {**plain, "speedup": result.speedup}

@@ -1,0 +1,53 @@
+"""Provides the versions that records, model folders and reports name."""
+
+from __future__ import annotations
+
+import platform
+from importlib import metadata
+
+from costhub import __version__
+
+# Import name -> the distributions that may provide it, the preferred one first.
+_DISTRIBUTIONS = {
+    "tvm": ("apache-tvm",),
+    "tvm_ffi": ("apache-tvm-ffi",),
+    "torch": ("torch",),
+    "xgboost": ("xgboost", "xgboost-cpu"),
+    "numpy": ("numpy",),
+}
+
+
+def costhub_version() -> str:
+    """The version of costhub that is running.
+
+    Example:
+        >>> costhub_version().split(".")[0].isdigit()
+        True
+    """
+    return __version__
+
+
+def installed_versions() -> dict[str, str]:
+    """The versions of Python and of the packages that results depend on, by import name.
+
+    Reads the installed metadata, so nothing heavy is imported. A package that is not installed is left out.
+
+    Example:
+        >>> sorted(installed_versions())
+        ['numpy', 'python', 'torch', 'tvm', 'tvm_ffi', 'xgboost']
+    """
+    versions = {"python": platform.python_version()}
+    for name, distributions in _DISTRIBUTIONS.items():
+        version = _first_installed(distributions)
+        if version is not None:
+            versions[name] = version
+    return versions
+
+
+def _first_installed(distributions: tuple[str, ...]) -> str | None:
+    for distribution in distributions:
+        try:
+            return metadata.version(distribution)
+        except metadata.PackageNotFoundError:
+            continue
+    return None

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costhub.cards.model_card import ModelCard, from_results, is_as_rendered, parse, render
+from costhub.errors import DataError
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
+SHARE = st.floats(0, 1)
+FIGURES = st.fixed_dictionaries(dict.fromkeys(("top_1", "top_5", "pairwise", "spearman"), SHARE))
+ROWS = st.builds(
+    dict[str, Any],
+    st.fixed_dictionaries(
+        {"workload": TEXT, "operator": TEXT, "programs": st.integers(0, 10**6), "top_1": SHARE | st.none()},
+        optional={"top_5": SHARE, "pairwise": SHARE | st.none(), "spearman": SHARE},
+    ),
+)
+CARDS = st.builds(
+    ModelCard,
+    name=TEXT,
+    device_id=TEXT,
+    arch=TEXT,
+    feature_spec=TEXT,
+    licence=TEXT,
+    training=st.dictionaries(st.sampled_from(["data_rows", "seed"]), st.integers())
+    | st.dictionaries(st.sampled_from(["data_hash", "created", "base"]), TEXT),
+    versions=st.dictionaries(TEXT, TEXT, max_size=3),
+    totals=FIGURES,
+    workloads=st.lists(ROWS, max_size=4),
+    noise_floor=st.floats(0, 0.5),
+    device=st.fixed_dictionaries(
+        {}, optional={"device_id": TEXT, "cores": st.integers(1), "isa_features": st.lists(TEXT)}
+    ),
+)
+
+
+@given(CARDS)
+def test_every_card_is_read_back_as_it_was_rendered(card: ModelCard) -> None:
+    text = render(card)
+
+    assert parse(text) == card
+    assert is_as_rendered(text)
+
+
+def test_a_card_shows_the_figures_of_its_evaluation(
+    config: dict[str, Any], evaluation: dict[str, Any], device: dict[str, Any]
+) -> None:
+    text = render(from_results(config, evaluation, device=device))
+
+    assert "# nvidia-h200-mlp\n" in text
+    assert "On 3 held-out workloads (144 measured programs)" in text
+    assert "| top_1 | 0.857 | best latency" in text
+    assert "| conv2d | 2 | 104 | 0.850 | 0.990 | 0.900 | 0.800 |" in text
+    assert "| bert softmax | softmax | 40 | 0.625 | 0.990 | - | 0.800 |" in text
+    assert "It is weakest on softmax" in text
+    assert "| L1 data cache per core (KiB) | 256 |" in text
+    assert "L3" not in text
+    assert 'costhub.pull("nvidia-h200", arch="mlp")' in text
+    assert "year = {2026}" in text
+
+
+def test_the_hugging_face_client_reads_the_metadata(
+    config: dict[str, Any], evaluation: dict[str, Any]
+) -> None:
+    from huggingface_hub import ModelCard as HubCard
+
+    data = HubCard(render(from_results(config, evaluation))).data
+
+    assert (data.license, data.library_name) == ("cc-by-4.0", "costhub")
+    assert {"device:nvidia-h200", "arch:mlp", "tvm:0.27.0.post1"} <= set(data.tags)
+    assert {r.metric_type: r.metric_value for r in data.eval_results} == evaluation["totals"]
+
+
+def test_a_licence_the_hub_does_not_know_is_named(config: dict[str, Any], evaluation: dict[str, Any]) -> None:
+    text = render(from_results({**config, "licence": "Beerware"}, evaluation))
+
+    assert "license: other\nlicense_name: beerware\n" in text
+    assert "## Licence\n\nBeerware." in text
+
+
+@pytest.mark.parametrize("key", ["arch", "device_id", "feature_spec", "licence"])
+def test_a_configuration_with_a_gap_makes_no_card(
+    config: dict[str, Any], evaluation: dict[str, Any], key: str
+) -> None:
+    del config[key]
+
+    with pytest.raises(DataError, match=f"The configuration of the model lacks {key}"):
+        from_results(config, evaluation)
+
+
+@pytest.mark.parametrize("key", ["totals", "workloads", "noise_floor"])
+def test_an_evaluation_with_a_gap_makes_no_card(
+    config: dict[str, Any], evaluation: dict[str, Any], key: str
+) -> None:
+    del evaluation[key]
+
+    with pytest.raises(DataError, match=f"The evaluation lacks {key}"):
+        from_results(config, evaluation)
+
+
+def test_figures_on_workloads_it_was_trained_on_make_no_card(
+    config: dict[str, Any], evaluation: dict[str, Any]
+) -> None:
+    for i, row in enumerate(evaluation["workloads"]):
+        row["workload_id"] = f"id{i}"
+
+    card = from_results({**config, "train_workloads": ["a", "b"]}, evaluation)
+    assert card.training["workloads"] == 2
+    with pytest.raises(DataError, match="was trained on 1 of the 3 workloads it was evaluated on"):
+        from_results({**config, "train_workloads": ["a", "id1"]}, evaluation)
+
+
+def test_a_figure_typed_by_hand_is_found(config: dict[str, Any], evaluation: dict[str, Any]) -> None:
+    text = render(from_results(config, evaluation))
+
+    assert is_as_rendered(text)
+    assert not is_as_rendered(text.replace("| top_1 | 0.857 |", "| top_1 | 0.957 |"))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("# Title", "does not begin with a block of YAML"),
+        ("---\nlicense: mit\n---\n", "was not written by costhub"),
+        ("---\ncosthub: 3\n---\n", "was not written by costhub"),
+        ("---\ncosthub: {card_version: 99}\n---\n", "has version 99, this costhub reads 1"),
+        ("---\ncosthub: {card_version: 1, name: x}\n---\n", "The card lacks arch, device, device_id"),
+    ],
+)
+def test_a_text_that_is_no_card_is_refused(text: str, sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence):
+        parse(text)

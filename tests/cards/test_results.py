@@ -1,0 +1,62 @@
+"""Results tables: what a page shows is what the files hold, and the README is up to date."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costhub.cards.results import fill, models_table, search_table
+from costhub.errors import DataError
+
+ROOT = Path(__file__).resolve().parents[2]
+ABOUT: dict[str, Any] = {
+    "command": "python x.py", "machine": "m", "device": "d", "date": "2026-01-02T03:04:05", "versions": {"tvm": "1", "costhub": "2"},
+}  # fmt: skip
+
+
+def test_the_readme_shows_what_the_files_hold() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert text.count("<!-- results:") >= 3
+    assert fill(text, ROOT / "docs" / "results") == text, "run scripts/render_results.py"
+
+
+def test_models_show_mean_and_spread_over_seeds() -> None:
+    rows = [
+        {"model": "mlp", "seed": s, "top_1": v, "top_5": 1.0, "pairwise": 0.5}
+        for s, v in enumerate((0.8, 0.9))
+    ]
+    assert "| mlp | 0.850 ± 0.071 | 1.000 ± 0.000 | 0.500 ± 0.000 | 2 |" in models_table({"rows": rows})
+
+
+def test_searches_show_the_median_over_seeds() -> None:
+    rows = [
+        {"workload": "w", "method": "costhub", "trials": 64, "seconds": s, "best_us": b, "seed": 0}
+        for s, b in ((1.0, 10.0), (3.0, 30.0), (2.0, 20.0))
+    ]
+    assert search_table({"rows": rows}).splitlines()[-1] == "| w | 20.0 | 2 |"
+
+
+def test_a_place_is_filled_and_filling_again_changes_nothing(tmp_path: Path) -> None:
+    rows = [{"model": "mlp", "seed": 0, "top_1": 0.8, "top_5": 1.0, "pairwise": 0.5}]
+    (tmp_path / "models.json").write_text(json.dumps({**ABOUT, "rows": rows}))
+    page = "before\n<!-- results: models -->\nold\n<!-- end of results -->\nafter\n"
+    filled = fill(page, tmp_path)
+    assert "mlp" in filled
+    assert "old" not in filled
+    assert "`python x.py`" in filled
+    assert fill(filled, tmp_path) == filled
+
+
+@pytest.mark.parametrize(("name", "words"), [("models", "bench_models"), ("nonsense", "no results table")])
+def test_what_cannot_be_rendered_is_a_sentence(tmp_path: Path, name: str, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        fill(f"<!-- results: {name} -->\n<!-- end of results -->", tmp_path)
+
+
+def test_a_file_without_its_figures_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "models.json").write_text("{}")
+    with pytest.raises(DataError, match="lacks"):
+        fill("<!-- results: models -->\n<!-- end of results -->", tmp_path)

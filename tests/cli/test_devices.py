@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costhub.collector import device as collector_device
+from costhub.errors import DeviceError
+from costhub.hub.index import register_device
+
+
+@pytest.fixture
+def here(small_hub: Path) -> str:
+    """Puts this machine into the small hub and returns its id."""
+    return register_device(collector_device.identify(), path=small_hub / "devices.json").device_id
+
+
+def test_the_table_shows_devices_models_and_aliases(small_hub: Path, costhub: Any) -> None:
+    done = costhub("devices")
+
+    lines = done.out.splitlines()
+    assert done.code == 0
+    assert lines[0].split() == ["device", "kind", "models", "data", "aliases"]
+    assert lines[1].split() == ["acme-one", "cpu", "gbt,", "mlp", "-", "one"]
+    assert lines[2].split() == ["blit-gpu", "cuda", "-", "-", "-"]
+
+
+def test_this_machine_is_marked(here: str, costhub: Any) -> None:
+    (line,) = (line for line in costhub("devices").out.splitlines() if line.startswith(f"{here} "))
+
+    assert line.endswith("<- this machine")
+
+
+def test_a_machine_outside_the_index_is_named(small_hub: Path, costhub: Any) -> None:
+    device_id = collector_device.identify()["device_id"]
+
+    assert f"This machine is {device_id}, which is not in the index" in costhub("devices").out
+
+
+@pytest.mark.parametrize("error", [DeviceError("no"), FileNotFoundError("no"), KeyError("no")])
+def test_the_index_is_shown_where_the_machine_cannot_be_identified(
+    small_hub: Path, costhub: Any, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail() -> dict[str, Any]:
+        raise error
+
+    monkeypatch.setattr(collector_device, "identify", fail)
+    done = costhub("devices")
+
+    assert done.code == 0
+    assert "acme-one" in done.out
+    assert "This machine could not be identified" in done.out
+
+
+def test_one_device_is_shown_with_all_its_facts(small_hub: Path, costhub: Any) -> None:
+    done = costhub("devices", "ONE")
+
+    assert done.code == 0
+    assert "cores                4\n" in done.out
+    assert "costhub/acme-one-gbt (top_1 0.900 on held-out workloads; the embedded hub)" in done.out
+    assert "none yet" in costhub("devices", "blit-gpu").out
+
+
+def test_an_unknown_device_is_refused_with_the_close_ones(small_hub: Path, costhub: Any) -> None:
+    done = costhub("devices", "acme-on")
+
+    assert done.code == 2
+    assert "Did you mean acme-one" in done.err
+
+
+def test_a_bad_model_folder_is_left_out_aloud(small_hub: Path, costhub: Any) -> None:
+    (small_hub / "models" / "bob" / "typo").mkdir(parents=True)
+
+    done = costhub("devices")
+
+    assert done.code == 0
+    assert "Left out:" in done.err
+    assert "bob/typo is not a model folder" in done.err
+
+
+def test_json_is_for_programs(here: str, costhub: Any) -> None:
+    content = json.loads(costhub("devices", "--json").out)
+    rows = {row["device_id"]: row for row in content["devices"]}
+
+    assert content["this_machine"] == here
+    assert [model["arch"] for model in rows["acme-one"]["models"]] == ["gbt", "mlp"]
+    assert [device_id for device_id, row in rows.items() if row["this_machine"]] == [here]

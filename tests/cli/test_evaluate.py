@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+
+import pytest
+
+from costhub.cli.main import run
+from costhub.dataset.split import Split, save_split
+
+_measured = runpy.run_path(str(Path(__file__).with_name("measured_folder.py")))
+build_data, WORKLOADS = _measured["build_data"], _measured["WORKLOADS"]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return build_data(tmp_path / "data")
+
+
+@pytest.fixture
+def model(data: Path, tmp_path: Path) -> Path:
+    """A model that has learned from all workloads but conv2d0 and matmul0."""
+    held_out = ("id-conv2d0", "id-matmul0")
+    learned = tuple(f"id-{name}" for name in WORKLOADS if f"id-{name}" not in held_out)
+    save_split(Split("mine", learned, held_out, 0), tmp_path / "split.json")
+    arguments = [
+        "train",
+        "--data",
+        data,
+        "--arch",
+        "gbt",
+        "--out",
+        tmp_path / "model",
+        "--split",
+        tmp_path / "split.json",
+    ]
+    assert run([str(a) for a in arguments]) == 0
+    return tmp_path / "model"
+
+
+def test_workloads_the_model_has_learned_from_are_left_out(
+    model: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+
+    assert run(["evaluate", str(model), "--data", str(data)]) == 0
+
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == ["workload", "operator", "programs", "top_1", "top_5", "pairwise", "spearman"]
+    assert [line[:3] for line in lines[1:3]] == [["conv2d0", "conv2d", "12"], ["matmul0", "matmul", "12"]]
+    assert lines[3][:3] == ["mean", "of", "2"]
+
+
+def test_all_workloads_can_be_had(model: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+
+    assert run(["evaluate", str(model), "--data", str(data), "--all", "--json"]) == 0
+
+    found = json.loads(capsys.readouterr().out)
+    assert [w["workload"] for w in found["workloads"]] == WORKLOADS
+    assert set(found["totals"]) == {"top_1", "top_5", "pairwise", "spearman"}
+
+
+def test_a_split_names_the_workloads(
+    model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_split(Split("one", (), ("id-matmul0", "id-matmul1"), 0), tmp_path / "one.json")
+    capsys.readouterr()
+
+    assert (
+        run(["evaluate", str(model), "--data", str(data), "--split", str(tmp_path / "one.json"), "--json"])
+        == 0
+    )
+
+    # matmul1 is in the split too, but the model has learned from it.
+    assert [w["workload"] for w in json.loads(capsys.readouterr().out)["workloads"]] == ["matmul0"]
+
+
+def test_nothing_new_to_evaluate_on_is_said_so(
+    model: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_split(Split("seen", (), ("id-matmul1",), 0), tmp_path / "seen.json")
+    capsys.readouterr()
+
+    assert run(["evaluate", str(model), "--data", str(data), "--split", str(tmp_path / "seen.json")]) == 2
+    assert "has learned from every workload asked for. Give --all" in capsys.readouterr().err
+
+
+def test_workloads_with_nothing_to_rank_are_counted(
+    model: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+
+    assert run(["evaluate", str(model), "--data", str(data), "--noise-floor", "0.9999"]) == 2
+    assert "None of the 2 workloads has two programs that differ" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_no_model_exits_with_2(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["evaluate", str(data), "--data", str(data)]) == 2
+    assert capsys.readouterr().err.startswith("costhub: ")
+
+
+def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["evaluate", "--help"]) == 0
+    assert "costhub evaluate nvidia-h200 --data measurements/" in capsys.readouterr().out

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from costhub import __version__
+from costhub.cli import main
+from costhub.cli.main import VERBS, run
+from costhub.errors import CosthubError, DataError, MeasureError
+
+SRC = Path(__file__).parents[2] / "src"
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
+    """Makes `costhub pull` fail with an error, as a verb would."""
+
+    def install(error: BaseException) -> None:
+        @click.command("pull")
+        def command() -> None:
+            raise error
+
+        monkeypatch.setattr("costhub.cli.pull.command", command)
+
+    return install
+
+
+def test_help_lists_every_verb_without_importing_one() -> None:
+    code = (
+        "import sys; from costhub.cli.main import run; run(['--help']);"
+        "print(sorted(m for m in sys.modules if m.startswith('costhub.cli.')))"
+    )
+    env = {**os.environ, "PYTHONPATH": str(SRC)}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+
+    assert [verb for verb in VERBS if f"\n  {verb} " not in done.stdout] == []
+    assert done.stdout.splitlines()[-1] == "['costhub.cli.main']"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_with_an_example_and_json(verb: str, costhub: Any) -> None:
+    done = costhub(verb, "--help")
+
+    assert done.code == 0
+    assert f"costhub {verb}" in done.out.split("Example:")[1]
+    assert "--json" in done.out
+
+
+def test_version(costhub: Any) -> None:
+    assert costhub("--version").out == f"costhub, version {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(CosthubError("It broke."), 1), (DataError("It is no data."), 2), (MeasureError("No."), 1)],
+)
+def test_an_error_is_one_sentence_with_its_own_code(
+    costhub: Any, failing: Any, error: Any, code: int
+) -> None:
+    failing(error)
+
+    done = costhub("pull")
+
+    assert (done.code, done.out, done.err) == (code, "", f"costhub: {error}\n")
+
+
+@pytest.mark.parametrize(
+    ("number", "sentence"),
+    [
+        (errno.ENOSPC, "/data/x: No space left on device. The disk is full: make room"),
+        (errno.EACCES, "/data/x: Permission denied. You may not read or write there"),
+        (errno.ENOENT, "/data/x: No such file or directory. Check the path."),
+        (errno.EIO, "/data/x: Input/output error. Run it again with `costhub --debug`"),
+    ],
+)
+def test_an_error_of_the_system_is_a_sentence_with_advice(
+    costhub: Any, failing: Any, number: int, sentence: str
+) -> None:
+    failing(OSError(number, os.strerror(number), "/data/x"))
+
+    done = costhub("pull")
+
+    assert done.code == 1
+    assert done.err.startswith(f"costhub: {sentence}")
+    assert len(done.err.splitlines()) == 1
+
+
+def test_an_error_of_a_library_without_a_number_is_a_sentence(costhub: Any, failing: Any) -> None:
+    failing(OSError("Couldn't deserialize thrift"))
+
+    assert costhub("pull").err.startswith("costhub: Couldn't deserialize thrift. Run it again")
+
+
+def test_interrupting_is_said_with_the_code_of_the_shell(costhub: Any, failing: Any) -> None:
+    failing(KeyboardInterrupt())
+
+    done = costhub("pull")
+
+    assert done.code == 130
+    assert done.err.strip() == "costhub: stopped by ^C; what was finished before is kept."
+
+
+def test_a_bug_names_its_place_and_asks_for_a_report(costhub: Any, failing: Any) -> None:
+    failing(ZeroDivisionError("division by zero"))
+
+    done = costhub("pull")
+
+    assert done.code == 1
+    assert "this is a bug in costhub (ZeroDivisionError at " in done.err
+    assert "costhub --debug" in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("x"), DataError("x"), OSError(errno.EACCES, "no")])
+def test_debug_shows_the_traceback(failing: Any, error: Exception) -> None:
+    failing(error)
+
+    with pytest.raises(type(error)) as caught:
+        run(["--debug", "pull"])
+
+    assert caught.value is error
+
+
+def test_running_out_of_memory_is_a_sentence(costhub: Any, failing: Any) -> None:
+    failing(MemoryError())
+
+    assert costhub("pull").err.startswith("costhub: the memory is used up.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["pul"], "There is no command named 'pul'. Did you mean pull? `costhub --help`"),
+        (["zzz"], "There is no command named 'zzz'. The commands are devices, probe,"),
+        (["pull"], "Missing argument 'NAME'. `costhub pull --help` shows how it is used."),
+        (["pull", "a", "--frobnicate"], "No such option"),
+        (["--frobnicate"], "No such option"),
+    ],
+)
+def test_a_mistake_in_the_command_line_is_a_sentence(
+    costhub: Any, arguments: list[str], sentence: str
+) -> None:
+    done = costhub(*arguments)
+
+    assert done.code == 2
+    assert done.err.startswith("costhub: ")
+    assert sentence in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_no_arguments_show_the_help(costhub: Any) -> None:
+    done = costhub()
+
+    assert done.code == 2
+    assert "Commands:" in done.out + done.err
+
+
+def test_a_verb_may_leave_with_its_own_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command("pull")
+    @click.pass_context
+    def command(ctx: click.Context) -> None:
+        ctx.exit(7)
+
+    monkeypatch.setattr("costhub.cli.pull.command", command)
+
+    assert run(["pull"]) == 7
+
+
+def test_main_exits_with_the_code(failing: Any) -> None:
+    failing(DataError("It is no data."))
+
+    with pytest.raises(SystemExit) as caught:
+        main.main(["pull"])
+
+    assert caught.value.code == 2
+
+
+def test_a_reader_that_stops_reading_is_no_failure_worth_words() -> None:
+    code = "from costhub.cli.main import main; main(['devices', '--json'])"
+    env = {**os.environ, "PYTHONPATH": str(SRC)}
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, stdout=write, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(write)
+
+    assert done.stderr == ""

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costhub.cli.main import run
+from costhub.dataset.folder import DataFolder
+
+
+def row(number: int, **changes: Any) -> dict[str, Any]:
+    fields = {
+        "record_id": f"r{number}",
+        "program_id": f"p{number}",
+        "workload_id": "w0",
+        "device_id": "cpu0",
+        "target": '{"kind":"llvm"}',
+        "trace": "[[],[]]",
+        "status": "ok",
+        "run_s": [number * 1e-3],
+        "proposed_by": "random",
+    }
+    return fields | changes
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> DataFolder:
+    root = DataFolder.create(tmp_path / "data")
+    with root.writer("cpu0") as writer:
+        for number in range(1, 4):
+            writer.append(row(number))
+        writer.append(row(4, status="run_error", error="killed by SIGSEGV\nat 0x0", run_s=[]))
+    return root
+
+
+def test_the_counts_are_shown_as_tables(root: DataFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["stats", str(root.path)]) == 0
+
+    out = capsys.readouterr().out
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert lines[0] == "4 measurements of 4 programs"
+    assert {"cpu0 4", "ok 3", "run_error 1", "random 100.0%", "killed by SIGSEGV 1"} <= set(lines)
+    assert "cpu0 (not in workloads) w0 4 3 1,000.0 2,000.0 3,000.0" in lines
+    assert "cpu0 1,000.0 1,100.0 1,500.0 2,000.0 2,500.0 2,900.0 3,000.0" in lines
+
+
+def test_the_counts_can_be_had_as_json(root: DataFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["stats", "--json", str(root.path)]) == 0
+
+    found = json.loads(capsys.readouterr().out)
+    assert found["statuses"] == {"ok": 3, "run_error": 1}
+    assert found["latency_us"]["cpu0"]["50"] == pytest.approx(2000.0)
+    assert found["workloads"][0]["measured"] == 4
+
+
+def test_an_empty_folder_is_said_to_be_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    DataFolder.create(tmp_path / "data")
+
+    assert run(["stats", str(tmp_path / "data")]) == 0
+    assert capsys.readouterr().out == "0 measurements of 0 programs\n"
+
+
+def test_the_latencies_can_be_drawn(root: DataFolder, tmp_path: Path) -> None:
+    assert run(["stats", str(root.path), "--plot", str(tmp_path / "plot.png")]) == 0
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_missing_folder_exits_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["stats", str(tmp_path / "nothing")]) == 2
+    assert capsys.readouterr().err.startswith("costhub: There is no folder")
+
+
+def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["stats", "--help"]) == 0
+    assert "costhub stats measurements/" in capsys.readouterr().out

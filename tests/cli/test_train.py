@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+
+import pytest
+
+from costhub.cards.model_card import is_as_rendered
+from costhub.cli.main import run
+from costhub.dataset.split import Split, save_split
+from costhub.hub.install import install_model
+from costhub.hub.pull import pull
+from costhub.models.folder import load_model
+
+_measured = runpy.run_path(str(Path(__file__).with_name("measured_folder.py")))
+build_data, WORKLOADS = _measured["build_data"], _measured["WORKLOADS"]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    found: Path = build_data(tmp_path / "data")
+    return found
+
+
+@pytest.mark.parametrize("arch", ["mlp", "gbt"])
+def test_training_writes_a_model_with_its_card_and_shows_the_figures(
+    arch: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "model"
+
+    assert run(["train", "--data", str(data), "--arch", arch, "--out", str(out), "--seed", "3"]) == 0
+
+    model, info = load_model(out)
+    assert (model.arch, info.device_id, info.seed) == (arch, "acme-one", 3)
+    # Of each of the two operators one workload is held out.
+    assert {name.split("-")[1][:-1] for name in info.test_workloads} == {"conv2d", "matmul"}
+    assert set(info.train_workloads) | set(info.test_workloads) == {f"id-{name}" for name in WORKLOADS}
+    assert is_as_rendered((out / "README.md").read_text())
+    figures = json.loads((out / "evaluation.json").read_text())
+    assert info.metrics == figures["totals"]
+    shown = capsys.readouterr().out
+    assert "mean of 2" in shown
+    assert f"Wrote {out}: {arch} for acme-one, from 48 programs of 4 workloads." in shown
+
+
+def test_a_trained_model_can_be_installed_and_pulled(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "model"
+    assert run(["train", "--data", str(data), "--arch", "gbt", "--out", str(out)]) == 0
+    figures = json.loads((out / "evaluation.json").read_text())
+
+    installed = install_model(out, root=tmp_path / "hub", evaluation=figures)
+    pulled = pull(f"local-dir:{installed}", out=tmp_path / "pulled")
+
+    assert installed.name == "acme-one-gbt"
+    assert load_model(pulled)[1] == load_model(out)[1]
+
+
+def test_a_split_says_what_to_learn_from(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_split(Split("mine", ("id-conv2d0", "id-conv2d1"), ("id-matmul2",), 0), tmp_path / "split.json")
+    arguments = [
+        "train",
+        "--data",
+        data,
+        "--arch",
+        "gbt",
+        "--out",
+        tmp_path / "model",
+        "--split",
+        tmp_path / "split.json",
+    ]
+
+    assert run([*map(str, arguments), "--json"]) == 0
+
+    info = load_model(tmp_path / "model")[1]
+    assert (info.train_workloads, info.test_workloads) == (("id-conv2d0", "id-conv2d1"), ("id-matmul2",))
+    evaluation = json.loads(capsys.readouterr().out)["evaluation"]
+    assert [w["workload"] for w in evaluation["workloads"]] == ["matmul2"]
+
+
+def test_without_anything_to_hold_out_there_are_no_figures_and_no_card(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_split(Split("all", tuple(f"id-{name}" for name in WORKLOADS), (), 0), tmp_path / "all.json")
+    arguments = [
+        "train",
+        "--data",
+        data,
+        "--arch",
+        "gbt",
+        "--out",
+        tmp_path / "model",
+        "--split",
+        tmp_path / "all.json",
+    ]
+
+    assert run([str(a) for a in arguments]) == 0
+
+    assert load_model(tmp_path / "model")[1].metrics == {}
+    assert not (tmp_path / "model/README.md").exists()
+    assert "No workload could be held out" in capsys.readouterr().out
+
+
+def test_two_devices_need_a_choice(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    build_data(data, device_id="blit-gpu")
+    arguments = ["train", "--data", str(data), "--arch", "gbt", "--out", str(tmp_path / "model")]
+
+    assert run(arguments) == 2
+    assert "2 devices (acme-one, blit-gpu); name one of them with --device" in capsys.readouterr().err
+    assert run([*arguments, "--device", "blit-gpu"]) == 0
+    assert load_model(tmp_path / "model")[1].device_id == "blit-gpu"
+
+
+def test_an_unknown_architecture_exits_with_2(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["train", "--data", str(data), "--arch", "mpl", "--out", str(tmp_path / "model")]) == 2
+    assert "no architecture named 'mpl'. Did you mean mlp?" in capsys.readouterr().err
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_folder_of_something_else_is_refused_before_the_work(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes/thesis.tex").write_text("years of work")
+
+    assert run(["train", "--data", str(data), "--arch", "gbt", "--out", str(tmp_path / "notes")]) == 2
+    assert "exists and is no model folder" in capsys.readouterr().err
+
+
+def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["train", "--help"]) == 0
+    assert "costhub train --data measurements/ --arch mlp --out my-model/" in capsys.readouterr().out

@@ -1,0 +1,68 @@
+"""`costhub tune`: from a name to a database, a report and a plot, with a real model and a real search."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costhub.dataset.workload import module_to_json
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COSTHUB_CACHE", str(tmp_path / "cache"))
+
+
+def test_a_named_workload_is_tuned_with_the_embedded_model(costhub: Any, tmp_path: Path) -> None:
+    out = tmp_path / "tuned"
+    output = costhub("tune", "matmul.128x128x128", "--trials", "8", "--out", str(out))
+
+    assert output.code == 0, output.err
+    assert "matmul.128x128x128" in output.out
+    report = json.loads((out / "report.json").read_text())
+    assert report["workloads"][0]["trials"] == 8
+    assert report["workloads"][0]["best_us"] < report["workloads"][0]["untuned_us"]
+    assert (out / "report.md").read_text().startswith("# Tuned on")
+    assert (out / "matmul.128x128x128.png").stat().st_size > 5000
+    assert len((out / "database_tuning_record.json").read_text().splitlines()) == 8
+
+
+def test_a_module_file_is_a_workload(costhub: Any, tmp_path: Path) -> None:
+    from tvm import te
+
+    a = te.placeholder((64, 512), name="A")
+    total = te.compute((64, 512), lambda i, j: a[i, j] * 2.0, name="C")
+    path = tmp_path / "double.json"
+    import tvm
+
+    path.write_text(module_to_json(tvm.IRModule({"main": te.create_prim_func([a, total])})))
+    output = costhub("tune", str(path), "--trials", "4", "--out", str(tmp_path / "tuned"), "--json")
+    assert output.code == 0, output.err
+    assert json.loads(output.out)["workloads"][0]["workload"] == "double"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["resnet18.c77"], "resnet18.c7"),
+        (["nothing.json"], "tvm.ir.save_json"),
+        (["matmul.128x128x128", "--model", "no-such-device"], "no-such-device"),
+        (["matmul.128x128x128", "--trials", "0"], "trials"),
+    ],
+)
+def test_bad_input_is_one_sentence(costhub: Any, tmp_path: Path, arguments: list[str], words: str) -> None:
+    output = costhub("tune", *arguments, "--out", str(tmp_path / "tuned"))
+    assert output.code in (1, 2)
+    assert words in output.err
+    assert "Traceback" not in output.err
+    assert not (tmp_path / "tuned").exists()
+
+
+def test_a_file_that_is_no_module_is_one_sentence(costhub: Any, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text('{"a": 1}')
+    output = costhub("tune", str(tmp_path / "bad.json"), "--out", str(tmp_path / "tuned"))
+    assert output.code == 1
+    assert "not a TVM module" in output.err

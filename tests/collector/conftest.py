@@ -1,0 +1,36 @@
+"""Programs and processes that the collector's tests share: real ones, on this machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from costhub.collector.builder import Builder
+from costhub.collector.runner import Runner
+from costhub.collector.sampler import Program, Sampler
+from costhub.collector.suite import find_workload
+from costhub.collector.target import local_target
+
+
+@pytest.fixture(scope="session")
+def target() -> str:
+    return json.dumps(local_target())
+
+
+@pytest.fixture(scope="session")
+def programs(target: str) -> list[Program]:
+    return Sampler(find_workload("matmul.128x128x128").module(), target, seed=3).random(4)
+
+
+@pytest.fixture(scope="session")
+def builder(target: str) -> Iterator[Builder]:
+    with Builder(target, processes=2) as builder:
+        yield builder
+
+
+@pytest.fixture(scope="session")
+def runner(target: str) -> Iterator[Runner]:
+    with Runner(target) as runner:
+        yield runner

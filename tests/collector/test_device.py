@@ -1,0 +1,43 @@
+"""What this machine says of itself fits the devices table."""
+
+from __future__ import annotations
+
+from costhub.collector import device
+from costhub.collector.device import identify
+from costhub.dataset.schema import table_from_rows
+
+
+def test_the_identity_is_a_row_and_stable() -> None:
+    row = identify()
+    assert table_from_rows("devices", [row]).num_rows == 1
+    assert identify()["device_id"] == row["device_id"]
+    assert row["cores"] >= 1
+
+
+def test_a_masked_cpu_is_named_by_its_family() -> None:
+    facts = {"vendor_id": "AuthenticAMD", "cpu family": "26"}
+
+    class Host:
+        vendor = "generic"
+        name = "x86_64_v4"
+
+    original = device.archspec.cpu.host
+    device.archspec.cpu.host = lambda: Host
+    try:
+        assert device._microarchitecture(facts, set()) == "zen5"
+        assert device._microarchitecture({**facts, "cpu family": "25"}, {"avx512f"}) == "zen4"
+        assert device._microarchitecture({"vendor_id": "Other"}, set()) == "x86_64_v4"
+    finally:
+        device.archspec.cpu.host = original
+
+
+def test_an_id_repeats_no_word_and_holds_no_odd_character() -> None:
+    assert device._device_id("AMD", "AMD EPYC 9B14", "zen5", 2) == "amd-epyc-zen5-2c"
+    assert device._device_id("Intel", "Intel(R) Xeon(R) Platinum 8272CL", "cascadelake", 16) == (
+        "intel-xeon-cascadelake-16c"
+    )
+
+
+def test_clock_and_temperature_are_numbers_or_nothing() -> None:
+    assert device.clock_mhz() is None or device.clock_mhz() > 0  # type: ignore[operator]
+    assert device.temperature_c() is None or -50 < device.temperature_c() < 150  # type: ignore[operator]

@@ -1,0 +1,33 @@
+"""The named suites: the papers' operators, found by name."""
+
+import pytest
+
+from costhub.collector.suite import find_suites, find_workload, suites
+from costhub.errors import UnknownNameError
+
+
+def test_the_papers_suites_are_complete() -> None:
+    assert len(suites()["resnet18"]) == 12
+    assert len(suites()["metaschedule"]) == 12
+
+
+def test_all_holds_each_workload_once() -> None:
+    every = find_suites(["all"])
+    assert len({(w.operator, w.sizes) for w in every}) == len(every) >= 50
+    # ResNet-18's first layer is also the MetaSchedule paper's C2D.
+    assert sum(w.sizes == (1, 224, 224, 3, 64, 7, 2, 3) and w.operator == "conv2d" for w in every) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "close"),
+    [(lambda: find_suites(["resnet81"]), "resnet18"), (lambda: find_workload("resnet18.c77"), "resnet18.c7")],
+)
+def test_an_unknown_name_lists_the_close_ones(call: object, close: str) -> None:
+    with pytest.raises(UnknownNameError, match=close):
+        call()  # type: ignore[operator]
+
+
+def test_every_workload_is_a_module_with_one_function() -> None:
+    for workload in find_suites(["all"]):
+        mod = workload.module()
+        assert [g.name_hint for g in mod.get_global_vars()] == ["main"]

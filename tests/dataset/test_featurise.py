@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costhub.dataset import featurise as featurise_module
+from costhub.dataset.features import extract
+from costhub.dataset.featurise import Chunk, featurise
+from costhub.dataset.workload import module_from_json
+
+
+def chunk(tiny: Any, *traces: str, name: str = "c") -> Chunk:
+    ids = tuple(f"{name}{number}" for number in range(len(traces)))
+    return Chunk(tiny.module_json, tiny.target, ids, traces)
+
+
+def test_every_chunk_comes_back_with_the_features_of_its_programs(tiny_matmul: Any) -> None:
+    chunks = [chunk(tiny_matmul, trace, name=str(i)) for i, trace in enumerate(tiny_matmul.traces)]
+    no_module = Chunk("{}", tiny_matmul.target, ("bad",), tiny_matmul.traces[:1])
+    expected = extract(module_from_json(tiny_matmul.module_json), tiny_matmul.traces, tiny_matmul.target)
+
+    found = {c.record_ids[0]: features[0] for c, features in featurise([*chunks, no_module], workers=2)}
+
+    assert sorted(found) == ["00", "10", "20", "30", "bad"]
+    assert found["bad"] is None
+    for i, rows in enumerate(expected):
+        assert np.array_equal(found[f"{i}0"], rows)
+
+
+# JSON of the right form; TVM 0.27 reads its null as a pointer.
+CRASHING = '[[["GetSBlock",[],["C","main"],["b0"]]],[[0,null]]]'
+
+
+def test_a_program_that_brings_tvm_down_costs_only_itself(tiny_matmul: Any) -> None:
+    good = tiny_matmul.traces
+    crowd = chunk(tiny_matmul, good[0], CRASHING, good[1])
+
+    [(_, found)] = featurise([crowd], workers=1)
+
+    assert [rows is not None for rows in found] == [True, False, True]
+
+
+def test_leaving_early_ends_the_children(tiny_matmul: Any) -> None:
+    chunks = [chunk(tiny_matmul, tiny_matmul.traces[0], name=str(i)) for i in range(6)]
+
+    generator = featurise(chunks, workers=1)
+    next(generator)
+    generator.close()
+
+    assert list(generator) == []
+
+
+@pytest.mark.parametrize(("program_timeout_s", "good"), [(60.0, True), (0.0, False)])
+def test_a_chunk_that_takes_too_long_is_tried_program_by_program(
+    tiny_matmul: Any, program_timeout_s: float, good: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(featurise_module, "_CHUNK_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(featurise_module, "_PROGRAM_TIMEOUT_S", program_timeout_s)
+
+    [(_, found)] = featurise([chunk(tiny_matmul, tiny_matmul.traces[0])], workers=1)
+
+    assert [rows is not None for rows in found] == [good]
+
+
+def test_no_chunks_need_no_children() -> None:
+    assert list(featurise([])) == []

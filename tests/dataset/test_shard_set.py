@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costhub.dataset.schema import table_from_rows
+from costhub.dataset.shard_set import (
+    add_shard,
+    read_shards,
+    remove_temporaries,
+    repair_names,
+    shard_name,
+    shard_paths,
+)
+
+
+def ids_of(folder: Path) -> list[str]:
+    ids: list[str] = read_shards(folder, "measurements", ["record_id"])["record_id"].to_pylist()
+    return ids
+
+
+@pytest.fixture
+def one(measurement: Any) -> Any:
+    return lambda number: table_from_rows("measurements", [measurement(number)])
+
+
+def test_added_shards_are_counted_in_every_name(tmp_path: Path, one: Any) -> None:
+    paths = [add_shard(tmp_path, one(i)) for i in range(3)]
+
+    assert paths[-1].name == "train-00002-of-00003.parquet"
+    assert [p.name for p in shard_paths(tmp_path)] == [shard_name(i, 3) for i in range(3)]
+    assert ids_of(tmp_path) == ["r00000", "r00001", "r00002"]
+
+
+@pytest.mark.parametrize("renamed", [0, 1, 2])
+def test_a_crash_between_renames_leaves_everything_readable_and_is_repaired(
+    tmp_path: Path, one: Any, renamed: int
+) -> None:
+    for i in range(2):
+        add_shard(tmp_path, one(i))
+    # What add_shard leaves when it dies after `renamed` renames: all shards, some by their old names.
+    add_shard(tmp_path, one(2))
+    for i in range(renamed, 2):
+        (tmp_path / shard_name(i, 3)).rename(tmp_path / shard_name(i, 2))
+
+    assert ids_of(tmp_path) == ["r00000", "r00001", "r00002"]
+    add_shard(tmp_path, one(3))
+    assert [p.name for p in shard_paths(tmp_path)] == [shard_name(i, 4) for i in range(4)]
+    assert ids_of(tmp_path) == ["r00000", "r00001", "r00002", "r00003"]
+
+
+def test_a_new_shard_replaces_none_however_they_are_named(tmp_path: Path, one: Any) -> None:
+    for i, name in enumerate([shard_name(3, 4), "train-a.parquet", "train-b.parquet"]):
+        (tmp_path / "new").mkdir()
+        add_shard(tmp_path / "new", one(i)).rename(tmp_path / name)
+        (tmp_path / "new").rmdir()
+
+    assert add_shard(tmp_path, one(9)).name == shard_name(3, 4)
+    assert ids_of(tmp_path) == ["r00000", "r00001", "r00002", "r00009"]
+
+
+names = st.one_of(
+    st.builds(shard_name, st.integers(0, 5), st.integers(1, 6)),
+    st.sampled_from(["train-a.parquet", "train-b.parquet"]),
+)
+
+
+@given(st.sets(names, min_size=1, max_size=7))
+def test_any_mix_of_names_is_repaired_without_losing_a_file(
+    tmp_path_factory: pytest.TempPathFactory, found: set[str]
+) -> None:
+    folder = tmp_path_factory.mktemp("shards")
+    for name in found:
+        (folder / name).write_text(name)
+    order = [path.name for path in shard_paths(folder)]
+
+    repair_names(folder)
+
+    assert [path.name for path in shard_paths(folder)] == [
+        shard_name(i, len(found)) for i in range(len(found))
+    ]
+    assert [path.read_text() for path in shard_paths(folder)] == order
+
+
+def test_temporaries_are_not_read_and_are_removed(tmp_path: Path, one: Any) -> None:
+    add_shard(tmp_path, one(0))
+    (tmp_path / ".writing-1-ab").write_bytes(b"PAR1 half")
+
+    assert ids_of(tmp_path) == ["r00000"]
+    remove_temporaries(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == [shard_name(0, 1)]
+
+
+def test_a_missing_folder_has_no_rows(tmp_path: Path) -> None:
+    table = read_shards(tmp_path / "nothing", "devices", ["kind"])
+
+    assert (table.num_rows, table.column_names) == (0, ["kind"])
+
+
+def test_a_reader_sees_every_row_while_shards_are_added(tmp_path: Path, one: Any) -> None:
+    add_shard(tmp_path, one(0))
+    stop = threading.Event()
+    failed: list[BaseException] = []
+
+    def write() -> None:
+        try:
+            for i in range(1, 40):
+                add_shard(tmp_path, one(i))
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            stop.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    counts = [0]
+    while not stop.is_set():
+        table: pa.Table = read_shards(tmp_path, "measurements", ["record_id"])
+        assert table["record_id"].to_pylist() == [f"r{i:05d}" for i in range(table.num_rows)]
+        assert table.num_rows >= counts[-1]
+        counts.append(table.num_rows)
+    writer.join()
+
+    assert failed == []
+    assert len(ids_of(tmp_path)) == 40

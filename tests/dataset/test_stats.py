@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.stats import UNKNOWN, folder_stats, latencies_by_operator
+
+
+@pytest.fixture
+def root(tmp_path: Path, measurement: Any, workload: Any) -> DataFolder:
+    """Three workloads, the third not described; ten measurements, of which two failed."""
+    root = DataFolder.create(tmp_path / "data")
+    root.put_workloads([workload(0), workload(1, operator="softmax", name="softmax1")])
+    with root.writer("cpu0") as writer:
+        for number in range(10):
+            changes: dict[str, Any] = {"run_s": [(number + 1) * 1e-6]}
+            if number in (3, 4):
+                changes = {
+                    "status": "build_error",
+                    "error": f"no registers left\nin line {number}",
+                    "run_s": [],
+                }
+            if number == 9:
+                changes |= {"proposed_by": "model", "program_id": "p00008"}
+            writer.append(measurement(number, **changes))
+    return root
+
+
+def test_everything_is_counted(root: DataFolder) -> None:
+    stats = folder_stats(root.path)
+
+    assert (stats.measurements, stats.programs) == (10, 9)
+    assert stats.devices == {"cpu0": 10}
+    assert stats.operators == {"matmul": 4, UNKNOWN: 3, "softmax": 3}
+    assert stats.statuses == {"ok": 8, "build_error": 2}
+    assert stats.proposed_by == {"random": 0.9, "model": 0.1}
+
+
+def test_failures_are_counted_by_the_first_line_of_their_error(root: DataFolder) -> None:
+    assert folder_stats(root.path).failures == {"no registers left": 2}
+
+
+def test_latencies_are_quantiles_in_microseconds(root: DataFolder) -> None:
+    quantiles = folder_stats(root.path).latency_us["cpu0"]
+
+    assert (quantiles[0], quantiles[100]) == pytest.approx((1.0, 10.0))
+    assert quantiles[50] == pytest.approx(6.5)
+
+
+def test_each_workload_has_its_own_figures(root: DataFolder) -> None:
+    found = {w.name: w for w in folder_stats(root.path).workloads}
+
+    assert set(found) == {"matmul0", "softmax1", "w2"}
+    matmul = found["matmul0"]
+    assert (matmul.measured, matmul.ok) == (4, 3)
+    assert (matmul.best_us, matmul.median_us, matmul.worst_us) == pytest.approx((1.0, 7.0, 10.0))
+
+
+def test_a_workload_without_good_programs_has_no_latencies(tmp_path: Path, measurement: Any) -> None:
+    root = DataFolder.create(tmp_path / "data")
+    with root.writer("cpu0") as writer:
+        writer.append(measurement(0, status="run_timeout", error=None, run_s=[]))
+
+    stats = folder_stats(root.path)
+    assert stats.latency_us == {}
+    assert stats.failures == {"(no error text)": 1}
+    assert (stats.workloads[0].ok, stats.workloads[0].best_us) == (0, None)
+
+
+def test_an_empty_folder_counts_nothing(tmp_path: Path) -> None:
+    stats = folder_stats(DataFolder.create(tmp_path / "data").path)
+
+    assert (stats.measurements, stats.proposed_by, stats.workloads) == (0, {}, ())
+
+
+def test_latencies_are_grouped_by_operator_and_by_device_where_there_are_several(
+    root: DataFolder, measurement: Any
+) -> None:
+    one = latencies_by_operator(root.path)
+    assert {name: len(values) for name, values in one.items()} == {UNKNOWN: 3, "matmul": 3, "softmax": 2}
+
+    with root.writer("cpu1") as writer:
+        writer.append(measurement(20, device_id="cpu1", workload_id="w0"))
+    assert "cpu1 matmul" in latencies_by_operator(root.path)

@@ -1,0 +1,38 @@
+"""Schedules as text: replaying a trace gives the program it was taken from."""
+
+from __future__ import annotations
+
+import pytest
+
+from costhub.collector.sampler import Sampler
+from costhub.collector.suite import find_workload
+from costhub.dataset.trace import program_id, replay, trace_to_json
+from costhub.dataset.workload import module_to_json
+from costhub.errors import WorkloadError
+
+TARGET = '{"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 2}'
+
+
+@pytest.mark.parametrize("name", ["matmul.128x128x128", "softmax.64x1000", "depthwise.7x1024"])
+def test_a_replayed_trace_gives_the_same_program(name: str) -> None:
+    import tvm
+    import tvm_ffi
+
+    mod = find_workload(name).module()
+    for program in Sampler(mod, TARGET, seed=1).random(3):
+        again = replay(mod, program.trace)
+        assert tvm_ffi.structural_equal(again.mod, tvm.ir.load_json(program.module_json))
+        assert trace_to_json(again.trace) == program.trace
+        assert module_to_json(again.mod)
+
+
+def test_ids_tell_workloads_and_traces_apart() -> None:
+    assert len({program_id("w", "t"), program_id("v", "t"), program_id("w", "u")}) == 3
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "3", "[[], [], []]", '[[["GetBlock",[],["C","main"],["b0"]]],[]]']
+)
+def test_a_trace_that_does_not_fit_is_a_sentence(text: str) -> None:
+    with pytest.raises(WorkloadError, match="trace"):
+        replay(find_workload("matmul.128x128x128").module(), text)

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from costhub.errors import CosthubError
+from costhub.hub.roots import CACHE_VARIABLE, EMBEDDED, HUB_VARIABLE, cache_root, hub_roots
+
+
+def test_the_embedded_hub_is_always_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(HUB_VARIABLE, raising=False)
+    (root,) = hub_roots()
+
+    assert root.path == EMBEDDED
+    assert root.devices_file.is_file()
+
+
+def test_a_shared_hub_stands_before_the_embedded_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(HUB_VARIABLE, str(tmp_path))
+
+    assert [root.path for root in hub_roots()] == [tmp_path, EMBEDDED]
+
+
+def test_a_shared_hub_that_is_no_folder_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(HUB_VARIABLE, str(tmp_path / "typo"))
+
+    with pytest.raises(CosthubError, match=r"COSTHUB_HUB names .*typo, which is not a folder"):
+        hub_roots()
+
+
+def test_the_cache_is_where_the_variable_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    assert cache_root() == tmp_path
+
+    monkeypatch.delenv(CACHE_VARIABLE)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_root() == tmp_path / ".cache" / "costhub"

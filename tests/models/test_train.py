@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from costhub.dataset.features import PER_STORE
+from costhub.dataset.programs import Programs
+from costhub.errors import UnknownNameError
+from costhub.models.train import ARCHITECTURES, data_hash, describe_model, hold_out, train_model
+
+
+def rows(**families: int) -> list[dict[str, str]]:
+    return [
+        {"workload_id": f"{family}{i}", "operator": family}
+        for family, size in families.items()
+        for i in range(size)
+    ]
+
+
+def test_a_trained_model_reads_the_features_of_tvm_unless_told_otherwise(train: Programs) -> None:
+    model = train_model(train, "gbt", progress=False)
+
+    assert model.feature_spec == PER_STORE
+    assert np.isfinite(model.predict(train.rows, train.counts)).all()
+
+
+def test_validation_reaches_the_model(train: Programs, unseen: Programs) -> None:
+    with_it = train_model(train, "gbt", valid=unseen, progress=False)
+    without = train_model(train, "gbt", progress=False)
+
+    assert not np.allclose(
+        with_it.predict(train.rows, train.counts), without.predict(train.rows, train.counts)
+    )
+
+
+def test_an_unknown_architecture_is_refused(train: Programs) -> None:
+    with pytest.raises(UnknownNameError, match="architecture named 'mpl'"):
+        train_model(train, "mpl")
+    assert set(ARCHITECTURES) == {"mlp", "gbt"}
+
+
+def test_a_fifth_is_held_out_and_every_family_that_can_spare_one_is_tested() -> None:
+    split = hold_out(rows(conv2d=30, matmul=8, softmax=2, pool=1), seed=0)
+
+    families = {name.rstrip("0123456789") for name in split.test}
+    assert families == {"conv2d", "matmul", "softmax"}
+    assert len(split.test) == 8
+    assert "pool0" in split.train
+
+
+def test_small_families_are_tested_even_if_that_is_more_than_the_share() -> None:
+    assert len(hold_out(rows(a=2, b=2, c=2), seed=0).test) == 3
+
+
+@pytest.mark.parametrize("families", [{}, {"a": 1}, {"a": 1, "b": 1}])
+def test_nothing_is_held_out_where_no_family_can_spare_one(families: dict[str, int]) -> None:
+    split = hold_out(rows(**families), seed=0)
+
+    assert (len(split.train), split.test) == (len(families), ())
+
+
+def test_the_info_of_a_model_says_what_it_learned_from(train: Programs) -> None:
+    part = train.of_workloads({"0-1", "0-3"})
+    model = train_model(part, "gbt", progress=False, feature_spec="demo@1")
+
+    info = describe_model(
+        model,
+        part,
+        device_id="acme-one",
+        seed=4,
+        licence="MIT",
+        metrics={"top_1": 0.5},
+        test_workloads=["b", "a"],
+    )
+
+    assert (info.arch, info.feature_spec, info.device_id, info.seed) == ("gbt", "demo@1", "acme-one", 4)
+    assert (info.data_rows, info.train_workloads, info.test_workloads) == (80, ("0-1", "0-3"), ("a", "b"))
+    assert {"costhub", "python", "torch", "xgboost", "numpy"} <= set(info.versions)
+    assert info.data_hash == data_hash(part)
+
+
+def test_the_hash_changes_with_the_data_and_not_with_their_order(train: Programs) -> None:
+    order = np.random.default_rng(0).permutation(train.n)
+    slower, other_rows = train.latency_s.copy(), train.rows.copy()
+    slower[3] *= 1.1
+    other_rows[5, 0] += 1.0
+    changed = [
+        replace(train, latency_s=slower),
+        replace(train, rows=other_rows),
+        replace(train, workload_ids=(*train.workload_ids[:-1], "other")),
+        train.select(np.arange(train.n - 1)),
+    ]
+
+    assert data_hash(train.select(order)) == data_hash(train)
+    assert len({data_hash(programs) for programs in (train, *changed)}) == 5

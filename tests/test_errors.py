@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from costhub import errors
+from costhub.errors import AmbiguousNameError, CosthubError, DataError, UnknownNameError
+
+ERRORS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception)]
+
+
+@pytest.mark.parametrize("kind", ERRORS, ids=lambda kind: kind.__name__)
+def test_every_error_is_one_of_ours_and_ends_the_command_with_1_or_2(kind: type[CosthubError]) -> None:
+    assert issubclass(kind, CosthubError)
+    assert kind.exit_code in {1, 2}
+
+
+def test_what_cannot_be_read_ends_differently_from_what_went_wrong() -> None:
+    assert DataError("The folder is empty.").exit_code != CosthubError("It did not work.").exit_code
+
+
+def test_an_unknown_name_is_answered_with_the_close_ones_and_where_to_look() -> None:
+    error = UnknownNameError("device", "nvidia-h20", ["nvidia-h200", "nvidia-h100"], "`costhub devices`")
+
+    assert str(error) == (
+        "There is no device named 'nvidia-h20'. Did you mean nvidia-h200 or nvidia-h100? "
+        "`costhub devices` lists what there is."
+    )
+    assert (error.name, error.close) == ("nvidia-h20", ("nvidia-h200", "nvidia-h100"))
+
+
+def test_an_unknown_name_like_no_other_says_so() -> None:
+    error = UnknownNameError("device", "zzz", [], "`costhub devices`")
+
+    assert "Nothing is close to it." in str(error)
+
+
+def test_an_ambiguous_name_lists_all_it_may_mean() -> None:
+    error = AmbiguousNameError("device", "h200", ["nvidia-h200", "nvidia-h200-nvl"])
+
+    assert "nvidia-h200, nvidia-h200-nvl" in str(error)
+    assert error.candidates == ("nvidia-h200", "nvidia-h200-nvl")

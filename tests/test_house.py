@@ -1,0 +1,164 @@
+"""The rules of the house that no linter checks."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # comes with pytest there
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src/costhub"
+STAGES = ("collector", "dataset", "models", "transfer", "cards")
+
+# Modules without a test of their own, each with the reason.
+UNTESTED: dict[str, str] = {}
+
+# Distribution -> the name it is imported under, where they differ.
+IMPORT_NAMES = {"apache-tvm": "tvm", "apache-tvm-ffi": "tvm_ffi", "xgboost-cpu": "xgboost"}
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def short(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def declared(*, extra: str | None = None) -> list[Requirement]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = project["optional-dependencies"][extra] if extra else project["dependencies"]
+    return [Requirement(line) for line in lines]
+
+
+def pinned() -> dict[str, Requirement]:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = [Requirement(line) for line in lines if line and not line.startswith("#")]
+    return {canonicalize_name(pin.name): pin for pin in pins}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_link_at_the_root_shows_the_stage(stage: str) -> None:
+    link = ROOT / stage
+    if not link.is_symlink():
+        pytest.skip("this checkout does not keep links")
+
+    assert link.resolve() == (PACKAGE / stage).resolve()
+    assert (link / "__init__.py").is_file()
+
+
+def test_no_module_is_over_350_lines() -> None:
+    lengths = {short(path): len(path.read_text(encoding="utf-8").splitlines()) for path in modules()}
+
+    assert {path: lines for path, lines in lengths.items() if lines > 350} == {}
+
+
+@pytest.mark.parametrize("path", modules(), ids=short)
+def test_functions_fit_a_screen_name_their_options_and_do_not_print(path: Path) -> None:
+    findings = []
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > 60:
+                findings.append(f"line {node.lineno}: {node.name} has {lines} lines, 60 are the limit")
+            if node.args.kwarg:
+                findings.append(
+                    f"line {node.lineno}: {node.name} takes **{node.args.kwarg.arg}; name the options"
+                )
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
+            findings.append(f"line {node.lineno}: print; only cli/ writes, with click.echo")
+
+    assert findings == []
+
+
+@pytest.mark.parametrize("path", [path for path in modules() if path.name != "__init__.py"], ids=short)
+def test_every_module_has_its_test_at_the_mirrored_path(path: Path) -> None:
+    test = ROOT / "tests" / path.relative_to(PACKAGE).with_name(f"test_{path.name}")
+
+    # Either a test or a reason: a module on the list that got its test leaves the list.
+    assert test.is_file() != (short(path) in UNTESTED), f"{test.relative_to(ROOT)} is expected"
+
+
+def test_the_list_of_untested_modules_names_modules() -> None:
+    assert set(UNTESTED) <= {short(path) for path in modules()}
+
+
+def test_every_package_imported_is_declared() -> None:
+    names = {IMPORT_NAMES.get(dep.name, dep.name.replace("-", "_")) for dep in declared()}
+    known = names | set(sys.stdlib_module_names) | {"costhub"}
+
+    undeclared = set()
+    for path in modules():
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Import):
+                imported = [alias.name for alias in node.names]
+            else:
+                imported = [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            undeclared |= {(short(path), name) for name in imported if name.split(".")[0] not in known}
+
+    assert undeclared == set()
+
+
+def test_constraints_pin_exactly() -> None:
+    for pin in pinned().values():
+        assert [clause.operator for clause in pin.specifier] == ["=="], f"{pin} is not a pin"
+
+
+@pytest.mark.parametrize("extra", [None, "dev"])
+def test_constraints_satisfy_the_ranges(extra: str | None) -> None:
+    for dep in declared(extra=extra):
+        (clause,) = pinned()[canonicalize_name(dep.name)].specifier
+
+        assert clause.version in dep.specifier, (
+            f"constraints.txt pins {clause.version}, pyproject wants {dep}"
+        )
+
+
+def test_constraints_pin_what_the_dependencies_depend_on() -> None:
+    open_ends, seen = [*declared(), *declared(extra="dev")], set()
+    while open_ends:
+        dep = open_ends.pop()
+        key = (canonicalize_name(dep.name), frozenset(dep.extras))
+        # torch pins the CUDA libraries of its own build, exactly, in its own metadata.
+        if key in seen or key[0].startswith(("nvidia-", "cuda-", "triton")):
+            continue
+        seen.add(key)
+        needs = [Requirement(line) for line in metadata.requires(dep.name) or []]
+        environments = [{"extra": extra} for extra in ("", *dep.extras)]
+        open_ends += [n for n in needs if not n.marker or any(n.marker.evaluate(e) for e in environments)]
+
+    assert {name for name, _ in seen} - set(pinned()) == set()
+
+
+def test_no_file_names_a_package_registry() -> None:
+    # Where packages come from is a setting of pip on each machine.
+    # Spelt in halves, or this file would be found.
+    hosts = [
+        "py" + "pi.",
+        "pythonhosted" + ".",
+        "download." + "pytorch",
+        "--index" + "-url",
+        "--find" + "-links",
+    ]
+    files = [path for path in ROOT.iterdir() if path.is_file()]
+    for folder in (".ci", "docs", "scripts", "src", "tests"):
+        files += [path for path in (ROOT / folder).rglob("*") if path.is_file()]
+    texts = {path: path.read_bytes() for path in files if path.suffix not in {".pyc", ".parquet", ".png"}}
+
+    found = [(path.name, host) for path, text in texts.items() for host in hosts if host.encode() in text]
+
+    assert found == []

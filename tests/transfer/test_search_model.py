@@ -1,0 +1,81 @@
+"""The model in a search: it learns per task, and never turns the search into a random one unnoticed."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costhub.errors import ScoreError
+from costhub.transfer.search_model import SearchModel
+
+FEATURES: list[Any] = [np.full((2, 1), float(i), np.float32) for i in range(4)]
+LATENCY = np.array([4e-3, 3e-3, 2e-3, 1e-3])
+
+
+def test_scores_are_positive_and_in_the_models_order(linear: Any) -> None:
+    scores = SearchModel(linear([-1.0])).predict("t", FEATURES)
+    assert (scores > 0).all()
+    assert np.argsort(-scores).tolist() == [0, 1, 2, 3]
+
+
+def test_a_program_without_features_scores_lowest(linear: Any) -> None:
+    scores = SearchModel(linear([1.0])).predict("t", [FEATURES[3], None, FEATURES[1]])
+    assert scores[1] == scores.min() > 0
+
+
+def test_each_task_learns_from_its_own_measurements_only(linear: Any) -> None:
+    model = SearchModel(linear([-1.0], shift=2.0))
+    model.update("a", FEATURES, LATENCY)
+    assert np.argmax(model.predict("a", FEATURES)) == 3
+    assert np.argmax(model.predict("b", FEATURES)) == 0
+
+
+def test_every_update_starts_from_the_pretrained_model_with_all_measurements(linear: Any) -> None:
+    base = linear([-1.0], shift=0.75)
+    model = SearchModel(base)
+    for _ in range(3):
+        model.update("a", FEATURES, LATENCY)
+    # Three shifts would have turned the order round; one does not.
+    assert np.argmax(model.predict("a", FEATURES)) == 0
+    assert model.health.updates == 3
+    assert base.weights.tolist() == [-1.0]
+
+
+def test_failures_are_not_learned_from(linear: Any) -> None:
+    model = SearchModel(linear([1.0]))
+    model.update("a", [*FEATURES[:2], None], np.array([1e-3, np.inf, 1e-3]))
+    assert model.health.updates == 0
+
+
+def test_a_frozen_model_stays_as_it_is(linear: Any) -> None:
+    model = SearchModel(linear([-1.0], shift=5.0), adapt=False)
+    model.update("a", FEATURES, LATENCY)
+    assert np.argmax(model.predict("a", FEATURES)) == 0
+
+
+def test_an_update_that_diverges_is_thrown_away_and_said(
+    linear: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = SearchModel(linear([1.0], shift=float("nan")))
+    with caplog.at_level(logging.WARNING, "costhub"):
+        model.update("a", FEATURES, LATENCY)
+    assert model.health.diverged_updates == 1
+    assert "pretrained" in caplog.text
+    assert np.argmax(model.predict("a", FEATURES)) == 3
+
+
+def test_constant_scores_are_counted_and_said(linear: Any, caplog: pytest.LogCaptureFixture) -> None:
+    model = SearchModel(linear([0.0]))
+    with caplog.at_level(logging.WARNING, "costhub"):
+        scores = model.predict("a", FEATURES)
+    assert model.health.constant_rounds == 1
+    assert "random" in caplog.text
+    assert (scores > 0).all()
+
+
+def test_a_pretrained_model_without_usable_scores_is_refused(linear: Any) -> None:
+    with pytest.raises(ScoreError, match="NaN"):
+        SearchModel(linear([float("nan")])).predict("a", FEATURES)

@@ -1,0 +1,72 @@
+"""A search on this machine, end to end: it improves on the untuned code, and stock TVM can use what it found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costhub.collector.builder import Builder
+from costhub.collector.runner import Runner
+from costhub.collector.suite import find_workload
+from costhub.errors import ScoreError, WorkloadError
+from costhub.transfer.tune import SearchOptions, TuneResult, summary, tune
+
+OPTIONS = SearchOptions(population=64, generations=1, trials_per_round=8)
+
+
+def search(tmp_path: Path, target: str, model: Any, *, mod: Any = None, trials: int = 16) -> TuneResult:
+    mod = mod if mod is not None else find_workload("matmul.128x128x128").module()
+    with Builder(target) as builder, Runner(target) as runner:
+        return tune(
+            mod, "m", model=model, target=json.loads(target), out=tmp_path, trials=trials, builder=builder,
+            runner=runner, options=OPTIONS,
+        )  # fmt: skip
+
+
+def test_stock_tvm_compiles_a_correct_and_faster_module_from_the_database(
+    tmp_path: Path, target: str, linear: Any
+) -> None:
+    import tvm
+    from tvm.s_tir import meta_schedule as ms
+
+    result = search(tmp_path, target, linear(np.full(172, -0.01)))
+
+    assert result.trials == 16
+    assert result.failures == 0
+    assert result.best_us is not None
+    assert result.untuned_us is not None
+    assert result.best_us < result.untuned_us
+    assert result.curve[-1][2] == result.best_us
+    assert result.health.updates == 2
+    assert json.loads(json.dumps(summary(result)))["speedup"] > 1
+
+    mod = find_workload("matmul.128x128x128").module()
+    parsed = tvm.target.Target(json.loads(target))
+    schedule = ms.tir_integration.compile_tir(ms.database.JSONDatabase(work_dir=str(tmp_path)), mod, parsed)
+    a, b = (np.random.default_rng(i).random((128, 128), np.float32) for i in range(2))
+    out = tvm.runtime.tensor(np.zeros((128, 128), np.float32))
+    tvm.compile(schedule.mod, target=parsed)(tvm.runtime.tensor(a), tvm.runtime.tensor(b), out)
+    np.testing.assert_allclose(out.numpy(), a @ b, rtol=1e-4)
+
+
+def test_a_model_without_usable_scores_ends_the_search_with_its_own_error(
+    tmp_path: Path, target: str, linear: Any
+) -> None:
+    with pytest.raises(ScoreError, match="NaN"):
+        search(tmp_path, target, linear(np.full(172, np.nan)))
+
+
+def test_a_workload_tvm_cannot_schedule_is_a_sentence(tmp_path: Path, target: str, linear: Any) -> None:
+    import tvm
+    from tvm.script import tirx as T
+
+    @T.prim_func
+    def nothing(a: T.Buffer((4,), "float32")):  # type: ignore[no-untyped-def, valid-type, type-arg]
+        T.evaluate(0)
+
+    with pytest.raises(WorkloadError):
+        search(tmp_path, target, linear(np.full(172, -0.01)), mod=tvm.IRModule({"main": nothing}))

@@ -1,0 +1,73 @@
+"""The model at TVM's seam: real candidates in, positive scores out, results learned from."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costhub.collector.sampler import Sampler
+from costhub.collector.suite import find_workload
+from costhub.dataset.intrinsics import load_intrinsics
+from costhub.dataset.trace import replay
+from costhub.transfer.search_model import SearchModel
+
+
+@pytest.fixture(scope="module")
+def context(target: str) -> Any:
+    load_intrinsics("llvm")
+    import tvm
+    from tvm.s_tir import meta_schedule as ms
+
+    mod = find_workload("matmul.128x128x128").module()
+    return ms.TuneContext(
+        mod, target=tvm.target.Target(json.loads(target)), space_generator="post-order-apply"
+    )
+
+
+@pytest.fixture(scope="module")
+def candidates(context: Any, target: str) -> list[Any]:
+    from tvm.s_tir import meta_schedule as ms
+
+    programs = Sampler(context.mod, target, seed=2).random(6)
+    schedules = [replay(context.mod, p.trace) for p in programs]
+    return [ms.MeasureCandidate(s, ms.arg_info.ArgInfo.from_entry_func(s.mod)) for s in schedules]
+
+
+def test_tvm_gets_a_positive_score_for_each_candidate(
+    linear: Any, context: Any, candidates: list[Any]
+) -> None:
+    from costhub.transfer.tvm_cost_model import TvmCostModel
+
+    scores = TvmCostModel(SearchModel(linear(np.full(172, -0.01)))).predict(context, candidates)
+    assert scores.shape == (6,)
+    assert (scores > 0).all()
+    assert len(set(scores.tolist())) > 1
+
+
+def test_results_reach_the_model_and_failures_do_not(
+    linear: Any, context: Any, candidates: list[Any]
+) -> None:
+    from tvm.s_tir.meta_schedule.runner import RunnerResult
+
+    from costhub.transfer.tvm_cost_model import TvmCostModel
+
+    model = TvmCostModel(SearchModel(linear(np.full(172, -0.01))))
+    results = [RunnerResult([1e-3 * (i + 1)], None) for i in range(5)] + [RunnerResult(None, "it crashed")]
+    model.update(context, candidates, results)
+    model.update(context, [], [])
+
+    (task,) = model.search_model._tasks.values()
+    assert task.latency_s == pytest.approx([1e-3, 2e-3, 3e-3, 4e-3, 5e-3])
+
+
+def test_tvm_calls_it_through_its_own_interface(linear: Any, context: Any, candidates: list[Any]) -> None:
+    from tvm.s_tir.meta_schedule.cost_model import CostModel
+
+    from costhub.transfer.tvm_cost_model import TvmCostModel
+
+    model = TvmCostModel(SearchModel(linear(np.full(172, -0.01))))
+    through_tvm = CostModel.predict(model, context, candidates)
+    assert np.asarray(through_tvm).tolist() == model.predict(context, candidates).tolist()

@@ -1,0 +1,60 @@
+"""costhub's builder and runner under MetaSchedule's interface."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from costhub.collector.builder import Builder
+from costhub.collector.runner import Runner
+from costhub.collector.sampler import Sampler
+from costhub.collector.suite import find_workload
+
+
+def threads_on_a_cpu() -> Any:
+    """A module that no CPU target can build."""
+    import tvm
+    from tvm import te
+
+    a = te.placeholder((64,), name="A")
+    function = te.create_prim_func([a, te.compute((64,), lambda i: a[i] + 1.0, name="C")])
+    schedule = tvm.s_tir.Schedule(function)
+    schedule.bind(schedule.get_loops(schedule.get_sblock("C"))[0], "threadIdx.x")
+    return schedule.mod
+
+
+def test_inputs_become_results_and_every_trial_is_told(target: str) -> None:
+    import tvm
+    from tvm.s_tir.meta_schedule.arg_info import TensorInfo
+    from tvm.s_tir.meta_schedule.builder import BuilderInput
+    from tvm.s_tir.meta_schedule.runner import RunnerInput
+
+    from costhub.transfer.tvm_measure import TvmBuilder, TvmRunner
+
+    program = Sampler(find_workload("softmax.64x1000").module(), target, seed=1).random(1)[0]
+    bad = threads_on_a_cpu()
+    told: list[float | None] = []
+    parsed = tvm.target.Target(json.loads(target))
+    with Builder(target, processes=1) as builder, Runner(target) as runner:
+        inputs = [BuilderInput(tvm.ir.load_json(program.module_json), parsed), BuilderInput(bad, parsed)]
+        built = TvmBuilder(builder, told.append).build(inputs)
+        assert built[0].error_msg is None
+        assert built[1].artifact_path is None
+        assert built[1].error_msg
+        assert told == [None]
+
+        infos = [TensorInfo(dtype=dtype, shape=list(shape)) for dtype, shape in program.arguments]
+        run_inputs = [
+            RunnerInput(str(built[0].artifact_path), "cpu", infos),
+            RunnerInput("/nowhere.so", "cpu", infos),
+        ]
+        futures = TvmRunner(runner, told.append).run(run_inputs)
+        results = [f.result() for f in futures]
+
+    assert all(f.done() for f in futures)
+    assert len(results[0].run_secs) == 3
+    assert results[1].error_msg
+    assert told[1] is not None
+    assert told[2] is None
+    assert not os.path.exists(str(built[0].artifact_path))  # the builder took its files with it
