@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PIP) --no-build-isolation --editable '.[dev]'
 	@touch $@
 
-demo: $(STAMP)  ## the whole path on this machine in a few minutes: measure, train, tune
+demo: $(STAMP)  ## tune two workloads on this machine with an embedded model, in a few minutes
 	@$(BIN)/python scripts/demo.py
 
 test: $(STAMP)  ## the tests, without the slow ones

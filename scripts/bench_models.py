@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import click
 import machine
 import numpy as np
+from embedded import SPLIT, copy_dataset
 
 from costhub.cards.tables import Column, number, plain_table
 from costhub.dataset.folder import DataFolder
@@ -37,40 +39,40 @@ def compare(train: Programs, test: Programs, seed: int) -> dict[str, Evaluation]
 
 
 @click.command()
-@click.option("--data", required=True, type=click.Path(path_type=Path))
-@click.option("--device")
-@click.option(
-    "--split", "split_file", type=click.Path(path_type=Path), help="Fixed split; else one drawn per seed."
-)
+@click.option("--data", type=click.Path(path_type=Path), help="Data folder; the embedded dataset by default.")
+@click.option("--split", type=click.Path(path_type=Path), help="Split file; else one is drawn for each seed.")
 @click.option("--held-out", default=12, type=click.IntRange(min=1), help="Workloads, of every operator.")
 @click.option("--quick", is_flag=True, help="One seed.")
 @click.option("--json", "path", type=click.Path(path_type=Path))
-def main(
-    data: Path, device: str | None, split_file: Path | None, held_out: int, quick: bool, path: Path | None
-) -> None:
+def main(data: Path | None, split: Path | None, held_out: int, quick: bool, path: Path | None) -> None:
     """Trains on the other workloads and ranks the programs of the held-out ones, with three seeds."""
-    device = device or DataFolder.open(data).device_ids()[0]
-    programs, rows = load_programs(data, device=device), list[dict[str, Any]]()
-    about = DataFolder.open(data).workloads().select(["workload_id", "operator"]).to_pylist()
+    with tempfile.TemporaryDirectory() as folder:
+        if data is None:
+            data = copy_dataset(folder)
+            split = data / SPLIT
+        device = DataFolder.open(data).device_ids()[0]
+        programs = load_programs(data, device=device)
+        about = DataFolder.open(data).workloads().select(["workload_id", "operator"]).to_pylist()
+        fixed = load_split(split) if split else None
     about = [row for row in about if row["workload_id"] in programs.workload_ids]
+    rows: list[dict[str, Any]] = []
     for seed in range(1 if quick else 3):
-        split = (
-            load_split(split_file) if split_file else split_by_workload(about, held_out=held_out, seed=seed)
-        )
-        sides = [programs.of_workloads(set(ids)) for ids in (split.train, split.test)]
-        for model, found in compare(sides[0], sides[1], seed).items():
-            rows.append({"device": device, "model": model, "seed": seed, "split": split.name, **found.totals})
-    spread = {model: np.array([[r[m] for m in METRICS] for r in rows if r["model"] == model]) for model in
-              dict.fromkeys(r["model"] for r in rows)}  # fmt: skip
-    table = [{"model": k, **dict(zip(METRICS, v.mean(0), strict=True)),
-              **dict(zip((f"{m}_std" for m in METRICS), v.std(0), strict=True))} for k, v in spread.items()]  # fmt: skip
+        chosen = fixed or split_by_workload(about, held_out=held_out, seed=seed)
+        train, test = (programs.of_workloads(set(ids)) for ids in (chosen.train, chosen.test))
+        for model, found in compare(train, test, seed).items():
+            rows.append({"device": device, "model": model, "seed": seed, "split": chosen.name, **found.totals})
+    table = [summary(model, rows) for model in dict.fromkeys(row["model"] for row in rows)]
     click.echo(plain_table(table, COLUMNS))
     if path:
-        path.write_text(
-            json.dumps(
-                {**machine.describe(), "programs": programs.n, "summary": table, "rows": rows}, indent=1
-            )
-        )
+        result = {**machine.describe(), "programs": programs.n, "summary": table, "rows": rows}
+        path.write_text(json.dumps(result, indent=1))
+
+
+def summary(model: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Mean and spread over seeds of a model's figures."""
+    values = np.array([[row[m] for m in METRICS] for row in rows if row["model"] == model])
+    means = dict(zip(METRICS, values.mean(axis=0), strict=True))
+    return {"model": model, **means, **{f"{m}_std": s for m, s in zip(METRICS, values.std(axis=0), strict=True)}}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Re-measures what searches found, side by side: each method's own figures come from different evaluator settings."""
+"""Measures what searches found again, side by side, and compares it.
+
+The searches' own figures are of different evaluator settings.
+"""
 
 from __future__ import annotations
 
@@ -28,15 +31,21 @@ def best_modules(folder: Path, workload: str, trials: int) -> Any:
 
 def remeasure(modules: dict[Any, Any], workload: str) -> dict[Any, float]:
     """Latency in us of each module: the median of rounds in which all are measured in turn."""
-    target = json.dumps(local_target())
+    target, evaluator = json.dumps(local_target()), Evaluator(repeat=5, min_repeat_ms=50)
     runs: dict[Any, list[float]] = {key: [] for key in modules}
-    with (
-        Builder(target) as builder,
-        Runner(target, evaluator=Evaluator(repeat=5, min_repeat_ms=50)) as runner,
-    ):
+    with Builder(target) as builder, Runner(target, evaluator=evaluator) as runner:
         built = dict(zip(modules, builder.build([module_to_json(m) for m in modules.values()]), strict=True))
         for _ in range(ROUNDS):
             for key, artifact in built.items():
                 assert artifact.artifact, f"{workload} {key}: {artifact.error}"
                 runs[key] += runner.run(artifact.artifact, argument_shapes(modules[key])).run_s
     return {key: statistics.median(seconds) * 1e6 for key, seconds in runs.items()}
+
+
+def ratios(rows: list[dict[str, Any]], most: int) -> dict[str, float]:
+    """Geometric means of costhub at 64 trials against stock at `most`; below 1 is better."""
+    cells = {(r["workload"], r["seed"], r["method"], r["trials"]): r for r in rows}
+    pairs = [(r, cells[r["workload"], r["seed"], "stock", most]) for r in rows if r["method"] == "costhub"]
+    keys = {"latency_ratio": "best_us", "time_ratio": "seconds", "trials_ratio": "trials"}
+    mean = statistics.geometric_mean
+    return {name: mean([a[key] / b[key] for a, b in pairs]) for name, key in keys.items()}

@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from costhub import errors
-from costhub.errors import AmbiguousNameError, CosthubError, DataError, UnknownNameError
+from costhub.errors import AmbiguousNameError, CosthubError, DataError, UnknownNameError, last_line
 
 ERRORS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception)]
 
@@ -41,3 +41,9 @@ def test_an_ambiguous_name_lists_all_it_may_mean() -> None:
 
     assert "nvidia-h200, nvidia-h200-nvl" in str(error)
     assert error.candidates == ("nvidia-h200", "nvidia-h200-nvl")
+
+
+def test_the_last_line_of_a_message_is_cut_and_never_empty() -> None:
+    assert last_line(RuntimeError("  a\nb \n\n")) == "b"
+    assert last_line(RuntimeError(" \n")) == "RuntimeError"
+    assert len(last_line(RuntimeError("x" * 1000))) == 300

@@ -24,7 +24,10 @@ STAGES = ("collector", "dataset", "models", "transfer", "cards")
 UNTESTED: dict[str, str] = {}
 
 # Distribution -> the name it is imported under, where they differ.
-IMPORT_NAMES = {"apache-tvm": "tvm", "apache-tvm-ffi": "tvm_ffi", "xgboost-cpu": "xgboost"}
+IMPORT_NAMES = {"apache-tvm": "tvm", "apache-tvm-ffi": "tvm_ffi", "pyyaml": "yaml", "xgboost-cpu": "xgboost"}
+
+# What type checkers bring along to describe the standard library; it is imported under TYPE_CHECKING only.
+TYPES_OF_THE_STANDARD_LIBRARY = {"_typeshed"}
 
 
 def modules() -> list[Path]:
@@ -99,7 +102,7 @@ def test_the_list_of_untested_modules_names_modules() -> None:
 
 def test_every_package_imported_is_declared() -> None:
     names = {IMPORT_NAMES.get(dep.name, dep.name.replace("-", "_")) for dep in declared()}
-    known = names | set(sys.stdlib_module_names) | {"costhub"}
+    known = names | set(sys.stdlib_module_names) | TYPES_OF_THE_STANDARD_LIBRARY | {"costhub"}
 
     undeclared = set()
     for path in modules():

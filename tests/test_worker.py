@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -24,12 +27,55 @@ def test_a_worker_that_dies_says_how_and_serves_again() -> None:
         assert worker.call("again", timeout_s=60) == "again"
 
 
+def test_a_worker_that_dies_in_the_middle_of_a_reply_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The reply is larger than a pipe holds, so the child is still writing it when it ends.
+    (tmp_path / "torn_service.py").write_text(
+        "import os, threading\n"
+        "def handle(request):\n"
+        "    threading.Timer(0.5, os._exit, [4]).start()\n"
+        "    return bytes(1 << 28)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    with Worker("torn_service:handle") as worker:
+        worker.send(1)
+        time.sleep(1.0)
+        with pytest.raises(WorkerDied, match="exit code 4"):
+            worker.receive(timeout_s=60)
+
+
+def test_the_current_folder_is_no_place_to_import_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stranger.py").write_text("handle = str\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MeasureError, match="No module named 'stranger'"):
+        Worker("stranger:handle").start()
+
+
+def test_a_request_to_end_that_reaches_the_whole_group_does_not_end_the_child() -> None:
+    with Worker("costhub.worker:echo") as worker:
+        assert worker.pid is not None
+        os.kill(worker.pid, signal.SIGTERM)
+        os.kill(worker.pid, signal.SIGINT)
+        assert worker.call("still here", timeout_s=60) == "still here"
+
+
 def test_a_worker_that_hangs_is_killed_and_serves_again() -> None:
     with Worker("costhub.worker:echo") as worker:
         worker.start()
         with pytest.raises(WorkerTimeout, match=r"0\.2 s"):
             worker.call({"sleep_s": 60}, timeout_s=0.2)
         assert worker.call("again", timeout_s=60) == "again"
+
+
+def test_an_interrupted_request_does_not_answer_the_next_one() -> None:
+    with Worker("costhub.worker:echo") as worker:
+        threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
+        with pytest.raises(KeyboardInterrupt):
+            worker.call({"sleep_s": 60}, timeout_s=60)
+        assert worker.call("next", timeout_s=60) == "next"
 
 
 def test_the_start_is_not_part_of_the_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,3 +62,14 @@ class AmbiguousNameError(CosthubError):
         super().__init__(
             f"{name!r} fits more than one {kind}: {', '.join(candidates)}. Give one of these names in full."
         )
+
+
+def last_line(error: BaseException) -> str:
+    """The last line of an error's message, where TVM puts the reason; its class where it has no message.
+
+    Example:
+        >>> last_line(ValueError("no such block")), last_line(KeyError())
+        ('no such block', 'KeyError')
+    """
+    lines = str(error).strip().splitlines()
+    return lines[-1][:300] if lines else type(error).__name__

@@ -17,12 +17,22 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
 from typing import IO, Any
 
 from costhub.errors import MeasureError
 
 READY = "ready"
+# A child whose end of the pipe is closed is given this long to end, so that its exit code can be told.
+END_TIMEOUT_S = 10.0
+# With -m or -c Python searches the current folder first, and that may be one with files from strangers.
+CHILD_CODE = """
+import sys
+sys.path[:] = [p for p in sys.path if p]
+from costhub.worker import main
+main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+"""
 
 
 class WorkerDied(Exception):
@@ -33,11 +43,54 @@ class WorkerTimeout(Exception):
     """The child process did not answer in time and was killed."""
 
 
-class Worker:
-    """One child process running `service`, given as ``"module:function"``; the function maps a request to a reply.
+@dataclass(frozen=True)
+class _Child:
+    """A running child process, our end of its pipe, and what it prints."""
 
-    The time limit of a request never counts the start of the process: `start` waits until the service's module
-    is imported. A dead or killed worker is started again by its next `send`.
+    process: subprocess.Popen[bytes]
+    connection: Connection
+    printed: IO[bytes]
+
+    @classmethod
+    def launch(cls, service: str) -> _Child:
+        ours, theirs = Pipe()
+        # What native code prints before it dies is the only explanation of a crash, so it is kept in a file.
+        printed = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
+        process = subprocess.Popen(
+            [sys.executable, "-c", CHILD_CODE, str(theirs.fileno()), service, str(os.getpid())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=printed,
+        )
+        theirs.close()
+        return cls(process, ours, printed)
+
+    def last_words(self) -> str:
+        """How the child ended, and the end of what it printed."""
+        try:
+            code = self.process.wait(END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            how = "hung up without ending"
+        else:
+            how = "ended (" + (f"killed by {_signal_name(-code)}" if code < 0 else f"exit code {code}") + ")"
+        self.printed.seek(max(0, self.printed.seek(0, os.SEEK_END) - 2000))
+        said = self.printed.read().decode(errors="replace").strip()
+        return f"the child process {how}. {said}".strip()
+
+    def kill(self) -> None:
+        self.connection.close()
+        self.process.kill()
+        self.process.wait()
+        self.printed.close()
+
+
+class Worker:
+    """One child process running `service`, given as ``"module:function"``.
+
+    The function maps a request to a reply. The time limit of a request never counts the start of the
+    process: `start` waits until the service's module is imported. A dead or killed worker is started again
+    by its next `send`.
 
     Example:
         >>> with Worker("costhub.worker:echo") as worker:
@@ -48,9 +101,7 @@ class Worker:
     def __init__(self, service: str, *, start_timeout_s: float = 180.0) -> None:
         self.service = service
         self.start_timeout_s = start_timeout_s
-        self.connection: Connection | None = None
-        self._process: subprocess.Popen[bytes] | None = None
-        self._stderr: IO[bytes] | None = None
+        self._child: _Child | None = None
         self._ready = False
         self.is_warm = False
         """Free for the caller: whether this child has been prepared; False again for every new child."""
@@ -62,24 +113,26 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         self.kill()
 
+    @property
+    def connection(self) -> Connection | None:
+        """Our end of the pipe, to wait for several workers at once; None where there is no child."""
+        return self._child.connection if self._child else None
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id; None where there is no child."""
+        return self._child.process.pid if self._child else None
+
     def launch(self) -> None:
         """Starts the child without waiting for its imports, so that several can start side by side."""
-        if self._process is not None and self._process.poll() is None:
-            return
-        self.kill()
-        ours, theirs = Pipe()
-        # What native code prints before it dies is the only explanation of a crash, so it is kept in a file.
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "costhub.worker", str(theirs.fileno()), self.service, str(os.getpid())],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=self._stderr,
-            stderr=self._stderr,
-        )
-        theirs.close()
-        self.connection = ours
-        self._ready = self.is_warm = False
+        self._launched()
+
+    def _launched(self) -> _Child:
+        """The child, a new one where there is none that runs."""
+        if self._child is None or self._child.process.poll() is not None:
+            self.kill()
+            self._child = _Child.launch(self.service)
+        return self._child
 
     def start(self) -> None:
         """Starts the child if it is not running and waits until it has imported its service.
@@ -87,28 +140,31 @@ class Worker:
         Raises:
             MeasureError: the child died or did not become ready within `start_timeout_s`.
         """
-        self.launch()
+        self._started()
+
+    def _started(self) -> _Child:
+        child = self._launched()
         if self._ready:
-            return
+            return child
         try:
             reply = self.receive(timeout_s=self.start_timeout_s)
         except (WorkerDied, WorkerTimeout) as error:
             raise MeasureError(
-                f"The child process for {self.service} did not start: {error} Run the command again; if it persists, "
-                "check that TVM imports in this environment (python -c 'import tvm')."
+                f"The child process for {self.service} did not start: {error} Run the command again; if it "
+                "persists, check that TVM imports in this environment (python -c 'import tvm')."
             ) from error
         if reply != READY:
             self.kill()
             raise MeasureError(f"The child process for {self.service} could not import it: {reply}")
         self._ready = True
+        return child
 
     def send(self, request: Any) -> None:
         """Gives the child a request; `receive` fetches the reply."""
-        self.start()
-        assert self.connection is not None
+        child = self._started()
         # A child that died meanwhile is noticed by receive, which has the words it died with.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self.connection.send(request)
+            child.connection.send(request)
 
     def receive(self, *, timeout_s: float) -> Any:
         """Waits for the reply to the last request.
@@ -117,22 +173,30 @@ class Worker:
             WorkerDied: the child ended (crash, out of memory, killed).
             WorkerTimeout: no reply within `timeout_s` seconds; the child is killed.
         """
-        if self.connection is None:
+        child = self._child
+        if child is None:
             raise WorkerDied("the child process is not running.")
-        if not self.connection.poll(max(0.0, timeout_s)):
+        if not child.connection.poll(max(0.0, timeout_s)):
             self.kill()
             raise WorkerTimeout(f"no answer within {timeout_s:g} s.")
         try:
-            return self.connection.recv()
-        except (EOFError, ConnectionResetError):
-            message = self._last_words()
+            return child.connection.recv()
+        except (EOFError, OSError):  # OSError: it ended in the middle of a reply, or the pipe is closed
+            if self._child is not child:
+                raise WorkerDied("the child process was killed from another thread.") from None
+            message = child.last_words()
             self.kill()
             raise WorkerDied(message) from None
 
     def call(self, request: Any, *, timeout_s: float) -> Any:
         """Sends a request and waits for its reply; raises what `receive` raises."""
-        self.send(request)
-        return self.receive(timeout_s=timeout_s)
+        try:
+            self.send(request)
+            return self.receive(timeout_s=timeout_s)
+        except BaseException:
+            # After ^C the request is still under way; its late reply must not meet the next one.
+            self.kill()
+            raise
 
     def restart(self) -> None:
         """Kills the child and starts a fresh one."""
@@ -141,26 +205,10 @@ class Worker:
 
     def kill(self) -> None:
         """Ends the child at once; harmless when there is none."""
-        if self.connection is not None:
-            self.connection.close()
-            self.connection = None
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-            self._ready = self.is_warm = False
-        if self._stderr is not None:
-            self._stderr.close()
-            self._stderr = None
-
-    def _last_words(self) -> str:
-        assert self._process is not None
-        assert self._stderr is not None
-        code = self._process.wait()
-        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        self._stderr.seek(max(0, self._stderr.seek(0, os.SEEK_END) - 2000))
-        said = self._stderr.read().decode(errors="replace").strip()
-        return f"the child process ended ({how}). {said}".strip()
+        child, self._child = self._child, None
+        self._ready = self.is_warm = False
+        if child is not None:
+            child.kill()
 
 
 def echo(request: Any) -> Any:
@@ -195,6 +243,10 @@ def _die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
+def _signal_name(number: int) -> str:
+    return next((s.name for s in signal.Signals if s.value == number), f"signal {number}")
+
+
 def _load(service: str) -> Callable[[Any], Any]:
     module, _, function = service.partition(":")
     handler: Callable[[Any], Any] = getattr(importlib.import_module(module), function)
@@ -204,8 +256,10 @@ def _load(service: str) -> Callable[[Any], Any]:
 def main(fd: int, service: str, parent: int) -> None:
     """The child's loop: import the service, say so, then answer until the parent hangs up."""
     _die_with_parent(parent)
-    # ^C belongs to the parent, which decides whether the row in flight is finished.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # ^C and a request to end belong to the parent, which decides whether the row in flight is finished; both
+    # may reach the whole group of processes.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     connection = Connection(fd)
     try:
         handler = _load(service)
@@ -217,7 +271,3 @@ def main(fd: int, service: str, parent: int) -> None:
         while True:
             request = connection.recv()
             connection.send(handler(request))
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

@@ -13,8 +13,12 @@ from costhub.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[2]
 ABOUT: dict[str, Any] = {
-    "command": "python x.py", "machine": "m", "device": "d", "date": "2026-01-02T03:04:05", "versions": {"tvm": "1", "costhub": "2"},
-}  # fmt: skip
+    "command": "python x.py",
+    "machine": "m",
+    "device": "d",
+    "date": "2026-01-02T03:04:05",
+    "versions": {"tvm": "1", "costhub": "2"},
+}
 
 
 def test_the_readme_shows_what_the_files_hold() -> None:

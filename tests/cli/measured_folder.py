@@ -20,7 +20,17 @@ def build_data(path: Path, *, device_id: str = "acme-one", each: int = 12) -> Pa
     folder = DataFolder.create(path)
     folder.put_workloads(
         [
-            {"workload_id": f"id-{name}", "name": name, "operator": name[:-1], "module_json": "{}"}
+            {
+                "workload_id": f"id-{name}",
+                "name": name,
+                "operator": name[:-1],
+                "shapes": "[[8,8]]",
+                "dtypes": ["float32"],
+                "flop": 1.0,
+                "bytes": 1.0,
+                "module_json": "{}",
+                "networks": [],
+            }
             for name in WORKLOADS
         ]
     )

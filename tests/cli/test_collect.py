@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import psutil
+import pyarrow.parquet as pq
 import pytest
 
-from costhub.cli.collect import Duration
+from costhub.cli.collect import Duration, ended_like_by_ctrl_c
+from costhub.collector.device import identify
+from costhub.dataset.folder import DataFolder
 
 
 def test_it_measures_and_goes_on(costhub: Any, tmp_path: Path) -> None:
@@ -20,6 +29,71 @@ def test_it_measures_and_goes_on(costhub: Any, tmp_path: Path) -> None:
     assert json.loads(first.out)["measured"] == 4
     assert json.loads(second.out)["measured"] == 2
     assert costhub("check", out).code == 0
+
+
+def test_a_request_to_end_leaves_all_rows_in_a_shard_and_no_process(tmp_path: Path) -> None:
+    out = tmp_path / "data"
+    arguments = ["collect", "--suite", "softmax.64x1000", "--trials", "5000", "--out", str(out)]
+    code = f"from costhub.cli.main import main; main({arguments!r})"
+    # A session of its own: the signal goes to the whole group, as `timeout` and service managers send it.
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as collector:
+        while len(journal_lines(out)) < 5 and collector.poll() is None:
+            time.sleep(0.05)
+        children = psutil.Process(collector.pid).children(recursive=True)
+        acknowledged = journal_lines(out)
+        for _ in range(2):
+            os.killpg(collector.pid, signal.SIGTERM)
+        _, said = collector.communicate()
+
+    assert collector.returncode == 130
+    assert said.splitlines()[-1] == "costhub: stopped; what was finished before is kept."
+    assert "Traceback" not in said
+    assert journal_lines(out) == []
+    shards = [pq.read_table(path) for path in (out / "measurements").glob("*/*.parquet")]
+    found = {record_id for shard in shards for record_id in shard["record_id"].to_pylist()}
+    assert {json.loads(line)["record_id"] for line in acknowledged} <= found
+    assert len(acknowledged) >= 5
+    assert [child for child in children if child.is_running()] == []
+
+
+def journal_lines(folder: Path) -> list[str]:
+    """The whole lines: a row is acknowledged once its line has ended."""
+    texts = [path.read_text() for path in folder.glob("measurements/*/journal.jsonl")]
+    return [line for text in texts for line in text[: text.rfind("\n") + 1].splitlines()]
+
+
+def test_signals_are_heeded_once_and_left_as_they_were() -> None:
+    def hang_up_and_then_end() -> None:
+        with ended_like_by_ctrl_c():
+            try:
+                signal.raise_signal(signal.SIGHUP)
+            finally:
+                signal.raise_signal(signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGHUP)
+    with pytest.raises(KeyboardInterrupt):
+        hang_up_and_then_end()
+    assert signal.getsignal(signal.SIGHUP) is before
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_terminal_that_closes_does_not_end_what_runs_under_nohup() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ended_like_by_ctrl_c():
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_what_a_probe_measured_of_the_device_stays(costhub: Any, tmp_path: Path) -> None:
+    folder = DataFolder.create(tmp_path / "data")
+    folder.put_device({**identify(), "peak_gflops": 12.5})
+    costhub("collect", "--suite", "softmax.64x1000", "--budget", "0s", "--out", str(folder.path))
+    assert folder.devices()["peak_gflops"].to_pylist() == [12.5]
 
 
 @pytest.mark.parametrize(

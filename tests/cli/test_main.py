@@ -105,7 +105,7 @@ def test_interrupting_is_said_with_the_code_of_the_shell(costhub: Any, failing: 
     done = costhub("pull")
 
     assert done.code == 130
-    assert done.err.strip() == "costhub: stopped by ^C; what was finished before is kept."
+    assert done.err.strip() == "costhub: stopped; what was finished before is kept."
 
 
 def test_a_bug_names_its_place_and_asks_for_a_report(costhub: Any, failing: Any) -> None:

@@ -27,10 +27,16 @@ def main(path: str, trials: str) -> None:
         Runner(json.dumps(target), evaluator=session.evaluator) as runner,
     ):
         collect(
-            find_suites(["matmul.128x128x128", "softmax.64x1000"]), folder, session=session, trials=int(trials),
-            budget_s=600, builder=builder, runner=runner, seed=1,
+            find_suites(["matmul.128x128x128", "softmax.64x1000"]),
+            folder,
+            session=session,
+            trials=int(trials),
+            budget_s=600,
+            builder=builder,
+            runner=runner,
+            seed=1,
             on_outcome=lambda plan, outcome, progress: print(outcome.program.program_id, flush=True),
-        )  # fmt: skip
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,9 @@
 """The build service: a library that runs, or the reason why not."""
 
+import os
 from pathlib import Path
+
+import pytest
 
 from costhub.collector.build_service import BuildReply, BuildRequest, handle
 from costhub.collector.sampler import Program
@@ -33,3 +36,15 @@ def test_text_that_is_no_module_is_an_error_reply(target: str, tmp_path: Path) -
 
 def test_a_target_alone_only_warms_up(target: str) -> None:
     assert handle(target) is None
+
+
+def test_a_linker_that_fails_is_quoted(
+    target: str, programs: list[Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    linker = tmp_path / "cc"
+    linker.write_text("#!/bin/sh\necho 'no room on this disk' >&2\nexit 1\n")
+    linker.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    reply = handle(BuildRequest(programs[0].module_json, target, str(tmp_path / "p.so")))
+    assert reply is not None
+    assert "no room on this disk" in (reply.error or "")

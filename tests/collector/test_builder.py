@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 
 from costhub.collector.builder import Builder
 from costhub.collector.sampler import Program
+from costhub.errors import MeasureError
 
 
 def test_results_come_in_the_order_of_the_modules(builder: Builder, programs: list[Program]) -> None:
@@ -18,16 +20,16 @@ def test_results_come_in_the_order_of_the_modules(builder: Builder, programs: li
     assert [b.status for b in built] == ["ok", "build_error", "ok"]
     assert built[1].error
     assert all(os.path.exists(b.artifact) for b in built if b.artifact)
-    assert (
-        len({os.path.dirname(b.artifact) for b in built if b.artifact}) == 2
-    )  # TVM removes an artifact's folder
+    # TVM removes the folder of an artifact, so each has its own.
+    assert len({os.path.dirname(b.artifact) for b in built if b.artifact}) == 2
+    assert len(os.listdir(builder._folder)) == 2, "what a failed build left is removed"
 
 
 def test_the_processes_stay(builder: Builder, programs: list[Program]) -> None:
     builder.build([p.module_json for p in programs])
-    before = [w._process.pid for w in builder._workers if w._process]
+    before = [w.pid for w in builder._workers]
     builder.build([p.module_json for p in programs])
-    assert [w._process.pid for w in builder._workers if w._process] == before
+    assert [w.pid for w in builder._workers] == before
 
 
 def test_a_build_over_its_limit_is_a_timeout_and_the_next_one_works(
@@ -52,8 +54,8 @@ def test_a_process_that_dies_costs_its_own_program(target: str, programs: list[P
             original(request)
             if not sent:
                 sent.append(1)
-                assert worker._process is not None
-                worker._process.kill()
+                assert worker.pid is not None
+                os.kill(worker.pid, signal.SIGKILL)
 
         worker.send = send_then_die  # type: ignore[method-assign]
         built = builder.build([p.module_json for p in programs[:2]])
@@ -70,6 +72,27 @@ def test_processes_are_replaced_after_many_builds(
         pids = []
         for program in programs[:2]:
             assert builder.build([program.module_json])[0].status == "ok"
-            assert builder._workers[0]._process is not None
-            pids.append(builder._workers[0]._process.pid)
+            pids.append(builder._workers[0].pid)
     assert pids[0] != pids[1]
+
+
+def test_a_target_that_tvm_does_not_know_is_a_sentence() -> None:
+    with Builder('{"kind": "abacus"}', processes=1) as builder, pytest.raises(MeasureError, match="abacus"):
+        builder.build(["not a module"])
+
+
+def test_an_interrupted_batch_does_not_answer_the_next_one(
+    target: str, programs: list[Program], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Builder(target, processes=1) as builder:
+        worker = builder._workers[0]
+
+        def interrupted(request: object, *, timeout_s: float) -> None:
+            worker.send(request)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(worker, "call", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                builder.build([programs[0].module_json])
+        assert [b.status for b in builder.build([programs[0].module_json])] == ["ok"]

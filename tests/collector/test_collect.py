@@ -38,9 +38,16 @@ def run(
             raise KeyboardInterrupt
 
     return collect(
-        find_suites(["softmax.64x1000", "matmul.128x128x128"]), folder, session=session, trials=trials, budget_s=600,
-        builder=builder, runner=runner, seed=1, on_outcome=on_outcome,
-    )  # fmt: skip
+        find_suites(["softmax.64x1000", "matmul.128x128x128"]),
+        folder,
+        session=session,
+        trials=trials,
+        budget_s=600,
+        builder=builder,
+        runner=runner,
+        seed=1,
+        on_outcome=on_outcome,
+    )
 
 
 def test_an_interrupted_collection_goes_on_where_it_stopped(
@@ -85,7 +92,8 @@ def kill_collector(folder: Path, kills: int, seed: int) -> tuple[list[str], list
             assert child.stdout is not None
             wanted = rng.randint(0, 60)
             try:
-                # Up to `wanted` rows, then a moment more: the kill falls into building, running, writing or compacting.
+                # Up to `wanted` rows, then a moment more, so that the kill falls into any of the steps:
+                # building, running, writing, compacting.
                 for _, line in zip(range(wanted), child.stdout, strict=False):
                     acknowledged.append(line.strip())
                 child.wait(timeout=rng.uniform(0.0, 0.3))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import pytest
+
 from costhub.collector import device
 from costhub.collector.device import identify
 from costhub.dataset.schema import table_from_rows
@@ -36,6 +40,15 @@ def test_an_id_repeats_no_word_and_holds_no_odd_character() -> None:
     assert device._device_id("Intel", "Intel(R) Xeon(R) Platinum 8272CL", "cascadelake", 16) == (
         "intel-xeon-cascadelake-16c"
     )
+
+
+def test_the_temperature_is_that_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    sensors = {"nvme": [55.0], "k10temp": [41.0, 44.0]}
+    found = {name: [SimpleNamespace(current=c) for c in values] for name, values in sensors.items()}
+    monkeypatch.setattr(device.psutil, "sensors_temperatures", lambda: found, raising=False)
+    assert device.temperature_c() == 44.0
+    del found["k10temp"]
+    assert device.temperature_c() is None
 
 
 def test_clock_and_temperature_are_numbers_or_nothing() -> None:

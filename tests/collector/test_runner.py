@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from costhub.collector.builder import Builder
+from costhub.collector.run_service import Evaluator
 from costhub.collector.runner import Runner
 from costhub.collector.sampler import Program
 from costhub.errors import MeasureError
@@ -43,6 +44,21 @@ def test_a_crash_is_a_row_and_the_next_program_runs(
     assert runner.run(built.artifact, programs[0].arguments).status == "ok"
 
 
+def test_the_start_of_the_process_is_not_part_of_the_time_limit(
+    builder: Builder, target: str, programs: list[Program]
+) -> None:
+    built = builder.build([programs[0].module_json])[0]
+    assert built.artifact is not None
+    # Importing TVM takes longer than this.
+    with Runner(target, timeout_s=1.0, evaluator=Evaluator(repeat=1, min_repeat_ms=1)) as runner:
+        assert runner.run(built.artifact, programs[0].arguments).status == "ok"
+
+
+def test_a_device_tvm_does_not_know_ends_the_collection(target: str, programs: list[Program]) -> None:
+    with Runner(target, device_kind="abacus") as runner, pytest.raises(MeasureError, match="abacus"):
+        runner.run("/nowhere/program.so", programs[0].arguments)
+
+
 def test_a_hang_is_a_row(runner: Runner, programs: list[Program], tmp_path: Path) -> None:
     hung = runner.run(library(tmp_path / "hang.so", "sleep(600);"), programs[0].arguments, timeout_s=1.0)
     assert hung.status == "run_timeout"
@@ -57,6 +73,9 @@ def test_the_reference_kernel_takes_a_moment(runner: Runner) -> None:
 
 
 def test_a_device_that_cannot_run_it_is_refused() -> None:
-    with Runner('{"kind": "llvm", "mcpu": "no-such-cpu", "num-cores": 2}', device_kind="opencl") as runner:
-        with pytest.raises(MeasureError, match="reference kernel"):
-            runner.reference_s()
+    target = '{"kind": "llvm", "mcpu": "no-such-cpu", "num-cores": 2}'
+    with (
+        Runner(target, device_kind="opencl") as runner,
+        pytest.raises(MeasureError, match="reference kernel"),
+    ):
+        runner.reference_s()

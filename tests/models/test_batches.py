@@ -39,7 +39,7 @@ def test_epochs_differ_and_repeat_with_the_seed() -> None:
 
 def test_taking_programs_is_the_same_as_selecting_them(train: Programs) -> None:
     positions = np.array([7, 0, 100, 7])
-    scaler = Scaler.fit(train.rows)
+    scaler = Scaler.fit(train.rows, bins=2)
 
     taken = Batch.of(train, scaler).take(positions)
 

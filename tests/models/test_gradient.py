@@ -23,7 +23,7 @@ def network() -> SegmentSumNetwork:
 
 @pytest.fixture(scope="module")
 def batch(train: Programs) -> Batch:
-    return Batch.of(train, Scaler.fit(train.rows))
+    return Batch.of(train, Scaler.fit(train.rows, bins=0))
 
 
 def test_training_lowers_the_loss(batch: Batch) -> None:
@@ -58,14 +58,8 @@ def test_training_stops_when_the_validation_loss_does_not_fall_and_keeps_the_bes
 
     assert len(seen) == 1 + SCHEDULE.patience
     assert seen == sorted(seen)
-    kept = float(
-        np.mean(
-            [
-                float(loss(net, opposite.take(np.flatnonzero(opposite.group == g)), listwise=0.2))
-                for g in range(6)
-            ]
-        )
-    )
+    groups = [opposite.take(np.flatnonzero(opposite.group == group)) for group in range(6)]
+    kept = np.mean([loss(net, group, listwise=0.2).item() for group in groups])
     assert kept == pytest.approx(seen[0], rel=1e-4)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -25,7 +26,9 @@ def model(train: Programs) -> Mlp:
 def test_predictions_are_pinned() -> None:
     """Weights by formula, scores worked out once: a change of the forward pass cannot go unseen."""
     model = Mlp(feature_spec="demo@1", options=MlpOptions(hidden=2))
-    model.scaler = Scaler(np.array([1.0, 0.0], np.float32), np.array([0.5, 2.0], np.float32))
+    none = np.zeros(0, np.float32)
+    mean, inverse_std = np.array([1.0, 0.0], np.float32), np.array([0.5, 2.0], np.float32)
+    model.scaler = Scaler(mean, inverse_std, none.astype(np.int64), none, none)
     network = SegmentSumNetwork(2, 2, generator=torch.Generator())
     with torch.no_grad():
         for number, weight in enumerate(network.parameters()):
@@ -64,13 +67,13 @@ def test_blocks_of_any_size_give_the_same_scores(
 
 def test_learning_more_leaves_the_scaler_and_the_global_random_state(model: Mlp, unseen: Programs) -> None:
     assert model.scaler is not None
-    mean, inverse, state = model.scaler.mean.copy(), model.scaler.inverse_std.copy(), torch.get_rng_state()
+    before, state = copy.deepcopy(model.scaler), torch.get_rng_state()
 
     model.update(unseen, seed=0)
     model.fine_tune(unseen, epochs=2, learning_rate=1e-3, seed=0)
 
-    assert np.array_equal(model.scaler.mean, mean)
-    assert np.array_equal(model.scaler.inverse_std, inverse)
+    for field in fields(Scaler):
+        assert np.array_equal(getattr(model.scaler, field.name), getattr(before, field.name))
     assert torch.equal(torch.get_rng_state(), state)
 
 

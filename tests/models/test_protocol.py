@@ -66,7 +66,7 @@ def test_every_architecture_is_tested_here() -> None:
 def test_it_ranks_programs_of_workloads_it_has_not_seen(arch: str, fitted: Fitted, unseen: Programs) -> None:
     found = evaluate(fitted(arch), unseen)
 
-    assert found.pairwise > 0.85
+    assert found.pairwise > 0.8
     assert found.top_5 > 0.9
 
 

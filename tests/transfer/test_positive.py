@@ -1,4 +1,4 @@
-"""Scores at TVM's seam: positive, in the model's order, and the same in every batch until the model changes."""
+"""Scores at TVM's seam: positive, in the model's order, the same in every batch until the model changes."""
 
 from __future__ import annotations
 

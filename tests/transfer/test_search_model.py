@@ -76,6 +76,31 @@ def test_constant_scores_are_counted_and_said(linear: Any, caplog: pytest.LogCap
     assert (scores > 0).all()
 
 
+def test_a_round_of_constant_scores_counts_once_however_many_generations_it_has(linear: Any) -> None:
+    model = SearchModel(linear([0.0]), adapt=False)
+    for _ in range(2):
+        for _ in range(3):
+            model.predict("a", FEATURES)
+        model.update("a", FEATURES, LATENCY)
+    assert model.health.constant_rounds == 2
+
+
+def test_a_model_that_is_given_up_leaves_no_scale_behind(linear: Any) -> None:
+    # Fine-tuned, it scores on another scale, and beyond the largest float where the second column is not 0.
+    model = SearchModel(linear([1.0, 0.0], shift=np.array([1e6, 1e308])))
+    plain = [np.array([[float(i), 0.0]], np.float32) for i in range(4)]
+    odd = [np.array([[float(i), 100.0]], np.float32) for i in range(4)]
+    model.update("a", plain, LATENCY)
+    assert np.ptp(model.predict("a", plain)) > 1
+
+    with np.errstate(over="ignore"):
+        scores = model.predict("a", odd)
+
+    assert model.health.diverged_updates == 1
+    assert np.argsort(scores).tolist() == [0, 1, 2, 3]
+    assert scores.max() / scores.min() > 2
+
+
 def test_a_pretrained_model_without_usable_scores_is_refused(linear: Any) -> None:
     with pytest.raises(ScoreError, match="NaN"):
         SearchModel(linear([float("nan")])).predict("a", FEATURES)

@@ -1,4 +1,4 @@
-"""A search on this machine, end to end: it improves on the untuned code, and stock TVM can use what it found."""
+"""A search on this machine: it improves on the untuned code, and stock TVM can use what it found."""
 
 from __future__ import annotations
 
@@ -12,19 +12,29 @@ import pytest
 from costhub.collector.builder import Builder
 from costhub.collector.runner import Runner
 from costhub.collector.suite import find_workload
-from costhub.errors import ScoreError, WorkloadError
+from costhub.errors import MeasureError, ScoreError, WorkloadError
 from costhub.transfer.tune import SearchOptions, TuneResult, summary, tune
 
 OPTIONS = SearchOptions(population=64, generations=1, trials_per_round=8)
 
 
-def search(tmp_path: Path, target: str, model: Any, *, mod: Any = None, trials: int = 16) -> TuneResult:
+def search(
+    tmp_path: Path, target: str, model: Any, *, mod: Any = None, trials: int = 16, on_trial: Any = None
+) -> TuneResult:
     mod = mod if mod is not None else find_workload("matmul.128x128x128").module()
     with Builder(target) as builder, Runner(target) as runner:
         return tune(
-            mod, "m", model=model, target=json.loads(target), out=tmp_path, trials=trials, builder=builder,
-            runner=runner, options=OPTIONS,
-        )  # fmt: skip
+            mod,
+            "m",
+            model=model,
+            target=json.loads(target),
+            out=tmp_path,
+            trials=trials,
+            builder=builder,
+            runner=runner,
+            options=OPTIONS,
+            on_trial=on_trial,
+        )
 
 
 def test_stock_tvm_compiles_a_correct_and_faster_module_from_the_database(
@@ -70,3 +80,14 @@ def test_a_workload_tvm_cannot_schedule_is_a_sentence(tmp_path: Path, target: st
 
     with pytest.raises(WorkloadError):
         search(tmp_path, target, linear(np.full(172, -0.01)), mod=tvm.IRModule({"main": nothing}))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt("stop"), MeasureError("The device is gone.")])
+def test_what_ends_a_search_comes_out_as_what_it_is(
+    tmp_path: Path, target: str, linear: Any, error: BaseException
+) -> None:
+    def on_trial(done: int, best_us: float | None) -> None:
+        raise error
+
+    with pytest.raises(type(error), match=str(error)):
+        search(tmp_path, target, linear(np.full(172, -0.01)), on_trial=on_trial)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,13 @@ import pytest
 
 from costhub.collector.sampler import Sampler
 from costhub.collector.suite import find_workload
+from costhub.dataset.features import PER_STORE
 from costhub.dataset.intrinsics import load_intrinsics
+from costhub.dataset.programs import Programs
 from costhub.dataset.trace import replay
+from costhub.models.folder import save_model
+from costhub.models.gbt import Gbt, GbtOptions
+from costhub.models.train import describe_model
 from costhub.transfer.search_model import SearchModel
 
 
@@ -71,3 +77,21 @@ def test_tvm_calls_it_through_its_own_interface(linear: Any, context: Any, candi
     model = TvmCostModel(SearchModel(linear(np.full(172, -0.01))))
     through_tvm = CostModel.predict(model, context, candidates)
     assert np.asarray(through_tvm).tolist() == model.predict(context, candidates).tolist()
+
+
+def test_loading_another_model_keeps_how_it_learns(linear: Any, tmp_path: Path) -> None:
+    from costhub.transfer.tvm_cost_model import TvmCostModel
+
+    features = [np.full((1, 172), float(i), np.float32) for i in range(4)]
+    latency_s = np.array([1e-3, 2e-3, 3e-3, 4e-3])
+    programs = Programs.from_list(features, np.zeros(4, np.int64), ("w",), latency_s)
+    trained = Gbt(feature_spec=PER_STORE, options=GbtOptions(rounds=1))
+    trained.fit(programs, None, seed=0, progress=False)
+    info = describe_model(trained, programs, device_id="acme-one", seed=0, licence="Apache-2.0")
+    save_model(trained, tmp_path / "model", info)
+
+    model = TvmCostModel(SearchModel(linear(np.full(172, -0.01)), adapt=False, seed=5))
+    model.load(str(tmp_path / "model"))
+
+    found = model.search_model
+    assert (found.base.arch, found.adapt, found.seed) == ("gbt", False, 5)

@@ -12,16 +12,14 @@ from costhub.collector.sampler import Sampler
 from costhub.collector.suite import find_workload
 
 
-def threads_on_a_cpu() -> Any:
-    """A module that no CPU target can build."""
+def with_an_instruction_of_another_device() -> Any:
+    """A module that no CPU target can build: it uses an instruction that only Metal has."""
     import tvm
-    from tvm import te
+    from tvm import te, tirx
 
     a = te.placeholder((64,), name="A")
-    function = te.create_prim_func([a, te.compute((64,), lambda i: a[i] + 1.0, name="C")])
-    schedule = tvm.s_tir.Schedule(function)
-    schedule.bind(schedule.get_loops(schedule.get_sblock("C"))[0], "threadIdx.x")
-    return schedule.mod
+    c = te.compute((64,), lambda i: a[i] + tirx.call_intrin("float32", "tirx.simdgroup_load"), name="C")
+    return tvm.IRModule({"main": te.create_prim_func([a, c]).with_attr("global_symbol", "main")})
 
 
 def test_inputs_become_results_and_every_trial_is_told(target: str) -> None:
@@ -33,7 +31,7 @@ def test_inputs_become_results_and_every_trial_is_told(target: str) -> None:
     from costhub.transfer.tvm_measure import TvmBuilder, TvmRunner
 
     program = Sampler(find_workload("softmax.64x1000").module(), target, seed=1).random(1)[0]
-    bad = threads_on_a_cpu()
+    bad = with_an_instruction_of_another_device()
     told: list[float | None] = []
     parsed = tvm.target.Target(json.loads(target))
     with Builder(target, processes=1) as builder, Runner(target) as runner:
@@ -41,7 +39,7 @@ def test_inputs_become_results_and_every_trial_is_told(target: str) -> None:
         built = TvmBuilder(builder, told.append).build(inputs)
         assert built[0].error_msg is None
         assert built[1].artifact_path is None
-        assert built[1].error_msg
+        assert "simdgroup_load" in built[1].error_msg
         assert told == [None]
 
         infos = [TensorInfo(dtype=dtype, shape=list(shape)) for dtype, shape in program.arguments]
@@ -53,7 +51,7 @@ def test_inputs_become_results_and_every_trial_is_told(target: str) -> None:
         results = [f.result() for f in futures]
 
     assert all(f.done() for f in futures)
-    assert len(results[0].run_secs) == 3
+    assert 1 <= len(results[0].run_secs) <= 3  # a slow program is timed once
     assert results[1].error_msg
     assert told[1] is not None
     assert told[2] is None

@@ -36,25 +36,22 @@ def models_table(result: Result) -> str:
 
 
 def collector_table(result: Result) -> str:
-    """Rates of costhub's collector and of TVM's builder and runner on the same candidates."""
+    """Rates of costhub's collector and of TVM's builder and runner on the same candidates, by batch size."""
     names = {
         "costhub": "costhub",
         "stock": "TVM's LocalBuilder + LocalRunner",
-        "stock_with_light_import": "the same, importing only the CPU's intrinsics",
+        "stock_light_import": "the same, importing only the CPU's intrinsics",
     }
+    stock = {row["batch"]: row["good_per_s"] for row in result["rows"] if row["collector"] == "stock"}
     rows = [
-        {
-            "collector": title,
-            "good": f"{result['good'][name]} of {result['candidates']}",
-            "rate": result["rates"][name],
-            "ratio": result["rates"][name] / result["rates"]["stock"],
-        }
-        for name, title in names.items()
+        {**row, "name": names[row["collector"]], "ratio": row["good_per_s"] / stock[row["batch"]]}
+        for row in result["rows"]
     ]
     columns = [
-        Column("collector", "collector"),
-        Column("good", "good", align="right"),
-        number("rate", "good / s", ".2f"),
+        Column("name", "collector"),
+        number("batch", "programs in a batch", "d"),
+        number("good", f"good of {result['candidates']}", "d"),
+        number("good_per_s", "good / s", ".2f"),
         number("ratio", "times stock", ".1f"),
     ]
     return markdown_table(rows, columns)
@@ -66,7 +63,7 @@ def search_table(result: Result) -> str:
     for row in result["rows"]:
         method = f"{row['method']} {row['trials']}"
         cells.setdefault(row["workload"], {}).setdefault(method, []).append(row)
-    methods = sorted({m for by_method in cells.values() for m in by_method})
+    methods = [f"{m} {trials}" for m, trials in sorted({(r["method"], r["trials"]) for r in result["rows"]})]
     rows = [
         {
             "workload": workload,
@@ -102,7 +99,9 @@ _PLACE = re.compile(r"(<!-- results: (?P<name>[\w-]+) -->\n).*?(<!-- end of resu
 
 
 def fill(text: str, results: Path) -> str:
-    """`text` with each place ``<!-- results: NAME -->`` … ``<!-- end of results -->`` filled from ``results/NAME.json``.
+    """`text` with each of its places filled from ``results/NAME.json``.
+
+    A place is what stands between ``<!-- results: NAME -->`` and ``<!-- end of results -->``.
 
     Raises:
         DataError: a place names no table, or its file is missing or lacks a figure.

@@ -101,7 +101,7 @@ def group(session: Session, debug: bool) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line and exits: 0 done, 130 stopped by ^C, else the exit code of the error.
+    """Runs the command line and exits: 0 done, 130 stopped on request, else the exit code of the error.
 
     Args:
         arguments: What follows `costhub`; by default what the process was started with.
@@ -133,7 +133,7 @@ def _explain(error: BaseException) -> int:
     if isinstance(error, SystemExit):
         raise error
     if isinstance(error, click.Abort | KeyboardInterrupt):
-        return _say("stopped by ^C; what was finished before is kept.", INTERRUPTED)
+        return _say("stopped; what was finished before is kept.", INTERRUPTED)
     if isinstance(error, CosthubError):
         return _say(str(error), error.exit_code)
     if isinstance(error, OSError):

@@ -39,12 +39,15 @@ Example:
     help="Programs to measure for each.",
 )
 @click.option(
-    "--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Folder for the results."
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for the results.",
 )
 @click.option(
     "--adapt/--frozen", default=True, show_default=True, help="Fine-tune the model on what is measured."
 )
-@click.option("--seed", default=0, show_default=True)
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
     workloads: tuple[str, ...],
@@ -58,8 +61,8 @@ def command(
 ) -> None:
     """Search for fast programs of each WORKLOAD on this machine, led by a pretrained cost model.
 
-    WORKLOAD is a name such as resnet18.c7, a suite, or a file with a TVM module in JSON (tvm.ir.save_json). The results are a
-    TVM database that stock TVM compiles from, a report and a plot for each workload.
+    WORKLOAD is a name such as resnet18.c7, a suite, or a file with a TVM module in JSON (tvm.ir.save_json).
+    The results are a TVM database that stock TVM compiles from, a report and a plot for each workload.
     """
     from costhub.collector.device import identify
     from costhub.hub.auto import choose_model
@@ -115,21 +118,20 @@ def _tune(
                     progress.update(done - progress.n)
                     progress.set_postfix_str(f"best {best_us:,.1f} us" if best_us else "")
 
-                results.append(
-                    tune(
-                        mod,
-                        name,
-                        model=model,
-                        target=target,
-                        out=out,
-                        trials=trials,
-                        builder=builder,
-                        runner=runner,
-                        adapt=adapt,
-                        seed=seed,
-                        on_trial=show,
-                    )  # fmt: skip
+                result = tune(
+                    mod,
+                    name,
+                    model=model,
+                    target=target,
+                    out=out,
+                    trials=trials,
+                    builder=builder,
+                    runner=runner,
+                    adapt=adapt,
+                    seed=seed,
+                    on_trial=show,
                 )
+            results.append(result)
     return results
 
 
@@ -186,7 +188,8 @@ def _lines(results: list[TuneResult], out: Path) -> str:
     )
     rows = [{**r.__dict__, "speedup": r.speedup} for r in results]
     notes = [
-        f"{r.workload}: in {r.health.constant_rounds} rounds all candidates scored the same, so the search was random there."
+        f"{r.workload}: in {r.health.constant_rounds} rounds all candidates scored the same, so the search "
+        "was random there."
         for r in results
         if r.health.constant_rounds
     ]

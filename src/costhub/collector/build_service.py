@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import time
@@ -33,8 +34,6 @@ class BuildReply:
 @cache
 def prepare(target: str) -> Any:
     """The target object; the first call loads TVM and the target's tensor intrinsics."""
-    import json
-
     import tvm
 
     from costhub.dataset.intrinsics import load_intrinsics
@@ -74,8 +73,14 @@ def _build(request: BuildRequest) -> None:
 
 
 def _link(built: Any, artifact: str) -> None:
-    """Object file and one linker call: export_library's checks cost as much as a small kernel's code generation."""
+    """Writes an object file and calls the linker.
+
+    TVM's export_library does the same, but its checks cost as much as a small kernel's code generation.
+    """
     unlinked = f"{artifact}.o"
     built.write_to_file(unlinked)
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", artifact, unlinked], check=True, capture_output=True)
+    command = ["cc", "-shared", "-fPIC", "-o", artifact, unlinked]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     os.remove(unlinked)
+    if done.returncode:
+        raise RuntimeError(f"cc could not link the program: {done.stderr.strip()}")

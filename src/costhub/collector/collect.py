@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -77,7 +78,7 @@ def collect(
     seed: int,
     on_outcome: Callable[[Plan, Outcome, Progress], None],
 ) -> Progress:
-    """Measures up to `trials` programs of each workload, the least measured workload first, within `budget_s`.
+    """Measures up to `trials` programs of each workload within `budget_s`, the least measured workload first.
 
     Every row is safe on disk before the next program runs: an interruption at any moment loses at most the
     program in flight, and calling again goes on where it stopped.
@@ -127,8 +128,6 @@ def _record(
 
 def _plans(workloads: Sequence[Workload], folder: DataFolder, session: Session, seed: int) -> list[Plan]:
     """One plan per workload, with what the folder already holds of it counted in."""
-    import json
-
     columns = ["workload_id", "program_id", "status", "run_s", "trace"]
     held = folder.measurements(session.device_id, columns=columns).to_pylist()
     by_workload: dict[str, list[dict[str, Any]]] = {}

@@ -12,14 +12,14 @@ import psutil
 
 CPU_ROOT = Path("/sys/devices/system/cpu/cpu0/cache")
 
-# archspec compares instruction sets; under a hypervisor that masks one it falls back to a generic level. The family
-# number of the CPU's own identification cannot be masked away (AMD, "Revision Guide" of each family).
+# archspec compares instruction sets; under a hypervisor that masks one it falls back to a generic level. The
+# family number of the CPU's own identification cannot be masked away (AMD, "Revision Guide" of each family).
 AMD_FAMILIES = {23: "zen2", 25: "zen3", 26: "zen5"}
 SIMD_BITS = (("avx512f", 512), ("avx2", 256), ("avx", 256), ("sse2", 128), ("asimd", 128), ("neon", 128))
-ISA_OF_INTEREST = (
-    "sse4_2", "avx", "avx2", "fma", "avx512f", "avx512vl", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_tile",
-    "asimd", "asimddp", "sve", "sve2",
-)  # fmt: skip
+X86_OF_INTEREST = "sse4_2 avx avx2 fma avx512f avx512vl avx512_vnni avx_vnni avx512_bf16 amx_tile".split()
+ARM_OF_INTEREST = "asimd asimddp sve sve2".split()
+# What Linux calls the drivers of sensors inside a CPU; others sit on disks, boards and network cards.
+CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal", "soc_thermal")
 
 
 def identify() -> dict[str, Any]:
@@ -47,22 +47,21 @@ def identify() -> dict[str, Any]:
         **_caches(),
         "memory_bytes": psutil.virtual_memory().total,
         "driver": f"{platform.system()} {platform.release()}",
-        "isa_features": [flag for flag in ISA_OF_INTEREST if flag in flags],
+        "isa_features": [flag for flag in (*X86_OF_INTEREST, *ARM_OF_INTEREST) if flag in flags],
         "target": None,
     }
 
 
 def clock_mhz() -> float | None:
     """The clock the operating system reports now, in MHz; None where it reports none."""
-    frequency = psutil.cpu_freq()
+    frequency: Any = psutil.cpu_freq()  # None on some machines, which psutil's stubs do not say
     return float(frequency.current) if frequency and frequency.current else None
 
 
 def temperature_c() -> float | None:
-    """The hottest sensor of the CPU in degrees Celsius; None where the machine shows none, as in a virtual one."""
-    read = getattr(psutil, "sensors_temperatures", dict)
-    temperatures = [sensor.current for sensors in read().values() for sensor in sensors]
-    return max(temperatures, default=None)
+    """The hottest sensor of the CPU in degrees Celsius; None where there is none, as in a virtual machine."""
+    found: dict[str, Any] = getattr(psutil, "sensors_temperatures", dict)()
+    return max((sensor.current for name in CPU_SENSORS for sensor in found.get(name, [])), default=None)
 
 
 def _cpuinfo() -> dict[str, str]:

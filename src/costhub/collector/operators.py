@@ -30,7 +30,8 @@ def rms_norm(rows: int, columns: int) -> list[Any]:
 def expression(operator: str) -> Expression:
     """The function that builds `operator`'s tensor expression from its sizes.
 
-    Most come from TVM's own ``meta_schedule.testing.te_workload``, so that figures compare with the literature.
+    Most come from TVM's own ``meta_schedule.testing.te_workload``, so that figures compare with the
+    literature.
 
     Raises:
         KeyError: the operator is not known (suites are checked by a test).

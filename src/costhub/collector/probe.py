@@ -15,9 +15,10 @@ from costhub.collector.runner import Runner
 from costhub.errors import MeasureError
 
 METHOD = (
-    "peak_gflops: float32 matrix product of 2048 x 2048 by numpy's BLAS, all threads. *_gbs: bytes read per second by "
-    "BLAS's dot product of two float32 vectors that together fill half the level (DRAM: 512 MiB), all threads of BLAS. "
-    "launch_overhead_us: a TVM kernel with a parallel loop of 64 additions. Best of the repeats in each case."
+    "peak_gflops: float32 matrix product of 2048 x 2048 by numpy's BLAS, all threads. *_gbs: bytes read per "
+    "second by BLAS's dot product of two float32 vectors that together fill half the level (DRAM: 512 MiB), "
+    "all threads of BLAS. launch_overhead_us: a TVM kernel with a parallel loop of 64 additions. Best of the "
+    "repeats in each case."
 )
 PEAK_SIZE = 2048
 DRAM_BYTES = 512 << 20

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 
 ARGUMENT_CACHE_BYTES = 1 << 30
-# A call this long is timed once: its spread is far below the differences between programs, and a few such programs
-# would otherwise cost more than all the others together.
+# A call this long is timed once: its spread is far below the differences between programs, and a few such
+# programs would otherwise cost more than all the others together.
 SLOW_CALL_S = 0.2
+
+Arguments = tuple[tuple[str, tuple[int, ...]], ...]
+"""(dtype, shape) of each argument of a program."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,7 @@ class RunRequest:
     artifact: str
     device_kind: str
     """TVM's device name: ``cpu``, ``cuda``, …"""
-    arguments: tuple[tuple[str, tuple[int, ...]], ...]
-    """(dtype, shape) of each argument."""
+    arguments: Arguments
     evaluator: Evaluator
 
 
@@ -53,21 +55,33 @@ class RunReply:
     error: str | None
 
 
-_arguments: dict[tuple[str, tuple[tuple[str, tuple[int, ...]], ...]], list[Any]] = {}
+_arguments: dict[tuple[str, Arguments], list[Any]] = {}
 _reference: dict[str, Any] = {}
 
 
-def handle(request: RunRequest | ReferenceRequest) -> RunReply:
-    """Runs the program or the reference kernel; an exception becomes the reply's error text."""
+def handle(request: RunRequest | ReferenceRequest | str) -> RunReply | None:
+    """Runs the program or the reference kernel; an exception becomes the reply's error text.
+
+    TVM's name of a device alone (a string) only warms the worker up, so that start-up is never timed.
+    """
+    if isinstance(request, str):
+        _warm_up(request)
+        return None
     start = time.perf_counter()
     try:
-        seconds = (
-            _time_reference(request) if isinstance(request, ReferenceRequest) else _time_program(request)
-        )
+        seconds = _time_program(request) if isinstance(request, RunRequest) else _time_reference(request)
     except Exception as error:
         text = str(error).strip() or type(error).__name__
         return RunReply((), time.perf_counter() - start, f"{type(error).__name__}: {text[-1000:]}")
     return RunReply(seconds, time.perf_counter() - start, None)
+
+
+def _warm_up(device_kind: str) -> None:
+    import tvm
+
+    device = tvm.device(device_kind, 0)
+    if device.exist:
+        device.sync()
 
 
 def _time_program(request: RunRequest) -> tuple[float, ...]:
@@ -99,20 +113,26 @@ def _one_call(module: Any, device: Any, arguments: list[Any]) -> float:
 
 
 def _allocate(request: RunRequest, device: Any) -> list[Any]:
-    """Arguments of the wanted shapes, kept between programs of one workload: filling them costs as much as running."""
+    """Arguments of the wanted shapes.
+
+    They are kept between the programs of one workload, as filling them costs as much as running.
+    """
     import tvm
 
     key = (request.device_kind, request.arguments)
     if key not in _arguments:
-        size = sum(int(np.prod(shape)) * np.dtype(dtype).itemsize for dtype, shape in request.arguments)
-        held = sum(a.numpy().nbytes for kept in _arguments.values() for a in kept)
-        if held + size > ARGUMENT_CACHE_BYTES:
+        held = sum(_nbytes(arguments) for _, arguments in _arguments)
+        if held + _nbytes(request.arguments) > ARGUMENT_CACHE_BYTES:
             _arguments.clear()
         rng = np.random.default_rng(0)
         _arguments[key] = [
             tvm.runtime.tensor(_values(rng, dtype, shape), device) for dtype, shape in request.arguments
         ]
     return _arguments[key]
+
+
+def _nbytes(arguments: Arguments) -> int:
+    return sum(int(np.prod(shape)) * np.dtype(dtype).itemsize for dtype, shape in arguments)
 
 
 def _values(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Any:

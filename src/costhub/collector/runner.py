@@ -6,7 +6,7 @@ import statistics
 from dataclasses import dataclass
 from types import TracebackType
 
-from costhub.collector.run_service import Evaluator, ReferenceRequest, RunReply, RunRequest
+from costhub.collector.run_service import Arguments, Evaluator, ReferenceRequest, RunReply, RunRequest
 from costhub.errors import MeasureError
 from costhub.worker import Worker, WorkerDied, WorkerTimeout
 
@@ -25,7 +25,9 @@ class Ran:
 
 
 class Runner:
-    """Times programs one after the other in a process of its own, restarted after a crash, a hang or a device fault.
+    """Times programs one after the other in a process of its own.
+
+    The process is restarted after a crash, a hang or a device fault.
 
     Args:
         target: the TVM target, as JSON; the reference kernel is built for it.
@@ -70,9 +72,7 @@ class Runner:
             MeasureError: the device cannot run it; nothing measured there would mean anything.
         """
         try:
-            reply: RunReply = self._worker.call(
-                ReferenceRequest(self.device_kind, self.target), timeout_s=REFERENCE_TIMEOUT_S
-            )
+            reply = self._call(ReferenceRequest(self.device_kind, self.target), REFERENCE_TIMEOUT_S)
         except (WorkerDied, WorkerTimeout) as error:
             raise MeasureError(f"The reference kernel failed on this device: {error}") from error
         if reply.error is not None:
@@ -82,16 +82,19 @@ class Runner:
     def run(
         self,
         artifact: str,
-        arguments: tuple[tuple[str, tuple[int, ...]], ...],
+        arguments: Arguments,
         *,
         timeout_s: float | None = None,
     ) -> Ran:
-        """Times the shared library `artifact`, whose arguments have these (dtype, shape) pairs."""
+        """Times the shared library `artifact`, whose arguments have these (dtype, shape) pairs.
+
+        Raises:
+            MeasureError: the process cannot be started, or finds no TVM or no device.
+        """
         timeout_s = timeout_s or self.timeout_s
+        request = RunRequest(artifact, self.device_kind, arguments, self.evaluator)
         try:
-            reply: RunReply = self._worker.call(
-                RunRequest(artifact, self.device_kind, arguments, self.evaluator), timeout_s=timeout_s
-            )
+            reply = self._call(request, timeout_s)
         except WorkerTimeout:
             return Ran("run_timeout", (), timeout_s, f"killed after {timeout_s:g} s of running")
         except WorkerDied as death:
@@ -102,3 +105,16 @@ class Runner:
                 self._worker.kill()
             return Ran("run_error", (), reply.wall_s, reply.error)
         return Ran("ok", reply.run_s, reply.wall_s, None)
+
+    def _call(self, request: RunRequest | ReferenceRequest, timeout_s: float) -> RunReply:
+        """The reply; importing TVM and waking the device, which take seconds, are not part of the limit."""
+        if not self._worker.is_warm:
+            try:
+                self._worker.call(self.device_kind, timeout_s=self._worker.start_timeout_s)
+            except (WorkerDied, WorkerTimeout) as error:
+                raise MeasureError(
+                    f"TVM cannot reach the device {self.device_kind!r} here: {error}"
+                ) from error
+            self._worker.is_warm = True
+        reply: RunReply = self._worker.call(request, timeout_s=timeout_s)
+        return reply

@@ -1,18 +1,19 @@
-"""Provides Sampler: programs from MetaSchedule's own design space, at random or near the best ones measured."""
+"""Provides Sampler: programs of MetaSchedule's design space, at random or near the best ones measured."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from costhub.collector.run_service import Arguments
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.trace import program_id, replay, trace_to_json
 from costhub.dataset.workload import argument_shapes, check_schedulable, module_to_json, workload_id
-from costhub.errors import WorkloadError
+from costhub.errors import WorkloadError, last_line
 
 ATTEMPTS_PER_PROGRAM = 8
 MOST_MUTATIONS = 3
@@ -27,7 +28,7 @@ class Program:
     """The trace, as canonical JSON."""
     module_json: str
     """The scheduled module, as TVM JSON."""
-    arguments: tuple[tuple[str, tuple[int, ...]], ...]
+    arguments: Arguments
     """(dtype, shape) of each argument, in the layout that the schedule chose."""
     proposed_by: str
     """``random`` or ``mutation``."""
@@ -63,19 +64,23 @@ class Sampler:
         return self._draw(count, self._random_trace, "random")
 
     def mutate(self, parents: Sequence[str], count: int) -> list[Program]:
-        """Up to `count` programs, each a parent trace (JSON) changed in one to three places by TVM's mutators."""
+        """Up to `count` programs, each a parent changed in one to three places by TVM's mutators.
+
+        Args:
+            parents: traces, as JSON.
+            count: how many programs are wanted.
+        """
         traces = [replay(self.mod, parent).trace for parent in parents]
         if not traces or not self._mutators:
             return []
         return self._draw(count, lambda: self._mutated(traces[self._rng.integers(len(traces))]), "mutation")
 
-    def _draw(self, count: int, propose: Any, proposed_by: str) -> list[Program]:
+    def _draw(self, count: int, propose: Callable[[], Any], proposed_by: str) -> list[Program]:
         programs: list[Program] = []
         for _ in range(count * ATTEMPTS_PER_PROGRAM):
             if len(programs) == count:
                 break
-            trace = propose()
-            schedule = self._finish(trace) if trace is not None else None
+            schedule = self._finish(propose())
             program = self._new(schedule, proposed_by) if schedule is not None else None
             if program is not None:
                 programs.append(program)
@@ -138,6 +143,7 @@ def _design_space(mod: Any, target: str, seed: int) -> tuple[Any, list[Any]]:
         )
         space = list(context.generate_design_space())
     except Exception as error:
-        reason = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
-        raise WorkloadError(f"TVM cannot build a design space for this workload: {reason[:300]}") from error
+        raise WorkloadError(
+            f"TVM cannot build a design space for this workload: {last_line(error)}"
+        ) from error
     return context, space

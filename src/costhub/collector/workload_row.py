@@ -13,7 +13,7 @@ from costhub.dataset.workload import argument_shapes, module_to_json, workload_i
 
 
 def describe(workload: Workload, mod: Any) -> dict[str, Any]:
-    """The row of `workload`, whose module is `mod`: identity, shapes, FLOP and bytes touched at least once."""
+    """The row of `workload`, whose module is `mod`; its bytes are those touched at least once."""
     from tvm.s_tir.analysis import estimate_tir_flops
 
     arguments = argument_shapes(mod)

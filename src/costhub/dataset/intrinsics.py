@@ -1,4 +1,4 @@
-"""Provides load_intrinsics: the tensor intrinsics of one kind of target, without TVM's fourteen-second import.
+"""Provides load_intrinsics: the tensor intrinsics of one kind of target, without TVM's 14-second import.
 
 Importing ``tvm.s_tir.tensor_intrin`` parses the TVMScript of every CUDA, ROCm, Metal, Hexagon and RISC-V
 intrinsic. TVM imports that package itself when a TuneContext is made; a package object put in its place
@@ -14,8 +14,8 @@ import types
 
 PACKAGE = "tvm.s_tir.tensor_intrin"
 
-# x86 and ARM go together: TVM's CPU schedule rules for either name intrinsics of their own module only, and both are
-# cheap. Kinds that are not listed get the whole package, as TVM would do.
+# x86 and ARM go together: TVM's CPU schedule rules for either name intrinsics of their own module only, and
+# both are cheap. Kinds that are not listed get the whole package, as TVM would do.
 MODULES_OF_KIND = {"llvm": ("x86", "arm_cpu"), "c": ("x86", "arm_cpu"), "cuda": ("cuda",)}
 
 

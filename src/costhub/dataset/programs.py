@@ -16,7 +16,8 @@ class Programs:
     """Measured programs of one device, with their features.
 
     Example:
-        >>> p = Programs.from_list([np.ones((2, 3)), np.zeros((1, 3))], np.array([0, 0]), ("w",), np.array([1e-3, 2e-3]))
+        >>> features, latency_s = [np.ones((2, 3)), np.zeros((1, 3))], np.array([1e-3, 2e-3])
+        >>> p = Programs.from_list(features, np.array([0, 0]), ("w",), latency_s)
         >>> p.n, p.rows.shape, p.throughput().tolist()
         (2, (3, 3), [1.0, 0.5])
     """
@@ -34,7 +35,8 @@ class Programs:
     def __post_init__(self) -> None:
         if self.rows.ndim != 2 or int(self.counts.sum()) != len(self.rows):
             raise ValueError(
-                f"rows must be (r, d) with r = counts.sum() = {int(self.counts.sum())}, got shape {self.rows.shape}."
+                f"rows must be (r, d) with r = counts.sum() = {int(self.counts.sum())}, "
+                f"got shape {self.rows.shape}."
             )
         if not len(self.counts) == len(self.workload) == len(self.latency_s):
             raise ValueError("counts, workload and latency_s must have one entry per program.")
@@ -70,7 +72,7 @@ class Programs:
         positions = np.flatnonzero(index) if np.asarray(index).dtype == bool else np.asarray(index, np.int64)
         starts = np.concatenate([[0], np.cumsum(self.counts)])
         counts = self.counts[positions]
-        # Row numbers of the chosen programs without a Python loop: each program's start, repeated, plus 0..count-1.
+        # Row numbers of the chosen programs without a loop: each program's start, repeated, plus 0..count-1.
         within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
         take = np.repeat(starts[positions], counts) + within
         return Programs(

@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from costhub.errors import WorkloadError
+from costhub.errors import WorkloadError, last_line
 
 
 def trace_to_json(trace: Any) -> str:
@@ -22,7 +22,8 @@ def program_id(workload_id: str, trace_json: str) -> str:
 def replay(mod: Any, trace_json: str) -> Any:
     """The schedule (``tvm.s_tir.Schedule``) that the trace makes of `mod`, post-processing included.
 
-    A malformed trace can crash TVM: text from strangers is replayed in a child process only (`costhub.worker`).
+    A malformed trace can crash TVM: text from strangers is replayed in a child process only
+    (`costhub.worker`).
 
     Raises:
         WorkloadError: the trace is not JSON or does not fit the workload.
@@ -40,8 +41,7 @@ def replay(mod: Any, trace_json: str) -> Any:
     try:
         Trace.apply_json_to_schedule([instructions, decisions], schedule)
     except Exception as error:
-        reason = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
-        raise WorkloadError(f"The trace does not fit the workload: {reason[:300]}") from error
+        raise WorkloadError(f"The trace does not fit the workload: {last_line(error)}") from error
     return schedule
 
 

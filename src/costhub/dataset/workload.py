@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from costhub.errors import WorkloadError
+from costhub.errors import WorkloadError, last_line
 
 
 def module_to_json(mod: Any) -> str:
@@ -26,10 +26,9 @@ def module_from_json(text: str) -> Any:
     try:
         mod = tvm.ir.load_json(text)
     except Exception as error:
-        reason = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
         raise WorkloadError(
-            f"The text is not a TVM module in JSON ({reason[:200]}). Write it with tvm.ir.save_json(module) in "
-            f"TVM {tvm.__version__}."
+            f"The text is not a TVM module in JSON ({last_line(error)}). Write it with "
+            f"tvm.ir.save_json(module) in TVM {tvm.__version__}."
         ) from error
     if isinstance(mod, tvm.tirx.PrimFunc):
         mod = tvm.IRModule({"main": mod.with_attr("global_symbol", "main")})
@@ -43,8 +42,8 @@ def module_from_json(text: str) -> Any:
 def workload_id(mod: Any) -> str:
     """64 hex digits that name the workload: sha256 of its normalised TVMScript.
 
-    TVM's structural hash changes between versions and processes; the printed script, with the names of variables
-    as they stand and without trailing blanks, does not.
+    TVM's structural hash changes between versions and processes; the printed script, with the names of
+    variables as they stand and without trailing blanks, does not.
     """
     lines = [line.rstrip() for line in mod.script(show_meta=False).splitlines()]
     # The header's imports and comments say which TVM printed it, not what the workload is.
@@ -67,8 +66,8 @@ def argument_shapes(mod: Any) -> tuple[tuple[str, tuple[int, ...]], ...]:
         return tuple((str(i.dtype), tuple(int(extent) for extent in i.shape)) for i in infos)
     except Exception as error:
         raise WorkloadError(
-            "The arguments of a workload must be tensors of known sizes, and this one's are not; bind its sizes to numbers "
-            f"first ({str(error).strip().splitlines()[-1:]})."
+            "The arguments of a workload must be tensors of known sizes, and this one's are not "
+            f"({last_line(error)}); bind its sizes to numbers first."
         ) from error
 
 

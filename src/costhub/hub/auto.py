@@ -30,7 +30,7 @@ def choose_model(name: str, descriptor: Mapping[str, Any], *, arch: str | None =
     nearest = nearest_device(descriptor)
     if nearest is None:
         raise ModelError(
-            f"No {descriptor.get('kind')} device has a model in the hub. Name one with --model, or train one: costhub "
-            "collect, then costhub train."
+            f"No {descriptor.get('kind')} device has a model in the hub. Name one with --model, or train one "
+            "with `costhub collect` and `costhub train`."
         )
     return replace(find_model(nearest.device_id, arch=arch), reason=nearest.reason)

@@ -13,7 +13,7 @@ import xgboost as xgb
 from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.errors import ModelError
 from costhub.models.inputs import check_training, checked_rows, informative, not_fitted
-from costhub.models.options import check_ranges, parse_options
+from costhub.models.options import check_ranges, check_width, parse_options
 from costhub.models.pooling import pool
 from costhub.models.protocol import Scores
 from costhub.progress import bar
@@ -165,11 +165,7 @@ class Gbt:
             ModelError: `config` or the file is not what the code expects.
         """
         rest = dict(config)
-        columns = rest.pop("columns", None)
-        if type(columns) is not int or not 1 <= columns <= 65_536:
-            raise ModelError(
-                f"columns of this gbt model must be 1 to 65536, got {columns!r}; fetch it again."
-            )
+        columns = check_width("columns", rest.pop("columns", None), arch=self.arch)
         options = parse_options(GbtOptions, rest, arch=self.arch)
         booster = _read_booster(folder / WEIGHTS)
         expected = 3 * columns + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from costhub.models.batches import Batch
 from costhub.models.gradient import Schedule, train_network
 from costhub.models.inputs import check_training, checked_rows, informative, not_fitted
 from costhub.models.network import SegmentSumNetwork
-from costhub.models.options import check_ranges, parse_options
+from costhub.models.options import check_ranges, check_width, parse_options
 from costhub.models.protocol import Scores
 from costhub.models.scaler import Scaler
 from costhub.models.weights import read_tensors, write_tensors
@@ -35,6 +35,8 @@ class MlpOptions:
 
     hidden: int = 256
     """Width of the hidden layers; Moses has 512."""
+    bins: int = 8
+    """Most bins into which the scaler spreads a column; 0 leaves columns standardised only."""
     members: int = 1
     """Networks, trained from different initial weights, whose scores are averaged."""
     epochs: int = 60
@@ -53,6 +55,7 @@ class MlpOptions:
         check_ranges(
             {
                 "hidden": (self.hidden, 1, 4096),
+                "bins": (self.bins, 0, 64),
                 "members": (self.members, 1, 64),
                 "epochs": (self.epochs, 1, 10_000),
                 "learning_rate": (self.learning_rate, 0.0, 1.0),
@@ -113,7 +116,7 @@ class Mlp:
             DataError: No workload has two programs of different latency.
         """
         check_training(train)
-        self.scaler = Scaler.fit(train.rows)
+        self.scaler = Scaler.fit(train.rows, bins=self.options.bins)
         batch = Batch.of(train, self.scaler)
         stop = Batch.of(valid, self.scaler) if valid is not None and informative(valid) else None
         seeds = np.random.SeedSequence(seed).generate_state(self.options.members)
@@ -122,7 +125,7 @@ class Mlp:
         with bar(epochs, desc="training", unit="epoch", enabled=progress) as shown:
             for member_seed in map(int, seeds):
                 generator = torch.Generator().manual_seed(member_seed)
-                network = SegmentSumNetwork(train.rows.shape[1], self.options.hidden, generator=generator)
+                network = SegmentSumNetwork(self.scaler.width, self.options.hidden, generator=generator)
                 train_network(
                     network, batch, stop, schedule=self.options.schedule(), seed=member_seed,
                     on_epoch=lambda _: shown.update(),
@@ -174,8 +177,9 @@ class Mlp:
         self.fine_tune(programs, epochs=epochs, learning_rate=3e-4, seed=seed)
 
     def config(self) -> dict[str, Any]:
-        """The width of the rows and the options."""
-        return {"columns": self.scaler.columns if self.scaler else 0, **asdict(self.options)}
+        """The width of the rows, before and after the scaler, and the options."""
+        columns, inputs = (self.scaler.columns, self.scaler.width) if self.scaler else (0, 0)
+        return {"columns": columns, "inputs": inputs, **asdict(self.options)}
 
     def save_weights(self, folder: Path) -> None:
         """Writes model.safetensors: the scaler and the weights of every member."""
@@ -188,22 +192,25 @@ class Mlp:
             ModelError: `config` or the file is not what the code expects.
         """
         rest = dict(config)
-        columns = rest.pop("columns", None)
-        if type(columns) is not int or not 1 <= columns <= 65_536:
-            raise ModelError(
-                f"columns of this mlp model must be 1 to 65536, got {columns!r}; fetch it again."
-            )
+        columns = check_width("columns", rest.pop("columns", None), arch=self.arch)
+        inputs = check_width("inputs", rest.pop("inputs", None), arch=self.arch)
         options = parse_options(MlpOptions, rest, arch=self.arch)
-        networks = [SegmentSumNetwork(columns, options.hidden) for _ in range(options.members)]
-        zeros = np.zeros(columns, np.float32)
-        tensors = read_tensors(folder / WEIGHTS, _tensors(Scaler(zeros, zeros), networks))
+        if not columns <= inputs <= columns * (1 + options.bins):
+            raise ModelError(
+                f"inputs of this mlp model must be {columns} to {columns * (1 + options.bins)}, got {inputs}."
+            )
+        networks = [SegmentSumNetwork(inputs, options.hidden) for _ in range(options.members)]
+        form = _tensors(_empty_scaler(columns, inputs - columns), networks)
+        tensors = read_tensors(folder / WEIGHTS, form)
+        scaler = Scaler(*(tensors[f"scaler.{field.name}"].numpy() for field in fields(Scaler)))
+        if len(scaler.bin_column) and not 0 <= scaler.bin_column.min() <= scaler.bin_column.max() < columns:
+            raise ModelError(f"{folder / WEIGHTS} has bins of columns that do not exist. Fetch it again.")
         for number, network in enumerate(networks):
             prefix = f"member_{number}."
             own = {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}
             network.load_state_dict(own, assign=True)
             network.requires_grad_(True)
-        self.options, self.networks = options, networks
-        self.scaler = Scaler(tensors["scaler.mean"].numpy(), tensors["scaler.inverse_std"].numpy())
+        self.options, self.networks, self.scaler = options, networks, scaler
 
     def _fitted_scaler(self) -> Scaler:
         if self.scaler is None:
@@ -213,10 +220,13 @@ class Mlp:
 
 def _tensors(scaler: Scaler, networks: list[SegmentSumNetwork]) -> dict[str, Tensor]:
     """Everything that is saved, under the name it is saved by."""
-    tensors = {
-        "scaler.mean": torch.from_numpy(scaler.mean),
-        "scaler.inverse_std": torch.from_numpy(scaler.inverse_std),
-    }
+    tensors = {f"scaler.{field.name}": torch.from_numpy(getattr(scaler, field.name)) for field in fields(scaler)}
     for number, network in enumerate(networks):
         tensors.update({f"member_{number}.{name}": tensor for name, tensor in network.state_dict().items()})
     return tensors
+
+
+def _empty_scaler(columns: int, bins: int) -> Scaler:
+    """A scaler of a given form, for the shapes of its arrays."""
+    by_column, by_bin = np.zeros(columns, np.float32), np.zeros(bins, np.float32)
+    return Scaler(by_column, by_column, by_bin.astype(np.int64), by_bin, by_bin)

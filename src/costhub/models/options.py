@@ -64,3 +64,14 @@ def check_ranges(limits: Mapping[str, tuple[float, float, float]]) -> None:
     for name, (value, low, high) in limits.items():
         if not low <= value <= high:
             raise ValueError(f"{name} must be between {low:g} and {high:g}, got {value:g}.")
+
+
+def check_width(name: str, found: object, *, arch: str) -> int:
+    """A number of columns from untrusted JSON.
+
+    Raises:
+        ModelError: It is no whole number, or not between 1 and 65,536.
+    """
+    if type(found) is not int or not 1 <= found <= 65_536:
+        raise ModelError(f"{name} of this {arch} model must be 1 to 65536, got {found!r}; fetch it again.")
+    return found

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from costhub.dataset.programs import FloatArray, Programs
 from costhub.errors import ScoreError
 from costhub.models.protocol import CostModel
-from costhub.transfer.positive import PositiveScores, Scores
+from costhub.transfer.positive import MOST_SPREADS, PositiveScores, Scores
 
 log = logging.getLogger("costhub")
 
@@ -36,13 +36,15 @@ class _Task:
     features: list[FloatArray] = field(default_factory=list)
     latency_s: list[float] = field(default_factory=list)
     scores: PositiveScores = field(default_factory=PositiveScores)
+    constant: bool = False
+    """Whether candidates of this round all scored the same; a round has several calls of `predict`."""
 
 
 class SearchModel:
     """Scores candidates with a pretrained model, fine-tuned for each task on its own measurements.
 
-    Every update starts from the pretrained weights and uses all of the task's measurements, so that a few noisy ones
-    are outweighed later instead of being built upon.
+    Every update starts from the pretrained weights and uses all of the task's measurements, so that a few
+    noisy ones are outweighed later instead of being built upon.
 
     Args:
         base: the pretrained model; it is never changed.
@@ -52,11 +54,9 @@ class SearchModel:
 
     def __init__(self, base: CostModel, *, adapt: bool = True, seed: int = 0) -> None:
         self.base = base
+        self.adapt = adapt
+        self.seed = seed
         self.health = Health()
-        self.refusal: ScoreError | None = None
-        """Why `predict` refused, where it did."""
-        self._adapt = adapt
-        self._seed = seed
         self._tasks: dict[str, _Task] = {}
 
     def predict(self, task_id: str, features: list[FloatArray | None]) -> Scores:
@@ -68,7 +68,7 @@ class SearchModel:
         task = self._task(task_id)
         known = np.array([f is not None for f in features], dtype=bool)
         raw = self._raw(task, [f for f in features if f is not None])
-        scores = np.full(len(features), np.exp(-20.0))
+        scores = np.full(len(features), np.exp(-MOST_SPREADS))
         scores[known] = task.scores(raw)
         if known.any():
             scores[~known] = scores[known].min()
@@ -79,20 +79,24 @@ class SearchModel:
     ) -> None:
         """Learns from measured candidates; a failed one has an infinite latency and is left out."""
         task = self._task(task_id)
+        task.constant = False
         for rows, latency in zip(features, latency_s, strict=True):
             if rows is not None and np.isfinite(latency):
                 task.features.append(rows)
                 task.latency_s.append(float(latency))
-        if not self._adapt or len(task.latency_s) < 2:
+        if not self.adapt or len(task.latency_s) < 2:
             return
         programs = Programs.from_list(
             task.features, np.zeros(len(task.features), np.int64), (task_id,), np.array(task.latency_s)
         )
         adapted = copy.deepcopy(self.base)
-        adapted.update(programs, seed=self._seed)
+        adapted.update(programs, seed=self.seed)
         self.health.updates += 1
-        task.model = self._checked(adapted, programs)
-        task.scores.reset()
+        if np.isfinite(adapted.predict(programs.rows, programs.counts)).all():
+            task.model = adapted
+            task.scores.reset()
+        else:
+            self._give_up(task, "Fine-tuning diverged (NaN or infinity)")
 
     def _task(self, task_id: str) -> _Task:
         return self._tasks.setdefault(task_id, _Task(self.base))
@@ -104,28 +108,24 @@ class SearchModel:
         raw = task.model.predict(np.concatenate(features), counts)
         if not np.isfinite(raw).all():
             if task.model is self.base:
-                self.refusal = ScoreError(
-                    f"The {self.base.arch} model scores {int((~np.isfinite(raw)).sum())} of {len(raw)} candidates with NaN or "
-                    "infinity. It does not fit these programs; pull another model or train one on this device."
+                odd = int((~np.isfinite(raw)).sum())
+                raise ScoreError(
+                    f"The {self.base.arch} model scores {odd} of {len(raw)} candidates with NaN or infinity. "
+                    "It does not fit these programs; pull another model or train one on this device."
                 )
-                raise self.refusal
-            log.warning(
-                "The fine-tuned model gives NaN or infinity; the search goes on with the pretrained one."
-            )
-            self.health.diverged_updates += 1
-            task.model = self.base
+            self._give_up(task, "The fine-tuned model gives NaN or infinity")
             return self._raw(task, features)
-        if len(raw) > 1 and np.ptp(raw) == 0:
+        if len(raw) > 1 and np.ptp(raw) == 0 and not task.constant:
+            task.constant = True
             self.health.constant_rounds += 1
             log.warning(
                 "All %d candidates score the same: this round of the search is a random one.", len(raw)
             )
         return raw
 
-    def _checked(self, adapted: CostModel, programs: Programs) -> CostModel:
-        """`adapted`, unless it cannot even score what it was trained on."""
-        if np.isfinite(adapted.predict(programs.rows, programs.counts)).all():
-            return adapted
-        log.warning("Fine-tuning diverged (NaN or infinity); the search goes on with the pretrained model.")
+    def _give_up(self, task: _Task, what: str) -> None:
+        """Returns to the pretrained model, whose scores have another scale."""
+        log.warning("%s; the search goes on with the pretrained model.", what)
         self.health.diverged_updates += 1
-        return self.base
+        task.model = self.base
+        task.scores.reset()

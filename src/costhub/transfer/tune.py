@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,9 +15,10 @@ from costhub.collector.builder import Builder
 from costhub.collector.runner import Runner
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.workload import argument_shapes, check_schedulable, module_to_json
-from costhub.errors import WorkloadError
+from costhub.errors import CosthubError, WorkloadError, last_line
 from costhub.models.protocol import CostModel
 from costhub.transfer.search_model import Health, SearchModel
+from costhub.transfer.tvm_errors import register_errors
 from costhub.transfer.tvm_logs import tvm_logs_in_files
 
 TRIALS_PER_ROUND = 16
@@ -27,8 +29,8 @@ UNTUNED_TIMEOUT_S = 60.0
 class SearchOptions:
     """Sizes of TVM's evolutionary search."""
 
-    population: int = 512
-    generations: int = 3
+    population: int = 256
+    generations: int = 2
     trials_per_round: int = TRIALS_PER_ROUND
 
 
@@ -93,8 +95,9 @@ def tune(
 ) -> TuneResult:
     """Searches for a fast schedule of `mod` with at most `trials` measured programs.
 
-    The records go to a MetaSchedule database in `out` (``database_workload.json``, ``database_tuning_record.json``), which
-    stock TVM compiles from with ``ms.tir_integration.compile_tir``; it is extended when it is there already.
+    The records go to a MetaSchedule database in `out` (``database_workload.json`` and
+    ``database_tuning_record.json``), which stock TVM compiles from with ``ms.tir_integration.compile_tir``;
+    it is extended when it is there already.
 
     Args:
         mod: the workload, a ``tvm.IRModule`` with one function.
@@ -113,6 +116,7 @@ def tune(
     Raises:
         WorkloadError: TVM cannot schedule the workload.
         ScoreError: the model gives no usable scores.
+        MeasureError: a process that builds or runs cannot be started.
     """
     check_schedulable(mod)
     load_intrinsics(target["kind"])
@@ -120,11 +124,8 @@ def tune(
     builder.launch()
     runner.launch()
     search_model = SearchModel(model, adapt=adapt, seed=seed)
-    out.mkdir(parents=True, exist_ok=True)
-    with tvm_logs_in_files():
-        _search(
-            mod, search_model, target, out, trials, builder, runner, meter, options or SearchOptions(), seed
-        )
+    search = _Search(mod, target, out, trials, options or SearchOptions(), seed)
+    search.run(search_model, builder, runner, meter)
     seconds = time.perf_counter() - meter.start
     return TuneResult(
         name,
@@ -138,45 +139,47 @@ def tune(
     )
 
 
-def _search(
-    mod: Any,
-    search_model: SearchModel,
-    target: dict[str, Any],
-    out: Path,
-    trials: int,
-    builder: Builder,
-    runner: Runner,
-    meter: _Meter,
-    options: SearchOptions,
-    seed: int,
-) -> None:
-    import tvm
-    from tvm.s_tir import meta_schedule as ms
+@dataclass(frozen=True)
+class _Search:
+    """One run of TVM's evolutionary search over one workload."""
 
-    from costhub.transfer.tvm_cost_model import TvmCostModel
-    from costhub.transfer.tvm_measure import TvmBuilder, TvmRunner
+    mod: Any
+    target: dict[str, Any]
+    out: Path
+    trials: int
+    options: SearchOptions
+    seed: int
 
-    try:
-        ms.tune_tir(
-            mod,
-            tvm.target.Target(target),
-            os.fspath(out),
-            max_trials_global=trials,
-            num_trials_per_iter=min(options.trials_per_round, trials),
-            builder=TvmBuilder(builder, meter),
-            runner=TvmRunner(runner, meter),
-            cost_model=TvmCostModel(search_model),
-            strategy=ms.search_strategy.EvolutionarySearch(
-                population_size=options.population, genetic_num_iters=options.generations
-            ),
-            seed=seed + 1,
+    def run(self, model: SearchModel, builder: Builder, runner: Runner, meter: _Meter) -> None:
+        import tvm
+        from tvm.s_tir import meta_schedule as ms
+
+        from costhub.transfer.tvm_cost_model import TvmCostModel
+        from costhub.transfer.tvm_measure import TvmBuilder, TvmRunner
+
+        strategy = ms.search_strategy.EvolutionarySearch(
+            population_size=self.options.population, genetic_num_iters=self.options.generations
         )
-    except Exception as error:
-        if search_model.refusal is not None:
-            # On its way through C++ an exception keeps its words but not its class.
-            raise search_model.refusal from None
-        reason = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
-        raise WorkloadError(f"TVM's search failed on this workload: {reason[:300]}") from error
+        register_errors()
+        self.out.mkdir(parents=True, exist_ok=True)
+        try:
+            with tvm_logs_in_files():
+                ms.tune_tir(
+                    self.mod,
+                    tvm.target.Target(self.target),
+                    os.fspath(self.out),
+                    max_trials_global=self.trials,
+                    num_trials_per_iter=min(self.options.trials_per_round, self.trials),
+                    builder=TvmBuilder(builder, meter),
+                    runner=TvmRunner(runner, meter),
+                    cost_model=TvmCostModel(model),
+                    strategy=strategy,
+                    seed=self.seed + 1,
+                )
+        except CosthubError:
+            raise
+        except Exception as error:
+            raise WorkloadError(f"TVM's search failed on this workload: {last_line(error)}") from error
 
 
 def untuned_us(mod: Any, builder: Builder, runner: Runner) -> float | None:
@@ -185,7 +188,7 @@ def untuned_us(mod: Any, builder: Builder, runner: Runner) -> float | None:
     if built.artifact is None:
         return None
     ran = runner.run(built.artifact, argument_shapes(mod), timeout_s=UNTUNED_TIMEOUT_S)
-    return min(ran.run_s) * 1e6 if ran.run_s else None
+    return statistics.median(ran.run_s) * 1e6 if ran.run_s else None
 
 
 def summary(result: TuneResult) -> dict[str, Any]:

@@ -30,7 +30,8 @@ class TvmCostModel(PyCostModel):  # type: ignore[misc]  # TVM's base is untyped
 
     def load(self, path: str) -> None:
         """Replaces the pretrained model by the model folder `path`."""
-        self.search_model = SearchModel(load_model(Path(path))[0])
+        base, _ = load_model(Path(path))
+        self.search_model = SearchModel(base, adapt=self.search_model.adapt, seed=self.search_model.seed)
 
     def save(self, path: str) -> None:
         """Refuses: what a search learned of one task is no model of a device."""

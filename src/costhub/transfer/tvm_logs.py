@@ -13,8 +13,9 @@ ROOT = "tvm.s_tir.meta_schedule"
 def tvm_logs_in_files() -> Iterator[None]:
     """Lets MetaSchedule write its log files, but only errors to stdout, which is where results go.
 
-    TVM adds a console and a file handler to one global logger at every search and never closes them; the next search in the
-    same process stumbles over handlers that have no name. So the logger starts without handlers and ends without.
+    TVM adds a console and a file handler to one global logger at every search and never closes them; the next
+    search in the same process stumbles over handlers that have no name. So the logger starts without handlers
+    and ends without.
 
     Example:
         >>> with tvm_logs_in_files():

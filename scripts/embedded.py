@@ -1,0 +1,16 @@
+"""The embedded dataset for scripts: a copy, since the cache of features grows beside the data it belongs to."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from costhub.hub.roots import EMBEDDED
+
+DEVICE = "amd-epyc-zen5-2c"
+SPLIT = Path("splits") / "held-out-14.json"
+
+
+def copy_dataset(folder: str, device: str = DEVICE) -> Path:
+    """Copies a device's dataset into `folder` and returns its data folder, which holds SPLIT."""
+    return shutil.copytree(EMBEDDED / "datasets" / "costhub" / device, Path(folder, "data"))

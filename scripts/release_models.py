@@ -1,0 +1,32 @@
+"""Trains the models of the embedded hub on the embedded dataset, and puts them there with their cards."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import click
+from embedded import DEVICE, SPLIT, copy_dataset
+
+from costhub.cli.main import run
+from costhub.hub.install import install_model
+from costhub.models.architectures import ARCHITECTURES
+
+
+@click.command()
+@click.option("--device", default=DEVICE, show_default=True)
+@click.option("--seed", default=0, show_default=True)
+def main(device: str, seed: int) -> None:
+    """Equal data and seed give equal models on one machine; each config.json records both."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = copy_dataset(folder, device)
+        for arch in ARCHITECTURES:
+            out = Path(folder, f"{device}-{arch}")
+            options = ["--data", str(data), "--split", str(data / SPLIT), "--arch", arch, "--seed", str(seed)]
+            if code := run(["train", *options, "--out", str(out)]):
+                raise SystemExit(code)
+            click.echo(f"Installed {install_model(out)}.\n")
+
+
+if __name__ == "__main__":
+    main()
