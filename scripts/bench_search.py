@@ -62,15 +62,18 @@ def compare(workload: str, seed: int, most: int, model: str) -> list[dict[str, A
 def main(model: str, workloads: tuple[str, ...], seeds: int, quick: bool, path: Path | None) -> None:
     """Compares best latency and seconds; run it with nothing else on the machine."""
     most, workloads = (64, workloads[:1]) if quick else (256, workloads)
-    rows: list[dict[str, Any]] = []
+    # A run takes half an hour: what a stopped one has written is not searched again.
+    rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path and path.exists() else []
+    done = {(row["workload"], row["seed"]) for row in rows}
     for workload, seed in ((w, s) for w in workloads for s in range(1, seeds + 1)):
+        if (workload, seed) in done:
+            continue
         found = compare(workload, seed, most, model)
         click.echo("\n".join(LINE.format(**row) for row in found))
         rows += found
         result = {**machine.describe(), "model": model, **ratios(rows, most)}
-        if path:  # after each workload: a run takes half an hour and may be stopped
+        if path:
             path.write_text(json.dumps({**result, "rows": rows}, indent=1))
-    click.echo(json.dumps(result, indent=1))
 
 
 if __name__ == "__main__":
