@@ -60,7 +60,9 @@ def main(data: Path | None, split: Path | None, held_out: int, quick: bool, path
         chosen = fixed or split_by_workload(about, held_out=held_out, seed=seed)
         train, test = (programs.of_workloads(set(ids)) for ids in (chosen.train, chosen.test))
         for model, found in compare(train, test, seed).items():
-            rows.append({"device": device, "model": model, "seed": seed, "split": chosen.name, **found.totals})
+            rows.append(
+                {"device": device, "model": model, "seed": seed, "split": chosen.name, **found.totals}
+            )
     table = [summary(model, rows) for model in dict.fromkeys(row["model"] for row in rows)]
     click.echo(plain_table(table, COLUMNS))
     if path:
@@ -72,7 +74,11 @@ def summary(model: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Mean and spread over seeds of a model's figures."""
     values = np.array([[row[m] for m in METRICS] for row in rows if row["model"] == model])
     means = dict(zip(METRICS, values.mean(axis=0), strict=True))
-    return {"model": model, **means, **{f"{m}_std": s for m, s in zip(METRICS, values.std(axis=0), strict=True)}}
+    return {
+        "model": model,
+        **means,
+        **{f"{m}_std": s for m, s in zip(METRICS, values.std(axis=0), strict=True)},
+    }
 
 
 if __name__ == "__main__":

@@ -13,7 +13,9 @@ import click
 import machine
 from final import best_modules, ratios, remeasure
 
-WORKLOADS = "resnet18.c7 matmul.512x512x512 depthwise.28x256 batch_matmul.12x128x128x64 norm.layer-128x768".split()
+WORKLOADS = (
+    "resnet18.c7 matmul.512x512x512 depthwise.28x256 batch_matmul.12x128x128x64 norm.layer-128x768".split()
+)
 LINE = "{workload:28} {method:8} {trials:4} trials {seconds:7.1f} s  {best_us:10.1f} us"
 
 

@@ -1,4 +1,4 @@
-"""The embedded dataset for scripts: a copy, since the cache of features grows beside the data it belongs to."""
+"""The embedded dataset for scripts: a copy, since the cache of features grows beside its data."""
 
 from __future__ import annotations
 

@@ -43,5 +43,5 @@ def test_weights_come_from_the_generator_and_nothing_else() -> None:
 def test_initial_weights_stay_within_the_bound_of_their_layer() -> None:
     net = network()
 
-    assert 0 < float(net.encode_1.bias.abs().max()) <= 3**-0.5
-    assert 0 < float(net.score.weight.abs().max()) <= 8**-0.5
+    assert 0 < float(net.encode_1.bias.detach().abs().max()) <= 3**-0.5
+    assert 0 < float(net.score.weight.detach().abs().max()) <= 8**-0.5

@@ -47,7 +47,7 @@ def test_nothing_to_compare_is_no_loss_and_no_gradient(weighting: Weighting) -> 
     loss = pairwise_logistic(scores, torch.tensor([1.0, 1.0]), torch.tensor([0, 1]), weighting=weighting)
     loss.backward()  # type: ignore[no-untyped-call]
 
-    assert float(loss) == 0.0
+    assert loss.item() == 0.0
     assert scores.grad is not None
     assert scores.grad.tolist() == [0.0, 0.0]
 

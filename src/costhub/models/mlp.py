@@ -220,7 +220,9 @@ class Mlp:
 
 def _tensors(scaler: Scaler, networks: list[SegmentSumNetwork]) -> dict[str, Tensor]:
     """Everything that is saved, under the name it is saved by."""
-    tensors = {f"scaler.{field.name}": torch.from_numpy(getattr(scaler, field.name)) for field in fields(scaler)}
+    tensors = {
+        f"scaler.{field.name}": torch.from_numpy(getattr(scaler, field.name)) for field in fields(scaler)
+    }
     for number, network in enumerate(networks):
         tensors.update({f"member_{number}.{name}": tensor for name, tensor in network.state_dict().items()})
     return tensors

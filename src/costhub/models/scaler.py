@@ -1,7 +1,8 @@
-"""Provides the Scaler: the fixed encoding of feature rows for networks, fitted once and saved with the weights."""
+"""Provides the Scaler: the fixed encoding of feature rows for networks, saved with the weights."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,16 +11,16 @@ import numpy.typing as npt
 from costhub.dataset.programs import FloatArray, IntArray
 
 CLIP = 8.0
-"""Largest size of a standardised feature: what hardly varied in training must not explode on another device."""
+"""Largest size of a standardised feature: what hardly varied in training must not explode elsewhere."""
 
 
 @dataclass(frozen=True)
 class Scaler:
     """Standardises every column, and spreads it over bins between its quantiles in the training rows.
 
-    In a bin from `a` to `b` a value x becomes (x - a) / (b - a), clipped to [0, 1]: the piecewise-linear encoding of
-    Gorishniy et al., *On Embeddings for Numerical Features in Tabular Deep Learning* (2022). It lets a network bend
-    sharply within a column, at the size of a cache say, as trees do.
+    In a bin from `a` to `b` a value x becomes (x - a) / (b - a), clipped to [0, 1]: the piecewise-linear
+    encoding of Gorishniy et al., *On Embeddings for Numerical Features in Tabular Deep Learning* (2022). It lets
+    a network bend sharply within a column, at the size of a cache say, as trees do.
 
     All numbers are fixed at `fit`, so the score of a program never depends on its neighbours in a batch.
 
@@ -46,7 +47,7 @@ class Scaler:
 
         Args:
             rows: (r, d) rows; r = 0 masks every column.
-            bins: Most bins per column. Equal quantiles fall together, and a column of two values needs no bins.
+            bins: Most bins per column. Equal quantiles fall together; a column of two values needs no bins.
         """
         mean, std = np.zeros((2, rows.shape[1]))
         if len(rows):
@@ -82,10 +83,15 @@ def _bins(rows: FloatArray, columns: IntArray, bins: int) -> tuple[IntArray, Flo
     """Column, low end and inverse width of every bin."""
     found: list[tuple[int, float, float]] = []
     for column in columns if bins else ():
-        edges = np.unique(np.quantile(rows[:, column].astype(np.float64), np.linspace(0.0, 1.0, bins + 1)))
+        values = rows[:, column].astype(np.float64)
+        # Quantiles that are values of the column: one of two values then has no edge between them.
+        edges = np.unique(np.quantile(values, np.linspace(0.0, 1.0, bins + 1), method="lower"))
         # Edges as good as equal would make a bin that amplifies rounding.
         edges = edges[np.concatenate([[True], np.diff(edges) > 1e-4])]
         if len(edges) > 2:
-            found += [(int(column), low, 1.0 / (high - low)) for low, high in zip(edges, edges[1:], strict=False)]
+            found += [
+                (int(column), float(low), float(1.0 / (high - low)))
+                for low, high in itertools.pairwise(edges)
+            ]
     table = np.array(found, dtype=np.float64).reshape(-1, 3)
     return table[:, 0].astype(np.int64), table[:, 1].astype(np.float32), table[:, 2].astype(np.float32)
