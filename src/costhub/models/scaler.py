@@ -19,8 +19,8 @@ class Scaler:
     """Standardises every column, and spreads it over bins between its quantiles in the training rows.
 
     In a bin from `a` to `b` a value x becomes (x - a) / (b - a), clipped to [0, 1]: the piecewise-linear
-    encoding of Gorishniy et al., *On Embeddings for Numerical Features in Tabular Deep Learning* (2022). It lets
-    a network bend sharply within a column, at the size of a cache say, as trees do.
+    encoding of Gorishniy et al., *On Embeddings for Numerical Features in Tabular Deep Learning*, 2022. It
+    lets a network bend sharply within a column, at the size of a cache say, as trees do.
 
     All numbers are fixed at `fit`, so the score of a program never depends on its neighbours in a batch.
 
