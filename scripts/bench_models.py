@@ -14,7 +14,7 @@ from embedded import SPLIT, copy_dataset
 
 from costhub.cards.tables import Column, number, plain_table
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.load import load_programs
+from costhub.dataset.load_programs import load_programs
 from costhub.dataset.programs import Programs
 from costhub.dataset.split import load_split, split_by_workload
 from costhub.models.architectures import ARCHITECTURES

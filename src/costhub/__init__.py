@@ -9,7 +9,8 @@ from costhub import errors
 from costhub.errors import CosthubError
 
 if TYPE_CHECKING:
-    from costhub.dataset.load import load_measurements, load_programs
+    from costhub.dataset.load import load_measurements
+    from costhub.dataset.load_programs import load_programs
     from costhub.hub.pull import pull
     from costhub.models.evaluate import evaluate
     from costhub.models.folder import load_model
@@ -24,7 +25,7 @@ _LAZY = {
     "evaluate": "costhub.models.evaluate:evaluate",
     "load_measurements": "costhub.dataset.load:load_measurements",
     "load_model": "costhub.models.folder:load_model",
-    "load_programs": "costhub.dataset.load:load_programs",
+    "load_programs": "costhub.dataset.load_programs:load_programs",
     "pull": "costhub.hub.pull:pull",
     "train": "costhub.models.train:train_model",
     "tune": "costhub.transfer.tune:tune",

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from costhub.dataset.feature_cache import FeatureCache
-from costhub.dataset.features import WIDTH
+from costhub.dataset.features.cache import FeatureCache
+from costhub.dataset.features.per_store import WIDTH
 from costhub.dataset.folder import DataFolder
 
 WORKLOADS = [f"{family}{i}" for family in ("conv2d", "matmul") for i in range(3)]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from costhub.cli.main import run
-from costhub.dataset.check import RULES
+from costhub.dataset.check.folder import RULES
 from costhub.dataset.folder import DataFolder
 
 ROW = {

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from costhub.dataset.features import PER_STORE
+from costhub.dataset.features.per_store import PER_STORE
 from costhub.dataset.programs import Programs
 from costhub.errors import UnknownNameError
 from costhub.models.train import ARCHITECTURES, data_hash, describe_model, hold_out, train_model

@@ -11,7 +11,7 @@ import pytest
 
 from costhub.collector.sampler import Sampler
 from costhub.collector.suite import find_workload
-from costhub.dataset.features import PER_STORE
+from costhub.dataset.features.per_store import PER_STORE
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.programs import Programs
 from costhub.dataset.trace import replay

@@ -18,7 +18,7 @@ Example:
 def _list_rules(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if not value or context.resilient_parsing:
         return
-    from costhub.dataset.check import RULES
+    from costhub.dataset.check.folder import RULES
 
     for rule_id, rule in RULES.items():
         click.echo(f"{rule_id}  {rule.title}{' (with --deep)' if rule.deep else ''}")
@@ -38,7 +38,7 @@ def command(context: click.Context, folder: Path, deep: bool, as_json: bool) -> 
 
     Exits with 0 where all is well, 1 where a rule is broken, and 2 where the folder cannot be read at all.
     """
-    from costhub.dataset.check import RULES, check_folder
+    from costhub.dataset.check.folder import RULES, check_folder
 
     findings = check_folder(folder, deep=deep)
     checked = sum(deep or not rule.deep for rule in RULES.values())

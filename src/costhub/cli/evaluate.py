@@ -58,7 +58,7 @@ def command(
 
     Workloads that the model has learned from are left out unless --all is given: their figures say nothing.
     """
-    from costhub.dataset.load import load_programs
+    from costhub.dataset.load_programs import load_programs
     from costhub.dataset.split import load_split
     from costhub.errors import DataError
     from costhub.hub.pull import resolve

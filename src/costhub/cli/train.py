@@ -49,7 +49,7 @@ def command(
     A fifth of the workloads, of every operator that can spare one, is held out to evaluate the model on; its
     card shows the figures.
     """
-    from costhub.dataset.load import load_programs
+    from costhub.dataset.load_programs import load_programs
     from costhub.models.evaluate import evaluate
     from costhub.models.folder import check_replaceable, save_model
     from costhub.models.train import describe_model, train_model

@@ -11,12 +11,13 @@ from typing import Any
 
 from costhub.collector.batch import Outcome, Watch, measure_batch
 from costhub.collector.builder import Builder
+from costhub.collector.operators import FAMILY
 from costhub.collector.row import Session
 from costhub.collector.runner import Runner
 from costhub.collector.sampler import Program, Sampler
 from costhub.collector.suite import Workload
-from costhub.collector.workload_row import describe
 from costhub.dataset.folder import DataFolder
+from costhub.dataset.workload_row import workload_row
 from costhub.dataset.writer import MeasurementWriter
 
 BATCH = 32
@@ -137,7 +138,7 @@ def _plans(workloads: Sequence[Workload], folder: DataFolder, session: Session, 
     plans, rows = [], []
     for position, workload in enumerate(workloads):
         mod = workload.module()
-        rows.append(describe(workload, mod))
+        rows.append(workload_row(mod, name=workload.name, operator=FAMILY[workload.operator]))
         before = by_workload.get(rows[-1]["workload_id"], [])
         # The seed moves on with what is there, or a resumed run would draw the programs it has drawn already.
         sampler = Sampler(

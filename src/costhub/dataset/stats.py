@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.load import median_latency_s
+from costhub.dataset.latency import median_latency_s
 
 QUANTILES = (0, 5, 25, 50, 75, 95, 100)
 UNKNOWN = "(not in workloads)"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from costhub.dataset.features import PER_STORE
+from costhub.dataset.features.per_store import PER_STORE
 from costhub.dataset.programs import Programs
 from costhub.dataset.split import Split, split_by_workload
 from costhub.models.architectures import ARCHITECTURES, new_model

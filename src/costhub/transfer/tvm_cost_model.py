@@ -11,7 +11,7 @@ import tvm_ffi
 from tvm.ir.utils import derived_object
 from tvm.s_tir.meta_schedule.cost_model import PyCostModel
 
-from costhub.dataset.features import extract_candidates
+from costhub.dataset.features.per_store import extract_candidates
 from costhub.models.folder import load_model
 from costhub.transfer.search_model import SearchModel
 

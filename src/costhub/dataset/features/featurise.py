@@ -9,7 +9,7 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
-from costhub.dataset.feature_service import SERVICE, FeatureRequest
+from costhub.dataset.features.service import SERVICE, FeatureRequest
 from costhub.dataset.programs import FloatArray
 from costhub.worker import Worker, WorkerDied, WorkerTimeout, worker_pool
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from costhub.dataset.contents import Contents, Source
-from costhub.dataset.load import median_latency_s
+from costhub.dataset.check.contents import Contents, Source
+from costhub.dataset.latency import median_latency_s
 from costhub.dataset.schema import STATUSES
 from costhub.dataset.shard import TEMP_PREFIX
 from costhub.dataset.shard_set import shard_name, shard_paths

@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.dataset.features import COLUMN_NAMES, WIDTH, extract, parse_target
+from costhub.dataset.features.per_store import COLUMN_NAMES, WIDTH, extract
 from costhub.dataset.workload import module_from_json
-from costhub.errors import WorkloadError
 
 
 def column(rows: Any, name: str) -> list[float]:
@@ -61,9 +60,3 @@ def test_a_trace_that_does_not_replay_costs_only_itself(tiny_matmul: Any) -> Non
     found = extract(module_from_json(tiny_matmul.module_json), traces, tiny_matmul.target)
 
     assert [rows is not None for rows in found] == [True, False, False, False, True]
-
-
-@pytest.mark.parametrize("target", ["", "[]", '{"kind":"abacus"}', "llvm -mcpu=znver4"])
-def test_a_target_that_is_none_is_refused(target: str) -> None:
-    with pytest.raises(WorkloadError, match="is not one of TVM; it must be JSON such as"):
-        parse_target(target)

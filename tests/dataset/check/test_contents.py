@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from costhub.dataset.contents import read_contents
+from costhub.dataset.check.contents import read_contents
 from costhub.dataset.folder import DataFolder
 from costhub.errors import DataError
 

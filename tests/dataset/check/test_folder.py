@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from costhub.dataset.check import RULES, check_folder
+from costhub.dataset.check.folder import RULES, check_folder
 from costhub.dataset.folder import DataFolder
 from costhub.errors import DataError
 

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.dataset import featurise as featurise_module
-from costhub.dataset.features import extract
-from costhub.dataset.featurise import Chunk, featurise
+from costhub.dataset.features import featurise as featurise_module
+from costhub.dataset.features.featurise import Chunk, featurise
+from costhub.dataset.features.per_store import extract
 from costhub.dataset.workload import module_from_json
 
 

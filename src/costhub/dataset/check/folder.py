@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from costhub.dataset import rules
-from costhub.dataset.contents import Contents, read_contents
+from costhub.dataset.check import rules
+from costhub.dataset.check.contents import Contents, read_contents
 
 
 @dataclass(frozen=True)

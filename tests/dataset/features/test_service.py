@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from costhub.dataset.feature_service import SERVICE, FeatureRequest
+from costhub.dataset.features.service import SERVICE, FeatureRequest
 from costhub.worker import Worker
 
 

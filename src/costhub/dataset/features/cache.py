@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from costhub.dataset.features import PER_STORE, WIDTH
+from costhub.dataset.features.per_store import PER_STORE, WIDTH
 from costhub.dataset.programs import FloatArray
 from costhub.dataset.shard import write_parquet
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from costhub.dataset.programs import FloatArray
+from costhub.dataset.target import parse_target
 from costhub.errors import WorkloadError
 
 PER_STORE = "per_store@1"
@@ -55,7 +55,7 @@ WIDTH = len(COLUMN_NAMES)
 def extract(mod: Any, traces: Sequence[str], target: str, *, threads: int = 1) -> list[FloatArray | None]:
     """Computes the features of programs of one workload, by replaying their traces.
 
-    A malformed trace can crash TVM: for data from strangers use `costhub.dataset.featurise`, which
+    A malformed trace can crash TVM: for data from strangers use `costhub.dataset.features.featurise`, which
     calls this in a child process.
 
     Args:
@@ -86,23 +86,6 @@ def _context(mod: Any, target: str, threads: int) -> Any:
     # TuneContext imports every intrinsic of every target unless those of this one are there already.
     load_intrinsics(str(parsed.kind.name))
     return ms.TuneContext(mod, target=parsed, num_threads=threads)
-
-
-def parse_target(target: str) -> Any:
-    """Builds the ``tvm.target.Target`` of a JSON text.
-
-    Raises:
-        WorkloadError: TVM does not accept it.
-    """
-    from tvm.target import Target
-
-    try:
-        return Target(json.loads(target))
-    except Exception as error:
-        raise WorkloadError(
-            f"The target {target:.200} is not one of TVM; "
-            f'it must be JSON such as {{"kind": "llvm", "num-cores": 2}}.'
-        ) from error
 
 
 def _candidate(mod: Any, trace: str) -> Any | None:

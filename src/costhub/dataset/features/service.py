@@ -7,12 +7,12 @@ import resource
 from dataclasses import dataclass
 from typing import Any
 
-from costhub.dataset.features import extract
+from costhub.dataset.features.per_store import extract
 from costhub.dataset.programs import FloatArray
 from costhub.dataset.workload import module_from_json
 from costhub.errors import WorkloadError
 
-SERVICE = "costhub.dataset.feature_service:handle"
+SERVICE = "costhub.dataset.features.service:handle"
 
 _MEMORY_BYTES = 8 << 30
 

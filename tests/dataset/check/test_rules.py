@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from costhub.dataset.check import RULES, check_folder
+from costhub.dataset.check.folder import RULES, check_folder
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.schema import arrow_schema, table_from_rows
 from costhub.dataset.shard import write_shard

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from costhub.dataset.feature_cache import FeatureCache
+from costhub.dataset.features.cache import FeatureCache
 from costhub.dataset.programs import FloatArray
 
 

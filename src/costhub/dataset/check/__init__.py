@@ -1,0 +1,1 @@
+"""The rules a data folder must keep."""

@@ -1,0 +1,1 @@
+"""Databases of TVM MetaSchedule, old and new: in and out."""
