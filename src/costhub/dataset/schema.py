@@ -17,8 +17,19 @@ TABLE_KEY = b"costhub.table"
 VERSION_KEY = b"costhub.schema_version"
 DOC_KEY = b"doc"
 
-STATUSES = ("ok", "build_error", "build_timeout", "run_error", "run_timeout", "wrong_output")
-"""What became of a measured program; only `ok` has latencies."""
+STATUSES = (
+    "ok",
+    "build_error",
+    "build_timeout",
+    "run_error",
+    "run_timeout",
+    "wrong_output",
+    "unknown_error",
+)
+"""What became of a measured program; only `ok` has latencies.
+
+`unknown_error` is a failure whose source did not keep the stage: MetaSchedule stores 1e10 seconds for all.
+"""
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 FLOAT_LIST = pa.list_(pa.float64())

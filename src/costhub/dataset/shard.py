@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from costhub.dataset.schema import SCHEMA_VERSION, TABLE_KEY, TABLES, VERSION_KEY, arrow_schema
+from costhub.dataset.seal import BLANK, SEAL_KEY, write_seal
 from costhub.errors import DataError
 
 ROW_GROUP_ROWS = 20_000
@@ -42,27 +44,39 @@ def write_shard(table: pa.Table, path: Path) -> None:
 
 
 def write_parquet(table: pa.Table, path: Path, *, dictionary: Sequence[str] = ()) -> None:
-    """Writes any table to `path` so that it is there whole or not at all, even when the machine stops.
+    """Writes any table to `path`, sealed, so that it is there whole or not at all.
 
     Args:
         table: What to write.
         path: Final name; an older file of that name is replaced.
         dictionary: Columns that few distinct values fill.
     """
+    with new_parquet(path, table.schema, dictionary=dictionary) as writer:
+        writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+
+
+@contextlib.contextmanager
+def new_parquet(
+    path: Path, schema: pa.Schema, *, dictionary: Sequence[str] = ()
+) -> Iterator[pq.ParquetWriter]:
+    """Opens a Parquet file that appears at `path`, complete and sealed, when the block ends without error.
+
+    Half a file is never seen under that name, not even when the machine stops.
+    """
     temporary = path.parent / f"{TEMP_PREFIX}{os.getpid()}-{uuid.uuid4().hex[:8]}"
     try:
-        with temporary.open("wb") as file:
-            pq.write_table(
-                table,
-                file,
-                row_group_size=ROW_GROUP_ROWS,
-                compression="zstd",
-                use_dictionary=list(dictionary) or False,
-                write_page_index=True,
-                use_content_defined_chunking=True,
-            )
-            file.flush()
-            os.fsync(file.fileno())
+        with pq.ParquetWriter(
+            temporary,
+            schema,
+            compression="zstd",
+            use_dictionary=list(dictionary) or False,
+            write_page_index=True,
+            write_page_checksum=True,
+            use_content_defined_chunking=True,
+        ) as writer:
+            yield writer
+            writer.add_key_value_metadata({SEAL_KEY: BLANK})
+        write_seal(temporary)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -98,7 +112,9 @@ def read_shard(
     """
     wanted = empty_table(check_shard(path, table=table), columns).schema
     try:
-        found = pq.read_table(path, columns=wanted.names, filters=where, partitioning=None)
+        found = pq.read_table(
+            path, columns=wanted.names, filters=where, partitioning=None, page_checksum_verification=True
+        )
         # The file's own schema may order columns otherwise, or allow nulls where we do not.
         return found.cast(wanted)
     except FileNotFoundError:
