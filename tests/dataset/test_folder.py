@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from costhub.dataset.folder import DataFolder, first_of_each
@@ -193,3 +194,20 @@ def test_the_first_row_of_each_key_is_kept_in_order() -> None:
     table = pa.table({"id": ["b", "a", "b", "c", "a"], "x": [0, 1, 2, 3, 4]})
 
     assert first_of_each(table, "id").to_pydict() == {"id": ["b", "a", "c"], "x": [0, 1, 3]}
+
+
+@pytest.mark.parametrize("columns", [None, ["run_s"], ["status", "record_id"]])
+@pytest.mark.parametrize("batch_rows", [1, 3, 100])
+def test_batches_hold_what_the_whole_table_does(
+    root: DataFolder, measurement: Any, columns: list[str] | None, batch_rows: int
+) -> None:
+    for device_id, numbers in (("cpu0", range(0, 5)), ("cpu1", range(5, 9))):
+        with root.writer(device_id) as writer:
+            for number in numbers:
+                writer.append(measurement(number, device_id=device_id))
+    where = pc.field("workload_id") != "w1"
+
+    batches = list(root.iter_measurements(None, columns, where, batch_rows=batch_rows))
+
+    assert max(batch.num_rows for batch in batches) <= batch_rows
+    assert pa.Table.from_batches(batches).equals(root.select_measurements(None, columns, where))

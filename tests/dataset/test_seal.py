@@ -57,7 +57,7 @@ def test_a_file_that_another_tool_wrote_again_is_seen(shard: Path, tmp_path: Pat
     swapped = table.set_column(1, "kind", table["device_id"])
     stale = {SEAL_KEY: pq.read_metadata(shard).metadata[SEAL_KEY.encode()]}
     for name, seal in (("kept", stale), ("dropped", {})):
-        with pq.ParquetWriter(tmp_path / name, table.schema) as writer:
+        with pq.ParquetWriter(tmp_path / name, swapped.schema) as writer:
             writer.write_table(swapped)
             writer.add_key_value_metadata(seal)
 

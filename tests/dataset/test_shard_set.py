@@ -10,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costhub.dataset.schema import table_from_rows
+from costhub.dataset.shard import shard_rows, write_shard
 from costhub.dataset.shard_set import (
     add_shard,
+    merge_small,
     read_shards,
+    remove_merged,
     remove_temporaries,
     repair_names,
     shard_name,
@@ -129,3 +132,36 @@ def test_a_reader_sees_every_row_while_shards_are_added(tmp_path: Path, one: Any
 
     assert failed == []
     assert len(ids_of(tmp_path)) == 40
+
+
+def test_small_neighbours_are_joined_in_order_and_large_ones_left(tmp_path: Path, measurement: Any) -> None:
+    for numbers in (range(0, 2), range(2, 4), range(4, 9), range(9, 10), range(10, 12)):
+        rows = [measurement(n, workload_id="w") for n in numbers]
+        add_shard(tmp_path, table_from_rows("measurements", rows))
+    before = ids_of(tmp_path)
+
+    merge_small(tmp_path, rows=4)
+
+    assert [shard_rows(path) for path in shard_paths(tmp_path)] == [4, 5, 3]
+    assert [path.name for path in shard_paths(tmp_path)] == [shard_name(i, 3) for i in range(3)]
+    assert ids_of(tmp_path) == before
+
+
+def test_what_an_interrupted_merge_left_is_removed(tmp_path: Path, one: Any) -> None:
+    for number in range(3):
+        add_shard(tmp_path, one(number))
+    joined = pa.concat_tables([one(0), one(1)])
+    write_shard(joined, tmp_path / shard_name(0, 3))
+
+    assert remove_merged(tmp_path) == {"r00000", "r00001", "r00002"}
+
+    assert [shard_rows(path) for path in shard_paths(tmp_path)] == [2, 1]
+    assert ids_of(tmp_path) == ["r00000", "r00001", "r00002"]
+
+
+def test_shards_that_share_only_some_records_are_left(tmp_path: Path, one: Any) -> None:
+    add_shard(tmp_path, pa.concat_tables([one(0), one(1)]))
+    add_shard(tmp_path, pa.concat_tables([one(1), one(2)]))
+
+    assert len(remove_merged(tmp_path)) == 3
+    assert len(shard_paths(tmp_path)) == 2

@@ -15,6 +15,7 @@ import pytest
 from costhub.dataset import writer as writer_module
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.journal import read_journal
+from costhub.dataset.schema import table_from_rows
 from costhub.dataset.shard import read_shard
 from costhub.dataset.shard_set import shard_name, shard_paths
 from costhub.dataset.writer import MeasurementWriter
@@ -278,7 +279,57 @@ def test_killing_the_writer_at_any_moment_loses_at_most_the_row_in_flight(
         assert dict(zip(table["record_id"].to_pylist(), table["run_s"].to_pylist(), strict=True)) == {
             str(i): [float(i)] for i in found
         }
+    assert len(shard_paths(folder)) > KILLS / 2
     with MeasurementWriter(folder, "cpu0"):
         pass
+    # Leaving a writer joined the many small shards.
     assert sorted(map(int, raw_ids(folder))) == found
-    assert len(shard_paths(folder)) > KILLS / 2
+    assert len(shard_paths(folder)) == 1
+
+
+def many(measurement: Any, numbers: range) -> pa.Table:
+    return table_from_rows("measurements", [measurement(number) for number in numbers])
+
+
+def test_many_rows_at_once_follow_those_of_the_journal(
+    root: DataFolder, folder: Path, measurement: Any
+) -> None:
+    with root.writer("cpu0") as writer:
+        writer.append(measurement(0))
+        writer.extend(many(measurement, range(1, 5)))
+        writer.extend(many(measurement, range(0)))
+        assert (folder / "journal.jsonl").read_bytes() == b""
+        assert len(writer.record_ids) == 5
+        writer.append(measurement(5))
+
+    assert ids(root) == [f"r{number:05d}" for number in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"record_id": "r00000"}, "is in .* already, or twice"),
+        ({"record_id": "r00002"}, "is in .* already, or twice"),
+        ({"device_id": "cpu1"}, "of the device 'cpu1'; this writer is for 'cpu0'"),
+    ],
+)
+def test_many_rows_are_refused_together(
+    root: DataFolder, measurement: Any, changes: dict[str, Any], message: str
+) -> None:
+    rows = table_from_rows("measurements", [measurement(2), measurement(3, **changes)])
+    with root.writer("cpu0") as writer:
+        writer.append(measurement(0))
+        with pytest.raises(DataError, match=message):
+            writer.extend(rows)
+        with pytest.raises(DataError, match="do not have the schema of measurements"):
+            writer.extend(rows.select(["record_id"]))
+
+    assert ids(root) == ["r00000"]
+
+
+def test_sessions_do_not_pile_up_files(root: DataFolder, folder: Path, measurement: Any) -> None:
+    for number in range(20):
+        fill(root, measurement, range(number, number + 1))
+
+    assert len(list(folder.glob("train-*.parquet"))) == 5  # sixteen were joined, four came after
+    assert ids(root) == [f"r{number:05d}" for number in range(20)]

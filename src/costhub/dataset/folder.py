@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,9 @@ from costhub.dataset.journal import JOURNAL, read_journal
 from costhub.dataset.lock import FolderLock
 from costhub.dataset.readme import write_readme
 from costhub.dataset.schema import table_from_rows
-from costhub.dataset.shard import empty_table, write_shard
+from costhub.dataset.shard import ROW_GROUP_ROWS, empty_table, write_shard
 from costhub.dataset.shard_set import read_shards, remove_temporaries, shard_name, shard_paths
+from costhub.dataset.stream import stream_measurements
 from costhub.dataset.writer import COMPACT_ROWS, MeasurementWriter
 from costhub.errors import DataError
 
@@ -160,6 +161,37 @@ class DataFolder:
         Raises:
             DataError: A shard or journal cannot be read, or there is no such device or column.
         """
+        chosen = self._chosen(device_ids)
+        # The id is read in any case: without it a record in two places would count twice.
+        needed = None if columns is None else list(dict.fromkeys([*columns, "record_id"]))
+        empty = empty_table("measurements", needed)
+        parts = [self._of_device(device_id, needed, where) for device_id in chosen]
+        table = first_of_each(pa.concat_tables([empty, *parts]), "record_id")
+        return table if columns is None else table.select(list(columns))
+
+    def iter_measurements(
+        self,
+        device_ids: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+        *,
+        batch_rows: int = ROW_GROUP_ROWS,
+    ) -> Iterator[pa.RecordBatch]:
+        """Reads what `select_measurements` does in batches, in memory that does not grow with the folder.
+
+        Yields:
+            Batches of at most `batch_rows` rows, device by device, every record once.
+
+        Raises:
+            DataError: As `select_measurements`, or a writer moves the shards meanwhile.
+        """
+        needed = None if columns is None else list(dict.fromkeys([*columns, "record_id"]))
+        for device_id in self._chosen(device_ids):
+            place = self.path / "measurements" / device_id
+            for batch in stream_measurements(place, needed, where, batch_rows):
+                yield batch if columns is None else batch.select(list(columns))
+
+    def _chosen(self, device_ids: Sequence[str] | None) -> list[str]:
         known = self.device_ids()
         for device_id in device_ids or ():
             if device_id not in known:
@@ -167,13 +199,7 @@ class DataFolder:
                     f"{self.path} has no measurements of {device_id!r}; "
                     f"it has those of {', '.join(known) or 'no device'}."
                 )
-        chosen = known if device_ids is None else device_ids
-        # The id is read in any case: without it a record in two places would count twice.
-        needed = None if columns is None else list(dict.fromkeys([*columns, "record_id"]))
-        empty = empty_table("measurements", needed)
-        parts = [self._of_device(device_id, needed, where) for device_id in chosen]
-        table = first_of_each(pa.concat_tables([empty, *parts]), "record_id")
-        return table if columns is None else table.select(list(columns))
+        return known if device_ids is None else list(device_ids)
 
     def _of_device(
         self, device_id: str, columns: Sequence[str] | None, where: pc.Expression | None

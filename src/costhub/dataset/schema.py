@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from costhub.errors import DataError
 
@@ -194,6 +195,27 @@ def table_from_rows(table: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
             )
     schema = arrow_schema(table)
     return pa.table([_array(table, column, rows) for column in columns], schema=schema)
+
+
+def check_table(table: str, found: pa.Table) -> None:
+    """Checks that an Arrow table is what `table_from_rows` would have built.
+
+    Raises:
+        DataError: It has other columns, a null where none may be, or a value that is not allowed.
+    """
+    if not found.schema.equals(arrow_schema(table)):
+        raise DataError(f"The rows do not have the schema of {table}; build them with table_from_rows.")
+    for column in columns_of(table):
+        values = found[column.name]
+        if values.null_count and not column.nullable:
+            raise DataError(f"A row of {table} lacks the column {column.name!r}, which every row must have.")
+        if column.allowed:
+            others = pc.unique(values.filter(pc.invert(pc.is_in(values, value_set=pa.array(column.allowed)))))
+            if len(others):
+                raise DataError(
+                    f"A row of {table} has {column.name} = {others[0].as_py()!r}; "
+                    f"it must be one of {', '.join(column.allowed)}."
+                )
 
 
 def _array(table: str, column: Column, rows: Sequence[Mapping[str, Any]]) -> pa.Array:

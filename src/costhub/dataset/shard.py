@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from costhub.dataset.schema import SCHEMA_VERSION, TABLE_KEY, TABLES, VERSION_KEY, arrow_schema
@@ -123,6 +124,45 @@ def read_shard(
         raise DataError(f"{path} cannot be read ({_brief(error)}); remove it or fetch it again.") from error
 
 
+def iter_shard(
+    path: Path,
+    columns: Sequence[str] | None = None,
+    *,
+    where: pc.Expression | None = None,
+    batch_rows: int = ROW_GROUP_ROWS,
+) -> Iterator[pa.RecordBatch]:
+    """Reads a shard in batches of at most `batch_rows` rows; one row group at a time is in memory.
+
+    Raises:
+        DataError: As `read_shard`.
+    """
+    wanted = empty_table(check_shard(path), columns).schema
+    options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+    try:
+        source = ds.dataset(path, format=ds.ParquetFileFormat(default_fragment_scan_options=options))
+        # Reading ahead would hold several row groups of traces, some 60 MB each.
+        batches = source.to_batches(
+            columns=wanted.names, filter=where, batch_size=batch_rows, batch_readahead=0, fragment_readahead=0
+        )
+        for batch in batches:
+            if batch.num_rows:
+                yield batch.cast(wanted)
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read ({_brief(error)}); remove it or fetch it again.") from error
+
+
+def shard_rows(path: Path) -> int:
+    """Number of rows of a shard, from its footer.
+
+    Raises:
+        DataError: As `read_shard`.
+    """
+    check_shard(path)
+    return int(pq.read_metadata(path).num_rows)
+
+
 def check_shard(path: Path, *, table: str | None = None) -> str:
     """Checks the footer of a shard and returns the name of its table.
 
@@ -137,6 +177,15 @@ def check_shard(path: Path, *, table: str | None = None) -> str:
         raise DataError(
             f"{path} is not a complete Parquet file ({_brief(error)}); remove it or fetch it again."
         ) from error
+    return check_schema(path, schema, table=table)
+
+
+def check_schema(path: str | Path, schema: pa.Schema, *, table: str | None = None) -> str:
+    """Checks the schema that was read from the shard `path`, and returns the name of its table.
+
+    Raises:
+        DataError: It is not that of a shard of costhub, or of a newer version.
+    """
     metadata = schema.metadata or {}
     name = str(metadata.get(TABLE_KEY, b""), errors="replace")
     version = metadata.get(VERSION_KEY, b"")
@@ -152,7 +201,7 @@ def check_shard(path: Path, *, table: str | None = None) -> str:
     return name
 
 
-def _check_columns(path: Path, name: str, schema: pa.Schema) -> None:
+def _check_columns(path: str | Path, name: str, schema: pa.Schema) -> None:
     expected = arrow_schema(name)
     for field in expected:
         if field.name not in schema.names or schema.field(field.name).type != field.type:

@@ -10,11 +10,21 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from costhub.dataset.shard import TEMP_PREFIX, empty_table, read_shard, sync_folder, write_shard
+from costhub.dataset.shard import (
+    TEMP_PREFIX,
+    empty_table,
+    read_shard,
+    shard_rows,
+    sync_folder,
+    write_shard,
+)
 from costhub.errors import DataError
 
 PATTERN = "train-*.parquet"
 _NAME = re.compile(r"train-(\d{5,})-of-(\d{5,})\.parquet")
+MERGE_ROWS = 100_000
+"""Rows of a shard that small ones are joined to: some 300 MB of traces in memory, 20 MB in the file."""
+
 _LIST_ATTEMPTS = 20
 
 
@@ -63,6 +73,54 @@ def add_shard(folder: Path, table: pa.Table) -> Path:
     count = len(repair_names(folder))
     write_shard(table, folder / shard_name(count, count + 1))
     return repair_names(folder)[-1]
+
+
+def merge_small(folder: Path, *, rows: int = MERGE_ROWS) -> None:
+    """Joins runs of neighbouring shards of measurements up to `rows` rows each, keeping their order.
+
+    The joined shard replaces the first of its run in one step, then the others go. A crash in between
+    leaves records in two places, which readers see once and `remove_merged` cleans up. Only for who holds the
+    folder's lock.
+    """
+    run: list[Path] = []
+    total = 0
+    for path in shard_paths(folder):
+        count = shard_rows(path)
+        if total + count > rows:
+            _join(run)
+            run, total = [], 0
+        run.append(path)
+        total += count
+    _join(run)
+    repair_names(folder)
+
+
+def _join(run: Sequence[Path]) -> None:
+    if len(run) > 1:
+        write_shard(pa.concat_tables([read_shard(path) for path in run]), run[0])
+        for path in run[1:]:
+            path.unlink()
+
+
+def remove_merged(folder: Path) -> set[str]:
+    """Removes shards whose records are all in an earlier one, and returns the ids of all records.
+
+    Only for who holds the folder's lock.
+
+    Raises:
+        DataError: A shard cannot be read; nothing is removed then.
+    """
+    paths = shard_paths(folder)
+    # All are read before any is removed.
+    ids_of = [
+        read_shard(path, ["record_id"], table="measurements")["record_id"].to_pylist() for path in paths
+    ]
+    known: set[str] = set()
+    for path, ids in zip(paths, ids_of, strict=True):
+        if ids and known.issuperset(ids):
+            path.unlink()
+        known.update(ids)
+    return known
 
 
 def shard_name(number: int, count: int) -> str:

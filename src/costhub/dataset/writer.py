@@ -8,14 +8,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import pyarrow as pa
+
 from costhub.dataset.journal import JOURNAL, Journal
 from costhub.dataset.lock import FolderLock
-from costhub.dataset.schema import table_from_rows
-from costhub.dataset.shard import read_shard, sync_folder
-from costhub.dataset.shard_set import add_shard, remove_temporaries, repair_names, shard_paths
+from costhub.dataset.schema import check_table, table_from_rows
+from costhub.dataset.shard import sync_folder
+from costhub.dataset.shard_set import (
+    add_shard,
+    merge_small,
+    remove_merged,
+    remove_temporaries,
+    repair_names,
+    shard_paths,
+)
 from costhub.errors import DataError
 
 COMPACT_ROWS = 2000
+MERGE_SHARDS = 16
+"""A writer that leaves this many shards joins the small ones, so that sessions do not pile up files."""
 
 
 class MeasurementWriter:
@@ -43,7 +54,7 @@ class MeasurementWriter:
         with contextlib.ExitStack() as held:
             held.enter_context(FolderLock(folder))
             # Reading every shard comes first: nothing is written beside one that cannot be read.
-            self._ids = _shard_ids(folder)
+            self._ids = remove_merged(folder)
             self._journal = held.enter_context(Journal(folder / JOURNAL))
             self._recover()
             self._held = held.pop_all()
@@ -82,11 +93,41 @@ class MeasurementWriter:
         if len(self._journal.rows) >= self._compact_rows:
             self.compact()
 
+    def extend(self, rows: pa.Table) -> None:
+        """Adds many measurements at once, as a shard of their own; when this returns, a power cut keeps them.
+
+        Args:
+            rows: A table with the schema of measurements, such as `table_from_rows` builds.
+
+        Raises:
+            DataError: A row does not fit the schema, is of another device, or its record_id is taken; nothing
+                is written then.
+        """
+        check_table("measurements", rows)
+        others = set(rows["device_id"].unique().to_pylist()) - {self._device_id}
+        if others:
+            raise DataError(
+                f"A row is of the device {min(others)!r}; this writer is for {self._device_id!r}."
+            )
+        self.compact()
+        ids = set(rows["record_id"].to_pylist())
+        if len(ids) < rows.num_rows or not ids.isdisjoint(self._ids):
+            raise DataError(
+                f"A record is in {self._folder} already, or twice among the rows; each has its own id."
+            )
+        self._ids |= ids
+        if rows.num_rows:
+            self._interrupted = True
+            add_shard(self._folder, rows)
+            self._interrupted = False
+
     def compact(self) -> None:
         """Moves the journal's rows into a new shard."""
         if self._interrupted:
-            # ^C or a full disk stopped the last compaction, perhaps after its shard had appeared.
-            self._drop_written(_shard_ids(self._folder))
+            # ^C or a full disk stopped the last shard, perhaps after it had appeared.
+            written = remove_merged(self._folder)
+            self._drop_written(written)
+            self._ids = written | {row["record_id"] for row in self._journal.rows}
         self._interrupted = True
         if self._journal.rows:
             add_shard(self._folder, table_from_rows("measurements", self._journal.rows))
@@ -102,6 +143,8 @@ class MeasurementWriter:
         """Compacts what is left and releases the lock."""
         with self._held:
             self.compact()
+            if len(shard_paths(self._folder)) >= MERGE_SHARDS:
+                merge_small(self._folder)
 
     def __enter__(self) -> MeasurementWriter:
         return self
@@ -110,10 +153,3 @@ class MeasurementWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _shard_ids(folder: Path) -> set[str]:
-    ids: set[str] = set()
-    for path in shard_paths(folder):
-        ids.update(read_shard(path, ["record_id"], table="measurements")["record_id"].to_pylist())
-    return ids
