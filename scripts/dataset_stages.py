@@ -1,0 +1,104 @@
+"""The stages of bench_dataset.py, each run in a process of its own so that its peak memory can be told.
+
+python scripts/dataset_stages.py STAGE ROWS FOLDER
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from embedded import DEVICE
+from synthetic import synthetic_batches
+
+from costhub.dataset.check.folder import check_folder
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.load import load_measurements
+from costhub.dataset.load_programs import load_programs
+from costhub.dataset.stats import folder_stats
+from costhub.hub.roots import EMBEDDED
+
+REAL = EMBEDDED / "datasets" / "costhub" / DEVICE
+DEVICES = 4
+
+Stage = Callable[[Path, int], dict[str, Any]]
+
+
+def write(path: Path, rows: int) -> dict[str, Any]:
+    """Writes `rows` synthetic measurements of four devices; making them up is not counted."""
+    source, folder = DataFolder.open(REAL), DataFolder.create(path)
+    folder.put_workloads(source.workloads().to_pylist())
+    about = source.devices().to_pylist()[0]
+    real = source.measurements(status="ok")
+    seconds = 0.0
+    for number in range(DEVICES):
+        name = f"{DEVICE}-synthetic-{number}"
+        folder.put_device(about | {"device_id": name, "aliases": []})
+        for batch in synthetic_batches(real, name, rows // DEVICES):
+            start = time.perf_counter()
+            with folder.writer(name) as writer:
+                writer.extend(batch)
+            seconds += time.perf_counter() - start
+    size = sum(file.stat().st_size for file in path.glob("measurements/*/*.parquet"))
+    return {"seconds": seconds, "bytes_per_row": size / rows}
+
+
+def check(path: Path, rows: int) -> dict[str, Any]:
+    """All rules but the deep ones."""
+    del rows
+    return {"findings": len(check_folder(path))}
+
+
+def filter_workload(path: Path, rows: int) -> dict[str, Any]:
+    """All columns of one workload on every device."""
+    workload = DataFolder.open(path).workloads()["workload_id"][0].as_py()
+    start = time.perf_counter()
+    found = load_measurements(path, workload=workload)
+    return {"seconds": time.perf_counter() - start, "found": found.num_rows, "share": found.num_rows / rows}
+
+
+def filter_pyarrow(path: Path, rows: int) -> dict[str, Any]:
+    """The same with a bare pyarrow dataset."""
+    workload = DataFolder.open(path).workloads()["workload_id"][0].as_py()
+    start = time.perf_counter()
+    files = [str(file) for file in sorted(path.glob("measurements/*/*.parquet"))]
+    found = ds.dataset(files).to_table(filter=pc.field("workload_id") == workload)
+    return {"seconds": time.perf_counter() - start, "found": found.num_rows, "share": found.num_rows / rows}
+
+
+def load_features(path: Path, rows: int) -> dict[str, Any]:
+    """The arrays to learn from of one device, its features being in the cache."""
+    del rows
+    programs = load_programs(path, device=f"{DEVICE}-synthetic-0", progress=False)
+    return {"programs": programs.n, "gigabytes": programs.rows.nbytes / 1e9}
+
+
+def stats(path: Path, rows: int) -> dict[str, Any]:
+    """Every count of `costhub stats`."""
+    del rows
+    return {"programs": folder_stats(path).programs}
+
+
+STAGES: dict[str, Stage] = {
+    stage.__name__: stage for stage in (write, check, filter_workload, filter_pyarrow, load_features, stats)
+}
+
+
+def main(stage: str, rows: str, path: str) -> None:
+    """Runs one stage and prints its figures as JSON."""
+    start = time.perf_counter()
+    found = STAGES[stage](Path(path), int(rows))
+    found.setdefault("seconds", time.perf_counter() - start)
+    peak = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    print(json.dumps({"stage": stage, "rows": int(rows), "peak_gib": max(peak) / 2**20, **found}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
