@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from costhub.cards.plots import plot_latencies, plot_predictions, plot_tuning
+from costhub.cards.plots import plot_growth, plot_latencies, plot_predictions, plot_tuning
 
 CURVE = [(1, 900.0), (16, 240.0), (40, 110.0), (64, 95.5)]
 
@@ -65,6 +65,14 @@ def test_latencies_are_drawn_without_empty_operators(tmp_path: Path) -> None:
 
     assert inked(plot_latencies(tmp_path / "a.png", values)) > 0
     assert inked(plot_latencies(tmp_path / "b.png", {})) > 0
+
+
+def test_growth_is_drawn_on_two_logarithmic_axes(tmp_path: Path) -> None:
+    series = {"check": [(1e4, 0.5), (1e6, 50.0)], "stats": [(1e4, 0.1), (1e6, 4.0)]}
+
+    drawn = plot_growth(tmp_path / "a.png", series, x="rows", y="seconds")
+
+    assert inked(drawn) > inked(plot_growth(tmp_path / "b.png", {}, x="rows", y="seconds")) > 0
 
 
 def test_equal_data_give_equal_files(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from costhub.cards.results import fill, models_table, search_table
+from costhub.cards.results import dataset_table, fill, models_table, search_table
 from costhub.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,6 +41,14 @@ def test_searches_show_the_median_over_seeds() -> None:
         for s, b in ((1.0, 10.0), (3.0, 30.0), (2.0, 20.0))
     ]
     assert search_table({"rows": rows}).splitlines()[-1] == "| w | 20.0 | 2 |"
+
+
+def test_stages_show_how_they_grow() -> None:
+    rows = [
+        {"stage": "check", "rows": n, "seconds": s, "peak_gib": g}
+        for n, s, g in ((10_000, 0.5, 0.25), (1_000_000, 50.0, 1.5))
+    ]
+    assert dataset_table({"rows": rows}).splitlines()[-1].endswith("| 0.5 | 50 | 1.00 | 1.50 |")
 
 
 def test_a_place_is_filled_and_filling_again_changes_nothing(tmp_path: Path) -> None:

@@ -124,6 +124,27 @@ def plot_latencies(
     return _save(figure, path)
 
 
+def plot_growth(path: str | Path, series: Mapping[str, Points], *, x: str, y: str, title: str = "") -> Path:
+    """Draws how something grows with something else, both on logarithmic axes, and saves it as PNG.
+
+    Args:
+        path: Where the picture goes.
+        series: Label -> (x, y), x rising; a straight line of slope 1 is growth in proportion.
+        x: What the x axis shows, with its unit.
+        y: What the y axis shows, with its unit.
+        title: Above the picture.
+    """
+    figure, axes = _canvas(title, x, y)
+    for (label, points), colour in zip(series.items(), _cycle(len(series)), strict=True):
+        xs, ys = [point[0] for point in points], [point[1] for point in points]
+        axes.plot(xs, ys, "o-", color=colour, linewidth=2, markersize=5, label=label)
+    _log_axis(axes, "x")
+    _log_axis(axes, "y")
+    if series:
+        axes.legend(frameon=False)
+    return _save(figure, path)
+
+
 def _canvas(title: str, x: str, y: str, *, height: float = 4.2) -> tuple[Figure, Axes]:
     """A figure of its own, free of pyplot's global state, so that threads and tests cannot meet in it."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -78,6 +79,46 @@ def search_table(result: Result) -> str:
     return markdown_table(rows, columns)
 
 
+def dataset_table(result: Result) -> str:
+    """One line per stage: seconds by number of rows, growth, and the peak memory with the most rows."""
+    cells: dict[str, dict[int, Mapping[str, Any]]] = {}
+    for row in result["rows"]:
+        cells.setdefault(row["stage"], {})[row["rows"]] = row
+    sizes = sorted({row["rows"] for row in result["rows"]})
+    rows = [
+        {
+            "stage": _STAGES[stage],
+            **{str(size): f"{by_size[size]['seconds']:.3g}" for size in sizes},
+            "growth": _exponent(by_size[sizes[0]], by_size[sizes[-1]]),
+            "peak": by_size[sizes[-1]]["peak_gib"],
+        }
+        for stage, by_size in cells.items()
+    ]
+    columns = [Column("stage", "stage")]
+    columns += [Column(str(size), f"{size:,} rows (s)", align="right") for size in sizes]
+    columns += [
+        Column("growth", "seconds ~ rows^", align="right"),
+        number("peak", "peak memory (GiB)", ".2f"),
+    ]
+    return markdown_table(rows, columns)
+
+
+def features_table(result: Result) -> str:
+    """One line per feature spec: programs featurised in a second, here and by a plain loop."""
+    columns = [
+        Column("spec", "features"),
+        number("programs", "programs", "d"),
+        number("per_s", "programs / s", ",.0f"),
+    ]
+    return markdown_table(result["features"], columns)
+
+
+def _exponent(first: Mapping[str, Any], last: Mapping[str, Any]) -> str:
+    if first["rows"] == last["rows"]:
+        return "–"
+    return f"{math.log(last['seconds'] / first['seconds']) / math.log(last['rows'] / first['rows']):.2f}"
+
+
 def provenance(result: Result) -> str:
     """One line that says where a table comes from."""
     versions = result["versions"]
@@ -91,10 +132,20 @@ TABLES: dict[str, Callable[[Result], str]] = {
     "models": models_table,
     "collector": collector_table,
     "search": search_table,
+    "dataset": dataset_table,
+    "features": features_table,
 }
 """Name of a result file without its suffix, and of its place in a page -> its renderer."""
 
 _RANKS = ("top_1", "top_5", "pairwise")
+_STAGES = {
+    "write": "write",
+    "check": "check, all rules but the deep ones",
+    "stats": "stats",
+    "filter_workload": "filter one workload",
+    "filter_pyarrow": "the same with bare pyarrow",
+    "load_features": "load the features of one device (a quarter of the rows)",
+}
 _PLACE = re.compile(r"(<!-- results: (?P<name>[\w-]+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 
 

@@ -1,0 +1,67 @@
+"""Measures how writing, checking, counting, filtering and loading grow from 10^4 to 10^6 measurements."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+import machine
+from dataset_stages import BASELINE, STAGES
+
+from costhub.cards.plots import plot_growth
+from costhub.cards.tables import Column, number, plain_table
+
+SIZES = (10_000, 100_000, 1_000_000)
+COLUMNS = (
+    number("rows", "rows", ",d"),
+    Column("stage", "stage"),
+    number("seconds", "seconds", ".2f"),
+    number("peak_gib", "peak (GiB)", ".2f"),
+)
+
+
+def run(stage: str, rows: int, folder: str) -> dict[str, Any]:
+    """One stage in a process of its own."""
+    command = [sys.executable, str(Path(__file__).with_name("dataset_stages.py")), stage, str(rows), folder]
+    found: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    return found
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="10^4 rows only.")
+@click.option("--json", "path", type=click.Path(path_type=Path))
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw seconds against rows (PNG).")
+def main(quick: bool, path: Path | None, plot: Path | None) -> None:
+    """Writes synthetic rows to a temporary folder; run it with nothing else on the machine."""
+    rows: list[dict[str, Any]] = []
+    for size in SIZES[:1] if quick else SIZES:
+        with tempfile.TemporaryDirectory() as folder:
+            rows += [
+                run(stage, size, folder) for stage in STAGES if stage not in BASELINE or size == SIZES[0]
+            ]
+    click.echo(plain_table(rows, COLUMNS))
+    click.echo(
+        "\n".join(
+            f"{row['stage']}: {row['bytes_per_row']:.0f} bytes a row"
+            for row in rows
+            if "bytes_per_row" in row
+        )
+    )
+    if plot:
+        series = {
+            s: [(r["rows"], r["seconds"]) for r in rows if r["stage"] == s]
+            for s in STAGES
+            if s not in BASELINE
+        }
+        plot_growth(plot, series, x="measurements", y="seconds")
+    if path:
+        path.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
