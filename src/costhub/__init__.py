@@ -9,8 +9,8 @@ from costhub import errors
 from costhub.errors import CosthubError
 
 if TYPE_CHECKING:
-    from costhub.dataset.load import load_measurements
     from costhub.dataset.load_programs import load_programs
+    from costhub.hub.data import iter_measurements, load_measurements
     from costhub.hub.pull import pull
     from costhub.models.evaluate import evaluate
     from costhub.models.folder import load_model
@@ -23,7 +23,8 @@ __version__ = "0.1.0.dev0"
 # that `costhub --help` and a script needing one of them should not pay.
 _LAZY = {
     "evaluate": "costhub.models.evaluate:evaluate",
-    "load_measurements": "costhub.dataset.load:load_measurements",
+    "iter_measurements": "costhub.hub.data:iter_measurements",
+    "load_measurements": "costhub.hub.data:load_measurements",
     "load_model": "costhub.models.folder:load_model",
     "load_programs": "costhub.dataset.load_programs:load_programs",
     "pull": "costhub.hub.pull:pull",
@@ -36,6 +37,7 @@ __all__ = [
     "__version__",
     "errors",
     "evaluate",
+    "iter_measurements",
     "load_measurements",
     "load_model",
     "load_programs",

@@ -41,3 +41,7 @@ def test_plain_lines_carry_no_blanks_at_their_ends() -> None:
     columns = (Column("a", "a"), Column("note", ""))
 
     assert plain_table([{"a": "x", "note": ""}, {"a": "long", "note": "here"}], columns) == "a\nx\nlong  here"
+
+
+def test_an_escape_sequence_does_not_reach_the_terminal() -> None:
+    assert plain_table([{"name": "a\x1b[2Jb\nc"}], COLUMNS[:1]).splitlines()[1] == "a?[2Jb c"

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from costhub.dataset.features.cache import FeatureCache
-from costhub.dataset.features.per_store import WIDTH
+from costhub.dataset.features.spec import find_spec
 from costhub.dataset.folder import DataFolder
 
+SPEC = find_spec("per_store@1")
 WORKLOADS = [f"{family}{i}" for family in ("conv2d", "matmul") for i in range(3)]
 
 
@@ -38,13 +39,13 @@ def build_data(path: Path, *, device_id: str = "acme-one", each: int = 12) -> Pa
     with folder.writer(device_id) as writer:
         for name in WORKLOADS:
             for number in range(each):
-                rows = rng.normal(size=(3, WIDTH)).astype(np.float32)
+                rows = rng.normal(size=(3, SPEC.width)).astype(np.float32)
                 ids.append(f"{device_id}-{name}-{number}")
                 features.append(rows)
                 writer.append(
                     row(ids[-1], device_id, name, latency_s=float(1e-3 * np.exp(-rows[:, 0].sum())))
                 )
-    FeatureCache(folder.path, device_id).append(ids, features)
+    FeatureCache(folder.path, device_id, SPEC).append(ids, features)
     return path
 
 

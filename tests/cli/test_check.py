@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from costhub.cli.main import run
-from costhub.dataset.check.folder import RULES
+from costhub.dataset.check.registry import RULES
 from costhub.dataset.folder import DataFolder
+from costhub.dataset.trace import program_id
 
 ROW = {
     "record_id": "r0",
-    "program_id": "p0",
+    "program_id": program_id("w0", "[[],[]]"),
     "workload_id": "w0",
     "device_id": "cpu0",
     "target": '{"kind":"llvm"}',
@@ -19,43 +20,93 @@ ROW = {
     "status": "ok",
     "run_s": [1e-3],
     "proposed_by": "random",
+    "licence": "CC-BY-4.0",
+}
+WORKLOAD = {
+    "workload_id": "w0",
+    "name": "matmul",
+    "operator": "matmul",
+    "shapes": "[[8,8]]",
+    "dtypes": ["float32"],
+    "flop": 1024.0,
+    "bytes": 256.0,
+    "module_json": "{}",
 }
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> DataFolder:
-    return DataFolder.create(tmp_path / "data")
-
-
-@pytest.fixture
-def broken(root: DataFolder) -> DataFolder:
+    root = DataFolder.create(tmp_path / "data")
     root.put_device({"device_id": "cpu0", "kind": "cpu"})
-    with root.writer("cpu0") as writer:
-        writer.append(ROW)
+    root.put_workloads([WORKLOAD])
     return root
 
 
+def add(root: DataFolder, **changes: object) -> None:
+    with root.writer("cpu0") as writer:
+        writer.append(ROW | changes)
+
+
 def test_a_sound_folder_exits_with_0(root: DataFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    add(root)
+
     assert run(["check", str(root.path)]) == 0
-    assert capsys.readouterr().out == f"{root.path}: {len(RULES) - 1} rules, none broken, 0 findings.\n"
+    assert capsys.readouterr().out == f"{root.path}: no errors, no warnings.\n"
 
 
-def test_findings_exit_with_1_and_are_listed(broken: DataFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["check", str(broken.path)]) == 1
+def test_an_error_exits_with_1_and_says_what_to_do(
+    root: DataFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add(root, run_s=[])
 
+    assert run(["check", str(root.path)]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert [line[:4] for line in lines[:-1]] == ["D004", "D014"]
-    assert lines[0].endswith("train-00000-of-00001.parquet: w0 is not in the table workloads.")
-    assert lines[-1].endswith("2 broken, 2 findings.")
+    assert lines == [
+        "CH026 error: an ok measurement has finite, positive latencies",
+        "  measurements/cpu0/train-00000-of-00001.parquet",
+        "    1 row (r0): status is ok, and run_s is empty or holds what is no number of seconds above 0.",
+        f"  To do: {RULES['CH026'].fix}",
+        "",
+        f"{root.path}: 1 error, no warnings.",
+    ]
 
 
-def test_findings_can_be_had_as_json(broken: DataFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["check", "--json", str(broken.path)]) == 1
+def test_a_warning_counts_in_strict_only(root: DataFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    add(root, licence=None)
 
+    assert run(["check", str(root.path)]) == 0
+    assert "no errors, 1 warning." in capsys.readouterr().out
+    assert run(["check", "--strict", str(root.path)]) == 1
+    # Strict is deep, too: the module is none.
+    assert "CH021" in capsys.readouterr().out
+
+
+def test_deep_loads_the_modules(root: DataFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["check", str(root.path)]) == 0
+    assert run(["check", "--deep", str(root.path)]) == 1
+    assert "no module that this TVM can read" in capsys.readouterr().out
+
+
+def test_many_places_are_cut_short(root: DataFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(9):
+        (root.path / f"measurements/cpu{number}").mkdir()
+        (root.path / f"measurements/cpu{number}/train-00000-of-00001.parquet").write_bytes(b"PAR1")
+
+    assert run(["check", str(root.path)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("train-" in line for line in lines) == 5
+    assert "  ... and 4 more; --json lists them all" in lines
+
+
+def test_findings_can_be_had_as_json(root: DataFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    add(root, run_s=[])
+
+    assert run(["check", "--json", str(root.path)]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert found["folder"] == str(broken.path)
-    assert [finding["rule"] for finding in found["findings"]] == ["D004", "D014"]
-    assert found["findings"][0].keys() == {"rule", "where", "message"}
+    assert found["folder"] == str(root.path)
+    [finding] = found["findings"]
+    assert finding.keys() == {"rule", "severity", "where", "message", "fix", "rows"}
+    assert (finding["rule"], finding["rows"]) == ("CH026", 1)
 
 
 @pytest.mark.parametrize("name", ["nothing", "file"])
@@ -75,15 +126,10 @@ def test_the_rules_are_listed_without_a_folder(capsys: pytest.CaptureFixture[str
     assert run(["check", "--rules"]) == 0
 
     lines = capsys.readouterr().out.splitlines()
-    assert [line[:4] for line in lines] == list(RULES)
-    assert lines[9].endswith("(with --deep)")
-
-
-def test_deep_applies_every_rule(root: DataFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["check", "--deep", str(root.path)]) == 0
-    assert f"{len(RULES)} rules" in capsys.readouterr().out
+    assert [line[:5] for line in lines] == list(RULES)
+    assert sum(line.endswith("(with --deep)") for line in lines) == 3
 
 
 def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", "--help"]) == 0
-    assert "costhub check measurements/" in capsys.readouterr().out
+    assert "costhub check --strict measurements/" in capsys.readouterr().out

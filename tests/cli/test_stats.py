@@ -41,9 +41,29 @@ def test_the_counts_are_shown_as_tables(root: DataFolder, capsys: pytest.Capture
     out = capsys.readouterr().out
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert lines[0] == "4 measurements of 4 programs"
-    assert {"cpu0 4", "ok 3", "run_error 1", "random 100.0%", "killed by SIGSEGV 1"} <= set(lines)
-    assert "cpu0 (not in workloads) w0 4 3 1,000.0 2,000.0 3,000.0" in lines
-    assert "cpu0 1,000.0 1,100.0 1,500.0 2,000.0 2,500.0 2,900.0 3,000.0" in lines
+    assert {"cpu0 all 1 3 4", "ok 3 75.0%", "run_error 1 25.0%", "random 100.0%"} <= set(lines)
+    assert "run_error killed by SIGSEGV 1" in lines
+    assert "(not in workloads) w0 4 3 1,000.0 2,000 3,000 3 -" in lines
+    assert "cpu0 1,000.0 1,100.0 1,500.0 2,000 2,500 2,900 3,000" in lines
+
+
+def test_a_page_is_written(root: DataFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["stats", str(root.path), "--page", str(tmp_path / "new/page.html")]) == 0
+
+    page = (tmp_path / "new/page.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "<svg" in page
+    assert capsys.readouterr().out.startswith("4 measurements")
+
+
+def test_a_dataset_of_the_hubs_is_counted_by_its_name(
+    small_hub: Path, root: DataFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (small_hub / "datasets/acme").mkdir(parents=True)
+    (small_hub / "datasets/acme/boards").symlink_to(root.path)
+
+    assert run(["stats", "boards", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["measurements"] == 4
 
 
 def test_the_counts_can_be_had_as_json(root: DataFolder, capsys: pytest.CaptureFixture[str]) -> None:

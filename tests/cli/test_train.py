@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from costhub.cards.model_card import is_as_rendered
 from costhub.cli.main import run
-from costhub.dataset.split import Split, save_split
+from costhub.dataset.split import Split
+from costhub.dataset.split_file import put_split, save_split
 from costhub.hub.install import install_model
 from costhub.hub.pull import pull
 from costhub.models.folder import load_model
@@ -78,6 +80,39 @@ def test_a_split_says_what_to_learn_from(
     assert (info.train_workloads, info.test_workloads) == (("id-conv2d0", "id-conv2d1"), ("id-matmul2",))
     evaluation = json.loads(capsys.readouterr().out)["evaluation"]
     assert [w["workload"] for w in evaluation["workloads"]] == ["matmul2"]
+
+
+def test_a_split_of_the_folder_is_chosen_by_name(data: Path, tmp_path: Path) -> None:
+    put_split(data, Split("mine", ("id-conv2d0", "id-conv2d1"), ("id-matmul2",), 0))
+    arguments = ["train", "--data", str(data), "--arch", "gbt", "--out", str(tmp_path / "model")]
+
+    assert run([*arguments, "--split", "mine"]) == 0
+
+    assert load_model(tmp_path / "model")[1].test_workloads == ("id-matmul2",)
+    assert run([*arguments[:-1], str(tmp_path / "other"), "--split", "mime"]) == 2
+
+
+def test_a_split_by_device_is_learned_from_on_its_devices_only(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build_data(data, device_id="blit-gpu")
+    ids = tuple(f"id-{name}" for name in WORKLOADS)
+    devices: Any = {"train_devices": ("acme-one",), "test_devices": ("blit-gpu",)}
+    put_split(data, Split("device-blit-gpu", ids, ids, kind="device", hold_out=("blit-gpu",), **devices))
+    arguments = ["train", "--data", str(data), "--arch", "gbt", "--split", "device-blit-gpu", "--out"]
+
+    assert run([*arguments, str(tmp_path / "wrong"), "--device", "blit-gpu"]) == 2
+    assert "has acme-one to train on, and 'blit-gpu' is not among them" in capsys.readouterr().err
+    assert run([*arguments, str(tmp_path / "model"), "--device", "acme-one"]) == 0
+
+    # The other device is what it is tested on, with workloads that it knows from this one.
+    model = str(tmp_path / "model")
+    capsys.readouterr()
+    assert run(["evaluate", model, "--data", str(data), "--split", "device-blit-gpu", "--json"]) == 0
+    assert [w["workload"] for w in json.loads(capsys.readouterr().out)["workloads"]] == WORKLOADS
+    given = ["--split", "device-blit-gpu", "--device", "acme-one"]
+    assert run(["evaluate", model, "--data", str(data), *given]) == 2
+    assert "has blit-gpu to test on" in capsys.readouterr().err
 
 
 def test_without_anything_to_hold_out_there_are_no_figures_and_no_card(

@@ -65,7 +65,8 @@ def test_an_interrupted_collection_goes_on_where_it_stopped(
     assert len({r["program_id"] for r in rows}) == len(rows) == 96
     assert set(Counter(r["workload_id"] for r in rows).values()) == {48}
     assert 0 < Counter(r["proposed_by"] for r in rows)["mutation"] <= 16
-    assert folder.workloads().num_rows == 2
+    networks = {row["name"]: row["networks"] for row in folder.workloads().to_pylist()}
+    assert networks == {"softmax.64x1000": [], "matmul.128x128x128": [{"name": "bert-tiny", "weight": 8.0}]}
     assert run(folder, target, builder, runner, trials=48).done == 0
 
 

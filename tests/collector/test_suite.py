@@ -31,3 +31,18 @@ def test_every_workload_is_a_module_with_one_function() -> None:
     for workload in find_suites(["all"]):
         mod = workload.module()
         assert [g.name_hint for g in mod.get_global_vars()] == ["main"]
+
+
+def test_a_workload_names_the_networks_it_occurs_in() -> None:
+    # ResNet-18 has 20 convolutions, and the paper of the suite one more: a projection in the first stage.
+    assert sum(dict(w.networks)["resnet-18"] for w in suites()["resnet18"]) == 21
+    # Four projections and two dense layers in each of BERT-base's twelve layers.
+    assert sum(dict(w.networks).get("bert-base", 0) for w in suites()["matmul"]) == 12 * 6
+    assert find_workload("softmax.64x1000").networks == ()
+
+
+def test_a_workload_of_two_suites_is_of_the_same_networks_in_both() -> None:
+    first, again = find_workload("resnet18.c1"), find_workload("metaschedule.c2d")
+
+    assert first.sizes == again.sizes
+    assert first.networks == again.networks == (("resnet-18", 1.0), ("resnet-50", 1.0), ("resnext-50", 1.0))

@@ -1,14 +1,21 @@
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.load import load_measurements
-from costhub.errors import UnknownNameError
+from costhub.dataset.load import iter_measurements, load_measurements
+from costhub.dataset.schema import table_from_rows
+from costhub.dataset.shard_set import add_shard
+from costhub.errors import DataError, UnknownNameError
+
+build_groups = runpy.run_path(str(Path(__file__).with_name("grouped_folder.py")))["build_groups"]
 
 
 @pytest.fixture
@@ -29,7 +36,7 @@ def root(tmp_path: Path, measurement: Any, workload: Any) -> DataFolder:
     return root
 
 
-def numbers(table: pa.Table) -> list[int]:
+def numbers(table: pa.Table | pa.RecordBatch) -> list[int]:
     return sorted(int(record_id[1:]) for record_id in table["record_id"].to_pylist())
 
 
@@ -45,20 +52,78 @@ def numbers(table: pa.Table) -> list[int]:
         ({"workload": ["w2", "matmul0"], "status": "ok"}, [0, 2, 5, 6, 8]),
         ({"operator": "softmax"}, [1, 4, 7]),
         ({"operator": "matmul", "device": "cpu1"}, [6, 8]),
-        ({"operator": "no_such_family"}, []),
         ({"status": []}, []),
+        ({"workload": []}, []),
     ],
 )
 def test_measurements_are_chosen_by_what_they_are(
     root: DataFolder, choice: dict[str, Any], expected: list[int]
 ) -> None:
     assert numbers(load_measurements(root.path, **choice)) == expected
+    batches = list(iter_measurements(root.path, batch_rows=2, **choice))
+    assert sorted(n for batch in batches for n in numbers(batch)) == expected
+    assert all(0 < batch.num_rows <= 2 for batch in batches)
 
 
 def test_columns_are_chosen_by_name(root: DataFolder) -> None:
     assert load_measurements(root.path, columns=["run_s", "status"]).column_names == ["run_s", "status"]
+    for batch in iter_measurements(root.path, columns=["run_s", "status"]):
+        assert batch.schema.names == ["run_s", "status"]
 
 
-def test_an_unknown_workload_is_refused_with_the_close_ones(root: DataFolder) -> None:
-    with pytest.raises(UnknownNameError, match=r"no workload named 'matmul9'. Did you mean matmul2 or"):
-        load_measurements(root.path, workload="matmul9")
+@pytest.mark.parametrize("read", [load_measurements, iter_measurements])
+@pytest.mark.parametrize(
+    ("choice", "sentence"),
+    [
+        ({"workload": "matmul9"}, r"no workload named 'matmul9'. Did you mean matmul2 or"),
+        ({"operator": "mathmul"}, r"no operator named 'mathmul'. Did you mean matmul\?"),
+        ({"status": "okay"}, r"no status named 'okay'. Did you mean ok\?"),
+    ],
+)
+def test_a_mistyped_name_is_refused_with_the_close_ones(
+    root: DataFolder, read: Any, choice: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(UnknownNameError, match=sentence):
+        read(root.path, **choice)
+
+
+def test_an_unknown_column_is_refused_before_the_first_batch(root: DataFolder) -> None:
+    with pytest.raises(DataError, match="has no column 'latency'"):
+        iter_measurements(root.path, columns=["latency"])
+
+
+def test_a_folder_is_whole_while_shards_are_renamed(tmp_path: Path, measurement: Any) -> None:
+    folder = DataFolder.create(tmp_path / "data")
+    place = folder.path / "measurements/cpu0"
+    place.mkdir()
+    written = 0
+
+    def write() -> None:
+        nonlocal written
+        for number in range(40):
+            # Every new shard gives all the others another name.
+            add_shard(place, table_from_rows("measurements", [measurement(number)]))
+            written = number + 1
+
+    writer = Thread(target=write)
+    writer.start()
+    while writer.is_alive():
+        before = written
+        assert load_measurements(folder.path).num_rows >= before
+    writer.join()
+    assert load_measurements(folder.path).num_rows == written == 40
+
+
+def test_a_row_group_that_cannot_match_is_not_read(tmp_path: Path) -> None:
+    folder = build_groups(tmp_path / "data")
+    path = folder.path / "measurements/cpu0/train-00000-of-00001.parquet"
+    last = pq.ParquetFile(path).metadata.row_group(19).column(0)
+    content = bytearray(path.read_bytes())
+    start = last.data_page_offset
+    content[start : start + last.total_compressed_size] = bytes(last.total_compressed_size)
+    path.write_bytes(content)
+
+    # Whoever touches the last row group, of the workload w19, would fail on what is left of it.
+    assert load_measurements(folder.path, workload="w18").num_rows == 250
+    with pytest.raises(DataError, match="cannot be read"):
+        load_measurements(folder.path, workload="w19")

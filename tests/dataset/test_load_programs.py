@@ -4,13 +4,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from costhub.dataset import load_programs as load_module
-from costhub.dataset.features.cache import FeatureCache
+from costhub.dataset.features import compute as compute_module
+from costhub.dataset.features.cache import UNKNOWN, FeatureCache
+from costhub.dataset.features.part import PartLost
+from costhub.dataset.features.spec import find_spec, spec_names
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.load_programs import load_programs
-from costhub.errors import DataError
+from costhub.dataset.load_programs import iter_programs, load_programs
+from costhub.errors import DataError, UnknownNameError
+
+SPEC = find_spec("per_store@1")
 
 
 @pytest.fixture
@@ -39,40 +45,54 @@ def test_programs_are_featurised_once_and_then_read(
     assert sorted(first.latency_s) == [1.0, 2.0, 3.0, 4.0]
     assert first.rows.shape == (4, 172)
 
-    def nothing_left(chunks: Any) -> Any:
-        assert chunks == [], "the features are known already"
-        yield from ()
-
     # The program without features is remembered as well.
-    monkeypatch.setattr(load_module, "featurise", nothing_left)
+    asked: list[str] = []
+    monkeypatch.setattr(load_module, "compute_missing", lambda *a, **_: asked.extend(a[3].to_pylist()))
     again = load_programs(real.path, device="cpu0")
+    assert asked == ["r00010"], "only the one without a workload can still be missing"
     assert np.array_equal(again.rows, first.rows)
     assert np.array_equal(again.latency_s, first.latency_s)
 
 
 def test_an_interrupted_computation_is_resumed(real: DataFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load_module, "CHUNK_PROGRAMS", 2)
-    compute = load_module.featurise
+    monkeypatch.setattr(compute_module, "CHUNK_PROGRAMS", 2)
+    compute = compute_module.featurise
 
-    def interrupted(chunks: Any) -> Any:
-        yield next(iter(compute(chunks[:1])))
+    def interrupted(chunks: Any, spec: Any) -> Any:
+        yield next(iter(compute([next(iter(chunks))], spec)))
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(load_module, "featurise", interrupted)
+        patch.setattr(compute_module, "featurise", interrupted)
         with pytest.raises(KeyboardInterrupt):
             load_programs(real.path)
-    assert len(FeatureCache(real.path, "cpu0").read([f"r{i:05d}" for i in range(11)])) == 2
+    found = FeatureCache(real.path, "cpu0", SPEC).find(pa.array([f"r{i:05d}" for i in range(11)]))
+    assert sum(found.counts != UNKNOWN) == 2
 
     asked: list[int] = []
 
-    def counted(chunks: Any) -> Any:
-        asked.extend(len(chunk.record_ids) for chunk in chunks)
-        return compute(chunks)
+    def counted(chunks: Any, spec: Any) -> Any:
+        for chunk in chunks:
+            asked.append(len(chunk.record_ids))
+            yield from compute([chunk], spec)
 
-    monkeypatch.setattr(load_module, "featurise", counted)
+    monkeypatch.setattr(compute_module, "featurise", counted)
     assert load_programs(real.path).n == 4
     assert sum(asked) == 3
+
+
+@pytest.mark.parametrize("name", spec_names())
+def test_every_spec_gives_programs(name: str, real: DataFolder) -> None:
+    found = load_programs(real.path, spec=name)
+
+    # What needs no TVM has features of a trace that does not replay, too.
+    assert (found.n, found.spec) == (5 if name == "trace_tokens@1" else 4, name)
+    assert found.rows.shape == (found.counts.sum(), find_spec(name).width)
+
+
+def test_an_unknown_spec_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match=r"no feature spec named 'per_row@1'"):
+        load_programs(tmp_path, spec="per_row@1")
 
 
 def test_features_that_are_known_need_no_tvm(tmp_path: Path, measurement: Any) -> None:
@@ -82,7 +102,7 @@ def test_features_that_are_known_need_no_tvm(tmp_path: Path, measurement: Any) -
         for number, run_s in enumerate(runs):
             writer.append(measurement(number, run_s=run_s))
     rows = [np.full((number, 172), number, np.float32) for number in range(5)]
-    FeatureCache(root.path, "cpu0").append([f"r{i:05d}" for i in range(5)], list(rows))
+    FeatureCache(root.path, "cpu0", SPEC).append([f"r{i:05d}" for i in range(5)], list(rows))
 
     found = load_programs(root.path, workloads={"w0", "w1"}, progress=False)
 
@@ -110,3 +130,102 @@ def test_several_devices_must_be_told_apart(tmp_path: Path, measurement: Any) ->
             writer.append(measurement(0, device_id=device_id))
     with pytest.raises(DataError, match=r"measurements of 2 devices \(cpu0, cpu1\); name one of them"):
         load_programs(root.path)
+
+
+@pytest.fixture
+def scattered(tmp_path: Path, measurement: Any) -> tuple[DataFolder, list[int]]:
+    """300 programs of 7 workloads in three shards, their features in twelve parts in no order."""
+    rng = np.random.default_rng(0)
+    root = DataFolder.create(tmp_path / "data")
+    counts = rng.integers(0, 4, 300)
+    for start in range(0, 300, 100):
+        with root.writer("cpu0") as writer:
+            for number in range(start, start + 100):
+                writer.append(measurement(number, workload_id=f"w{number * 5 % 7}", run_s=[1.0 + number]))
+    for numbers in rng.permutation(300).reshape(12, -1):
+        rows = [np.full((counts[n], 172), n, np.float32) for n in numbers]
+        FeatureCache(root.path, "cpu0", SPEC).append([f"r{n:05d}" for n in numbers], rows)
+    return root, counts.tolist()
+
+
+def test_programs_are_grouped_by_workload_and_in_the_order_of_measurements(
+    scattered: tuple[DataFolder, list[int]],
+) -> None:
+    root, counts = scattered
+
+    found = load_programs(root.path)
+
+    expected = sorted(range(300), key=lambda n: (n * 5 % 7, n))
+    assert found.latency_s.tolist() == [1.0 + n for n in expected]
+    assert [found.workload_ids[w] for w in found.workload] == [f"w{n * 5 % 7}" for n in expected]
+    assert found.counts.tolist() == [counts[n] for n in expected]
+    assert found.rows[:, 0].tolist() == [n for n in expected for _ in range(counts[n])]
+
+
+@pytest.mark.parametrize(("batch_programs", "batches"), [(1, 7), (60, 4), (10_000, 1)])
+def test_batches_hold_whole_workloads_and_make_up_the_whole(
+    scattered: tuple[DataFolder, list[int]], batch_programs: int, batches: int
+) -> None:
+    root, _ = scattered
+    whole = load_programs(root.path)
+
+    parts = list(iter_programs(root.path, batch_programs=batch_programs))
+
+    assert len(parts) == batches
+    assert sum((part.workload_ids for part in parts), ()) == whole.workload_ids
+    assert np.array_equal(np.concatenate([part.rows for part in parts]), whole.rows)
+    assert np.array_equal(np.concatenate([part.latency_s for part in parts]), whole.latency_s)
+    assert all(part.workload.tolist() == sorted(part.workload.tolist()) for part in parts)
+    assert {part.spec for part in parts} == {"per_store@1"}
+
+
+def test_a_folder_without_good_programs_has_no_batches(tmp_path: Path, measurement: Any) -> None:
+    root = DataFolder.create(tmp_path / "data")
+    with root.writer("cpu0") as writer:
+        writer.append(measurement(0, status="run_error", error="x", run_s=[]))
+
+    assert list(iter_programs(root.path)) == []
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_part_that_breaks_is_computed_again(
+    real: DataFolder, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = load_programs(real.path, spec="trace_tokens@1")
+    [part] = (real.path / "features").rglob("part-*")
+    if when == "before":
+        part.write_bytes(part.read_bytes()[:-100])
+    else:
+        read = FeatureCache.read
+        broken = iter([part])
+
+        def breaking(cache: FeatureCache, found: Any) -> Any:
+            for path in broken:
+                path.write_bytes(b"")
+            return read(cache, found)
+
+        monkeypatch.setattr(FeatureCache, "read", breaking)
+
+    found = load_programs(real.path, spec="trace_tokens@1")
+
+    assert np.array_equal(found.rows, expected.rows)
+    assert not part.exists()
+
+
+def test_a_disk_that_breaks_every_part_is_told(real: DataFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(cache: FeatureCache, found: Any) -> Any:
+        raise PartLost
+
+    monkeypatch.setattr(FeatureCache, "read", lost)
+    with pytest.raises(DataError, match="keep breaking; check the disk"):
+        load_programs(real.path, spec="trace_tokens@1")
+
+
+def test_data_that_cannot_be_written_to_are_featurised_too(
+    real: DataFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COSTHUB_CACHE", str(tmp_path / "cache"))
+    (real.path / "features").write_text("in the way, for root as well")
+
+    assert load_programs(real.path, spec="trace_tokens@1").n == 5
+    assert list((tmp_path / "cache").rglob("part-*"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -47,3 +49,9 @@ def test_rows_that_belong_to_nobody_are_refused() -> None:
 def test_arrays_of_unequal_length_are_refused() -> None:
     with pytest.raises(ValueError, match="one entry per program"):
         Programs(np.zeros((2, 2), np.float32), np.array([2]), np.array([0, 0]), ("a",), np.array([1.0]))
+
+
+def test_chosen_programs_keep_the_name_of_their_spec() -> None:
+    programs = dataclasses.replace(make([1, 2]), spec="demo@1")
+
+    assert programs.of_workloads({"a"}).spec == "demo@1"

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pytest
 
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.stats import UNKNOWN, folder_stats, latencies_by_operator
+from costhub.dataset.observations import NO_ERROR_TEXT, UNKNOWN
+from costhub.dataset.stats import MOST_FAILURES, Failure, folder_stats, latencies_by_operator
 
 
 @pytest.fixture
@@ -40,7 +44,50 @@ def test_everything_is_counted(root: DataFolder) -> None:
 
 
 def test_failures_are_counted_by_the_first_line_of_their_error(root: DataFolder) -> None:
-    assert folder_stats(root.path).failures == {"no registers left": 2}
+    assert folder_stats(root.path).failures == (Failure("build_error", "no registers left", 2),)
+
+
+def test_kinds_of_failure_are_kept_up_to_a_number(tmp_path: Path, measurement: Any) -> None:
+    root = DataFolder.create(tmp_path / "data")
+    with root.writer("cpu0") as writer:
+        for number in range(MOST_FAILURES + 5):
+            error = f"fault at {max(number, 5):x}"
+            writer.append(measurement(number, status="run_error", error=error, run_s=[]))
+
+    failures = folder_stats(root.path).failures
+    assert len(failures) == MOST_FAILURES
+    assert failures[0] == Failure("run_error", "fault at 5", 6)
+
+
+def test_origins_are_counted(root: DataFolder, measurement: Any) -> None:
+    with root.writer("cpu0") as writer:
+        writer.append(measurement(20, tvm_version="0.27.0", licence="CC0-1.0", contributor="ann"))
+
+    stats = folder_stats(root.path)
+    assert [(v.tvm, v.count) for v in stats.versions] == [(None, 10), ("0.27.0", 1)]
+    assert [(x.licence, x.contributor, x.count) for x in stats.licences] == [
+        (None, None, 10),
+        ("CC0-1.0", "ann", 1),
+    ]
+
+
+def test_what_a_device_was_probed_to_reach_is_passed_on(root: DataFolder) -> None:
+    root.put_device({"device_id": "cpu0", "kind": "cpu", "peak_gflops": 200.0, "dram_gbs": 40.0})
+
+    assert folder_stats(root.path).roofs == {"cpu0": {"peak_gflops": 200.0, "dram_gbs": 40.0}}
+
+
+def test_a_folder_behind_a_file_system_counts_the_same(root: DataFolder) -> None:
+    here = folder_stats(root.path)
+
+    assert folder_stats(str(root.path), filesystem=fsspec.filesystem("file")) == here
+
+
+def test_it_can_be_written_as_json(root: DataFolder) -> None:
+    found = json.loads(json.dumps(asdict(folder_stats(root.path)), allow_nan=False))
+
+    assert found["coverage"][0]["operator"] == "matmul"
+    assert found["noise"][0]["repeats"]["count"] == 0
 
 
 def test_latencies_are_quantiles_in_microseconds(root: DataFolder) -> None:
@@ -66,14 +113,15 @@ def test_a_workload_without_good_programs_has_no_latencies(tmp_path: Path, measu
 
     stats = folder_stats(root.path)
     assert stats.latency_us == {}
-    assert stats.failures == {"(no error text)": 1}
+    assert stats.failures == (Failure("run_timeout", NO_ERROR_TEXT, 1),)
     assert (stats.workloads[0].ok, stats.workloads[0].best_us) == (0, None)
 
 
 def test_an_empty_folder_counts_nothing(tmp_path: Path) -> None:
     stats = folder_stats(DataFolder.create(tmp_path / "data").path)
 
-    assert (stats.measurements, stats.proposed_by, stats.workloads) == (0, {}, ())
+    assert (stats.measurements, stats.programs, stats.proposed_by, stats.workloads) == (0, 0, {}, ())
+    assert latencies_by_operator(tmp_path / "data") == {}
 
 
 def test_latencies_are_grouped_by_operator_and_by_device_where_there_are_several(

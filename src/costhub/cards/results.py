@@ -115,7 +115,7 @@ def features_table(result: Result) -> str:
 
 def _exponent(first: Mapping[str, Any], last: Mapping[str, Any]) -> str:
     if first["rows"] == last["rows"]:
-        return "–"
+        return "-"
     return f"{math.log(last['seconds'] / first['seconds']) / math.log(last['rows'] / first['rows']):.2f}"
 
 

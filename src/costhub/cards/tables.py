@@ -51,7 +51,7 @@ def plain_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) ->
         name      us
         matmul  12.2
     """
-    cells = [[column.title for column in columns], *([_one_line(cell(r, c)) for c in columns] for r in rows)]
+    cells = [[column.title for column in columns], *([one_line(cell(r, c)) for c in columns] for r in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
     lines = []
     for line in cells:
@@ -76,8 +76,9 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _escape(text: str) -> str:
-    return _one_line(text).replace("\\", "\\\\").replace("|", "\\|")
+    return one_line(text).replace("\\", "\\\\").replace("|", "\\|")
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def one_line(text: str) -> str:
+    """The text without line breaks, and without what a terminal might obey."""
+    return "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))

@@ -3,51 +3,81 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from costhub.dataset.check.rule import Finding
 
 EXAMPLE = """
 \b
 Example:
   costhub check measurements/
+  costhub check --strict measurements/     before they are published
 """
+
+PLACES_SHOWN = 5
 
 
 def _list_rules(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if not value or context.resilient_parsing:
         return
-    from costhub.dataset.check.folder import RULES
+    from costhub.dataset.check.registry import RULES
 
-    for rule_id, rule in RULES.items():
-        click.echo(f"{rule_id}  {rule.title}{' (with --deep)' if rule.deep else ''}")
+    for rule in RULES.values():
+        click.echo(f"{rule.id}  {rule.severity:<7}  {rule.title}{' (with --deep)' if rule.is_deep else ''}")
     context.exit(0)
 
 
 @click.command("check", epilog=EXAMPLE)
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--deep", is_flag=True, help="Also load every module into TVM and compare its hash.")
+@click.option("--deep", is_flag=True, help="Also load every module into TVM and replay a sample of traces.")
+@click.option("--strict", is_flag=True, help="Apply the deep rules too, and let warnings count as errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @click.option(
     "--rules", is_flag=True, is_eager=True, expose_value=False, callback=_list_rules, help="List the rules."
 )
 @click.pass_context
-def command(context: click.Context, folder: Path, deep: bool, as_json: bool) -> None:
+def command(context: click.Context, folder: Path, deep: bool, strict: bool, as_json: bool) -> None:
     """Check the data folder FOLDER against every rule.
 
-    Exits with 0 where all is well, 1 where a rule is broken, and 2 where the folder cannot be read at all.
+    Exits with 0 where no error was found (with --strict, no warning either), with 1 where one was, and with 2
+    where FOLDER is no data folder. docs/check.md has the rules.
     """
-    from costhub.dataset.check.folder import RULES, check_folder
+    from costhub.dataset.check.folder import check_folder
 
-    findings = check_folder(folder, deep=deep)
-    checked = sum(deep or not rule.deep for rule in RULES.values())
+    findings = check_folder(folder, deep=deep or strict, progress=not as_json)
+    errors = sum(finding.severity == "error" for finding in findings)
     if as_json:
         click.echo(json.dumps({"folder": str(folder), "findings": [asdict(f) for f in findings]}, indent=2))
     else:
-        for finding in findings:
-            click.echo(f"{finding.rule}  {finding.where}: {finding.message}")
-        broken = len({finding.rule for finding in findings})
-        click.echo(f"{folder}: {checked} rules, {broken or 'none'} broken, {len(findings)} findings.")
-    if findings:
+        for line in _lines(findings):
+            click.echo(line)
+        click.echo(f"{folder}: {_count(errors, 'error')}, {_count(len(findings) - errors, 'warning')}.")
+    if errors or (strict and findings):
         context.exit(1)
+
+
+def _lines(findings: Sequence[Finding]) -> Iterator[str]:
+    """The findings by rule: its title, the first places, and what to do."""
+    from costhub.dataset.check.registry import RULES
+
+    for rule_id, group in groupby(findings, key=lambda finding: finding.rule):
+        rule, places = RULES[rule_id], list(group)
+        yield click.style(f"{rule.id} {rule.severity}: {rule.title}", bold=True)
+        for finding in places[:PLACES_SHOWN]:
+            yield f"  {finding.where}"
+            yield f"    {finding.message}"
+        if len(places) > PLACES_SHOWN:
+            yield f"  ... and {len(places) - PLACES_SHOWN} more; --json lists them all"
+        yield f"  To do: {rule.fix}"
+        yield ""
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"

@@ -39,7 +39,7 @@ COLUMNS = (
 )
 @click.option("--device", help="Device whose measurements to use; may be left out where there is only one.")
 @click.option(
-    "--split", type=click.Path(path_type=Path), help="Split file: evaluate on its test workloads only."
+    "--split", help="Split, by name in the data folder or as a file: evaluate on its test workloads only."
 )
 @click.option("--all", "every", is_flag=True, help="Also workloads the model has learned from.")
 @click.option("--noise-floor", default=0.02, show_default=True, type=click.FloatRange(0, 1, max_open=True),
@@ -49,7 +49,7 @@ def command(
     model: str,
     data: Path,
     device: str | None,
-    split: Path | None,
+    split: str | None,
     every: bool,
     noise_floor: float,
     as_json: bool,
@@ -59,15 +59,21 @@ def command(
     Workloads that the model has learned from are left out unless --all is given: their figures say nothing.
     """
     from costhub.dataset.load_programs import load_programs
-    from costhub.dataset.split import load_split
+    from costhub.dataset.split_file import find_split
     from costhub.errors import DataError
     from costhub.hub.pull import resolve
     from costhub.models.evaluate import evaluate
     from costhub.models.folder import load_model
 
     loaded, info = load_model(resolve(model))
-    wanted = set(load_split(split).test) if split is not None else workload_ids(data)
-    if not every:
+    chosen = find_split(data, split) if split is not None else None
+    wanted = set(chosen.test) if chosen else workload_ids(data)
+    if chosen and chosen.test_devices:
+        device = device or (chosen.test_devices[0] if len(chosen.test_devices) == 1 else None)
+        chosen.check_device(device or "", "test")
+    # On a device that is new to the model, a workload that it knows from another one is a fair test.
+    new_device = chosen is not None and bool(chosen.test_devices) and info.device_id != device
+    if not every and not new_device:
         wanted -= set(info.train_workloads)
     if not wanted:
         raise DataError(

@@ -18,7 +18,7 @@ EXAMPLE = """
 \b
 Example:
   costhub train --data measurements/ --arch mlp --out my-model/
-  costhub train --data measurements/ --arch gbt --split my-split.json --out my-trees/
+  costhub train --data measurements/ --arch gbt --split held-out-14 --out my-trees/
 """
 
 
@@ -27,8 +27,8 @@ Example:
 @click.option("--arch", default="mlp", show_default=True, help="Architecture: mlp or gbt.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Model folder to write.")
 @click.option("--device", help="Device whose measurements to use; may be left out where there is only one.")
-@click.option("--split", "split_file", type=click.Path(path_type=Path),
-              help="Split file: learn from its train workloads, evaluate on its test workloads.")  # fmt: skip
+@click.option("--split", "chosen", help="Split, by name in the data folder or as a file: learn "
+              "from its train workloads, evaluate on its test workloads.")  # fmt: skip
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option(
     "--licence", default="Apache-2.0", show_default=True, help="Licence of the model (an SPDX name)."
@@ -39,7 +39,7 @@ def command(
     arch: str,
     out: Path,
     device: str | None,
-    split_file: Path | None,
+    chosen: str | None,
     seed: int,
     licence: str,
     as_json: bool,
@@ -57,9 +57,11 @@ def command(
     check_replaceable(out)
     device = device or _only_device(data)
     programs = load_programs(data, device=device)
-    split = _split(data, programs, split_file, seed)
+    split = _split(data, programs, chosen, seed)
+    split.check_device(device, "train")
     train = programs.of_workloads(set(split.train))
-    test = programs.of_workloads(set(split.test))
+    # A split by device is tested on other devices: `costhub evaluate` does that.
+    test = programs.of_workloads(set() if split.test_devices else set(split.test))
     model = train_model(train, arch, seed=seed)
     evaluation = evaluate(model, test) if test.n else None
     info = describe_model(
@@ -95,14 +97,14 @@ def _only_device(data: Path) -> str:
     return known[0]
 
 
-def _split(data: Path, programs: Programs, split_file: Path | None, seed: int) -> Split:
-    """The split of the file, or one of the workloads that have programs."""
+def _split(data: Path, programs: Programs, chosen: str | None, seed: int) -> Split:
+    """The split that was chosen, or one of the workloads that have programs."""
     from costhub.dataset.folder import DataFolder
-    from costhub.dataset.split import load_split
+    from costhub.dataset.split_file import find_split
     from costhub.models.train import hold_out
 
-    if split_file is not None:
-        return load_split(split_file)
+    if chosen is not None:
+        return find_split(data, chosen)
     rows = DataFolder.open(data).workloads().select(["workload_id", "operator"]).to_pylist()
     return hold_out([row for row in rows if row["workload_id"] in programs.workload_ids], seed=seed)
 

@@ -138,7 +138,8 @@ def _plans(workloads: Sequence[Workload], folder: DataFolder, session: Session, 
     plans, rows = [], []
     for position, workload in enumerate(workloads):
         mod = workload.module()
-        rows.append(workload_row(mod, name=workload.name, operator=FAMILY[workload.operator]))
+        family = FAMILY[workload.operator]
+        rows.append(workload_row(mod, name=workload.name, operator=family, networks=workload.networks))
         before = by_workload.get(rows[-1]["workload_id"], [])
         # The seed moves on with what is there, or a resumed run would draw the programs it has drawn already.
         sampler = Sampler(

@@ -1,4 +1,9 @@
-"""Provides the named workload suites: data in ``suites.json``, turned into TIR modules on demand."""
+"""Provides the named workload suites: data in ``suites.json``, turned into TIR modules on demand.
+
+A suite also says which networks its workloads occur in, and how often: ResNet, ResNeXt, MobileNet, BERT and
+ViT as their papers have them, at batch 1, with 224 x 224 pixels or 128 words. ResNet-18 is that of its
+suite's paper, with a projection (c3) in the first stage too. Of the others the suites hold some layers only.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +28,8 @@ class Workload:
     """A key of `costhub.collector.operators.FAMILY`."""
     sizes: tuple[int, ...]
     """Arguments of the operator's tensor expression."""
+    networks: tuple[tuple[str, float], ...] = ()
+    """Networks that it occurs in, by name, and how often in each."""
 
     def module(self) -> Any:
         """The workload as a ``tvm.IRModule`` with one function ``main``.
@@ -50,14 +57,26 @@ def suites() -> dict[str, tuple[Workload, ...]]:
         >>> len(suites()["resnet18"]), suites()["resnet18"][6].name
         (12, 'resnet18.c7')
     """
-    text = (resources.files("costhub.collector") / "suites.json").read_text()
+    content = json.loads((resources.files("costhub.collector") / "suites.json").read_text())
+    networks = _networks(content)
     return {
         suite: tuple(
-            Workload(f"{suite}.{name}", operator, tuple(sizes))
+            Workload(f"{suite}.{name}", operator, tuple(sizes), networks.get((operator, *sizes), ()))
             for name, (operator, sizes) in body["workloads"].items()
         )
-        for suite, body in json.loads(text).items()
+        for suite, body in content.items()
     }
+
+
+def _networks(content: dict[str, Any]) -> dict[tuple[Any, ...], tuple[tuple[str, float], ...]]:
+    """(operator, *sizes) -> networks and how often, since one workload may stand in two suites."""
+    found: dict[tuple[Any, ...], dict[str, float]] = {}
+    for body in content.values():
+        for network, counts in body.get("networks", {}).items():
+            for name, count in counts.items():
+                operator, sizes = body["workloads"][name]
+                found.setdefault((operator, *sizes), {})[network] = float(count)
+    return {key: tuple(sorted(networks.items())) for key, networks in found.items()}
 
 
 def find_suites(names: Sequence[str]) -> tuple[Workload, ...]:

@@ -100,24 +100,26 @@ class DataFolder:
             for path in surplus:
                 path.unlink()
 
-    def _small(self, table: str, key: str) -> pa.Table:
-        return first_of_each(read_shards(self.path / table, table), key)
+    def _small(self, table: str, key: str, columns: Sequence[str] | None = None) -> pa.Table:
+        needed = None if columns is None else list(dict.fromkeys([*columns, key]))
+        found = first_of_each(read_shards(self.path / table, table, needed), key)
+        return found if columns is None else found.select(list(columns))
 
-    def devices(self) -> pa.Table:
-        """Reads the devices table.
-
-        Raises:
-            DataError: A shard cannot be read.
-        """
-        return self._small("devices", "device_id")
-
-    def workloads(self) -> pa.Table:
-        """Reads the workloads table.
+    def devices(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Reads the devices table, or some of its columns.
 
         Raises:
-            DataError: A shard cannot be read.
+            DataError: A shard cannot be read, or there is no such column.
         """
-        return self._small("workloads", "workload_id")
+        return self._small("devices", "device_id", columns)
+
+    def workloads(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Reads the workloads table, or some of its columns.
+
+        Raises:
+            DataError: A shard cannot be read, or there is no such column.
+        """
+        return self._small("workloads", "workload_id", columns)
 
     def device_ids(self) -> list[str]:
         """Names of the devices that have a folder of measurements."""

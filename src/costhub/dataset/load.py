@@ -1,20 +1,35 @@
-"""Provides load_measurements: measurements of a data folder, filtered while they are read."""
+"""Provides load_measurements and iter_measurements: what a data folder holds, filtered while it is read."""
 
 from __future__ import annotations
 
-import difflib
+import contextlib
 import functools
 import operator as operators
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from costhub.dataset.folder import DataFolder
-from costhub.errors import UnknownNameError
+from costhub.dataset.remote import FileSystem, RemoteFolder
+from costhub.dataset.schema import STATUSES
+from costhub.dataset.shard import ROW_GROUP_ROWS, empty_table
+from costhub.dataset.shard_set import PATTERN
+from costhub.errors import DataError, UnknownNameError
+from costhub.names import close_names
 
 Names = str | Sequence[str]
+Folder = DataFolder | RemoteFolder
+
+
+def open_folder(path: str | Path, filesystem: FileSystem | None = None) -> Folder:
+    """Opens a data folder on this machine, or on a file system of fsspec.
+
+    Raises:
+        DataError: There is none at `path` on this machine.
+    """
+    return DataFolder.open(path) if filesystem is None else RemoteFolder(filesystem, str(path))
 
 
 def load_measurements(
@@ -25,6 +40,7 @@ def load_measurements(
     operator: Names | None = None,
     status: Names | None = None,
     columns: Sequence[str] | None = None,
+    filesystem: FileSystem | None = None,
 ) -> pa.Table:
     """Reads measurements, those not yet in a shard included.
 
@@ -35,25 +51,99 @@ def load_measurements(
         operator: Operator families to keep; all by default.
         status: Statuses to keep; all by default.
         columns: Columns wanted; all by default.
+        filesystem: The fsspec file system that `path` is on; by default that of this machine.
 
     Returns:
         A table with the columns of `schema.MEASUREMENTS`.
 
     Raises:
         DataError: The folder cannot be read, or has no such device or column.
-        UnknownNameError: No workload has that id or name.
+        UnknownNameError: There is no such workload, operator or status.
     """
-    folder = DataFolder.open(path)
+    folder = open_folder(path, filesystem)
+    devices = None if device is None else _listed(device)
+    where = _condition(folder, workload, operator, status)
+    schema = empty_table("measurements", columns).schema
+    if isinstance(folder, RemoteFolder):
+        return pa.Table.from_batches(folder.iter_measurements(devices, columns, where), schema)
+    before = _shards(folder)
+    # In batches: reading whole shards takes twice the memory of what is found in them.
+    with contextlib.suppress(DataError):
+        table = pa.Table.from_batches(folder.iter_measurements(devices, columns, where), schema)
+        if _shards(folder) == before:
+            return table
+    # A writer moved the shards meanwhile, which this waits for; of what is damaged it says so again.
+    return folder.select_measurements(devices, columns, where)
+
+
+def _shards(folder: DataFolder) -> list[Path]:
+    return sorted((folder.path / "measurements").glob(f"*/{PATTERN}"))
+
+
+def iter_measurements(
+    path: str | Path,
+    *,
+    device: Names | None = None,
+    workload: Names | None = None,
+    operator: Names | None = None,
+    status: Names | None = None,
+    columns: Sequence[str] | None = None,
+    batch_rows: int = ROW_GROUP_ROWS,
+    filesystem: FileSystem | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Reads what `load_measurements` does in batches, in memory that does not grow with the folder.
+
+    Args:
+        path: A data folder.
+        device: Device ids to keep; all by default.
+        workload: Ids or names of workloads to keep; all by default.
+        operator: Operator families to keep; all by default.
+        status: Statuses to keep; all by default.
+        columns: Columns wanted; all by default.
+        batch_rows: Rows of a batch, at most.
+        filesystem: The fsspec file system that `path` is on; by default that of this machine.
+
+    Raises:
+        DataError: The folder cannot be read, or has no such device or column.
+        UnknownNameError: There is no such workload, operator or status.
+    """
+    folder = open_folder(path, filesystem)
+    empty_table("measurements", columns)  # an unknown column is refused here, not at the first batch
+    devices = None if device is None else _listed(device)
+    where = _condition(folder, workload, operator, status)
+    return folder.iter_measurements(devices, columns, where, batch_rows=batch_rows)
+
+
+def _condition(
+    folder: Folder, workload: Names | None, operator: Names | None, status: Names | None
+) -> pc.Expression | None:
     conditions = []
-    if workload is not None:
-        conditions.append(_among("workload_id", _workload_ids(folder, _listed(workload))))
-    if operator is not None:
-        family = folder.workloads().filter(_among("operator", _listed(operator)))
-        conditions.append(_among("workload_id", family["workload_id"].to_pylist()))
+    if workload is not None or operator is not None:
+        known = folder.workloads(["workload_id", "name", "operator"])
+        listing = f"The workloads table of {folder.path}"
+        if workload is not None:
+            conditions.append(_among("workload_id", _ids(known, ("workload_id", "name"), workload, listing)))
+        if operator is not None:
+            conditions.append(_among("workload_id", _ids(known, ("operator",), operator, listing)))
     if status is not None:
+        for name in _listed(status):
+            if name not in STATUSES:
+                raise UnknownNameError("status", name, close_names(name, STATUSES), "`schema.STATUSES`")
         conditions.append(_among("status", _listed(status)))
-    where = functools.reduce(operators.and_, conditions) if conditions else None
-    return folder.select_measurements(None if device is None else _listed(device), columns, where)
+    return functools.reduce(operators.and_, conditions) if conditions else None
+
+
+def _ids(known: pa.Table, keys: Sequence[str], names: Names, listing: str) -> list[str]:
+    """Ids of the workloads that have one of the names in one of the columns `keys`."""
+    ids = []
+    for name in _listed(names):
+        found = known.filter(functools.reduce(operators.or_, [pc.field(key) == name for key in keys]))
+        if not found.num_rows:
+            # A mistyped name must not look like data that are not there.
+            close = close_names(name, sorted(set(known[keys[-1]].to_pylist())))
+            raise UnknownNameError(keys[-1].replace("name", "workload"), name, close, listing)
+        ids += found["workload_id"].to_pylist()
+    return ids
 
 
 def _listed(names: Names) -> list[str]:
@@ -63,15 +153,3 @@ def _listed(names: Names) -> list[str]:
 def _among(column: str, names: Sequence[str]) -> pc.Expression:
     # Typed: Arrow cannot tell what an empty list is a list of.
     return pc.field(column).isin(pa.array(list(names), pa.string()))
-
-
-def _workload_ids(folder: DataFolder, names: Sequence[str]) -> list[str]:
-    table = folder.workloads().select(["workload_id", "name"])
-    ids = []
-    for name in names:
-        found = table.filter((pc.field("workload_id") == name) | (pc.field("name") == name))
-        if not found.num_rows:
-            close = difflib.get_close_matches(name, table["name"].to_pylist(), n=3)
-            raise UnknownNameError("workload", name, close, f"costhub stats {folder.path}")
-        ids += found["workload_id"].to_pylist()
-    return ids

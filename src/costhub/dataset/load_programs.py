@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from costhub.dataset.features.cache import FeatureCache
-from costhub.dataset.features.featurise import CHUNK_PROGRAMS, Chunk, featurise
-from costhub.dataset.features.per_store import WIDTH
+from costhub.dataset.features.cache import UNKNOWN, FeatureCache, Found
+from costhub.dataset.features.compute import compute_missing
+from costhub.dataset.features.part import PartLost
+from costhub.dataset.features.spec import find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.latency import median_latency_s
-from costhub.dataset.programs import FloatArray, Programs
+from costhub.dataset.programs import IntArray, Programs
 from costhub.errors import DataError
-from costhub.progress import bar
 
-_PART_PROGRAMS = 512
+_ATTEMPTS = 5
 
 
 def load_programs(
-    path: str | Path, *, device: str | None = None, workloads: set[str] | None = None, progress: bool = True
+    path: str | Path,
+    *,
+    device: str | None = None,
+    workloads: set[str] | None = None,
+    spec: str = "per_store@1",
+    progress: bool = True,
 ) -> Programs:
     """Reads the programs that ran on one device, with their features; missing features are computed and kept.
 
@@ -31,31 +37,88 @@ def load_programs(
         path: A data folder.
         device: The device; may be left out where the folder has only one.
         workloads: Ids of the workloads to keep; all by default.
+        spec: Name of the feature spec.
         progress: Show a progress bar on a terminal while features are computed.
 
     Returns:
-        The programs whose status is `ok` and whose features TVM can compute.
+        The programs whose status is `ok` and that have features, by workload, and within each in the order
+        of the measurements.
 
     Raises:
         DataError: The folder cannot be read, has several devices, or no such device.
+        UnknownNameError: There is no such feature spec.
     """
+    folder, cache, measured = _open(path, device, workloads, spec)
+    return _loaded(folder, cache, measured, progress=progress)
+
+
+def iter_programs(
+    path: str | Path,
+    *,
+    device: str | None = None,
+    workloads: set[str] | None = None,
+    spec: str = "per_store@1",
+    batch_programs: int = 65_536,
+    progress: bool = True,
+) -> Iterator[Programs]:
+    """Reads what `load_programs` does, some workloads at a time, in memory for one batch.
+
+    Args:
+        path: As for `load_programs`, and so the other arguments.
+        device: The device.
+        workloads: Ids of the workloads to keep.
+        spec: Name of the feature spec.
+        batch_programs: A batch ends with the workload that reaches this many; a single workload is never cut,
+            since its programs are compared with one another.
+        progress: Show a progress bar on a terminal while features are computed.
+
+    Yields:
+        The programs of one or more workloads; put together they are those of `load_programs`.
+
+    Raises:
+        DataError: As `load_programs`.
+        UnknownNameError: As `load_programs`.
+    """
+    folder, cache, measured = _open(path, device, workloads, spec)
+    measured, _ = _complete(folder, cache, measured, progress=progress)
+    ends = np.flatnonzero(np.diff(measured.workload, append=-1)) + 1
+    start = 0
+    for end in ends.tolist():
+        if end - start >= batch_programs or end == ends[-1]:
+            yield _loaded(folder, cache, measured.take(np.arange(start, end)), progress=progress)
+            start = end
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """The good measurements of a device, sorted by workload."""
+
+    device_id: str
+    record_ids: pa.Array
+    workload: IntArray
+    """(n,) index into `workload_ids`, ascending."""
+    workload_ids: tuple[str, ...]
+    latency_s: npt.NDArray[np.float64]
+
+    def take(self, places: IntArray) -> _Measured:
+        """Those at `places`, which ascend."""
+        return _Measured(
+            self.device_id,
+            self.record_ids.take(pa.array(places, pa.int64())),
+            self.workload[places],
+            self.workload_ids,
+            self.latency_s[places],
+        )
+
+
+def _open(
+    path: str | Path, device: str | None, workloads: set[str] | None, spec: str
+) -> tuple[DataFolder, FeatureCache, _Measured]:
+    layout = find_spec(spec)
     folder = DataFolder.open(path)
     device_id = device or _only_device(folder)
-    where = pc.field("status") == "ok"
-    if workloads is not None:
-        where &= _among("workload_id", sorted(workloads))
-    table = folder.select_measurements([device_id], ["record_id", "workload_id", "run_s"], where)
-    latency_s = median_latency_s(table["run_s"])
-    record_ids = np.array(table["record_id"].to_pylist(), dtype=object)
-    features = _features(folder, device_id, record_ids.tolist(), progress=progress)
-    has_features = np.array([features[i] is not None for i in record_ids], dtype=bool)
-    good = np.isfinite(latency_s) & (latency_s > 0) & has_features
-    arrays = [rows for i in record_ids[good] if (rows := features[i]) is not None]
-    if not arrays:
-        none = np.zeros(0, np.int64)
-        return Programs(np.zeros((0, WIDTH), np.float32), none, none, (), np.zeros(0))
-    names, index = np.unique(np.array(table["workload_id"].to_pylist())[good], return_inverse=True)
-    return Programs.from_list(list(arrays), index, tuple(names.tolist()), latency_s[good])
+    measured = _measured(folder, device_id, workloads)
+    return folder, FeatureCache(folder.path, device_id, layout), measured
 
 
 def _only_device(folder: DataFolder) -> str:
@@ -68,57 +131,48 @@ def _only_device(folder: DataFolder) -> str:
     return known[0]
 
 
-def _among(column: str, names: Sequence[str]) -> pc.Expression:
-    return pc.field(column).isin(pa.array(list(names), pa.string()))
+def _measured(folder: DataFolder, device_id: str, workloads: set[str] | None) -> _Measured:
+    where = pc.field("status") == "ok"
+    if workloads is not None:
+        where &= pc.field("workload_id").isin(pa.array(sorted(workloads), pa.string()))
+    table = folder.select_measurements([device_id], ["record_id", "workload_id", "run_s"], where)
+    latency_s = median_latency_s(table["run_s"])
+    names, workload = _codes(table["workload_id"])
+    good = np.flatnonzero(np.isfinite(latency_s) & (latency_s > 0))
+    order = good[np.argsort(workload[good], kind="stable")]
+    record_ids = pa.concat_arrays([pa.array([], pa.string()), *table["record_id"].chunks])
+    return _Measured(device_id, record_ids, workload, names, latency_s).take(order)
 
 
-def _features(
-    folder: DataFolder, device_id: str, record_ids: Sequence[str], *, progress: bool
-) -> dict[str, FloatArray | None]:
-    cache = FeatureCache(folder.path, device_id)
-    known = cache.read(record_ids)
-    missing = [record_id for record_id in record_ids if record_id not in known]
-    if missing:
-        known.update(_compute(folder, device_id, cache, missing, progress=progress))
-    # Programs of a workload that is not in the workloads table have no module to replay.
-    return {record_id: known.get(record_id) for record_id in record_ids}
+def _codes(column: pa.ChunkedArray) -> tuple[tuple[str, ...], IntArray]:
+    """The different values in order, and the place of each row's among them."""
+    names = sorted(column.unique().to_pylist())
+    return tuple(names), pc.index_in(column, value_set=pa.array(names, pa.string())).to_numpy().astype(
+        np.int64
+    )
 
 
-def _compute(
-    folder: DataFolder, device_id: str, cache: FeatureCache, missing: Sequence[str], *, progress: bool
-) -> dict[str, FloatArray | None]:
-    computed: dict[str, FloatArray | None] = {}
-    unsaved: dict[str, FloatArray | None] = {}
-    chunks = list(_chunks(folder, device_id, missing))
-    total = sum(len(chunk.record_ids) for chunk in chunks)
-    try:
-        # Closed at once on ^C: its child processes would outlive the traceback otherwise.
-        with (
-            contextlib.closing(featurise(chunks)) as found,
-            bar(total, desc="features", unit="program", enabled=progress) as shown,
-        ):
-            for chunk, features in found:
-                unsaved.update(zip(chunk.record_ids, features, strict=True))
-                shown.update(len(features))
-                if len(unsaved) >= _PART_PROGRAMS:
-                    cache.append(list(unsaved), list(unsaved.values()))
-                    computed.update(unsaved)
-                    unsaved = {}
-    finally:
-        # Also on ^C: what is computed is not computed again.
-        if unsaved:
-            cache.append(list(unsaved), list(unsaved.values()))
-    return computed | unsaved
+def _loaded(folder: DataFolder, cache: FeatureCache, measured: _Measured, *, progress: bool) -> Programs:
+    for _ in range(_ATTEMPTS):
+        known, found = _complete(folder, cache, measured, progress=progress)
+        try:
+            rows = cache.read(found)
+        except PartLost:
+            continue
+        used, workload = np.unique(known.workload, return_inverse=True)
+        names = tuple(known.workload_ids[i] for i in used)
+        return Programs(rows, found.counts, workload, names, known.latency_s, cache.spec.name)
+    raise DataError(f"The parts in {cache.folder} keep breaking; check the disk, or remove the folder.")
 
 
-def _chunks(folder: DataFolder, device_id: str, record_ids: Sequence[str]) -> Iterator[Chunk]:
-    columns = ["record_id", "workload_id", "target", "trace"]
-    table = folder.select_measurements([device_id], columns, _among("record_id", record_ids))
-    modules = {row["workload_id"]: row["module_json"] for row in folder.workloads().to_pylist()}
-    groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for row in table.to_pylist():
-        groups.setdefault((row["workload_id"], row["target"]), []).append((row["record_id"], row["trace"]))
-    for (workload_id, target), programs in groups.items():
-        for start in range(0, len(programs) if workload_id in modules else 0, CHUNK_PROGRAMS):
-            ids, traces = zip(*programs[start : start + CHUNK_PROGRAMS], strict=True)
-            yield Chunk(modules[workload_id], target, ids, traces)
+def _complete(
+    folder: DataFolder, cache: FeatureCache, measured: _Measured, *, progress: bool
+) -> tuple[_Measured, Found]:
+    """Computes what is not in the cache; returns the programs that have features, and where these are."""
+    found = cache.find(measured.record_ids)
+    missing = measured.record_ids.filter(pa.array(found.counts == UNKNOWN))
+    if len(missing):
+        compute_missing(folder, cache, measured.device_id, missing, progress=progress)
+        found = cache.find(measured.record_ids)
+    good = np.flatnonzero(found.counts >= 0)
+    return measured.take(good), found.take(good)

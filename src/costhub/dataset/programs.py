@@ -23,7 +23,7 @@ class Programs:
     """
 
     rows: FloatArray
-    """(r, d) feature rows of all programs, one per buffer, programs in order."""
+    """(r, d) feature rows of all programs, programs in order; what a row stands for, the spec says."""
     counts: IntArray
     """(n,) number of rows of each program; may be 0."""
     workload: IntArray
@@ -31,6 +31,8 @@ class Programs:
     workload_ids: tuple[str, ...]
     latency_s: npt.NDArray[np.float64]
     """(n,) median latency in seconds, finite and positive."""
+    spec: str = ""
+    """Name of the feature spec of the rows; empty where they are of none of costhub's."""
 
     def __post_init__(self) -> None:
         if self.rows.ndim != 2 or int(self.counts.sum()) != len(self.rows):
@@ -76,7 +78,12 @@ class Programs:
         within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
         take = np.repeat(starts[positions], counts) + within
         return Programs(
-            self.rows[take], counts, self.workload[positions], self.workload_ids, self.latency_s[positions]
+            self.rows[take],
+            counts,
+            self.workload[positions],
+            self.workload_ids,
+            self.latency_s[positions],
+            self.spec,
         )
 
     def of_workloads(self, ids: set[str]) -> Programs:

@@ -30,16 +30,27 @@ tags:
 ---
 """
 
+QUERY = """\
+select name, count(*) as programs, min(list_median(run_s)) as best_s
+    from 'measurements/*/*.parquet' join 'workloads/*.parquet' using (workload_id)
+    where status = 'ok' group by name order by name"""
+
 _INTRODUCTION = f"""
 # Measured tensor programs
 
 Programs of Apache TVM MetaSchedule and the time they take on devices, in the format of costhub
 (schema version {SCHEMA_VERSION}). Failed attempts are rows as well.
 
+The latency of a program is the median of `run_s`, in seconds. No code of costhub is needed to read it:
+
     from datasets import load_dataset
     measurements = load_dataset("path/of/this/folder", "measurements", split="train")
 
-The latency of a program is the median of `run_s`, in seconds.
+or, in DuckDB, the best of each workload:
+
+    {QUERY}
+
+With costhub, `costhub.load_measurements` reads it filtered, and `costhub stats` counts what is in it.
 """
 
 

@@ -17,7 +17,9 @@ from costhub.dataset.schema import SCHEMA_VERSION, TABLE_KEY, TABLES, VERSION_KE
 from costhub.dataset.seal import BLANK, SEAL_KEY, write_seal
 from costhub.errors import DataError
 
-ROW_GROUP_ROWS = 20_000
+ROW_GROUP_ROWS = 8_192
+"""A reader of one workload in sixty fetches 4 % of a shard; 20 % with 20,000 rows, at equal size."""
+
 # A leading dot keeps half-written files out of every glob, ours and that of `datasets`.
 TEMP_PREFIX = ".writing-"
 
@@ -41,24 +43,29 @@ def write_shard(table: pa.Table, path: Path) -> None:
     key = "workload_id" if "workload_id" in names else names[0]
     # Arrow's sort is stable, so programs of one workload keep the order in which they were measured.
     table = table.take(pc.sort_indices(table, sort_keys=[(key, "ascending")]))
-    write_parquet(table, path, dictionary=[c.name for c in TABLES[name] if c.repeats])
+    few = [column.name for column in TABLES[name] if column.repeats]
+    # Bounds of traces and random ids help no filter, and take a tenth of the file.
+    write_parquet(table, path, dictionary=few, statistics=[*few, key])
 
 
-def write_parquet(table: pa.Table, path: Path, *, dictionary: Sequence[str] = ()) -> None:
+def write_parquet(
+    table: pa.Table, path: Path, *, dictionary: Sequence[str] = (), statistics: Sequence[str] = ()
+) -> None:
     """Writes any table to `path`, sealed, so that it is there whole or not at all.
 
     Args:
         table: What to write.
         path: Final name; an older file of that name is replaced.
         dictionary: Columns that few distinct values fill.
+        statistics: Columns that rows are chosen by.
     """
-    with new_parquet(path, table.schema, dictionary=dictionary) as writer:
+    with new_parquet(path, table.schema, dictionary=dictionary, statistics=statistics) as writer:
         writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
 
 
 @contextlib.contextmanager
 def new_parquet(
-    path: Path, schema: pa.Schema, *, dictionary: Sequence[str] = ()
+    path: Path, schema: pa.Schema, *, dictionary: Sequence[str] = (), statistics: Sequence[str] = ()
 ) -> Iterator[pq.ParquetWriter]:
     """Opens a Parquet file that appears at `path`, complete and sealed, when the block ends without error.
 
@@ -71,6 +78,7 @@ def new_parquet(
             schema,
             compression="zstd",
             use_dictionary=list(dictionary) or False,
+            write_statistics=list(statistics) or False,
             write_page_index=True,
             write_page_checksum=True,
             use_content_defined_chunking=True,

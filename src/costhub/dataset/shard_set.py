@@ -22,8 +22,8 @@ from costhub.errors import DataError
 
 PATTERN = "train-*.parquet"
 _NAME = re.compile(r"train-(\d{5,})-of-(\d{5,})\.parquet")
-MERGE_ROWS = 100_000
-"""Rows of a shard that small ones are joined to: some 300 MB of traces in memory, 20 MB in the file."""
+MERGE_ROWS = 200_000
+"""Rows of a shard that small ones are joined to: some 600 MB of traces in memory, 30 MB in the file."""
 
 _LIST_ATTEMPTS = 20
 

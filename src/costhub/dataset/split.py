@@ -1,126 +1,125 @@
-"""Provides splits of workloads into those to learn from and those to test on, and their file format."""
+"""Provides Split: the workloads and devices to learn from and to test on, and whether it fits a folder."""
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from costhub.errors import DataError
 
-SPLIT_VERSION = 1
+KINDS = ("workload", "network", "operator", "device")
+
+
+@dataclass(frozen=True)
+class MadeFrom:
+    """The workloads a split was made from, so that others can tell whether theirs are the same."""
+
+    workloads: int
+    """How many there were."""
+    sha256: str
+    """Of their sorted ids, each followed by a line feed."""
+
+    @classmethod
+    def of(cls, workload_ids: Iterable[str]) -> MadeFrom:
+        """Describes a set of workloads; neither order nor repetition matters.
+
+        Example:
+            >>> MadeFrom.of(["b", "a"]) == MadeFrom.of(["a", "b", "a"])
+            True
+        """
+        ids = sorted(set(workload_ids))
+        return cls(len(ids), hashlib.sha256("".join(f"{i}\n" for i in ids).encode()).hexdigest())
 
 
 @dataclass(frozen=True)
 class Split:
-    """Workloads to learn from and workloads to test on; no workload is in both."""
+    """Workloads to learn from and workloads to test on; no measurement is on both sides.
+
+    Example:
+        >>> split = Split("mine", ("w0", "w2", "w1"), ("w3",))
+        >>> split.train, fit(split, ["w0", "w1", "w3", "w9"]).new
+        (('w0', 'w1', 'w2'), ('w9',))
+    """
 
     name: str
     train: tuple[str, ...]
     """Ids of the workloads to learn from, sorted."""
     test: tuple[str, ...]
-    """Ids of the workloads held out, sorted."""
-    seed: int
+    """Ids of the workloads to test on, sorted."""
+    seed: int | None = None
+    """Of what was drawn; None where a rule alone decided."""
+    kind: str = "workload"
+    """What was held out: one of `KINDS`."""
+    hold_out: tuple[str, ...] = ()
+    """Names of the networks, operator families or devices held out, sorted."""
+    train_devices: tuple[str, ...] = ()
+    """Devices to learn from, sorted; any where there is none."""
+    test_devices: tuple[str, ...] = ()
+    """Devices to test on, sorted; any where there is none."""
+    made_from: MadeFrom | None = None
+    """None in files of version 1."""
 
     def __post_init__(self) -> None:
-        both = set(self.train) & set(self.test)
-        if both:
+        for side in ("train", "test", "hold_out", "train_devices", "test_devices"):
+            object.__setattr__(self, side, tuple(sorted(set(getattr(self, side)))))
+        if self.kind not in KINDS:
             raise DataError(
-                f"The split {self.name!r} has the workload {min(both)} on both sides; it must be on one."
+                f"The split {self.name!r} is of kind {self.kind!r}; a kind is {', '.join(KINDS)}."
+            )
+        both = set(self.train) & set(self.test)
+        apart = self.train_devices and self.test_devices
+        if both and not (apart and set(self.train_devices).isdisjoint(self.test_devices)):
+            raise DataError(
+                f"The split {self.name!r} has the workload {min(both)} on both sides; it must be on one, or "
+                "the devices of the two sides must be different ones."
+            )
+
+    def check_device(self, device_id: str, side: str) -> None:
+        """Refuses a device that is not of `side`, ``"train"`` or ``"test"``.
+
+        Raises:
+            DataError: The split names devices for that side, and not this one.
+        """
+        devices = self.train_devices if side == "train" else self.test_devices
+        if devices and device_id not in devices:
+            raise DataError(
+                f"The split {self.name!r} has {', '.join(devices)} to {side} on, and {device_id!r} is not "
+                f"among them; choose one of these with --device."
             )
 
 
-def split_by_workload(workload_rows: Sequence[Mapping[str, Any]], *, held_out: int, seed: int) -> Split:
-    """Holds out workloads so that every operator family that can spare one is tested.
+@dataclass(frozen=True)
+class Fit:
+    """What a split and a folder do not know of one another."""
 
-    Each family with two or more workloads has at least one on either side; the rest is held out in proportion
-    to the size of the families. Families of one workload are learned from.
+    same: bool
+    """Whether the split was made from exactly the folder's workloads."""
+    unknown: tuple[str, ...]
+    """Workloads of the split that the folder does not have, sorted."""
+    new: tuple[str, ...]
+    """Workloads of the folder that are on neither side, sorted: neither learned from nor tested on."""
+    unknown_devices: tuple[str, ...]
+    """Devices of the split that the folder does not have, sorted."""
 
-    Args:
-        workload_rows: Rows with `workload_id` and `operator`.
-        held_out: Number of workloads to test on.
-        seed: Chooses the workloads within each family; the order of the rows does not matter.
-
-    Raises:
-        DataError: `held_out` is less than the number of families with two or more workloads, or leaves a
-            family nothing to learn from.
-
-    Example:
-        >>> rows = [{"workload_id": f"w{i}", "operator": "conv2d"} for i in range(4)]
-        >>> len(split_by_workload(rows, held_out=1, seed=0).train)
-        3
-    """
-    families: dict[str, set[str]] = {}
-    for row in workload_rows:
-        families.setdefault(row["operator"], set()).add(row["workload_id"])
-    spare = {name: len(ids) - 1 for name, ids in sorted(families.items()) if len(ids) > 1}
-    if not len(spare) <= held_out <= sum(spare.values()):
-        raise DataError(
-            f"{held_out} workloads cannot be held out of {sum(map(len, families.values()))} in "
-            f"{len(families)} operator families; ask for {len(spare)} to {sum(spare.values())}."
+    def sentences(self) -> list[str]:
+        """What is amiss, for people; nothing where the split fits."""
+        reasons = (
+            (self.unknown, "workloads of the split are not in the folder"),
+            (self.new, "workloads of the folder are on neither side"),
+            (self.unknown_devices, "devices of the split are not in the folder"),
         )
-    taken = _shares({name: len(families[name]) for name in spare}, spare, held_out)
-    rng = np.random.default_rng(seed)
-    test: set[str] = set()
-    for name in spare:
-        test.update(rng.permutation(sorted(families[name]))[: taken[name]].tolist())
-    every = set().union(*families.values())
-    return Split(f"workload-{held_out}-seed{seed}", tuple(sorted(every - test)), tuple(sorted(test)), seed)
+        return [f"{len(ids)} {why}, such as {ids[0]}." for ids, why in reasons if ids]
 
 
-def _shares(sizes: Mapping[str, int], spare: Mapping[str, int], held_out: int) -> dict[str, int]:
-    """How many each family gives: one, then always the family that has given the smallest part of itself."""
-    taken = dict.fromkeys(sizes, 1)
-    for _ in range(held_out - len(sizes)):
-        able = [name for name in sizes if taken[name] < spare[name]]
-        taken[min(able, key=lambda name: taken[name] / sizes[name])] += 1
-    return taken
-
-
-def save_split(split: Split, path: str | Path) -> None:
-    """Writes a split as JSON, atomically."""
-    content = {
-        "costhub": "split",
-        "version": SPLIT_VERSION,
-        "name": split.name,
-        "seed": split.seed,
-        "train": list(split.train),
-        "test": list(split.test),
-    }
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}-{os.getpid()}")
-    temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
-
-
-def load_split(path: str | Path) -> Split:
-    """Reads a split.
-
-    Raises:
-        DataError: The file is missing, not a split, or of a newer version.
-    """
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read as a split ({error}); save one with save_split.") from error
-    if not isinstance(content, dict) or content.get("costhub") != "split":
-        raise DataError(f"{path} is JSON, but not a split of costhub; save one with save_split.")
-    if content.get("version") != SPLIT_VERSION:
-        raise DataError(
-            f"{path} is a split of version {content.get('version')}; costhub here reads "
-            f"{SPLIT_VERSION}: upgrade."
-        )
-    sides = [content.get("train"), content.get("test")]
-    well_formed = all(isinstance(s, list) and all(isinstance(i, str) for i in s) for s in sides)
-    if (
-        not well_formed
-        or not isinstance(content.get("name"), str)
-        or not isinstance(content.get("seed"), int)
-    ):
-        raise DataError(f"{path} lacks one of name, seed, train and test; save it again with save_split.")
-    return Split(content["name"], tuple(content["train"]), tuple(content["test"]), content["seed"])
+def fit(split: Split, workload_ids: Iterable[str], device_ids: Iterable[str] | None = None) -> Fit:
+    """Compares a split with the workloads, and perhaps the devices, of a folder."""
+    have, sides = set(workload_ids), {*split.train, *split.test}
+    devices = {*split.train_devices, *split.test_devices}
+    missing = set() if device_ids is None else devices - set(device_ids)
+    return Fit(
+        same=split.made_from == MadeFrom.of(have),
+        unknown=tuple(sorted(sides - have)),
+        new=tuple(sorted(have - sides)),
+        unknown_devices=tuple(sorted(missing)),
+    )

@@ -1,37 +1,59 @@
-"""Provides folder_stats: what a data folder holds, in counts and latencies."""
+"""Provides folder_stats: what a data folder holds, in counts, latencies and noise."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from costhub.dataset.folder import DataFolder
-from costhub.dataset.latency import median_latency_s
+from costhub.dataset.coverage import Cell, coverage
+from costhub.dataset.load import open_folder
+from costhub.dataset.noise import DeviceNoise, device_noise
+from costhub.dataset.observations import VERSIONS, read_observations
+from costhub.dataset.remote import FileSystem
+from costhub.dataset.workload_stats import WorkloadStats, workload_stats
 
 QUANTILES = (0, 5, 25, 50, 75, 95, 100)
-UNKNOWN = "(not in workloads)"
-_ERROR_CHARACTERS = 120
+MOST_FAILURES = 100
+"""Kinds of failure that are kept apart; an error text with an address in it is a kind of its own."""
+ROOFS = ("peak_gflops", "l1_gbs", "l2_gbs", "l3_gbs", "dram_gbs")
 
 
 @dataclass(frozen=True)
-class WorkloadStats:
-    """What was measured of one workload on one device."""
+class Failure:
+    """One kind of failure."""
+
+    status: str
+    error: str
+    """First line of the error text."""
+    count: int
+
+
+@dataclass(frozen=True)
+class Versions:
+    """One set of versions that measurements were made with."""
 
     device_id: str
-    workload_id: str
-    name: str
-    operator: str
-    measured: int
-    ok: int
-    best_us: float | None
-    median_us: float | None
-    worst_us: float | None
+    tvm: str | None
+    compiler: str | None
+    driver: str | None
+    costhub: str | None
+    count: int
+
+
+@dataclass(frozen=True)
+class Licence:
+    """Under which licence rows are, and from whom."""
+
+    licence: str | None
+    contributor: str | None
+    count: int
 
 
 @dataclass(frozen=True)
@@ -46,107 +68,93 @@ class FolderStats:
     statuses: dict[str, int]
     proposed_by: dict[str, float]
     """Share of the measurements, by who proposed the program."""
-    failures: dict[str, int]
-    """First line of the error text -> how often it occurred, most frequent first."""
+    coverage: tuple[Cell, ...]
+    failures: tuple[Failure, ...]
+    """The most frequent first, MOST_FAILURES at most."""
+    versions: tuple[Versions, ...]
+    licences: tuple[Licence, ...]
     latency_us: dict[str, dict[int, float]]
     """Device -> percentile -> latency in microseconds."""
+    noise: tuple[DeviceNoise, ...]
+    roofs: dict[str, dict[str, float]]
+    """Device -> probed column of `devices` -> its value, for those that were probed."""
     workloads: tuple[WorkloadStats, ...]
 
 
-def folder_stats(path: str | Path) -> FolderStats:
+def folder_stats(path: str | Path, *, filesystem: FileSystem | None = None) -> FolderStats:
     """Counts what a data folder holds.
+
+    Args:
+        path: The data folder.
+        filesystem: The fsspec file system that `path` is on; by default that of this machine.
 
     Raises:
         DataError: The folder cannot be read.
     """
-    folder = DataFolder.open(path)
-    columns = ["program_id", "workload_id", "device_id", "status", "error", "proposed_by", "run_s"]
-    table = folder.measurements(columns=columns)
-    latency_us = median_latency_s(table["run_s"]) * 1e6
-    rows = table.drop_columns(["run_s"]).to_pylist()
-    known = {row["workload_id"]: row for row in folder.workloads().drop_columns(["module_json"]).to_pylist()}
-    proposers = _count(row["proposed_by"] for row in rows)
+    folder = open_folder(path, filesystem)
+    seen = read_observations(folder)
+    failed = seen.filter(pc.field("status") != "ok")
+    kinds = _counts(failed, ["status", "failure"])[:MOST_FAILURES]
+    proposers = _named(seen, "proposed_by")
     return FolderStats(
-        measurements=len(rows),
-        programs=len({row["program_id"] for row in rows}),
-        devices=_count(row["device_id"] for row in rows),
-        operators=_count(known.get(row["workload_id"], {}).get("operator", UNKNOWN) for row in rows),
-        statuses=_count(row["status"] for row in rows),
-        proposed_by={name: count / len(rows) for name, count in proposers.items()},
-        failures=_count(_first_line(row["error"]) for row in rows if row["status"] != "ok"),
-        latency_us=_quantiles(rows, latency_us),
-        workloads=_by_workload(rows, latency_us, known),
+        measurements=seen.num_rows,
+        programs=pc.count_distinct(seen["program_id"]).as_py(),
+        devices=_named(seen, "device_id"),
+        operators=_named(seen, "operator"),
+        statuses=_named(seen, "status"),
+        proposed_by={name: count / seen.num_rows for name, count in proposers.items()},
+        coverage=coverage(seen),
+        failures=tuple(Failure(*row) for row in kinds),
+        versions=tuple(Versions(*row) for row in _counts(seen, ["device_id", *VERSIONS])),
+        licences=tuple(Licence(*row) for row in _counts(seen, ["licence", "contributor"])),
+        latency_us=_quantiles(seen),
+        noise=device_noise(seen),
+        roofs={
+            row["device_id"]: {name: row[name] for name in ROOFS if row[name] is not None}
+            for row in folder.devices(["device_id", *ROOFS]).to_pylist()
+        },
+        workloads=workload_stats(
+            seen, folder.workloads(["workload_id", "name", "operator", "flop", "bytes"])
+        ),
     )
 
 
-def latencies_by_operator(path: str | Path) -> dict[str, npt.NDArray[np.float64]]:
+def latencies_by_operator(
+    path: str | Path, *, filesystem: FileSystem | None = None
+) -> dict[str, npt.NDArray[np.float64]]:
     """Reads the latencies in microseconds by operator, or by device and operator if devices are several.
 
     Raises:
         DataError: The folder cannot be read.
     """
-    folder = DataFolder.open(path)
-    table = folder.measurements(columns=["workload_id", "device_id", "run_s"], status="ok")
-    latency_us = median_latency_s(table["run_s"]) * 1e6
-    workloads = folder.workloads()
-    operators = dict(
-        zip(workloads["workload_id"].to_pylist(), workloads["operator"].to_pylist(), strict=True)
-    )
-    several = len(folder.device_ids()) > 1
-    labels = [
-        f"{device_id} {operators.get(workload_id, UNKNOWN)}"
-        if several
-        else operators.get(workload_id, UNKNOWN)
-        for workload_id, device_id in zip(*table.drop_columns(["run_s"]).to_pydict().values(), strict=True)
-    ]
-    names = np.array(labels, dtype=object)
-    return {name: latency_us[names == name] for name in sorted(set(labels))}
+    seen = read_observations(open_folder(path, filesystem))
+    seen = seen.filter(pc.is_finite(seen["latency_us"]))
+    labels = seen["operator"].cast(pa.string())
+    if len(pc.unique(seen["device_id"])) > 1:
+        labels = pc.binary_join_element_wise(seen["device_id"].cast(pa.string()), labels, " ")
+    grouped = pa.table({"label": labels, "us": seen["latency_us"]}).group_by("label")
+    lists = grouped.aggregate([("us", "list")]).sort_by("label")
+    return {
+        label.as_py(): values.values.to_numpy()
+        for label, values in zip(lists["label"], lists["us_list"], strict=True)
+    }
 
 
-def _count(values: Iterable[str]) -> dict[str, int]:
-    return dict(sorted(Counter(values).items(), key=lambda item: (-item[1], item[0])))
+def _counts(seen: pa.Table, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+    """(value of each key, ..., count), the most frequent first."""
+    counted = seen.group_by(list(keys)).aggregate([([], "count_all")]).select([*keys, "count_all"])
+    rows = [tuple(row.values()) for row in counted.to_pylist()]
+    return sorted(rows, key=lambda row: (-row[-1], *map(str, row)))
 
 
-def _first_line(error: str | None) -> str:
-    lines = (error or "").strip().splitlines()
-    return lines[0][:_ERROR_CHARACTERS] if lines else "(no error text)"
+def _named(seen: pa.Table, key: str) -> dict[str, int]:
+    return {name: count for name, count in _counts(seen, [key])}
 
 
-def _quantiles(
-    rows: list[dict[str, Any]], latency_us: npt.NDArray[np.float64]
-) -> dict[str, dict[int, float]]:
-    devices = np.array([row["device_id"] for row in rows], dtype=object)
+def _quantiles(seen: pa.Table) -> dict[str, dict[int, float]]:
+    finite = seen.filter(pc.is_finite(seen["latency_us"]))
     found = {}
-    for device_id in sorted(set(devices)):
-        values = latency_us[(devices == device_id) & np.isfinite(latency_us)]
-        if len(values):
-            found[device_id] = dict(zip(QUANTILES, np.percentile(values, QUANTILES).tolist(), strict=True))
+    for device_id in sorted(pc.unique(finite["device_id"]).to_pylist()):
+        values = finite.filter(pc.field("device_id") == device_id)["latency_us"].to_numpy()
+        found[device_id] = dict(zip(QUANTILES, np.percentile(values, QUANTILES).tolist(), strict=True))
     return found
-
-
-def _by_workload(
-    rows: list[dict[str, Any]], latency_us: npt.NDArray[np.float64], known: Mapping[str, Mapping[str, Any]]
-) -> tuple[WorkloadStats, ...]:
-    groups: dict[tuple[str, str], list[int]] = {}
-    for position, row in enumerate(rows):
-        groups.setdefault((row["device_id"], row["workload_id"]), []).append(position)
-    found = []
-    for (device_id, workload_id), positions in groups.items():
-        values = latency_us[positions]
-        values = values[np.isfinite(values)]
-        best, median, worst = np.percentile(values, [0, 50, 100]).tolist() if len(values) else [None] * 3
-        about = known.get(workload_id, {})
-        found.append(
-            WorkloadStats(
-                device_id=device_id,
-                workload_id=workload_id,
-                name=about.get("name", workload_id[:12]),
-                operator=about.get("operator", UNKNOWN),
-                measured=len(positions),
-                ok=sum(rows[position]["status"] == "ok" for position in positions),
-                best_us=best,
-                median_us=median,
-                worst_us=worst,
-            )
-        )
-    return tuple(sorted(found, key=lambda w: (w.device_id, w.operator, w.name)))

@@ -1,40 +1,102 @@
-"""Provides hash_modules: the ids of modules from strangers, computed in a child process."""
+"""Provides ModuleWorker: modules and traces from strangers, loaded and replayed in a child process."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
 
-from costhub.dataset.workload import module_from_json, workload_id
+from costhub.dataset.intrinsics import load_intrinsics
+from costhub.dataset.memory_limit import limit_memory
+from costhub.dataset.trace import replay, trace_to_json
+from costhub.dataset.workload import module_from_json
+from costhub.dataset.workload_row import workload_row
 from costhub.errors import WorkloadError
 from costhub.worker import Worker, WorkerDied, WorkerTimeout
 
 SERVICE = "costhub.dataset.workload_service:handle"
-_TIMEOUT_S = 120.0
+_LOAD_TIMEOUT_S = 120.0
+_REPLAY_TIMEOUT_S = 60.0
 
 
-def handle(module_json: str) -> str | None:
-    """The id of the workload in `module_json`; None where TVM cannot read it."""
+@dataclass(frozen=True)
+class Load:
+    """Loads a module, on which traces are replayed from then on."""
+
+    module_json: str
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Replays a trace on the module that was loaded last."""
+
+    trace: str
+    target: str
+
+
+_loaded: list[Any] = []
+
+
+def handle(request: Load | Replay) -> dict[str, Any] | str | None:
+    """The row of a module as `workload_row` makes it, or a canonical trace; None where TVM cannot."""
+    limit_memory()
     try:
-        return workload_id(module_from_json(module_json))
-    except WorkloadError:
+        if isinstance(request, Load):
+            _loaded[:] = [module_from_json(request.module_json)]
+            return workload_row(_loaded[0], name="", operator="")
+        if '"Tensorize"' in request.trace or "auto_tensorize" in request.trace:
+            load_intrinsics(str(json.loads(request.target)["kind"]))
+        return trace_to_json(replay(_loaded[0], request.trace).trace)
+    except (WorkloadError, MemoryError, ValueError, KeyError, IndexError, TypeError):
         return None
 
 
-def hash_modules(modules: Sequence[str]) -> list[str | None]:
-    """Computes the ids of workloads; None for one that TVM cannot read, or that brings it down.
+class ModuleWorker:
+    """One module at a time, and the traces replayed on it; what brings TVM down counts as unreadable.
 
-    Raises:
-        MeasureError: The child process does not start.
+    Example:
+        >>> with ModuleWorker() as worker:
+        ...     worker.load("{}") is None
+        True
     """
-    if not modules:
-        return []
-    with Worker(SERVICE) as worker:
-        return [_hash(worker, module) for module in modules]
 
+    def __init__(self) -> None:
+        self._worker = Worker(SERVICE)
+        self._module = ""
 
-def _hash(worker: Worker, module: str) -> str | None:
-    try:
-        found: str | None = worker.call(module, timeout_s=_TIMEOUT_S)
-    except (WorkerDied, WorkerTimeout):
-        return None
-    return found
+    def load(self, module_json: str) -> dict[str, Any] | None:
+        """Its row of the workloads table, without a name; None where TVM cannot read it.
+
+        Raises:
+            MeasureError: The child process does not start.
+        """
+        self._module = module_json
+        row: dict[str, Any] | None = self._call(Load(module_json), _LOAD_TIMEOUT_S)
+        return row
+
+    def replay(self, trace: str, target: str) -> str | None:
+        """The canonical trace of the schedule that `trace` makes of the module; None where it makes none.
+
+        Raises:
+            MeasureError: The child process does not start.
+        """
+        found: str | None = self._call(Replay(trace, target), _REPLAY_TIMEOUT_S)
+        if found is None and self._worker.pid is None:
+            # The trace took the child with it, which has to learn the module again.
+            self._call(Load(self._module), _LOAD_TIMEOUT_S)
+        return found
+
+    def _call(self, request: Load | Replay, timeout_s: float) -> Any:
+        try:
+            return self._worker.call(request, timeout_s=timeout_s)
+        except (WorkerDied, WorkerTimeout):
+            return None
+
+    def __enter__(self) -> ModuleWorker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._worker.kill()

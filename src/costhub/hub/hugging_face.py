@@ -1,13 +1,15 @@
-"""Fetches a model repository from the Hugging Face hub, pinned to one commit."""
+"""Fetches a model repository from the Hugging Face hub, pinned to one commit, and words what may fail."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from costhub.errors import ModelError
+from costhub.errors import CosthubError, ModelError
 from costhub.hub.manifest import MAX_TOTAL_BYTES
 
 if TYPE_CHECKING:
@@ -38,36 +40,58 @@ def fetch(repo: str, revision: str | None) -> Snapshot:
         ModelError: There is no such repository or revision, it is too large, or the hub cannot be reached.
     """
     # Imported here: it costs a quarter of a second, which commands that stay offline need not pay.
-    from huggingface_hub import HfApi, errors, snapshot_download
-    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # documented, but not re-exported
+    from huggingface_hub import HfApi, snapshot_download
 
     _quiet_without_terminal()
     api = HfApi(library_name="costhub")
-    try:
+    with sentences(repo, revision, ModelError):
         pinned = api.resolve_revision(repo, revision=revision)
         _check_size(api, repo, pinned)
         folder = snapshot_download(repo, revision=pinned, allow_patterns=PATTERNS, library_name="costhub")
+    return Snapshot(Path(folder), pinned.resolved)
+
+
+@contextlib.contextmanager
+def sentences(repo: str, revision: str | None, kind: type[CosthubError]) -> Iterator[None]:
+    """Turns what the client of the Hugging Face hub raises in the block into an error of `kind`.
+
+    Args:
+        repo: ORG/NAME.
+        revision: What was asked for, for the sentence.
+        kind: The error to raise.
+    """
+    from huggingface_hub import constants, errors
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # documented, but not re-exported
+
+    endpoint = constants.ENDPOINT
+    try:
+        yield
     except errors.GatedRepoError as error:
-        raise ModelError(
+        raise kind(
             f"hf-hub:{repo} is gated. Accept its terms on its page, then log in with `hf auth login`."
         ) from error
     except errors.RepositoryNotFoundError as error:
-        raise ModelError(
-            f"hf-hub:{repo} does not exist at {api.endpoint}, or is private. Check its name; for a private "
+        raise kind(
+            f"hf-hub:{repo} does not exist at {endpoint}, or is private. Check its name; for a private "
             "one log in with `hf auth login`."
         ) from error
     except errors.RevisionNotFoundError as error:
-        raise ModelError(
+        raise kind(
             f"hf-hub:{repo} has no revision {revision!r}. Leave @{revision} out to take its main branch."
         ) from error
     except errors.HFValidationError as error:
-        raise ModelError(f"hf-hub:{repo} is not a name the Hugging Face hub allows ({error}).") from error
-    except (errors.RevisionResolutionError, errors.LocalEntryNotFoundError, httpx.HTTPError) as error:
-        raise ModelError(
-            f"hf-hub:{repo} could not be fetched from {api.endpoint}, and is not complete in the cache "
+        raise kind(f"hf-hub:{repo} is not a name the Hugging Face hub allows ({error}).") from error
+    except (
+        errors.RevisionResolutionError,
+        errors.LocalEntryNotFoundError,
+        errors.OfflineModeIsEnabled,
+        FileNotFoundError,  # what its file system makes of a file that is gone
+        httpx.HTTPError,
+    ) as error:
+        raise kind(
+            f"hf-hub:{repo} could not be fetched from {endpoint}, and is not complete in the cache "
             f"({_first_line(error)}). Check the connection and HF_ENDPOINT, then try again."
         ) from error
-    return Snapshot(Path(folder), pinned.resolved)
 
 
 def _check_size(api: HfApi, repo: str, pinned: ResolvedRevision) -> None:

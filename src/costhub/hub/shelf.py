@@ -52,15 +52,19 @@ def unreadable_models() -> tuple[str, ...]:
     return tuple(str(entry) for entry in _scan() if isinstance(entry, ModelError))
 
 
+def dataset_folders() -> dict[str, Path]:
+    """ORG/NAME -> folder of the datasets of all hubs, those in the shared hub first."""
+    found: dict[str, Path] = {}
+    for root in hub_roots():
+        for folder in _folders(root, "datasets"):
+            found.setdefault(f"{folder.parent.name}/{folder.name}", folder)
+    return found
+
+
 def list_datasets(device_id: str) -> tuple[str, ...]:
     """ORG/NAME of the datasets in the hubs that hold measurements of the device."""
-    names = {
-        f"{folder.parent.name}/{folder.name}"
-        for root in hub_roots()
-        for folder in _folders(root, "datasets")
-        if (folder / "measurements" / device_id).is_dir()
-    }
-    return tuple(sorted(names))
+    found = dataset_folders().items()
+    return tuple(sorted(name for name, folder in found if (folder / "measurements" / device_id).is_dir()))
 
 
 def read_entry(folder: Path, *, name: str, origin: str) -> ModelEntry:

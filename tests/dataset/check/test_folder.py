@@ -1,45 +1,69 @@
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from costhub.dataset.check.folder import RULES, check_folder
+import costhub
+from costhub.dataset.check.folder import check_folder
 from costhub.dataset.folder import DataFolder
+from costhub.dataset.schema import table_from_rows
+from costhub.dataset.shard import read_shard, write_shard
 from costhub.errors import DataError
-
-
-def test_ids_count_up_and_titles_differ() -> None:
-    assert list(RULES) == [f"D{number:03d}" for number in range(1, len(RULES) + 1)]
-    assert len({rule.title for rule in RULES.values()}) == len(RULES)
 
 
 def test_an_empty_folder_is_sound(tmp_path: Path) -> None:
     assert check_folder(DataFolder.create(tmp_path / "data").path, deep=True) == []
 
 
-def test_findings_come_in_the_order_of_the_rules(tmp_path: Path, measurement: Any) -> None:
-    root = DataFolder.create(tmp_path / "data")
-    with root.writer("cpu0") as writer:
-        writer.append(measurement(0, run_s=[]))
-        findings = check_folder(root.path)
+def test_findings_are_joined_over_batches_and_apart_by_file(damaged: Any) -> None:
+    device = damaged.path / "measurements/amd-epyc-zen5-2c"
+    rows = damaged.rows()
+    table = table_from_rows(
+        "measurements", [row | {"record_id": f"{n}", "licence": None} for n, row in enumerate(rows * 60)]
+    )
+    write_shard(table, device / "train-00000-of-00002.parquet")
+    write_shard(table_from_rows("measurements", rows), device / "train-00001-of-00002.parquet")
+    (device / "train-00000-of-00001.parquet").unlink()
 
-    assert [f.rule for f in findings] == ["D004", "D005", "D006", "D011", "D014"]
-    assert {f.where for f in findings} == {"measurements/cpu0/journal.jsonl"}
+    [licence] = [finding for finding in damaged.findings() if finding.rule == "CH048"]
+    assert licence.rows == len(rows) * 60
+    assert licence.where.endswith("train-00000-of-00002.parquet")
 
 
-def test_checking_changes_nothing(tmp_path: Path, measurement: Any) -> None:
-    root = DataFolder.create(tmp_path / "data")
-    with root.writer("cpu0") as writer:
-        writer.append(measurement(0))
-    (root.path / "measurements/cpu0/journal.jsonl").write_bytes(b'{"torn')
-    before = {p: p.stat().st_mtime_ns for p in root.path.rglob("*")}
+def test_checking_changes_nothing(damaged: Any) -> None:
+    (damaged.path / "measurements/amd-epyc-zen5-2c/journal.jsonl").write_bytes(b'{"torn')
+    before = {p: p.stat().st_mtime_ns for p in damaged.path.rglob("*")}
 
-    check_folder(root.path)
-    assert {p: p.stat().st_mtime_ns for p in root.path.rglob("*")} == before
+    damaged.findings(deep=True)
+    assert {p: p.stat().st_mtime_ns for p in damaged.path.rglob("*")} == before
 
 
 def test_no_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="There is no folder"):
         check_folder(tmp_path / "nothing")
+
+
+def test_the_embedded_set_breaks_no_rule(tmp_path: Path) -> None:
+    source = Path(costhub.__file__).parent / "hub/embedded/datasets/costhub/amd-epyc-zen5-2c"
+    path = Path(shutil.copytree(source, tmp_path / "data"))
+    for shard in path.glob("**/train-*.parquet"):
+        write_shard(read_shard(shard), shard)
+
+    assert check_folder(path, deep=True) == []
+
+
+def test_an_imported_database_breaks_no_rule(tmp_path: Path) -> None:
+    source = os.environ.get("COSTHUB_METASCHEDULE_DATA")
+    if not source:
+        pytest.skip("COSTHUB_METASCHEDULE_DATA names no database")
+    from costhub.dataset.metaschedule.import_database import import_database
+
+    device = {"device_id": "imported", "kind": "cuda"}
+    import_database(source, tmp_path / "data", device=device, licence="CC-BY-4.0", progress=False)
+
+    assert check_folder(tmp_path / "data", deep=True) == []
+    assert read_shard(next((tmp_path / "data/measurements/imported").glob("*.parquet"))).num_rows

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,10 @@ import pytest
 
 from costhub.dataset.features import featurise as featurise_module
 from costhub.dataset.features.featurise import Chunk, featurise
-from costhub.dataset.features.per_store import extract
+from costhub.dataset.features.spec import find_spec
 from costhub.dataset.workload import module_from_json
+
+SPEC = find_spec("per_store@1")
 
 
 def chunk(tiny: Any, *traces: str, name: str = "c") -> Chunk:
@@ -19,9 +22,9 @@ def chunk(tiny: Any, *traces: str, name: str = "c") -> Chunk:
 def test_every_chunk_comes_back_with_the_features_of_its_programs(tiny_matmul: Any) -> None:
     chunks = [chunk(tiny_matmul, trace, name=str(i)) for i, trace in enumerate(tiny_matmul.traces)]
     no_module = Chunk("{}", tiny_matmul.target, ("bad",), tiny_matmul.traces[:1])
-    expected = extract(module_from_json(tiny_matmul.module_json), tiny_matmul.traces, tiny_matmul.target)
+    expected = SPEC.extract(module_from_json(tiny_matmul.module_json), tiny_matmul.traces, tiny_matmul.target)
 
-    found = {c.record_ids[0]: features[0] for c, features in featurise([*chunks, no_module], workers=2)}
+    found = {c.record_ids[0]: features[0] for c, features in featurise([*chunks, no_module], SPEC, workers=2)}
 
     assert sorted(found) == ["00", "10", "20", "30", "bad"]
     assert found["bad"] is None
@@ -37,7 +40,7 @@ def test_a_program_that_brings_tvm_down_costs_only_itself(tiny_matmul: Any) -> N
     good = tiny_matmul.traces
     crowd = chunk(tiny_matmul, good[0], CRASHING, good[1])
 
-    [(_, found)] = featurise([crowd], workers=1)
+    [(_, found)] = featurise([crowd], SPEC, workers=1)
 
     assert [rows is not None for rows in found] == [True, False, True]
 
@@ -45,7 +48,7 @@ def test_a_program_that_brings_tvm_down_costs_only_itself(tiny_matmul: Any) -> N
 def test_leaving_early_ends_the_children(tiny_matmul: Any) -> None:
     chunks = [chunk(tiny_matmul, tiny_matmul.traces[0], name=str(i)) for i in range(6)]
 
-    generator = featurise(chunks, workers=1)
+    generator = featurise(iter(chunks), SPEC, workers=1)
     next(generator)
     generator.close()
 
@@ -59,10 +62,48 @@ def test_a_chunk_that_takes_too_long_is_tried_program_by_program(
     monkeypatch.setattr(featurise_module, "_CHUNK_TIMEOUT_S", 0.0)
     monkeypatch.setattr(featurise_module, "_PROGRAM_TIMEOUT_S", program_timeout_s)
 
-    [(_, found)] = featurise([chunk(tiny_matmul, tiny_matmul.traces[0])], workers=1)
+    [(_, found)] = featurise([chunk(tiny_matmul, tiny_matmul.traces[0])], SPEC, workers=1)
 
     assert [rows is not None for rows in found] == [good]
 
 
 def test_no_chunks_need_no_children() -> None:
-    assert list(featurise([])) == []
+    assert list(featurise([], SPEC)) == []
+
+
+def test_chunks_are_taken_as_they_are_needed(tiny_matmul: Any) -> None:
+    taken = 0
+
+    def endless() -> Iterator[Chunk]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield chunk(tiny_matmul, tiny_matmul.traces[0])
+
+    generator = featurise(endless(), SPEC, workers=1)
+    next(generator)
+    generator.close()
+
+    assert taken <= 4
+
+
+@pytest.mark.parametrize("name", ["relation@1", "loop_context@1", "trace_tokens@1"])
+def test_other_specs_are_computed_as_well(name: str, tiny_matmul: Any) -> None:
+    spec = find_spec(name)
+    crowd = chunk(tiny_matmul, *tiny_matmul.traces, tiny_matmul.bad_trace[:-1])
+
+    [(_, found)] = featurise([crowd], spec, workers=1)
+
+    expected = spec.extract(module_from_json(tiny_matmul.module_json), tiny_matmul.traces, tiny_matmul.target)
+    assert found[-1] is None
+    for rows, wanted in zip(found[:-1], expected, strict=True):
+        assert rows is not None
+        assert np.array_equal(rows, wanted)
+
+
+def test_what_needs_no_tvm_needs_no_children(tiny_matmul: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(featurise_module, "worker_pool", None)
+
+    [(_, found)] = featurise([chunk(tiny_matmul, CRASHING)], find_spec("trace_tokens@1"))
+
+    assert found[0] is not None

@@ -34,3 +34,13 @@ def test_a_bad_module_or_target_gives_no_features(
 
 def test_a_request_without_traces_loads_what_is_needed(worker: Worker, tiny_matmul: Any) -> None:
     assert worker.call(FeatureRequest(tiny_matmul.module_json, tiny_matmul.target), timeout_s=120) == []
+
+
+def test_the_request_names_the_spec(worker: Worker, tiny_matmul: Any) -> None:
+    request = FeatureRequest(
+        tiny_matmul.module_json, tiny_matmul.target, tiny_matmul.traces[:1], "relation@1"
+    )
+
+    [rows] = worker.call(request, timeout_s=120)
+
+    assert rows.shape == (3, 123)

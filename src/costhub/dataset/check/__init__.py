@@ -1,1 +1,1 @@
-"""The rules a data folder must keep."""
+"""The rules a data folder must keep, and the check that applies them."""

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from costhub.dataset.features.replayed import replayed
+from costhub.dataset.features.spec import Features, FeatureSpec, checked
 from costhub.dataset.programs import FloatArray
 from costhub.dataset.target import parse_target
-from costhub.errors import WorkloadError
 
 PER_STORE = "per_store@1"
 """Name and version of the layout; TVM 0.27's PerStoreFeature(extract_workload=True), one row per buffer."""
@@ -52,7 +53,7 @@ COLUMN_NAMES: tuple[str, ...] = (
 WIDTH = len(COLUMN_NAMES)
 
 
-def extract(mod: Any, traces: Sequence[str], target: str, *, threads: int = 1) -> list[FloatArray | None]:
+def extract(mod: Any, traces: Sequence[str], target: str, *, threads: int = 1) -> Features:
     """Computes the features of programs of one workload, by replaying their traces.
 
     A malformed trace can crash TVM: for data from strangers use `costhub.dataset.features.featurise`, which
@@ -70,37 +71,19 @@ def extract(mod: Any, traces: Sequence[str], target: str, *, threads: int = 1) -
     Raises:
         WorkloadError: The target is not one of TVM.
     """
-    context = _context(mod, target, threads)
-    candidates = [_candidate(mod, trace) for trace in traces]
-    good = [candidate for candidate in candidates if candidate is not None]
-    found = iter(extract_candidates(context, good))
-    return [None if candidate is None else next(found) for candidate in candidates]
-
-
-def _context(mod: Any, target: str, threads: int) -> Any:
     from tvm.s_tir import meta_schedule as ms
 
-    from costhub.dataset.intrinsics import load_intrinsics
-
-    parsed = parse_target(target)
-    # TuneContext imports every intrinsic of every target unless those of this one are there already.
-    load_intrinsics(str(parsed.kind.name))
-    return ms.TuneContext(mod, target=parsed, num_threads=threads)
-
-
-def _candidate(mod: Any, trace: str) -> Any | None:
-    from tvm.s_tir import meta_schedule as ms
-
-    from costhub.dataset.trace import replay
-
-    try:
-        schedule = replay(mod, trace)
-    except WorkloadError:
-        return None
-    return ms.MeasureCandidate(schedule, ms.arg_info.ArgInfo.from_entry_func(mod, remove_preproc=False))
+    # Before the context is made: it imports every intrinsic of every target unless those of this one are
+    # there.
+    schedules = replayed(mod, traces, target)
+    context = ms.TuneContext(mod, target=parse_target(target), num_threads=threads)
+    good = [schedule for schedule in schedules if schedule is not None]
+    arguments = ms.arg_info.ArgInfo.from_entry_func(mod, remove_preproc=False) if good else []
+    found = iter(extract_candidates(context, [ms.MeasureCandidate(schedule, arguments) for schedule in good]))
+    return [None if schedule is None else next(found) for schedule in schedules]
 
 
-def extract_candidates(context: Any, candidates: Sequence[Any]) -> list[FloatArray | None]:
+def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
     """Computes the features of scheduled candidates, as a search has them.
 
     Args:
@@ -120,9 +103,11 @@ def extract_candidates(context: Any, candidates: Sequence[Any]) -> list[FloatArr
         if len(candidates) <= 1:
             return [None] * len(candidates)
         return [extract_candidates(context, [candidate])[0] for candidate in candidates]
-    return [_checked(rows) for rows in found]
+    return [_narrowed(rows) for rows in found]
 
 
-def _checked(rows: Any) -> FloatArray | None:
-    rows = np.asarray(rows, dtype=np.float32).reshape(-1, WIDTH)
-    return rows if np.isfinite(rows).all() else None
+def _narrowed(rows: Any) -> FloatArray | None:
+    return checked(np.asarray(rows, dtype=np.float32).reshape(-1, WIDTH))
+
+
+SPEC = FeatureSpec(PER_STORE, COLUMN_NAMES, extract, extract_candidates)

@@ -1,0 +1,64 @@
+"""Damages a small real folder in many ways and asks what `costhub check` makes of each."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import click
+import numpy as np
+import pyarrow.parquet as pq
+from shard_folder import small_folder
+from shard_mutations import MUTATIONS, RESEALED
+
+from costhub.dataset.check.folder import check_with
+from costhub.dataset.check.reader import Reader
+
+
+def outcome(reader: Reader, folder: Path, shard: Path, before: object) -> str:
+    """What the check makes of the folder after one of its shards was damaged."""
+    start = time.monotonic()
+    try:
+        findings = check_with(reader, folder)
+    except Exception:
+        return "crashed"
+    if time.monotonic() - start > 10:
+        return "over 10 s"
+    if findings:
+        return "found, its reader died" if any(" died" in f.message for f in findings) else "found"
+    return "harmless" if pq.ParquetFile(shard).read().equals(before) else "ACCEPTED SILENTLY"
+
+
+@click.command()
+@click.option("--count", default=200)
+@click.option("--seed", default=0)
+@click.option("--resealed", is_flag=True, help="Also damage that is sealed again, as by someone on purpose.")
+@click.option("--json", "path", type=click.Path(path_type=Path))
+def main(count: int, seed: int, resealed: bool, path: Path | None) -> None:
+    """Prints a line for every kind of damage."""
+    rng, kinds = np.random.default_rng(seed), MUTATIONS | (RESEALED if resealed else {})
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    with tempfile.TemporaryDirectory() as place, Reader() as reader:
+        folder = small_folder(Path(place) / "data")
+        shards = [(p, p.read_bytes(), pq.ParquetFile(p).read()) for p in sorted(folder.glob("**/*.parquet"))]
+        assert not check_with(reader, folder)
+        for number in range(count):
+            kind, (shard, content, table) = (
+                list(kinds)[number % len(kinds)],
+                shards[rng.integers(len(shards))],
+            )
+            kinds[kind](shard, rng)
+            found[kind][outcome(reader, folder, shard, table)] += 1
+            shard.write_bytes(content)
+    for kind, counts in found.items():
+        click.echo(f"{kind:42}" + ", ".join(f"{many} {name}" for name, many in counts.most_common()))
+    total = sum(found.values(), Counter())
+    if path:
+        path.write_text(json.dumps({"count": count, "seed": seed, "total": total, "kinds": found}, indent=2))
+
+
+if __name__ == "__main__":
+    main()

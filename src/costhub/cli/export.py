@@ -1,0 +1,61 @@
+"""Provides `costhub export`: measurements as a database of another tool."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+EXAMPLE = """
+\b
+Example:
+  costhub export metaschedule measurements/ --device nvidia-h200 --out database/
+  costhub export metaschedule measurements/ --best 1 --out database/
+"""
+
+
+@click.command("export", epilog=EXAMPLE)
+@click.argument("kind", type=click.Choice(["metaschedule"]))
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option("--device", help="Device whose measurements to write; may be left out where there is only one.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder to write; must be new.")
+@click.option(
+    "--best", type=click.IntRange(min=1), help="Only so many records of each workload, the fastest ones."
+)
+@click.option("--workload", multiple=True, help="Id or name of a workload to write; may be repeated.")
+@click.option("--operator", multiple=True, help="Operator family to write; may be repeated.")
+@click.option("--no-failures", is_flag=True, help="Leave out programs that failed.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+def command(
+    kind: str,
+    data: Path,
+    device: str | None,
+    out: Path,
+    best: int | None,
+    workload: tuple[str, ...],
+    operator: tuple[str, ...],
+    no_failures: bool,
+    as_json: bool,
+) -> None:
+    """Write the measurements of DATA in the format of another tool: KIND is metaschedule.
+
+    Stock TVM reads the folder as ms.database.JSONDatabase(work_dir=OUT), and compile_relax takes from it the
+    fastest program of each layer of a network.
+    """
+    from costhub.dataset.metaschedule.export import export_database
+
+    report = export_database(
+        data,
+        out,
+        device=device,
+        workload=workload or None,
+        operator=operator or None,
+        best=best,
+        failures=not no_failures,
+    )
+    if as_json:
+        click.echo(json.dumps({**asdict(report), "folder": str(out)}, indent=2))
+    else:
+        click.echo("\n".join(report.sentences()))

@@ -1,0 +1,93 @@
+"""Provides `costhub import`: measurements that other tools made, into a data folder."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from costhub.errors import DataError
+
+EXAMPLE = """
+\b
+Example:
+  costhub import metaschedule tuning_logs/ --device nvidia-a100 --out measurements/
+"""
+
+
+@click.group("import")
+def command() -> None:
+    """Import measurements that other tools made."""
+
+
+@command.command("metaschedule", epilog=EXAMPLE)
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--device", required=True, help="Id of the device that was measured; `costhub devices` has them."
+)
+@click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Data folder.")
+@click.option(
+    "--names",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help='JSON list with a name per workload, or {"name": ..., "networks": {"resnet18": 1}}.',
+)
+@click.option("--contributor", help="Name written into the rows.")
+@click.option("--licence", help="SPDX name of the licence of the database, written into the rows.")
+@click.option("--workers", type=click.IntRange(min=1), help="Child processes; one per core by default.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+def metaschedule(
+    folder: Path,
+    device: str,
+    out: Path,
+    names: Path | None,
+    contributor: str | None,
+    licence: str | None,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Import the MetaSchedule database in FOLDER, of TVM 0.10 to 0.27.
+
+    FOLDER holds database_workload.json and database_tuning_record.json, each perhaps gzipped. Lines that
+    cannot be used are counted and named and cost nothing else. Start it again after an interruption, or
+    when the database has grown: records that are there already are skipped.
+    """
+    from costhub.dataset.metaschedule.import_database import import_database
+
+    report = import_database(
+        folder,
+        out,
+        device=_device_row(device),
+        names=None if names is None else _read_names(names),
+        contributor=contributor,
+        licence=licence,
+        workers=workers,
+    )
+    if report.refused and not report.kept:
+        raise DataError(f"Nothing could be imported from {folder}. {' '.join(report.sentences()[1:])}")
+    click.echo(json.dumps(asdict(report), indent=2) if as_json else "\n".join(report.sentences()))
+
+
+def _device_row(device_id: str) -> dict[str, Any]:
+    """What the index knows about the device; of another one, only its name."""
+    from costhub.hub.index import find_device
+
+    known = find_device(device_id)
+    if known is None:
+        return {"device_id": device_id}
+    # The index holds this time as text and the table as a time; it is of a probe, not of these records.
+    return {name: value for name, value in known.row().items() if name != "probed_at"}
+
+
+def _read_names(path: Path) -> list[Any]:
+    try:
+        text = path.read_bytes()
+        names = json.loads(gzip.decompress(text) if path.suffix == ".gz" else text)
+    except (OSError, EOFError, ValueError, RecursionError) as error:
+        raise DataError(f"{path} cannot be read as JSON ({error}); it should be a list of names.") from error
+    if not isinstance(names, list):
+        raise DataError(f"{path} holds no list; it should be one with a name per workload of the database.")
+    return names

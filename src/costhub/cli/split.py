@@ -1,0 +1,156 @@
+"""Provides `costhub split`: what to learn from and what to test on, as files that others can use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from costhub.cards.tables import Column, number, plain_table
+
+if TYPE_CHECKING:
+    from costhub.dataset.folder import DataFolder
+    from costhub.dataset.split import Split
+
+EXAMPLE = """
+\b
+Example:
+  costhub split measurements/
+  costhub split measurements/ --by network
+  costhub split measurements/ --by operator --hold-out softmax --hold-out norm
+  costhub split measurements/ --by workload --count 14 --seed 0
+"""
+
+COLUMNS = (
+    Column("name", "split"),
+    Column("kind", "by"),
+    number("train", "train", "d"),
+    number("test", "test", "d"),
+    number("train_programs", "programs", "d"),
+    number("test_programs", "programs", "d"),
+)
+
+
+@click.command("split", epilog=EXAMPLE)
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option("--by", "kind", type=click.Choice(["workload", "network", "operator", "device"]),
+              help="Make splits that hold these out; without it, list those that are there.")  # fmt: skip
+@click.option("--hold-out", multiple=True,
+              help="Network, operator family or device to test on; may be repeated. Without it, one split "
+              "for each.")  # fmt: skip
+@click.option("--tenset", is_flag=True, help="With --by network: hold out TenSet's five test networks.")
+@click.option("--count", type=click.IntRange(min=1),
+              help="With --by workload: how many to test on, a fifth by default. With --by device: test on "
+              "so many workloads that are not learned from either.")  # fmt: skip
+@click.option(
+    "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Chooses the workloads."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+def command(
+    data: Path,
+    kind: str | None,
+    hold_out: tuple[str, ...],
+    tenset: bool,
+    count: int | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Make splits of the data folder DATA, or list those it has.
+
+    A split is a file DATA/splits/NAME.json that names the workloads to learn from and to test on. Made from
+    the same workloads it is the same for everyone; `costhub train` and `costhub evaluate` take its NAME.
+    """
+    from costhub.dataset.folder import DataFolder
+    from costhub.dataset.split_file import list_splits, load_split, put_split
+
+    _check_options(kind, hold_out, tenset, count)
+    folder = DataFolder.open(data)
+    if kind is None:
+        splits = [load_split(data, name) for name in list_splits(data)]
+    else:
+        splits = _make(folder, kind, hold_out, tenset=tenset, count=count, seed=seed)
+        for split in splits:
+            put_split(data, split)
+    found = _described(folder, splits)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    else:
+        click.echo(plain_table(found, COLUMNS) if found else f"{data} has no splits; make some with --by.")
+        for row in found:
+            for sentence in row["misfits"]:
+                click.echo(f"{row['name']}: {sentence}")
+
+
+def _check_options(kind: str | None, hold_out: Sequence[str], tenset: bool, count: int | None) -> None:
+    """Refuses options that would have no effect."""
+    if tenset and (kind != "network" or hold_out):
+        raise click.UsageError("--tenset goes with --by network, and without --hold-out.")
+    if hold_out and kind not in ("network", "operator", "device"):
+        raise click.UsageError("--hold-out goes with --by network, operator or device.")
+    if count is not None and kind not in ("workload", "device"):
+        raise click.UsageError("--count goes with --by workload or device.")
+
+
+def _make(
+    folder: DataFolder, kind: str, hold_out: Sequence[str], *, tenset: bool, count: int | None, seed: int
+) -> list[Split]:
+    from costhub.dataset import split_rules as rules
+    from costhub.errors import DataError
+    from costhub.models.train import hold_out as hold_out_a_fifth
+
+    rows = folder.workloads().select(["workload_id", "operator", "networks"]).to_pylist()
+    drawn = rules.split_by_workload(rows, held_out=count, seed=seed) if count is not None else None
+    if kind == "workload":
+        return [drawn or hold_out_a_fifth(rows, seed=seed)]
+    if kind == "device":
+        ids, devices = [row["workload_id"] for row in rows], folder.device_ids()
+        chosen = [hold_out] if hold_out else [[device] for device in devices]
+        return [rules.split_by_device(ids, devices, held, workloads=drawn) for held in chosen]
+    if tenset:
+        return [rules.split_as_tenset(rows)]
+    if hold_out:
+        by_name = rules.split_by_network if kind == "network" else rules.split_by_operator
+        return [by_name(rows, hold_out)]
+    splits = rules.leave_one_out(rows, kind)
+    if not splits:
+        raise DataError(
+            f"{folder.path} has no {kind} that can be held out"
+            + (": its workloads do not say of which networks they are." if kind == "network" else ".")
+        )
+    return splits
+
+
+def _described(folder: DataFolder, splits: Sequence[Split]) -> list[dict[str, Any]]:
+    """Each split, how many programs ran on either side, and where it does not fit the folder."""
+    from costhub.dataset.split import fit
+
+    counts = _programs(folder)
+    ids, devices = folder.workloads()["workload_id"].to_pylist(), folder.device_ids()
+
+    def programs(workload_ids: Sequence[str], device_ids: Sequence[str]) -> int:
+        return sum(counts.get((i, d), 0) for i in workload_ids for d in device_ids or devices)
+
+    return [
+        {
+            "name": split.name,
+            "kind": split.kind,
+            "hold_out": list(split.hold_out),
+            "seed": split.seed,
+            "train": len(split.train),
+            "test": len(split.test),
+            "train_programs": programs(split.train, split.train_devices),
+            "test_programs": programs(split.test, split.test_devices),
+            "misfits": fit(split, ids, devices).sentences(),
+        }
+        for split in splits
+    ]
+
+
+def _programs(folder: DataFolder) -> dict[tuple[str, str], int]:
+    """(workload_id, device_id) -> measurements that ran."""
+    table = folder.measurements(columns=["workload_id", "device_id"], status="ok")
+    counts = table.group_by(["workload_id", "device_id"]).aggregate([([], "count_all")]).to_pylist()
+    return {(row["workload_id"], row["device_id"]): row["count_all"] for row in counts}

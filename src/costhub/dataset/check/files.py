@@ -1,0 +1,175 @@
+"""Provides Listing and the rules on files: names, seals, sizes, and whether they can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from costhub.dataset.check.report import some
+from costhub.dataset.check.rule import FolderRule, Rule
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.journal import JOURNAL
+from costhub.dataset.lock import LOCK
+from costhub.dataset.seal import seal_state
+from costhub.dataset.shard import TEMP_PREFIX
+from costhub.dataset.shard_set import PATTERN, shard_name, shard_paths
+
+MOST_BYTES = 2 << 30
+MOST_ROWS = 2_000_000
+MOST_GROUP_BYTES = 1 << 30
+"""Of a row group, once decompressed, as its footer says."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file of one table."""
+
+    path: Path
+    where: str
+    """Its path within the data folder."""
+    table: str
+    device_id: str = ""
+    """The device of the folder that measurements lie in."""
+    is_journal: bool = False
+
+
+class Listing:
+    """The files of a data folder, none of them opened."""
+
+    def __init__(self, root: str | Path) -> None:
+        """Lists a folder.
+
+        Raises:
+            DataError: It is no data folder.
+        """
+        folder = DataFolder.open(root)
+        self.root = folder.path
+        self.folders = {self.root / name: (name, "") for name in ("devices", "workloads")}
+        for name in folder.device_ids():
+            self.folders[self.root / "measurements" / name] = ("measurements", name)
+
+    def sources(self) -> Iterator[Source]:
+        """Yields every shard and journal: devices, workloads, then measurements."""
+        for folder, (table, device_id) in self.folders.items():
+            for path in shard_paths(folder):
+                yield Source(path, self.within(path), table, device_id)
+            journal = folder / JOURNAL
+            if table == "measurements" and journal.is_file() and journal.stat().st_size:
+                yield Source(journal, self.within(journal), table, device_id, is_journal=True)
+
+    def within(self, path: Path) -> str:
+        """A path as the findings name it."""
+        return path.relative_to(self.root).as_posix()
+
+
+def misnamed(listing: Listing) -> Iterator[tuple[str, str]]:
+    """Finds shards whose names do not count 0 to N-1 of N: one may be missing."""
+    for folder in listing.folders:
+        found = [path.name for path in shard_paths(folder)]
+        if found != [shard_name(number, len(found)) for number in range(len(found))]:
+            yield (
+                listing.within(folder),
+                f"The {len(found)} shards are named {some(found, len(found))}; "
+                f"{shard_name(0, len(found))} and so on were expected.",
+            )
+
+
+def strange_files(listing: Listing) -> Iterator[tuple[str, str]]:
+    """Finds what is neither shard nor journal: half-written files, and files of other programs."""
+    for folder in listing.folders:
+        names = sorted(path.name for path in folder.glob("*")) if folder.is_dir() else []
+        shards = {path.name for path in folder.glob(PATTERN)}
+        halves = [name for name in names if name.startswith(TEMP_PREFIX)]
+        others = [n for n in names if n not in {*shards, *halves, JOURNAL, LOCK} and not n.startswith(".")]
+        for found, what in ((halves, "half-written"), (others, "no shard of costhub")):
+            if found:
+                yield (
+                    listing.within(folder),
+                    f"{len(found)} of its files ({some(found, len(found))}): {what}.",
+                )
+
+
+def leftover_journals(listing: Listing) -> Iterator[tuple[str, str]]:
+    """Finds rows that an interrupted writer left in a journal, or that one is writing now."""
+    for source in listing.sources():
+        if source.is_journal:
+            yield source.where, "It holds rows that are in no shard yet, and other tools do not see them."
+
+
+def oversized(listing: Listing) -> Iterator[tuple[str, str]]:
+    """Finds files that are too large to be read with care."""
+    for source in listing.sources():
+        size = source.path.stat().st_size
+        if size > MOST_BYTES:
+            yield source.where, f"It has {size:,} bytes; at most {MOST_BYTES:,} were expected."
+
+
+def broken_seals(listing: Listing) -> Iterator[tuple[str, str]]:
+    """Finds shards that were changed after they were written."""
+    for source in listing.sources():
+        if not source.is_journal and seal_state(source.path) == "broken":
+            yield source.where, "It was changed since it was written: its hash is not the one in its seal."
+
+
+READABLE = Rule(
+    id="CH001",
+    title="every shard and journal can be read",
+    severity="error",
+    fix="Fetch the file again, or remove it and measure again; a journal's bad line can be removed by hand.",
+)
+UNCHANGED = FolderRule(
+    id="CH002",
+    title="a shard is as it was written: its seal is intact",
+    severity="error",
+    fix="Fetch the file again from where it came. To change data on purpose, write it with costhub.",
+    find=broken_seals,
+)
+SEALED = Rule(
+    id="CH003",
+    title="a shard has a seal",
+    severity="error",
+    fix="Write it with costhub (DataFolder, MeasurementWriter); other tools do not seal.",
+)
+SCHEMA = Rule(
+    id="CH004",
+    title="a shard has the columns of its table, and no nulls where none may be",
+    severity="error",
+    fix="Write it with costhub; costhub.dataset.schema lists the columns of every table.",
+)
+VERSION = Rule(
+    id="CH005",
+    title="the schema version of a shard is known",
+    severity="error",
+    fix="Upgrade costhub where the version is newer; otherwise write the file again with costhub.",
+)
+SIZE = FolderRule(
+    id="CH006",
+    title="no file is too large",
+    severity="error",
+    fix="Split the file; MeasurementWriter does so by itself.",
+    find=oversized,
+)
+NAMES = FolderRule(
+    id="CH007",
+    title="shards are named 0 to N-1 of N, so that none is missing",
+    severity="error",
+    fix="Fetch the missing shard; where none is missing, the next write to the folder repairs the names.",
+    find=misnamed,
+)
+STRANGE = FolderRule(
+    id="CH008",
+    title="nothing half-written or foreign lies beside the shards",
+    severity="warning",
+    fix="Move the files elsewhere; the next write to the folder removes half-written ones.",
+    find=strange_files,
+)
+JOURNALS = FolderRule(
+    id="CH009",
+    title="no rows are left in a journal",
+    severity="warning",
+    fix="Let the collection end, or run it again: the next writer of the folder moves the rows to a shard.",
+    find=leftover_journals,
+)
+
+RULES = (READABLE, UNCHANGED, SEALED, SCHEMA, VERSION, SIZE, NAMES, STRANGE, JOURNALS)

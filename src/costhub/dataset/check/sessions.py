@@ -1,0 +1,178 @@
+"""Provides the rules on sessions: load, clock, temperature, reference kernel and time while measuring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from costhub.dataset.check.context import Context, Floats
+from costhub.dataset.check.ledger import NO_TIME, Ledger
+from costhub.dataset.check.rows import Ints, Rows
+from costhub.dataset.check.rule import LedgerRule, Mask, RowRule
+
+LOAD_PER_CORE = 3.0
+"""The collector's own builds bring it to 1.1 on two cores."""
+LOAD_FREE = 2.0
+CLOCK_RATIO = 2.0
+"""Between the 5th and the 95th percentile of a session."""
+TEMPERATURE_RISE = 50.0
+TEMPERATURES = (-40.0, 125.0)
+DRIFT = (-0.3, 0.5)
+"""-0.01 to 0.19 in a session of 33 minutes on a virtual machine."""
+BASELINE_RATIO = 1.3
+"""The baseline of a session only falls, as faster moments are found; by 2 % in that session."""
+ENOUGH_ROWS = 20
+EARLIEST_US = 1_420_070_400_000_000  # 2015-01-01, before TVM
+FUTURE_US = 24 * 3600 * 1_000_000  # clocks of boards may be a day off
+BACKWARDS_US = 60 * 1_000_000
+
+
+def busy_machine(rows: Rows) -> Iterator[tuple[str, Mask]]:
+    """Finds measurements on a machine that was busy with something else."""
+    load, cores = rows.floats("load_average"), rows.context.device_column("cores")[rows.device]
+    message = f"load_average is above {LOAD_PER_CORE:g} times the cores of the device plus {LOAD_FREE:g}."
+    is_cpu = np.array([row.get("kind") == "cpu" for row in rows.context.devices.values()] + [False])
+    yield message, is_cpu[rows.device] & (load > LOAD_PER_CORE * cores + LOAD_FREE)
+    yield "load_average is below 0 or no number.", ~rows.is_null("load_average") & ~(load >= 0)
+
+
+def impossible_conditions(rows: Rows) -> Iterator[tuple[str, Mask]]:
+    """Finds clocks and temperatures that no device has."""
+    clock, temperature = rows.floats("clock_mhz"), rows.floats("temperature_c")
+    low, high = TEMPERATURES
+    wrong = ~((clock > 0) & (clock < 20_000))
+    yield "clock_mhz is not between 0 and 20,000.", ~rows.is_null("clock_mhz") & wrong
+    wrong = ~((temperature >= low) & (temperature <= high))
+    message = f"temperature_c is not between {low:g} and {high:g}."
+    yield message, ~rows.is_null("temperature_c") & wrong
+
+
+def drifting_conditions(ledger: Ledger, context: Context) -> Iterator[tuple[str, Mask]]:
+    """Finds sessions in which the clock or the temperature moved a lot."""
+    for rows in ledger.groups("device", "session", within=np.ones(ledger.n, bool)):
+        clock = _known(ledger["clock_mhz"][rows])
+        if len(clock) >= ENOUGH_ROWS:
+            low, high = np.quantile(clock, [0.05, 0.95])
+            if low > 0 and high > CLOCK_RATIO * low:
+                message = f"clock_mhz moves by more than a factor of {CLOCK_RATIO:g} within its session."
+                yield message, ledger.mask(rows)
+        temperature = _known(ledger["temperature_c"][rows])
+        if len(temperature) >= ENOUGH_ROWS:
+            low, high = np.quantile(temperature, [0.05, 0.95])
+            if high - low > TEMPERATURE_RISE:
+                message = f"temperature_c moves by more than {TEMPERATURE_RISE:g} degrees within its session."
+                yield message, ledger.mask(rows)
+
+
+def _known(values: Floats) -> Floats:
+    return values[np.isfinite(values)].astype(np.float64)
+
+
+def disturbed(rows: Rows) -> Iterator[tuple[str, Mask]]:
+    """Finds measurements beside which the reference kernel ran at another speed."""
+    drift, (low, high) = rows.floats("reference_drift"), DRIFT
+    yield f"reference_drift is not between {low:g} and {high:g}.", (drift < low) | (drift > high)
+
+
+def impossible_reference(rows: Rows) -> Iterator[tuple[str, Mask]]:
+    """Finds times of the reference kernel that cannot be."""
+    for name, least in (("reference_s", 0.0), ("reference_drift", -1.0)):
+        values = rows.floats(name)
+        wrong = ~rows.is_null(name) & ~(np.isfinite(values) & (values > least))
+        yield f"{name} is no number above {least:g}.", wrong
+
+
+def contradicted_reference(ledger: Ledger, context: Context) -> Iterator[tuple[str, Mask]]:
+    """Finds rows whose drift does not follow from reference_s and the rest of the session."""
+    baseline = ledger["reference_s"] / (1.0 + ledger["drift"].astype(np.float64))
+    known = np.isfinite(baseline) & (baseline > 0)
+    message = "reference_s / (1 + reference_drift), the baseline, is not that of the session's other rows."
+    for rows in ledger.groups("device", "session", within=known):
+        middle = np.median(baseline[rows])
+        far = np.abs(np.log(baseline[rows] / middle)) > np.log(BASELINE_RATIO)
+        yield message, ledger.mask(rows[far])
+
+
+def impossible_times(rows: Rows) -> Iterator[tuple[str, Mask]]:
+    """Finds timestamps before TVM was, or after now."""
+    times = rows.column("timestamp").cast("int64").fill_null(NO_TIME).to_numpy(zero_copy_only=False)
+    yield "timestamp is before 2015.", (times < EARLIEST_US) & (times != NO_TIME)
+    yield "timestamp is in the future.", times > rows.context.now_us + FUTURE_US
+
+
+def backwards(ledger: Ledger, context: Context) -> Iterator[tuple[str, Mask]]:
+    """Finds rows that are older than the row before them, of their session and workload in their file."""
+    found: list[Ints] = []
+    timed = ledger["time_us"] != NO_TIME
+    rows = np.flatnonzero(timed)
+    names = ("file", "session", "workload")
+    order = rows[np.lexsort([rows, *(ledger[name][rows] for name in reversed(names))])]
+    same = np.ones(max(0, len(order) - 1), bool)
+    for name in names:
+        same &= ledger[name][order][1:] == ledger[name][order][:-1]
+    # As floats: the difference of two wild timestamps may exceed 64 bits.
+    step = np.diff(ledger["time_us"][order].astype(np.float64))
+    found.append(order[1:][same & (step < -BACKWARDS_US)])
+    message = "timestamp is over a minute before that of the row before it, of its session and workload."
+    yield message, ledger.mask(np.concatenate(found))
+
+
+RULES = (
+    RowRule(
+        id="CH037",
+        title="the machine was not busy with something else",
+        severity="warning",
+        fix="Measure again with nothing else running.",
+        find=busy_machine,
+    ),
+    RowRule(
+        id="CH038",
+        title="clock and temperature are possible",
+        severity="warning",
+        fix="Write MHz and degrees Celsius, or null where the device does not tell.",
+        find=impossible_conditions,
+    ),
+    LedgerRule(
+        id="CH039",
+        title="clock and temperature do not drift within a session",
+        severity="warning",
+        fix="Fix the clock of the device (governor, power limit), let it cool, and measure again.",
+        find=drifting_conditions,
+    ),
+    RowRule(
+        id="CH040",
+        title="the reference kernel keeps its speed",
+        severity="warning",
+        fix="Measure again on a quiet machine, or drop the rows measured while it was disturbed.",
+        find=disturbed,
+    ),
+    RowRule(
+        id="CH041",
+        title="times of the reference kernel are possible",
+        severity="error",
+        fix="Write what was measured, or null.",
+        find=impossible_reference,
+    ),
+    LedgerRule(
+        id="CH042",
+        title="reference_drift follows from reference_s",
+        severity="error",
+        fix="Compute it as reference_s / baseline - 1, with the fastest reference of the session so far.",
+        find=contradicted_reference,
+    ),
+    RowRule(
+        id="CH043",
+        title="timestamps lie between 2015 and now",
+        severity="error",
+        fix="Set the clock of the device and write UTC; null is allowed where the time is not known.",
+        find=impossible_times,
+    ),
+    LedgerRule(
+        id="CH044",
+        title="a session runs forwards in time",
+        severity="warning",
+        fix="Keep the rows in the order of measurement, and give every collection its own session.",
+        find=backwards,
+    ),
+)

@@ -1,0 +1,107 @@
+"""Provides FeatureSpec, a named layout of feature rows with its computation, and find_spec."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from costhub.dataset.programs import FloatArray
+from costhub.errors import UnknownNameError
+from costhub.names import close_names
+
+Features = list[FloatArray | None]
+"""For each program its (rows, width) array, or None where the program has no features."""
+
+
+@dataclass(frozen=True)
+class FeatureSpec:
+    """A layout of feature rows.
+
+    A change of the columns or of their meaning is a new version, and so a new name.
+
+    Example:
+        >>> spec = find_spec("per_store@1")
+        >>> spec.width, spec.columns[0]
+        (172, 'float_mad')
+    """
+
+    name: str
+    """Name and version, such as `per_store@1`."""
+    columns: tuple[str, ...]
+    """One name per column."""
+    extract: Callable[[Any, Sequence[str], str], Features]
+    """Features of programs of one workload: its ``tvm.IRModule``, their traces and the target as JSON.
+
+    Raises `WorkloadError` where the target is not one of TVM. A malformed trace can crash TVM: data from
+    strangers go through `costhub.dataset.features.featurise`.
+    """
+    extract_candidates: Callable[[Any, Sequence[Any]], Features]
+    """Features of what a search holds: a ``TuneContext`` and its ``MeasureCandidate``s."""
+    needs_tvm: bool = True
+    """Without TVM the module is not looked at, and features are computed in this process."""
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return len(self.columns)
+
+    @property
+    def columns_hash(self) -> str:
+        """16 hex digits that change with the name or the order of any column."""
+        return hashlib.sha256("\n".join(self.columns).encode()).hexdigest()[:16]
+
+
+def spec_names() -> tuple[str, ...]:
+    """The names of all feature specs.
+
+    Example:
+        >>> spec_names()
+        ('per_store@1', 'relation@1', 'loop_context@1', 'trace_tokens@1')
+    """
+    return tuple(_specs())
+
+
+def find_spec(name: str) -> FeatureSpec:
+    """Finds a feature spec.
+
+    Raises:
+        UnknownNameError: There is none of that name.
+
+    Example:
+        >>> find_spec("trace_tokens@1").needs_tvm
+        False
+    """
+    known = _specs()
+    if name not in known:
+        raise UnknownNameError("feature spec", name, close_names(name, list(known)), "docs/features.md")
+    return known[name]
+
+
+def _specs() -> dict[str, FeatureSpec]:
+    # Imported here, since each of these files needs FeatureSpec.
+    from costhub.dataset.features import loop_context, per_store, relation, trace_tokens
+
+    specs = (per_store.SPEC, relation.SPEC, loop_context.SPEC, trace_tokens.SPEC)
+    return {spec.name: spec for spec in specs}
+
+
+def slog(x: float) -> float:
+    """log2(|x| + 1) with the sign of x, the scale of every count and size; 0 for what is not finite.
+
+    Example:
+        >>> slog(7), slog(-1), slog(float("nan"))
+        (3.0, -1.0, 0.0)
+    """
+    if not abs(x) < math.inf:  # NaN is not below it either; isfinite refuses integers that are too large
+        return 0.0
+    return math.log2(abs(x) + 1) * (1 if x >= 0 else -1)
+
+
+def checked(rows: FloatArray) -> FloatArray | None:
+    """The rows, or None where a value is not finite."""
+    return rows if np.isfinite(rows).all() else None

@@ -1,0 +1,236 @@
+"""Provides export_database: measurements of one device as a database that stock TVM MetaSchedule reads."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from costhub.dataset.metaschedule.export_pool import ExportPool
+from costhub.dataset.metaschedule.export_rows import Names, Row, Selection
+from costhub.dataset.metaschedule.export_service import RecordsRequest, usable
+from costhub.dataset.shard import TEMP_PREFIX, sync_folder
+from costhub.errors import DataError
+from costhub.progress import bar
+
+WORKLOADS = "database_workload.json"
+RECORDS = "database_tuning_record.json"
+
+_CHUNK_ROWS = 64
+
+
+@dataclass
+class ExportReport:
+    """What went into a database, and what could not."""
+
+    folder: Path
+    device_id: str
+    workloads: int = 0
+    """Workloads written; those that TVM takes for one are one."""
+    records: int = 0
+    """Records written, failed ones included."""
+    failures: int = 0
+    """Records of programs that failed, written as 1e10 seconds."""
+    unreplayable: int = 0
+    """Measurements left out because TVM cannot replay them: it could not load a database with one of them."""
+    unusable: int = 0
+    """Measurements left out because they ran and have no positive, finite latencies."""
+    without_workload: int = 0
+    """Measurements left out because the module of their workload is missing or cannot be read."""
+
+    def sentences(self) -> list[str]:
+        """The report for people.
+
+        Example:
+            >>> ExportReport(Path("db"), "cpu0", workloads=1, records=3, failures=1, unusable=2).sentences()
+            ['Wrote 3 records of 1 workloads on cpu0 to db; 1 of them failed.',
+             'Left out 2 that have no usable latencies.']
+        """
+        said = [
+            f"Wrote {self.records:,} records of {self.workloads:,} workloads on {self.device_id} to "
+            f"{self.folder}; {self.failures:,} of them failed."
+        ]
+        reasons = {
+            "that TVM cannot replay": self.unreplayable,
+            "that have no usable latencies": self.unusable,
+            "whose workload cannot be read": self.without_workload,
+        }
+        return said + [f"Left out {count:,} {why}." for why, count in reasons.items() if count]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a workload stands in the database."""
+
+    number: int
+    module_json: str
+    """The module at that place; programs are replayed on it, since TVM will load them with it."""
+
+
+def export_database(
+    path: str | Path,
+    out: str | Path,
+    *,
+    device: str | None = None,
+    workload: Names | None = None,
+    operator: Names | None = None,
+    best: int | None = None,
+    failures: bool = True,
+    workers: int | None = None,
+    progress: bool = True,
+) -> ExportReport:
+    """Writes a database of TVM 0.27 (``ms.database.JSONDatabase(work_dir=out)``) from a data folder.
+
+    Records are as MetaSchedule's AddToDatabase writes them (TVM,
+    src/s_tir/meta_schedule/measure_callback/add_to_database.cc), one per measurement: two measurements of
+    one program stay two. TVM ranks records by the mean of their seconds; `best` goes by their median, as
+    everything in costhub does.
+
+    Args:
+        path: A data folder.
+        out: The folder to write; it appears when it is complete.
+        device: The device; may be left out where the folder has only one. TVM's queries ignore the target, so
+            a database of several devices would answer with programs of the wrong one.
+        workload: Ids or names of the workloads to write; all by default.
+        operator: Operator families to write; all by default.
+        best: Write only so many records of each workload, those of lowest latency.
+        failures: Write failed measurements too, as 1e10 seconds.
+        workers: Child processes that replay the programs; one per core by default.
+        progress: Show a progress bar on a terminal.
+
+    Raises:
+        DataError: `out` holds something, the folder cannot be read, has several devices and none is named, or
+            nothing in it fits.
+        UnknownNameError: There is no such workload or operator.
+        MeasureError: A child process does not start.
+    """
+    if best is not None and best < 1:
+        raise DataError(f"The best {best} records of each workload were asked for; ask for 1 or more.")
+    selection = Selection.of(
+        path, device=device, workload=workload, operator=operator, failures=failures and best is None
+    )
+    report = ExportReport(Path(out), selection.device_id)
+    with _new_folder(report.folder) as (workloads, records), ExportPool(workers=workers) as pool:
+        counts = selection.count()
+        places = _write_workloads(workloads, pool, selection, sorted(counts))
+        report.workloads = len({place.number for place in places.values()})
+        report.without_workload = sum(count for key, count in counts.items() if key not in places)
+        if best is None:
+            found = _lines(pool, places, _usable(selection.rows(), report))
+        else:
+            found = _best_lines(pool, selection, places, best)
+        with bar(None if best else counts.total(), desc="export", unit="record", enabled=progress) as shown:
+            for row, line in found:
+                _write(records, row, line, report)
+                shown.update(1)
+        if not report.records:
+            raise DataError(f"None of {counts.total():,} measurements in {path} can be exported as asked.")
+    return report
+
+
+@contextmanager
+def _new_folder(out: Path) -> Iterator[tuple[IO[str], IO[str]]]:
+    """The two files of a database in a folder that takes its name when all is written."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise DataError(f"{out} is there already and holds something; give the name of a new folder.")
+    place = Path(os.path.realpath(out))
+    place.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = place.parent / f"{TEMP_PREFIX}{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    unfinished.mkdir()
+    try:
+        with ExitStack() as held:
+            files = [
+                held.enter_context((unfinished / n).open("w", encoding="utf-8")) for n in (WORKLOADS, RECORDS)
+            ]
+            yield files[0], files[1]
+            for file in files:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(unfinished, place)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    sync_folder(place.parent)
+
+
+def _write_workloads(
+    file: IO[str], pool: ExportPool, selection: Selection, workload_ids: Sequence[str]
+) -> dict[str, _Place]:
+    """Writes the workloads that can be read, those of one structural hash once."""
+    places: dict[str, _Place] = {}
+    by_hash: dict[str, _Place] = {}
+    for workload_id in workload_ids:
+        module_json = selection.modules.get(workload_id)
+        line = pool.workload(module_json) if module_json else None
+        if line is None or module_json is None:
+            continue
+        if line.structural_hash not in by_hash:
+            # TVM numbers what it appends by distinct workloads: a second line of one would shift the rest.
+            by_hash[line.structural_hash] = _Place(len(by_hash), module_json)
+            file.write(f"{line.text}\n")
+        places[workload_id] = by_hash[line.structural_hash]
+    return places
+
+
+def _usable(rows: Iterable[Row], report: ExportReport) -> Iterator[Row]:
+    """The rows that failed or have latencies."""
+    for row in rows:
+        if row.status == "ok" and not usable(row.run_s):
+            report.unusable += 1
+        else:
+            yield row
+
+
+def _lines(
+    pool: ExportPool, places: Mapping[str, _Place], rows: Iterable[Row]
+) -> Iterator[tuple[Row, str | None]]:
+    """Yields each row with its line, in order; None where TVM cannot replay it."""
+    ahead, behind = itertools.tee(_chunks(row for row in rows if row.workload_id in places))
+    requests = (
+        RecordsRequest(
+            places[chunk[0].workload_id].module_json,
+            chunk[0].target,
+            tuple((r.trace, r.run_s) for r in chunk),
+        )
+        for chunk in ahead
+    )
+    for records, chunk in zip(pool.records(requests), behind, strict=True):
+        number = places[chunk[0].workload_id].number
+        for row, record in zip(chunk, records, strict=True):
+            yield row, None if record is None else f"[{number},{record}]\n"
+
+
+def _chunks(rows: Iterable[Row]) -> Iterator[tuple[Row, ...]]:
+    """Runs of rows of one workload and target; shards are sorted by workload, so the runs are long."""
+    for _, group in itertools.groupby(rows, key=lambda row: (row.workload_id, row.target)):
+        while chunk := tuple(itertools.islice(group, _CHUNK_ROWS)):
+            yield chunk
+
+
+def _best_lines(
+    pool: ExportPool, selection: Selection, places: Mapping[str, _Place], best: int
+) -> Iterator[tuple[Row, str | None]]:
+    """Yields the best rows of each workload that replay, best first, and those before them that do not."""
+    ranking = selection.best({key: place.number for key, place in places.items()}, best)
+    rows = selection.rows([record_id for ranked in ranking.values() for record_id in ranked])
+    found = {row.record_id: (row, line) for row, line in _lines(pool, places, rows)}
+    for _, ranked in sorted(ranking.items()):
+        good = 0
+        for row, line in (found[record_id] for record_id in ranked):
+            if good < best:
+                yield row, line
+                good += line is not None
+
+
+def _write(file: IO[str], row: Row, line: str | None, report: ExportReport) -> None:
+    if line is None:
+        report.unreplayable += 1
+        return
+    file.write(line)
+    report.records += 1
+    report.failures += not row.run_s

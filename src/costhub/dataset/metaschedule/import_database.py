@@ -1,0 +1,135 @@
+"""Provides import_database: a MetaSchedule database, of old TVM or new, into a data folder."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.metaschedule.children import Children
+from costhub.dataset.metaschedule.lines import database_file, read_lines
+from costhub.dataset.metaschedule.naming import Given
+from costhub.dataset.metaschedule.record import parse_record
+from costhub.dataset.metaschedule.records import RecordImporter, Source
+from costhub.dataset.metaschedule.report import ImportReport
+from costhub.dataset.metaschedule.service import ReplayReply, ReplayRequest
+from costhub.dataset.metaschedule.workloads import (
+    WORKLOADS_FILE,
+    ImportedWorkloads,
+    load_workloads,
+    name_workloads,
+)
+from costhub.dataset.schema import table_from_rows
+from costhub.dataset.writer import MeasurementWriter
+from costhub.errors import DataError
+from costhub.progress import bar
+
+RECORDS_FILE = "database_tuning_record.json"
+MOST_LINE_BYTES = 8 << 20
+
+_BATCH = 2000
+
+
+def import_database(
+    path: str | Path,
+    out: str | Path,
+    *,
+    device: Mapping[str, Any],
+    names: Sequence[Given] | None = None,
+    contributor: str | None = None,
+    licence: str | None = None,
+    workers: int | None = None,
+    progress: bool = True,
+) -> ImportReport:
+    """Adds the measurements of a MetaSchedule database to a data folder.
+
+    What is there already is left alone, so an interrupted import goes on where it stopped. Lines that cannot
+    be used cost themselves only; the report counts and names them.
+
+    Args:
+        path: A folder with ``database_workload.json`` and ``database_tuning_record.json``, each perhaps
+            gzipped, of TVM 0.10 to 0.27.
+        out: The data folder; made where it is missing.
+        device: Row of the devices table for the device that was measured: `device_id` and what else is
+            known. Without a `kind` it gets that of the first record. A row that the folder has stays.
+        names: One per line of ``database_workload.json``: a name, an object with ``name`` and ``networks``,
+            or None.
+        contributor: Who measured it.
+        licence: SPDX name of its licence.
+        workers: Child processes; one per core by default.
+        progress: Shows a bar on a terminal.
+
+    Raises:
+        DataError: There is no database at `path`, or `out` is no data folder.
+        MeasureError: A child process does not start at all.
+    """
+    files = _database_files(Path(path))
+    report = ImportReport()
+    with Children(workers) as children:
+        workloads = load_workloads(files[WORKLOADS_FILE], children, report, names=names)
+        report.workloads = len({workload.workload_id for workload in workloads.found.values()})
+        row = {**device, "kind": device.get("kind") or _device_kind(files[RECORDS_FILE], children)}
+        folder = _prepared(out, row, workloads)
+        source = Source(row, workloads, contributor, licence)
+        with folder.writer(row["device_id"]) as writer:
+            importer = RecordImporter(source, children, report, known=writer.record_ids)
+            _import_records(files[RECORDS_FILE], importer, writer, progress=progress)
+    return report
+
+
+def _database_files(folder: Path) -> dict[str, Path]:
+    found = {name: database_file(folder, name) for name in (WORKLOADS_FILE, RECORDS_FILE)}
+    missing = [name for name, file in found.items() if file is None]
+    if missing:
+        raise DataError(
+            f"{folder} is no MetaSchedule database: it has no {' and no '.join(missing)}, not even gzipped; "
+            "give the folder that tuning wrote."
+        )
+    return {name: file for name, file in found.items() if file is not None}
+
+
+def _import_records(
+    records: Path, importer: RecordImporter, writer: MeasurementWriter, *, progress: bool
+) -> None:
+    lines = read_lines(records, most_bytes=MOST_LINE_BYTES)
+    with bar(records.stat().st_size, desc="importing", unit="B", enabled=progress) as shown:
+        while batch := list(islice(lines, _BATCH)):
+            # A batch is a shard of its own: what is lost by an interruption is one batch at most.
+            writer.extend(table_from_rows("measurements", importer.rows(records.name, batch)))
+            shown.update(batch[-1].position - shown.n)
+
+
+def _device_kind(records: Path, children: Children) -> str:
+    """The kind of device that the first record is of.
+
+    Raises:
+        DataError: No record says.
+    """
+    for line in islice(read_lines(records, most_bytes=MOST_LINE_BYTES), _BATCH):
+        with contextlib.suppress(DataError):
+            target = parse_record(line.text).target
+            reply = next(children.replay([ReplayRequest("", target, ())]))
+            if isinstance(reply, ReplayReply):
+                return reply.device_kind
+    raise DataError(f"No record in {records} says what kind of device it is of; name the kind.")
+
+
+def _prepared(out: str | Path, device: Mapping[str, Any], workloads: ImportedWorkloads) -> DataFolder:
+    """The data folder, with the device and the workloads in it."""
+    folder = DataFolder.create(out)
+    kinds = dict(zip(*(folder.devices()[name].to_pylist() for name in ("device_id", "kind")), strict=True))
+    kind = kinds.get(device["device_id"])
+    if kind is None:
+        folder.put_device(device)
+    elif kind != device["kind"]:
+        raise DataError(
+            f"{folder.path} describes {device['device_id']!r} as a device of kind {kind!r}, and the import "
+            f"is of kind {device['kind']!r}; give another device or folder."
+        )
+    rows = name_workloads(workloads, folder.workloads().to_pylist())
+    if rows:
+        folder.put_workloads(rows)
+    return folder

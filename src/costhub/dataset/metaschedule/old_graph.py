@@ -1,0 +1,125 @@
+"""Provides OldGraph: the objects in JSON that TVM 0.10 to 0.24 wrote, in one form for its two layouts.
+
+Up to 0.21 every attribute is a string (``{"type_key": "tir.Add", "attrs": {"a": "264", "b": "243"}}``),
+names are nodes with a ``repr_str``, and node 0 is null; from 0.22 on tvm-ffi writes ``{"type": "tir.Add",
+"data": {"a": 264, "b": 243}}``. In both a field that is an object holds the number of its node, and one that
+is a number, a bool or a data type holds it as it is; only who knows the type can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+_CONTAINERS = ("Array", "Map", "List")
+# Objects that are written as text, and what that text is.
+_TEXTS: dict[str, Callable[[str], Any]] = {
+    "String": str,
+    "Op": str,
+    "BoxInt": int,
+    "BoxFloat": float,
+    "BoxBool": lambda text: text == "true",
+}
+
+
+@dataclass(frozen=True)
+class OldNode:
+    """One object."""
+
+    type_name: str
+    """Such as ``tir.Add``; empty for null."""
+    fields: dict[str, Any] = field(default_factory=dict)
+    """Fields of an object, as they are written."""
+    items: tuple[int, ...] = ()
+    """Nodes of an array, or keys and values of a map in turn."""
+    keys: tuple[str, ...] = ()
+    """Keys of a map that are written out; `items` are its values then."""
+    value: Any = None
+    """A number, bool, or text; the name of an operator."""
+
+    @property
+    def kind(self) -> str:
+        """The type without its namespace, which changed from version to version."""
+        return self.type_name.rpartition(".")[2]
+
+    def number(self, name: str) -> int:
+        """A field that is an integer, or the number of a node."""
+        return int(self.fields[name])
+
+    def text(self, name: str) -> str:
+        """A field that is text in itself: a data type, or a decimal number."""
+        return str(self.fields[name])
+
+
+class OldGraph:
+    """The objects of one JSON text; `root` is the number of the outermost."""
+
+    def __init__(self, graph: Any) -> None:
+        """Takes parsed JSON; raises KeyError, TypeError or ValueError where it is no such graph."""
+        self.root = int(graph["root"] if "root" in graph else graph["root_index"])
+        read = _before_022 if "root" in graph else _since_022
+        self.nodes = [read(node) for node in graph["nodes"]]
+
+    def child(self, node: OldNode, name: str) -> OldNode | None:
+        """The object in a field; None where it is null or the field is not there."""
+        written = node.fields.get(name)
+        found = None if written is None or written == "null" else self[int(written)]
+        return found if found is not None and found.type_name else None
+
+    def __getitem__(self, number: int) -> OldNode:
+        if number < 0:
+            raise IndexError(number)
+        return self.nodes[number]
+
+    def string(self, node: OldNode, name: str) -> str:
+        """A field that is a string object; empty where it is null."""
+        found = self.child(node, name)
+        return str(found.value) if found is not None else ""
+
+    def pairs(self, node: OldNode) -> Iterator[tuple[Any, int]]:
+        """Key and node of every entry of a map; a key that is text comes as text, any other as its number."""
+        if node.keys:
+            yield from zip(node.keys, node.items, strict=True)
+            return
+        for key, value in zip(node.items[::2], node.items[1::2], strict=True):
+            text = self[key].value
+            yield (text if isinstance(text, str) else key), value
+
+
+def is_old(graph: Any) -> bool:
+    """Whether the parsed JSON is of TVM before 0.25, which TVM 0.27 cannot read by itself."""
+    if not isinstance(graph, dict) or "root" in graph:
+        return isinstance(graph, dict)
+    nodes = graph.get("nodes")
+    types = (node.get("type") for node in nodes if isinstance(node, dict)) if isinstance(nodes, list) else ()
+    return any(isinstance(name, str) and name.startswith("tir.") for name in types)
+
+
+def _before_022(node: Any) -> OldNode:
+    type_name, attributes = str(node["type_key"]), dict(node.get("attrs", {}))
+    kind = type_name.rpartition(".")[2]
+    if kind in _CONTAINERS:
+        items = tuple(int(item) for item in node.get("data", ()))
+        return OldNode(type_name, items=items, keys=tuple(map(str, node.get("keys", ()))))
+    if "v_int64" in attributes:
+        number = int(attributes["v_int64"])
+        return OldNode(type_name, value=bool(number) if kind == "bool" else number)
+    if "v_float64" in attributes:
+        return OldNode(type_name, value=float(attributes["v_float64"]))
+    if "repr_b64" in node:
+        raise ValueError("a name with unprintable characters")
+    if kind in _TEXTS:
+        return OldNode(type_name, value=_TEXTS[kind](str(node.get("repr_str", ""))))
+    return OldNode(type_name, attributes)
+
+
+def _since_022(node: Any) -> OldNode:
+    type_name, data = str(node["type"]), node.get("data")
+    if type_name == "None":
+        return OldNode("")
+    if isinstance(data, dict):
+        return OldNode(type_name, data)
+    if isinstance(data, list):
+        return OldNode(type_name, items=tuple(int(item) for item in data))
+    return OldNode(type_name, value=data)

@@ -1,0 +1,93 @@
+"""Provides device_noise: how far a device's repeats, and repeated measurements, lie apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from costhub.dataset.latency import repeats_by_length
+
+PERCENTILES = tuple(range(0, 101, 2))
+"""At which a distribution is kept, so that it can be drawn."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How the relative spread, (highest - lowest) / median, is distributed over groups of seconds."""
+
+    count: int
+    """Groups of two or more; without any the other fields are empty."""
+    median: float | None
+    p95: float | None
+    percentiles: tuple[float, ...]
+    """The spread at each of PERCENTILES."""
+
+
+@dataclass(frozen=True)
+class DeviceNoise:
+    """How well a device repeats itself."""
+
+    device_id: str
+    repeats: Spread
+    """Within a measurement: its repeats, taken one right after the other."""
+    again: Spread
+    """Between measurements: the latencies of a program that was measured more than once."""
+
+
+def relative_spread(values: pa.ChunkedArray | pa.ListArray) -> npt.NDArray[np.float64]:
+    """(n,) (highest - lowest) / median of each list of positive numbers; NaN for one of fewer than two.
+
+    Example:
+        >>> relative_spread(pa.array([[1.0, 1.5, 2.0], [3.0], []])).round(3).tolist()
+        [0.667, nan, nan]
+    """
+    chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+    spreads = [_spread_of(chunk) for chunk in chunks]
+    return np.concatenate([np.zeros(0), *spreads])
+
+
+def _spread_of(lists: pa.ListArray) -> npt.NDArray[np.float64]:
+    found = np.full(len(lists), np.nan)
+    for rows, values in repeats_by_length(lists):
+        if values.shape[1] > 1:
+            with np.errstate(divide="ignore", invalid="ignore"):  # a latency of zero has no relative spread
+                found[rows] = np.ptp(values, axis=1) / np.median(values, axis=1)
+    return found
+
+
+def device_noise(observations: pa.Table) -> tuple[DeviceNoise, ...]:
+    """Describes the noise of every device.
+
+    Args:
+        observations: As `read_observations` gives them.
+
+    Returns:
+        One entry per device, by name.
+    """
+    ok = observations.filter(pc.is_finite(observations["latency_us"]))
+    programs = ok.group_by(["device_id", "program_id"]).aggregate([("latency_us", "count")])
+    repeated = programs.filter(pc.field("latency_us_count") > 1).drop_columns(["latency_us_count"])
+    again = ok.join(repeated, ["device_id", "program_id"], join_type="inner")
+    lists = again.group_by(["device_id", "program_id"]).aggregate([("latency_us", "list")])
+    return tuple(
+        DeviceNoise(
+            device_id,
+            _distribution(ok.filter(pc.field("device_id") == device_id)["spread"].to_numpy()),
+            _distribution(
+                relative_spread(lists.filter(pc.field("device_id") == device_id)["latency_us_list"])
+            ),
+        )
+        for device_id in sorted(pc.unique(ok["device_id"]).to_pylist())
+    )
+
+
+def _distribution(values: npt.NDArray[np.float64]) -> Spread:
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return Spread(0, None, None, ())
+    median, p95 = np.percentile(values, [50, 95]).tolist()
+    return Spread(len(values), median, p95, tuple(np.percentile(values, PERCENTILES).tolist()))

@@ -1,0 +1,68 @@
+"""Provides read_observations: measurements reduced to what counts and latencies are made of."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from costhub.dataset.latency import median_latency_s
+from costhub.dataset.load import Folder
+from costhub.dataset.noise import relative_spread
+from costhub.dataset.shard import empty_table
+
+UNKNOWN = "(not in workloads)"
+NO_ERROR_TEXT = "(no error text)"
+VERSIONS = ("tvm_version", "compiler_version", "driver_version", "costhub_version")
+
+_ERROR_CHARACTERS = 120
+_NAMES = ("device_id", "workload_id", "status", "proposed_by", "licence", "contributor", *VERSIONS)
+"""Few distinct values fill these columns, so that numbers can stand for them."""
+
+
+def read_observations(folder: Folder) -> pa.Table:
+    """Reads what is needed of every measurement, some 120 bytes a row, and no trace.
+
+    Returns:
+        A table with program_id, latency_us and spread (NaN where the attempt failed), failure (the first line
+        of the error; null where it ran), operator, and those columns that few distinct values fill.
+
+    Raises:
+        DataError: The folder cannot be read.
+    """
+    columns = ["program_id", "error", "run_s", *_NAMES]
+    nothing = pa.RecordBatch.from_pylist([], schema=empty_table("measurements", columns).schema)
+    batches = [_reduced(batch) for batch in folder.iter_measurements(columns=columns)]
+    # One dictionary for all batches: Arrow does not group by columns whose parts have different ones.
+    table = pa.Table.from_batches(batches, _reduced(nothing).schema).unify_dictionaries().combine_chunks()
+    return table.append_column("operator", _operators(table, folder.workloads(["workload_id", "operator"])))
+
+
+def _operators(table: pa.Table, workloads: pa.Table) -> pa.ChunkedArray:
+    family = dict(zip(workloads["workload_id"].to_pylist(), workloads["operator"].to_pylist(), strict=True))
+    ids = table["workload_id"].combine_chunks()
+    found = pa.array([family.get(name, UNKNOWN) for name in ids.dictionary.to_pylist()], pa.string())
+    # Encoded again: a dictionary that names a family twice would make two groups of it.
+    encoded = found.dictionary_encode()
+    return pa.DictionaryArray.from_arrays(encoded.indices.take(ids.indices), encoded.dictionary)
+
+
+def _reduced(batch: pa.RecordBatch) -> pa.RecordBatch:
+    arrays = {name: pc.dictionary_encode(batch[name]) for name in _NAMES}
+    failed = pc.not_equal(batch["status"], "ok")
+    line = pc.if_else(failed, _first_lines(batch["error"]), pa.scalar(None, pa.string()))
+    return pa.RecordBatch.from_pydict(
+        {
+            **arrays,
+            "program_id": batch["program_id"],
+            "failure": pc.dictionary_encode(line),
+            "latency_us": pa.array(median_latency_s(batch["run_s"]) * 1e6),
+            "spread": pa.array(relative_spread(batch["run_s"])),
+        }
+    )
+
+
+def _first_lines(errors: pa.StringArray) -> pa.StringArray:
+    text = pc.utf8_trim_whitespace(errors.fill_null(""))
+    first = pc.list_element(pc.split_pattern_regex(text, r"[\r\n]", max_splits=1), 0)
+    short = pc.utf8_slice_codeunits(first, 0, _ERROR_CHARACTERS)
+    return pc.if_else(pc.equal(short, ""), NO_ERROR_TEXT, short)

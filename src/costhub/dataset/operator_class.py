@@ -1,0 +1,211 @@
+"""Provides classify: the operator family of a workload, by the structure of its blocks, not their names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+FAMILIES = (
+    "conv",
+    "depthwise",
+    "pointwise",
+    "winograd",
+    "batch_matmul",
+    "matmul",
+    "softmax",
+    "norm",
+    "pool",
+    "reduce",
+    "elementwise",
+    "other",
+)
+"""What `classify` may say."""
+
+_REDUCTION = 2  # an IterVar's type
+_CONV_RANK = 4
+_PARTS = (
+    "a b condition true_value false_value value var args indices body block seq then_case else_case init"
+).split()
+
+
+def classify(mod: Any) -> str:
+    """Names the operator family of a workload.
+
+    Its sum of products with most work decides: a sliding window makes it a convolution (`depthwise` where
+    nothing but the window is summed, `pointwise` where the window is one element, `winograd` where a matrix
+    of constants transforms tiles), else an index that all three operands share a `batch_matmul`. Without a
+    sum of products, exp between a maximum and a sum is `softmax`, a sum with a root is `norm`, a window
+    alone is `pool`, any other reduction `reduce`, and what reduces nothing is `elementwise`.
+
+    Args:
+        mod: The workload (``tvm.IRModule``), not scheduled.
+
+    Returns:
+        One of `FAMILIES`.
+    """
+    root = getattr(mod["main"].body, "block", None)
+    blocks = [_Block.of(block) for block in _walk(root.body) if _kind(block) == "SBlock"] if root else []
+    contractions = [block for block in blocks if block.factors]
+    if contractions:
+        constants = {block.buffer for block in blocks if not block.loads}
+        if any(load.buffer in constants for block in contractions for load in block.loads):
+            return "winograd"
+        return _contraction(max(contractions, key=lambda block: block.work))
+    if not blocks:
+        return "other"
+    return _without_products(blocks)
+
+
+@dataclass(frozen=True)
+class _Load:
+    """An element that is read, and the variables in each of its indices."""
+
+    buffer: Any
+    indices: tuple[frozenset[Any], ...]
+
+    @property
+    def variables(self) -> frozenset[Any]:
+        return frozenset().union(*self.indices)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """What a block computes, as far as it says which operator it is of."""
+
+    buffer: Any
+    """The first that it writes."""
+    spatial: dict[Any, int]
+    """Extents of the loops that run over the output."""
+    reduction: dict[Any, int]
+    """Extents of the loops that are summed (or maximised, ...) over."""
+    combined: str
+    """How: Add, Max, ...; empty without a reduction."""
+    loads: tuple[_Load, ...]
+    factors: tuple[tuple[_Load, ...], ...]
+    """The elements in either factor where products are summed; empty otherwise."""
+    calls: frozenset[str]
+    """Functions it calls."""
+
+    @classmethod
+    def of(cls, block: Any) -> _Block:
+        extents: tuple[dict[Any, int], dict[Any, int]] = ({}, {})
+        for iteration in block.iter_vars:
+            extents[iteration.iter_type == _REDUCTION][iteration.var] = _extent(iteration.dom.extent)
+        # The outermost store: nested blocks are looked at by themselves.
+        stores = [node for node in _walk(block.body) if _kind(node) == "BufferStore"]
+        added = [_added(store) for store in stores]
+        factors = [found for _, value in added if (found := _factors(value))] if extents[1] else []
+        return cls(
+            stores[0].buffer if stores else None,
+            *extents,
+            added[0][0] if added and extents[1] else "",
+            tuple(_loads(stores, skip={store.buffer for store in stores} if extents[1] else set())),
+            factors[0] if factors else (),
+            frozenset(
+                str(n.op.name) for n in _walk(block.body) if _kind(n) == "Call" and _kind(n.op) == "Op"
+            ),
+        )
+
+    @property
+    def work(self) -> int:
+        return math.prod([*self.spatial.values(), *self.reduction.values()])
+
+    def windows(self) -> set[Any]:
+        """Loops that are summed over and that share an index with a loop over the output."""
+        found = set()
+        for number, factor in enumerate(self.factors or (self.loads,)):
+            others = [load for i, other in enumerate(self.factors) if i != number for load in other]
+            elsewhere = frozenset().union(*(load.variables for load in others))
+            for index in (index for load in factor for index in load.indices):
+                # A channel of a grouped convolution shares one as well, but the weights have that, too.
+                if any(v in self.spatial and v not in elsewhere for v in index):
+                    found |= {v for v in index if v in self.reduction}
+        return found
+
+
+def _contraction(block: _Block) -> str:
+    first, second = (frozenset().union(*(load.variables for load in factor)) for factor in block.factors)
+    shared = [v for v in block.spatial if v in first and v in second]
+    windows = block.windows()
+    summed = [v for v, extent in block.reduction.items() if v not in windows and extent > 1]
+    if windows and not summed and any(block.spatial[v] > 1 for v in shared):
+        return "depthwise"
+    if any(block.reduction[v] > 1 for v in windows):
+        return "conv"
+    if windows:
+        return "pointwise"
+    if shared:
+        return "batch_matmul"
+    return "pointwise" if len(block.spatial) >= _CONV_RANK else "matmul"
+
+
+def _without_products(blocks: Sequence[_Block]) -> str:
+    combined = {block.combined for block in blocks if block.reduction}
+    calls = {name.rpartition(".")[2] for block in blocks for name in block.calls}
+    if {"Max", "Add"} <= combined and "exp" in calls:
+        return "softmax"
+    if not combined:
+        return "elementwise"
+    if "Add" in combined and calls & {"sqrt", "rsqrt", "pow"}:
+        return "norm"
+    return "pool" if any(block.windows() for block in blocks) else "reduce"
+
+
+def _added(store: Any) -> tuple[str, Any]:
+    """How a store combines its element with a value, and the value."""
+    value = store.value
+    for element, other in (("a", "b"), ("b", "a")):
+        part: Any = getattr(value, element, None)
+        if _kind(part) == "TensorLoad" and part.source.same_as(store.buffer):
+            return _kind(value), getattr(value, other)
+    return "other", value
+
+
+def _factors(value: Any) -> tuple[tuple[_Load, ...], ...]:
+    """The elements in either factor of a product of two different things; empty for anything else."""
+    import tvm_ffi
+
+    while _kind(value) == "Cast":
+        value = value.value
+    if _kind(value) != "Mul" or tvm_ffi.structural_equal(value.a, value.b):
+        return ()
+    factors = tuple(tuple(_loads([factor])) for factor in (value.a, value.b))
+    return factors if all(factors) else ()
+
+
+def _loads(nodes: Sequence[Any], skip: set[Any] | frozenset[Any] = frozenset()) -> Iterator[_Load]:
+    for node in (inner for outer in nodes for inner in _walk(outer)):
+        if _kind(node) == "TensorLoad" and node.source not in skip:
+            yield _Load(node.source, tuple(frozenset(_variables(index)) for index in node.indices))
+
+
+def _variables(node: Any) -> Iterator[Any]:
+    return (inner for inner in _walk(node) if _kind(inner) == "Var")
+
+
+def _walk(node: Any) -> Iterator[Any]:
+    """The node and all in it, the outermost first."""
+    stack = [node]
+    while stack:
+        found = stack.pop()
+        if _kind(found) in ("Array", "list", "tuple"):
+            stack.extend(reversed(list(found)))
+            continue
+        yield found
+        if _kind(found) != "Var":
+            stack.extend(part for name in reversed(_PARTS) if _is_node(part := getattr(found, name, None)))
+
+
+def _is_node(value: Any) -> bool:
+    return value is not None and not isinstance(value, (str, int, float))
+
+
+def _kind(node: Any) -> str:
+    return type(node).__name__
+
+
+def _extent(value: Any) -> int:
+    # What is not known beforehand is more than one element.
+    return int(value.value) if _kind(value) == "IntImm" else 2

@@ -1,0 +1,159 @@
+"""Provides RemoteFolder: a data folder behind an fsspec file system, read by ranges instead of fetched."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from costhub.dataset.folder import first_of_each
+from costhub.dataset.shard import ROW_GROUP_ROWS, check_schema, empty_table
+from costhub.dataset.shard_set import PATTERN
+from costhub.errors import DataError
+
+
+class FileSystem(Protocol):
+    """What is asked of a file system; every one of fsspec has it."""
+
+    def find(self, path: str) -> Any:
+        """Paths of all files in a folder and those below it."""
+
+    def open(self, path: str, mode: str = ..., *, cache_type: str) -> Any:
+        """A file that can seek."""
+
+
+class RemoteFolder:
+    """A data folder that lies behind a file system of fsspec, for reading.
+
+    Of a shard only the footer is fetched, and those columns that are asked for of those row groups whose
+    statistics fit the condition. It reads shards only: a folder with a journal is still being written.
+    Errors of the file system itself, such as a lost connection, pass through.
+
+    Example:
+        >>> import fsspec, tempfile
+        >>> from costhub.dataset.folder import DataFolder
+        >>> folder = DataFolder.create(tempfile.mkdtemp())
+        >>> folder.put_device({"device_id": "amd-epyc", "kind": "cpu"})
+        >>> RemoteFolder(fsspec.filesystem("file"), str(folder.path)).devices(["kind"]).to_pylist()
+        [{'kind': 'cpu'}]
+    """
+
+    def __init__(self, filesystem: FileSystem, path: str) -> None:
+        """Wraps a path without looking at it."""
+        self.path = path
+        self._filesystem = filesystem
+
+    def devices(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Reads the devices table, or some of its columns.
+
+        Raises:
+            DataError: A shard cannot be read, or there is no such column.
+        """
+        return self._small("devices", "device_id", columns)
+
+    def workloads(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Reads the workloads table, or some of its columns.
+
+        Raises:
+            DataError: A shard cannot be read, or there is no such column.
+        """
+        return self._small("workloads", "workload_id", columns)
+
+    def device_ids(self) -> list[str]:
+        """Names of the devices that have shards of measurements."""
+        return sorted(self._measurements())
+
+    def iter_measurements(
+        self,
+        device_ids: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+        *,
+        batch_rows: int = ROW_GROUP_ROWS,
+    ) -> Iterator[pa.RecordBatch]:
+        """Reads the measurements of some devices that meet a condition, one row group at a time.
+
+        Unlike a folder that may be written to, a published one holds every record once; `check` sees to it.
+
+        Raises:
+            DataError: A shard cannot be read, or there is no such device or column.
+        """
+        shards = self._measurements()
+        for device_id in device_ids or ():
+            if device_id not in shards:
+                raise DataError(
+                    f"{self.path} has no measurements of {device_id!r}; it has those of {', '.join(shards)}."
+                )
+        for device_id in sorted(shards) if device_ids is None else device_ids:
+            for path in shards[device_id]:
+                yield from self._read(path, "measurements", columns, where, batch_rows)
+
+    def _measurements(self) -> dict[str, list[str]]:
+        shards: dict[str, list[str]] = {}
+        for path in self._shards("measurements", depth=2):
+            shards.setdefault(path.split("/")[-2], []).append(path)
+        if not shards:
+            raise DataError(
+                f"{self.path} is not a data folder: it has no shards measurements/<device>/{PATTERN}."
+            )
+        return shards
+
+    def _shards(self, table: str, *, depth: int) -> list[str]:
+        base = f"{self.path}/{table}"
+        try:
+            found = self._filesystem.find(base)
+        except FileNotFoundError:
+            return []
+        # Numbers in names have leading zeros, so the order of names is that of the shards.
+        return sorted(
+            path
+            for path in found
+            if fnmatchcase(path.rsplit("/", 1)[-1], PATTERN) and path.count("/") == base.count("/") + depth
+        )
+
+    def _small(self, table: str, key: str, columns: Sequence[str] | None) -> pa.Table:
+        needed = None if columns is None else list(dict.fromkeys([*columns, key]))
+        batches = [
+            batch
+            for path in self._shards(table, depth=1)
+            for batch in self._read(path, table, needed, None, ROW_GROUP_ROWS)
+        ]
+        found = first_of_each(pa.Table.from_batches(batches, empty_table(table, needed).schema), key)
+        return found if columns is None else found.select(list(columns))
+
+    def _read(
+        self,
+        path: str,
+        table: str,
+        columns: Sequence[str] | None,
+        where: pc.Expression | None,
+        batch_rows: int,
+    ) -> Iterator[pa.RecordBatch]:
+        wanted = empty_table(table, columns).schema
+        options = ds.ParquetFragmentScanOptions(page_checksum_verification=True, pre_buffer=True)
+        parquet = ds.ParquetFileFormat(default_fragment_scan_options=options)
+        try:
+            # No cache of fsspec's: it would fetch megabytes around each range.
+            with contextlib.closing(self._filesystem.open(path, "rb", cache_type="none")) as file:
+                shard = parquet.make_fragment(file)
+                check_schema(path, shard.physical_schema, table=table)
+                # Each row group is a fragment of its own: a scan keeps all that it has fetched until its end.
+                for group in shard.split_by_row_group(where, shard.physical_schema):
+                    for batch in group.to_batches(
+                        columns=wanted.names, filter=where, batch_size=batch_rows, batch_readahead=0
+                    ):
+                        if batch.num_rows:
+                            yield batch.cast(wanted)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            if isinstance(error, OSError) and type(error) is not OSError:
+                raise  # the file system's own, such as no permission: who made it knows what to do
+            raise DataError(f"{path} cannot be read ({_brief(error)}); try again later.") from error
+
+
+def _brief(error: Exception) -> str:
+    return str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__

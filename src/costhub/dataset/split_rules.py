@@ -1,0 +1,249 @@
+"""Provides the rules that make splits: by workload, by network, by operator family and by device."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from costhub.dataset.split import MadeFrom, Split
+from costhub.errors import DataError, UnknownNameError
+from costhub.names import close_names
+
+Rows = Sequence[Mapping[str, Any]]
+
+TENSET_NETWORKS = ("bert-base", "bert-tiny", "mobilenet-v2", "resnet-50", "resnext-50")
+"""What TenSet tests on (NeurIPS 2021; `--hold-out all_five` of its scripts); it learns from others."""
+
+
+def split_by_workload(workload_rows: Rows, *, held_out: int, seed: int) -> Split:
+    """Holds out workloads so that every operator family that can spare one is tested.
+
+    Each family with two or more workloads has at least one on either side; the rest is held out in proportion
+    to the size of the families. Families of one workload are learned from.
+
+    Args:
+        workload_rows: Rows with `workload_id` and `operator`.
+        held_out: Number of workloads to test on.
+        seed: Chooses the workloads within each family; the order of the rows does not matter.
+
+    Raises:
+        DataError: `held_out` is less than the number of families with two or more workloads, or leaves a
+            family nothing to learn from.
+
+    Example:
+        >>> rows = [{"workload_id": f"w{i}", "operator": "conv2d"} for i in range(4)]
+        >>> len(split_by_workload(rows, held_out=1, seed=0).train)
+        3
+    """
+    families: dict[str, set[str]] = {}
+    for row in workload_rows:
+        families.setdefault(row["operator"], set()).add(row["workload_id"])
+    spare = {name: len(ids) - 1 for name, ids in sorted(families.items()) if len(ids) > 1}
+    if not len(spare) <= held_out <= sum(spare.values()):
+        raise DataError(
+            f"{held_out} workloads cannot be held out of {sum(map(len, families.values()))} in "
+            f"{len(families)} operator families; ask for {len(spare)} to {sum(spare.values())}."
+        )
+    taken = _shares({name: len(families[name]) for name in spare}, spare, held_out)
+    rng = np.random.default_rng(seed)
+    test: set[str] = set()
+    for name in spare:
+        test.update(rng.permutation(sorted(families[name]))[: taken[name]].tolist())
+    return _made(f"workload-{held_out}-seed{seed}", workload_rows, test, kind="workload", seed=seed)
+
+
+def split_by_network(workload_rows: Rows, hold_out: Sequence[str], *, name: str | None = None) -> Split:
+    """Holds out networks: every workload that one of them uses is tested on, whoever else uses it.
+
+    So nothing that is learned from occurs in a network that is tested on. Workloads of no network are learned
+    from.
+
+    Args:
+        workload_rows: Rows with `workload_id` and `networks`.
+        hold_out: Names of networks; capitals and the difference of ``-`` and ``_`` do not matter.
+        name: Of the split; made of the networks' names by default.
+
+    Raises:
+        UnknownNameError: No workload is of a network of that name.
+        DataError: Nothing is left to learn from.
+
+    Example:
+        >>> rows = [{"workload_id": "w0", "networks": [{"name": "resnet-18", "weight": 1.0}]},
+        ...         {"workload_id": "w1", "networks": []}]
+        >>> split_by_network(rows, ["ResNet_18"]).test
+        ('w0',)
+    """
+    return _by_name("network", {r["workload_id"]: _networks(r) for r in workload_rows}, hold_out, name)
+
+
+def split_as_tenset(workload_rows: Rows) -> Split:
+    """Holds out those of TenSet's five test networks that the workloads are of.
+
+    Raises:
+        DataError: There is none, or nothing is left to learn from.
+    """
+    present = _spellings({row["workload_id"]: _networks(row) for row in workload_rows})
+    hold_out = [present[network] for network in TENSET_NETWORKS if network in present]
+    if not hold_out:
+        raise DataError(
+            f"No workload is of one of TenSet's networks, {', '.join(TENSET_NETWORKS)}; "
+            "hold out others by name."
+        )
+    return split_by_network(workload_rows, hold_out, name="network-tenset")
+
+
+def split_by_operator(workload_rows: Rows, hold_out: Sequence[str], *, name: str | None = None) -> Split:
+    """Holds out operator families: every workload of them is tested on, the others are learned from.
+
+    Args:
+        workload_rows: Rows with `workload_id` and `operator`.
+        hold_out: Names of families.
+        name: Of the split; made of the families' names by default.
+
+    Raises:
+        UnknownNameError: There is no such family.
+        DataError: Nothing is left to learn from.
+    """
+    return _by_name("operator", {r["workload_id"]: [r["operator"]] for r in workload_rows}, hold_out, name)
+
+
+def split_by_device(
+    workload_ids: Iterable[str],
+    device_ids: Sequence[str],
+    hold_out: Sequence[str],
+    *,
+    workloads: Split | None = None,
+    name: str | None = None,
+) -> Split:
+    """Holds out devices: what the others measured is learned from.
+
+    Args:
+        workload_ids: All workloads. Without `workloads` both sides have all of them.
+        device_ids: All devices.
+        hold_out: The devices to test on.
+        workloads: A split of the same workloads: its train workloads on the other devices are learned from,
+            its test workloads on the devices held out are tested on, so that both are new to the model.
+        name: Of the split; made of the devices' names by default.
+
+    Raises:
+        UnknownNameError: There is no such device.
+        DataError: No device is left to learn from.
+    """
+    for device_id in hold_out:
+        if device_id not in device_ids:
+            raise UnknownNameError(
+                "device", device_id, close_names(device_id, list(device_ids)), "costhub stats DIR"
+            )
+    rest = set(device_ids) - set(hold_out)
+    if not rest or not hold_out:
+        raise DataError(
+            f"{len(hold_out)} of {len(device_ids)} devices cannot be held out; both sides need at least one."
+        )
+    ids = tuple(workload_ids)
+    named = _name("device", hold_out) + (f"-{workloads.name}" if workloads else "")
+    return Split(
+        name or named,
+        workloads.train if workloads else ids,
+        workloads.test if workloads else ids,
+        seed=workloads.seed if workloads else None,
+        kind="device",
+        hold_out=tuple(hold_out),
+        train_devices=tuple(rest),
+        test_devices=tuple(hold_out),
+        made_from=MadeFrom.of(ids),
+    )
+
+
+def leave_one_out(workload_rows: Rows, kind: str) -> list[Split]:
+    """One split for each network or operator family, which is held out alone.
+
+    A network or family that has every workload is left out: nothing would remain to learn from.
+
+    Args:
+        workload_rows: Rows with `workload_id` and `networks` or `operator`.
+        kind: ``"network"`` or ``"operator"``.
+    """
+    names = {r["workload_id"]: _networks(r) if kind == "network" else [r["operator"]] for r in workload_rows}
+    splits = []
+    for folded, spelt in sorted(_spellings(names).items()):
+        if not all(folded in map(_folded, values) for values in names.values()):
+            splits.append(_by_name(kind, names, [spelt], None))
+    return splits
+
+
+def _by_name(
+    kind: str, names: Mapping[str, Sequence[str]], hold_out: Sequence[str], name: str | None
+) -> Split:
+    """Tests on the workloads that have one of the names held out."""
+    known = _spellings(names)
+    for wanted in hold_out:
+        if _folded(wanted) not in known:
+            close = close_names(wanted, sorted(known.values()))
+            raise UnknownNameError(kind, wanted, close, "costhub stats DIR")
+    held = {_folded(wanted) for wanted in hold_out}
+    test = {key for key, values in names.items() if not held.isdisjoint(map(_folded, values))}
+    if not test or len(test) == len(names):
+        raise DataError(
+            f"Holding out {', '.join(hold_out) or 'nothing'} puts {len(test)} of {len(names)} workloads on "
+            "the test side; both sides need at least one."
+        )
+    spelt = [known[wanted] for wanted in held]
+    rows = [{"workload_id": key} for key in names]
+    return _made(name or _name(kind, spelt), rows, test, kind=kind, hold_out=spelt)
+
+
+def _made(
+    name: str,
+    rows: Rows,
+    test: set[str],
+    *,
+    kind: str,
+    seed: int | None = None,
+    hold_out: Sequence[str] = (),
+) -> Split:
+    every = {row["workload_id"] for row in rows}
+    return Split(
+        name,
+        tuple(every - test),
+        tuple(test),
+        seed=seed,
+        kind=kind,
+        hold_out=tuple(hold_out),
+        made_from=MadeFrom.of(every),
+    )
+
+
+def _shares(sizes: Mapping[str, int], spare: Mapping[str, int], held_out: int) -> dict[str, int]:
+    """How many each family gives: one, then always the family that has given the smallest part of itself."""
+    taken = dict.fromkeys(sizes, 1)
+    for _ in range(held_out - len(sizes)):
+        able = [name for name in sizes if taken[name] < spare[name]]
+        taken[min(able, key=lambda name: taken[name] / sizes[name])] += 1
+    return taken
+
+
+def _networks(row: Mapping[str, Any]) -> list[str]:
+    return [network["name"] for network in row.get("networks") or ()]
+
+
+def _spellings(names: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Folded name -> the name, sorted; of several spellings the first one, whatever the order of the rows."""
+    spelt = sorted({value for values in names.values() for value in values})
+    return {_folded(value): value for value in reversed(spelt)}
+
+
+def _folded(name: str) -> str:
+    return name.casefold().replace("_", "-")
+
+
+def _name(kind: str, hold_out: Iterable[str]) -> str:
+    """A name that can be a file's.
+
+    Example:
+        >>> _name("network", ["ViT S/16", "bert-base"])
+        'network-ViT-S-16+bert-base'
+    """
+    return f"{kind}-" + "+".join(re.sub(r"[^A-Za-z0-9._-]+", "-", name) for name in sorted(hold_out))

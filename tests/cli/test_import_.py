@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tvm
+from tvm import te
+
+from costhub.cli.main import run
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.workload import module_to_json
+from costhub.hub.index import load_devices
+
+TRACE = [[["GetSBlock", [], ["B", "main"], ["b0"]], ["GetLoops", ["b0"], [], ["l1"]]], []]
+
+
+def record(run_secs: Any) -> bytes:
+    arguments = [["TENSOR", "float32", [8]]] * 2
+    return json.dumps([0, [TRACE, run_secs, {"kind": "llvm", "num-cores": 2}, arguments]]).encode()
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    data = te.placeholder((8,), name="A")
+    function = te.create_prim_func([data, te.compute((8,), lambda i: data[i] + 1.0, name="B")])
+    text = module_to_json(tvm.IRModule({"main": function.with_attr("global_symbol", "main")})).encode()
+    blob = base64.b64encode(len(text).to_bytes(8, "little") + text).decode()
+    folder = tmp_path / "db"
+    folder.mkdir()
+    (folder / "database_workload.json").write_text(json.dumps(["1", blob]) + "\n")
+    (folder / "database_tuning_record.json").write_bytes(
+        b"\n".join([record([1e-3]), b"", record(None), b"[1"])
+    )
+    return folder
+
+
+def run_import(database: Path, out: Path, *options: str, device: str = "my-board") -> int:
+    fixed = ["--device", device, "--out", str(out), "--workers", "1"]
+    return run(["import", "metaschedule", str(database), *fixed, *options])
+
+
+def test_what_came_in_and_what_did_not_is_said(
+    database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_import(database, tmp_path / "out") == 0
+
+    assert capsys.readouterr().out.splitlines() == [
+        "2 measurements of 1 workloads were added: 1 ran, 1 failed on the device.",
+        "2 lines were refused:",
+        "  1 because the line is blank, first database_tuning_record.json line 2.",
+        "  1 because it is not JSON; perhaps it was cut off, first database_tuning_record.json line 4.",
+    ]
+    folder = DataFolder.open(tmp_path / "out")
+    assert folder.devices().select(["device_id", "kind"]).to_pylist() == [
+        {"device_id": "my-board", "kind": "cpu"}
+    ]
+
+
+def test_options_go_into_the_rows(database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = tmp_path / "names.json.gz"
+    names.write_bytes(gzip.compress(b'[{"name": "plus_one", "networks": {"net": 2}}]'))
+    options = ["--names", str(names), "--contributor", "Ada", "--licence", "MIT", "--json"]
+
+    assert run_import(database, tmp_path / "out", *options) == 0
+
+    said = json.loads(capsys.readouterr().out)
+    assert (said["workloads"], said["ok"], said["failed"], said["refused"]) == (1, 1, 1, 2)
+    assert said["reasons"]["the line is blank"] == 1
+    assert said["refusals"][0] == {
+        "file": "database_tuning_record.json",
+        "line": 2,
+        "why": "the line is blank",
+    }
+    folder = DataFolder.open(tmp_path / "out")
+    assert folder.workloads()["name"].to_pylist() == ["plus_one"]
+    rows = folder.measurements("my-board", ["contributor", "licence"]).to_pylist()
+    assert rows == [{"contributor": "Ada", "licence": "MIT"}] * 2
+
+
+def test_a_device_of_the_index_comes_with_what_is_known(database: Path, tmp_path: Path) -> None:
+    known = next(device for device in load_devices() if device.kind == "cpu")
+
+    assert run_import(database, tmp_path / "out", device=known.device_id) == 0
+
+    [row] = DataFolder.open(tmp_path / "out").devices().to_pylist()
+    assert (row["vendor"], row["cores"]) == (known.vendor, known.cores)
+
+
+def test_nothing_imported_is_a_failure(
+    database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The records are of a CPU.
+    assert run_import(database, tmp_path / "out", device="nvidia-h200") == 2
+
+    said = capsys.readouterr().err
+    assert said.startswith(f"costhub: Nothing could be imported from {database}.")
+    assert "2 because its target is for the device kind cpu, not cuda" in said
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        ("{", "cannot be read as JSON"),
+        ("{}", "holds no list"),
+        ("[]", "There are 0 names for 1 workloads"),
+        ("[7]", "Entry 0 of the names is 7"),
+    ],
+)
+def test_bad_names_are_a_sentence(
+    database: Path, tmp_path: Path, names: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "names.json").write_text(names)
+
+    assert run_import(database, tmp_path / "out", "--names", str(tmp_path / "names.json")) == 2
+
+    assert sentence in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_is_no_database_is_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_import(tmp_path, tmp_path / "out") == 2
+
+    assert "is no MetaSchedule database" in capsys.readouterr().err
+
+
+def test_an_empty_database_adds_nothing(
+    database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (database / "database_tuning_record.json").write_bytes(b"")
+
+    assert run_import(database, tmp_path / "out", device="nvidia-h200") == 0
+
+    assert capsys.readouterr().out.startswith("0 measurements of 1 workloads were added")

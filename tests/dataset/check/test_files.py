@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costhub.dataset.check.files import Listing, leftover_journals, misnamed, strange_files
+from costhub.dataset.folder import DataFolder
+from costhub.errors import DataError
+
+
+def test_sources_are_tables_then_measurements_then_journals(damaged: Any) -> None:
+    (damaged.path / "measurements/amd-epyc-zen5-2c/journal.jsonl").write_bytes(b"{}\n")
+
+    sources = list(Listing(damaged.path).sources())
+    assert [(source.table, source.is_journal) for source in sources] == [
+        ("devices", False),
+        ("workloads", False),
+        ("measurements", False),
+        ("measurements", True),
+    ]
+    assert sources[2].where == "measurements/amd-epyc-zen5-2c/train-00000-of-00001.parquet"
+    assert sources[2].device_id == "amd-epyc-zen5-2c"
+
+
+def test_an_empty_journal_and_a_lock_are_no_breach(damaged: Any) -> None:
+    (damaged.path / "measurements/amd-epyc-zen5-2c/journal.jsonl").touch()
+    (damaged.path / "measurements/amd-epyc-zen5-2c/.lock").touch()
+
+    listing = Listing(damaged.path)
+    assert list(leftover_journals(listing)) == []
+    assert list(strange_files(listing)) == []
+
+
+def test_a_folder_without_shards_is_well_named(tmp_path: Path) -> None:
+    assert list(misnamed(Listing(DataFolder.create(tmp_path / "data").path))) == []
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="is not a data folder"):
+        Listing(tmp_path)

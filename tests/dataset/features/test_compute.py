@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from costhub.dataset.features import compute as compute_module
+from costhub.dataset.features.cache import UNKNOWN, FeatureCache
+from costhub.dataset.features.compute import compute_missing
+from costhub.dataset.features.part import FAILED
+from costhub.dataset.features.spec import find_spec
+from costhub.dataset.folder import DataFolder
+
+SPEC = find_spec("trace_tokens@1")
+IDS = [f"r{number:05d}" for number in range(8)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, measurement: Any, workload: Any) -> DataFolder:
+    """Programs of two workloads and of one that is not in the table; every trace has an instruction."""
+    root = DataFolder.create(tmp_path / "data")
+    root.put_workloads([workload(0), workload(1)])
+    with root.writer("cpu0") as writer:
+        for number in range(8):
+            trace = '[[["EnterPostproc",[],[],[]]],[]]' if number != 6 else "not a trace"
+            writer.append(measurement(number, trace=trace))
+    return root
+
+
+def counts(cache: FeatureCache) -> list[int]:
+    return cache.find(pa.array(IDS)).counts.tolist()
+
+
+def test_only_what_is_asked_for_is_computed(folder: DataFolder) -> None:
+    cache = FeatureCache(folder.path, "cpu0", SPEC)
+
+    compute_missing(folder, cache, "cpu0", pa.array(["r00003", "r00002", "r00001", "r00006"]))
+
+    # r00002 is of the workload that is not in the table.
+    unknown = [UNKNOWN]
+    assert counts(cache) == [*unknown, 1, *unknown, 1, *unknown, *unknown, FAILED, *unknown]
+
+
+def test_what_was_computed_before_an_interruption_is_kept(
+    folder: DataFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = FeatureCache(folder.path, "cpu0", SPEC)
+    monkeypatch.setattr(compute_module, "CHUNK_PROGRAMS", 2)
+    compute = compute_module.featurise
+
+    def interrupted(chunks: Any, spec: Any) -> Any:
+        yield next(iter(compute(chunks, spec)))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(compute_module, "featurise", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        compute_missing(folder, cache, "cpu0", pa.array(IDS))
+
+    assert sum(count != UNKNOWN for count in counts(cache)) == 2
+
+
+def test_parts_of_one_computation_are_put_together(
+    folder: DataFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = FeatureCache(folder.path, "cpu0", SPEC)
+    monkeypatch.setattr(compute_module, "_PART_PROGRAMS", 1)
+    monkeypatch.setattr(compute_module, "CHUNK_PROGRAMS", 1)
+
+    compute_missing(folder, cache, "cpu0", pa.array(IDS))
+
+    assert len(list(cache.folder.glob("part-*"))) == 1
+    assert sorted(counts(cache)) == [UNKNOWN, UNKNOWN, FAILED, 1, 1, 1, 1, 1]

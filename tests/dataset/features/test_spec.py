@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costhub.dataset.features.spec import find_spec, slog, spec_names
+from costhub.dataset.workload import module_from_json
+from costhub.errors import UnknownNameError
+
+
+@pytest.mark.parametrize("name", spec_names())
+def test_a_spec_names_each_of_its_columns(name: str) -> None:
+    spec = find_spec(name)
+
+    assert spec.name == name
+    assert spec.width == len(spec.columns) == len(set(spec.columns))
+
+
+@pytest.mark.parametrize("name", spec_names())
+def test_features_of_a_program_do_not_depend_on_the_others(name: str, tiny_matmul: Any) -> None:
+    spec = find_spec(name)
+    mod = module_from_json(tiny_matmul.module_json)
+    traces = [*tiny_matmul.traces, "not json"]
+
+    together = spec.extract(mod, traces, tiny_matmul.target)
+    alone = [spec.extract(mod, [trace], tiny_matmul.target)[0] for trace in reversed(traces)][::-1]
+
+    assert together[-1] is None
+    assert alone[-1] is None
+    for a, b in zip(together[:-1], alone[:-1], strict=True):
+        assert a is not None
+        assert b is not None
+        assert (a.dtype, a.shape[1]) == (np.float32, spec.width)
+        assert np.isfinite(a).all()
+        assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", spec_names())
+def test_what_a_search_holds_has_the_features_of_its_trace(name: str, tiny_matmul: Any) -> None:
+    from tvm.s_tir import meta_schedule as ms
+
+    from costhub.dataset.features.replayed import replayed
+    from costhub.dataset.target import parse_target
+
+    spec = find_spec(name)
+    mod = module_from_json(tiny_matmul.module_json)
+    schedules = replayed(mod, tiny_matmul.traces, tiny_matmul.target)
+    context = ms.TuneContext(mod, target=parse_target(tiny_matmul.target), num_threads=1)
+    candidates = [ms.MeasureCandidate(schedule, []) for schedule in schedules]
+
+    found = spec.extract_candidates(context, candidates)
+
+    expected = spec.extract(mod, tiny_matmul.traces, tiny_matmul.target)
+    assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def test_the_hash_of_the_columns_tells_layouts_apart() -> None:
+    hashes = {find_spec(name).columns_hash for name in spec_names()}
+
+    assert len(hashes) == len(spec_names())
+    # A file of features names it: it may only change with the version of the spec.
+    assert find_spec("per_store@1").columns_hash == "440efcddf4e75d55"
+
+
+def test_an_unknown_name_is_answered_with_close_ones() -> None:
+    with pytest.raises(
+        UnknownNameError, match=r"no feature spec named 'per_stor@2'. Did you mean per_store@1"
+    ) as e:
+        find_spec("per_stor@2")
+    assert e.value.close[0] == "per_store@1"
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"), [(0, 0), (1, 1), (-3, -2), (float("inf"), 0), (10**400, 1328.771237954945), (True, 1)]
+)
+def test_counts_are_on_a_log_scale_whatever_they_are(x: float, expected: float) -> None:
+    assert slog(x) == pytest.approx(expected)
+
+
+def test_trace_tokens_and_the_search_for_specs_import_no_tvm() -> None:
+    code = (
+        "import sys; from costhub.dataset.features.spec import find_spec; "
+        "rows, = find_spec('trace_tokens@1').extract(None, ['[[[\"EnterPostproc\",[],[],[]]],[]]'], ''); "
+        "assert rows.shape[0] == 1; sys.exit('tvm' in sys.modules or 'tvm_ffi' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

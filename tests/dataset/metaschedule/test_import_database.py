@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from costhub.dataset.check.folder import check_folder
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.metaschedule import import_database as module
+from costhub.dataset.metaschedule.import_database import import_database
+from costhub.dataset.metaschedule.report import ImportReport
+from costhub.dataset.trace import replay, trace_to_json
+from costhub.dataset.workload import module_from_json
+from costhub.errors import DataError
+
+DEVICE = {"device_id": "cpu0", "kind": "cpu", "cores": 2}
+REAL = os.environ.get("COSTHUB_METASCHEDULE_DATA", "")
+
+
+def run(path: Path, out: Path, **options: Any) -> ImportReport:
+    given = {"device": DEVICE, "workers": 1, "contributor": "Ada", "licence": "MIT"}
+    return import_database(path, out, **(given | options))
+
+
+def test_a_database_becomes_a_sound_data_folder(tmp_path: Path, database: Any, tiny_matmul: Any) -> None:
+    database.lines.append(database.record(2, [1e10]))
+    path = database.write(tmp_path / "db")
+
+    report = run(path, tmp_path / "out", names=[{"name": "mm", "networks": {"net": 3}}])
+
+    assert report == ImportReport(workloads=1, ok=4, failed=1)
+    folder = DataFolder.open(tmp_path / "out")
+    assert check_folder(folder.path, deep=True) == []
+    [workload] = folder.workloads().to_pylist()
+    assert (workload["workload_id"], workload["name"]) == (tiny_matmul.workload_id, "mm")
+    assert workload["networks"] == [{"name": "net", "weight": 3.0}]
+    assert folder.devices().to_pylist()[0]["cores"] == 2
+    rows = folder.measurements("cpu0").to_pylist()
+    assert sorted(row["run_s"][0] for row in rows if row["status"] == "ok") == [1e-3, 2e-3, 3e-3, 4e-3]
+    for row in rows:
+        again = replay(module_from_json(workload["module_json"]), row["trace"])
+        assert trace_to_json(again.trace) == row["trace"]
+
+
+def test_importing_again_adds_nothing_and_new_lines_are_added(tmp_path: Path, database: Any) -> None:
+    path = database.write(tmp_path / "db")
+    run(path, tmp_path / "out")
+    before = DataFolder.open(tmp_path / "out").measurements()
+    files = sorted(file.name for file in (tmp_path / "out").rglob("*"))
+
+    again = run(path, tmp_path / "out")
+
+    assert again == ImportReport(workloads=1, known=4)
+    assert DataFolder.open(tmp_path / "out").measurements().equals(before)
+    assert sorted(file.name for file in (tmp_path / "out").rglob("*")) == files
+    database.lines += [database.record(0, [5e-3]), database.record(0, [5e-3])]
+    grown = run(database.write(path), tmp_path / "out")
+    assert (grown.ok, grown.known, grown.duplicates) == (1, 4, 1)
+
+
+@pytest.mark.parametrize("zipped", [("database_workload.json",), ("database_tuning_record.json",),
+                                    ("database_workload.json", "database_tuning_record.json")])  # fmt: skip
+def test_either_file_may_be_gzipped(tmp_path: Path, database: Any, zipped: tuple[str, ...]) -> None:
+    path = database.write(tmp_path / "db")
+    for name in zipped:
+        (path / f"{name}.gz").write_bytes(gzip.compress((path / name).read_bytes()))
+        (path / name).unlink()
+
+    assert run(path, tmp_path / "out").ok == 4
+
+
+def test_bad_lines_cost_themselves(tmp_path: Path, database: Any, old_format: ModuleType) -> None:
+    crash = json.loads(database.record(0))
+    crash[1][0] = [[["GetSBlock", [], ["C", "main"], ["b0"]]], [[0, None]]]
+    outside = json.loads(database.record(0))
+    outside[1][0][1] = [[10**6, [1, 2]]]
+    database.lines[1:1] = [b"", b"\xff\xfe", json.dumps(crash).encode(), json.dumps(outside).encode()]
+    database.lines[-1] = database.lines[-1][:-7]
+    database.workloads.append(b'["12","*not base64*"]')
+
+    report = run(database.write(tmp_path / "db", end=b""), tmp_path / "out")
+
+    assert (report.ok, report.refused) == (3, 6)
+    assert {(r.file.removeprefix("database_"), r.line) for r in report.refusals} == {
+        ("workload.json", 2), ("tuning_record.json", 2), ("tuning_record.json", 3), ("tuning_record.json", 4),
+        ("tuning_record.json", 5), ("tuning_record.json", 8),
+    }  # fmt: skip
+    assert check_folder(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("dialect", ["0.16", "0.18", "0.21", "0.23"])
+def test_a_database_of_old_tvm_gives_the_same_programs(
+    tmp_path: Path, database: Any, tiny_matmul: Any, old_format: ModuleType, dialect: str
+) -> None:
+    mod = module_from_json(tiny_matmul.module_json)
+    run(database.write(tmp_path / "new"), tmp_path / "out-new")
+    database.workloads = [old_format.workload_line(json.dumps(old_format.old_graph(mod, dialect)))]
+    database.traces = [old_format.old_trace(replay(mod, t), dialect) for t in tiny_matmul.traces]
+    database.lines = [
+        database.record(i, (1e-3 * (i + 1), 2e-3), target="llvm -num-cores 2" if dialect < "0.2" else None)
+        for i in range(4)
+    ]
+    if dialect >= "0.2":
+        database.lines = [
+            line.replace(b"null", b'{"kind":"llvm","num-cores":2,"tag":""}') for line in database.lines
+        ]
+
+    run(database.write(tmp_path / "old"), tmp_path / "out-old")
+
+    columns = ["program_id", "workload_id", "target", "trace", "run_s", "status"]
+    new, old = (
+        DataFolder.open(tmp_path / f"out-{age}").measurements("cpu0", columns) for age in ("new", "old")
+    )
+    assert old.sort_by("program_id").to_pylist() == new.sort_by("program_id").to_pylist()
+    assert set(DataFolder.open(tmp_path / "out-old").measurements()["tvm_version"].to_pylist()) == {
+        f"{dialect}.0"
+    }
+
+
+def test_the_kind_of_a_device_that_nobody_knows_is_that_of_the_first_record(
+    tmp_path: Path, database: Any
+) -> None:
+    database.lines[0] = b"torn"
+
+    run(database.write(tmp_path / "db"), tmp_path / "out", device={"device_id": "new-board"})
+
+    [row] = DataFolder.open(tmp_path / "out").devices().to_pylist()
+    assert (row["device_id"], row["kind"]) == ("new-board", "cpu")
+    database.lines = []
+    with pytest.raises(DataError, match="says what kind of device"):
+        run(database.write(tmp_path / "empty", end=b""), tmp_path / "none", device={"device_id": "new-board"})
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_device_that_the_folder_describes_stays_as_it_is(tmp_path: Path, database: Any) -> None:
+    DataFolder.create(tmp_path / "out").put_device({**DEVICE, "cores": 64})
+
+    run(database.write(tmp_path / "db"), tmp_path / "out")
+
+    assert DataFolder.open(tmp_path / "out").devices()["cores"].to_pylist() == [64]
+
+
+def test_a_device_of_another_kind_is_refused(tmp_path: Path, database: Any) -> None:
+    DataFolder.create(tmp_path / "out").put_device({"device_id": "cpu0", "kind": "cuda"})
+
+    with pytest.raises(DataError, match="as a device of kind 'cuda', and the import is of kind 'cpu'"):
+        run(database.write(tmp_path / "db"), tmp_path / "out")
+
+
+@pytest.mark.parametrize("missing", ["database_workload.json", "database_tuning_record.json"])
+def test_a_folder_without_the_two_files_is_refused(tmp_path: Path, database: Any, missing: str) -> None:
+    path = database.write(tmp_path / "db")
+    (path / missing).unlink()
+
+    with pytest.raises(DataError, match=f"is no MetaSchedule database: it has no {missing}"):
+        run(path, tmp_path / "out")
+    with pytest.raises(DataError, match="is no MetaSchedule database"):
+        run(tmp_path / "nowhere", tmp_path / "out")
+
+
+def test_files_in_each_others_place_are_refused(tmp_path: Path, database: Any) -> None:
+    path = database.write(tmp_path / "db")
+    one, other = path / "database_workload.json", path / "database_tuning_record.json"
+    content = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(content)
+
+    with pytest.raises(DataError, match=r"holds no workload that TVM 0.27 can read. Line 1: it is not \["):
+        run(path, tmp_path / "out")
+
+
+def test_an_import_that_is_killed_goes_on_where_it_stopped(
+    tmp_path: Path, database: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database.lines = [database.record(i % 4, [1e-3 + i * 1e-6]) for i in range(64)]
+    path, out = database.write(tmp_path / "db"), tmp_path / "out"
+    code = (
+        "import sys; from costhub.dataset.metaschedule import import_database as m; m._BATCH = 4; "
+        f"m.import_database(sys.argv[1], sys.argv[2], device={DEVICE!r}, licence='MIT', workers=1)"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code, path, out])
+    shards = out / "measurements/cpu0"
+    while child.poll() is None and not (shards.is_dir() and len(list(shards.glob("*.parquet"))) > 2):
+        time.sleep(0.01)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    before = DataFolder.open(out).measurements()["record_id"].to_pylist()
+    monkeypatch.setattr(module, "_BATCH", 16)
+
+    report = run(path, out)
+
+    assert 0 < len(before) <= 64
+    assert (report.known, report.ok) == (len(before), 64 - len(before))
+    assert len(set(DataFolder.open(out).measurements()["record_id"].to_pylist())) == 64
+    assert check_folder(out) == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not REAL, reason="COSTHUB_METASCHEDULE_DATA names no database")
+def test_a_real_database_comes_in_whole(tmp_path: Path) -> None:
+    shutil.copytree(REAL, tmp_path / "db")
+
+    report = import_database(
+        tmp_path / "db", tmp_path / "out", device={"device_id": "real"}, licence="MIT", progress=False
+    )
+
+    assert report.refusals == []
+    assert report.ok > 0
+    assert check_folder(tmp_path / "out") == []

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.load import iter_measurements, load_measurements
+from costhub.dataset.remote import RemoteFolder
+from costhub.errors import DataError
+
+build_groups = runpy.run_path(str(Path(__file__).with_name("grouped_folder.py")))["build_groups"]
+SHARD = "measurements/cpu0/train-00000-of-00001.parquet"
+
+
+class CountingFiles(fsspec.AbstractFileSystem):
+    """The files of this machine through fsspec, with the ranges that were asked for."""
+
+    cachable = False  # or fsspec hands out one object for all tests
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ranges: list[tuple[int, int]] = []
+
+    def find(self, path: str) -> list[str]:
+        return [str(found) for found in Path(path).rglob("*") if found.is_file()]
+
+    def open(self, path: str, mode: str = "rb", **options: Any) -> Any:
+        assert options == {"cache_type": "none"}
+        return CountedFile(path, self.ranges)
+
+    @property
+    def bytes_read(self) -> int:
+        return sum(length for _, length in self.ranges)
+
+
+class CountedFile:
+    def __init__(self, path: str, ranges: list[tuple[int, int]]) -> None:
+        self._file = Path(path).open("rb")  # noqa: SIM115 - closed by close()
+        self._ranges = ranges
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def read(self, length: int = -1) -> bytes:
+        start = self._file.tell()
+        content = self._file.read(length)
+        self._ranges.append((start, len(content)))
+        return content
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return build_groups(tmp_path_factory.mktemp("grouped") / "data")
+
+
+@pytest.fixture
+def files() -> CountingFiles:
+    return CountingFiles()
+
+
+def test_it_reads_what_the_folder_itself_reads(folder: DataFolder, files: CountingFiles) -> None:
+    choice: dict[str, Any] = {"workload": ["matmul3", "w07"], "status": "ok"}
+
+    remote = load_measurements(str(folder.path), filesystem=files, **choice)
+
+    assert remote.equals(load_measurements(folder.path, **choice))
+    assert remote.num_rows > 100
+
+
+def test_only_the_row_groups_that_match_are_read(folder: DataFolder, files: CountingFiles) -> None:
+    size = (folder.path / SHARD).stat().st_size
+
+    table = load_measurements(str(folder.path), workload="matmul3", filesystem=files)
+
+    assert table.num_rows == 250
+    # One of twenty row groups, one footer, and the names of the workloads.
+    assert files.bytes_read < 0.2 * size
+    files.ranges.clear()
+    assert load_measurements(str(folder.path), filesystem=files).num_rows == 5000
+    assert files.bytes_read > 0.9 * size
+
+
+def test_only_the_columns_wanted_are_read(folder: DataFolder, files: CountingFiles) -> None:
+    load_measurements(str(folder.path), columns=["run_s", "status"], filesystem=files)
+
+    assert files.bytes_read < 0.2 * (folder.path / SHARD).stat().st_size
+
+
+def test_batches_are_fetched_only_when_they_are_asked_for(folder: DataFolder, files: CountingFiles) -> None:
+    batches = iter_measurements(str(folder.path), batch_rows=100, filesystem=files)
+    first = next(batches)
+
+    assert (first.num_rows, first.schema.names) == (
+        100,
+        DataFolder.open(folder.path).measurements().column_names,
+    )
+    assert files.bytes_read < 0.2 * (folder.path / SHARD).stat().st_size
+    assert [batch.num_rows for batch in batches][:3] == [100, 50, 100]
+
+
+def test_memory_does_not_grow_with_the_data(folder: DataFolder, files: CountingFiles) -> None:
+    pa.default_memory_pool().release_unused()
+    before, peak = pa.total_allocated_bytes(), 0
+    for _ in iter_measurements(str(folder.path), filesystem=files):
+        peak = max(peak, pa.total_allocated_bytes() - before)
+
+    # Twenty row groups pass by, one at a time.
+    assert 0 < peak < 0.3 * load_measurements(folder.path).nbytes
+
+
+def test_the_small_tables_are_there(folder: DataFolder, files: CountingFiles) -> None:
+    remote = RemoteFolder(files, str(folder.path))
+
+    assert remote.device_ids() == ["cpu0"]
+    assert remote.devices().equals(folder.devices())
+    assert remote.workloads().equals(folder.workloads())
+    assert remote.workloads(["name"]).equals(folder.workloads(["name"]))
+
+
+def test_a_folder_without_shards_is_refused(tmp_path: Path, files: CountingFiles) -> None:
+    with pytest.raises(DataError, match="no shards measurements/<device>/train-"):
+        list(RemoteFolder(files, str(tmp_path)).iter_measurements())
+
+
+def test_an_unknown_device_is_refused(folder: DataFolder, files: CountingFiles) -> None:
+    with pytest.raises(DataError, match="no measurements of 'gpu'; it has those of cpu0"):
+        load_measurements(str(folder.path), device="gpu", filesystem=files)
+
+
+@pytest.mark.parametrize("start", [0, -40])
+def test_a_damaged_shard_is_refused(tmp_path: Path, files: CountingFiles, start: int) -> None:
+    path = build_groups(tmp_path / "data").path / SHARD
+    content = bytearray(path.read_bytes())
+    middle = start % len(content) or len(content) // 2
+    content[middle : middle + 20] = b"\xff" * 20
+    path.write_bytes(content)
+
+    with pytest.raises(DataError, match="cannot be read"):
+        load_measurements(str(tmp_path / "data"), filesystem=files)
+
+
+def test_a_file_of_something_else_is_refused(
+    folder: DataFolder, tmp_path: Path, files: CountingFiles
+) -> None:
+    place = tmp_path / SHARD
+    place.parent.mkdir(parents=True)
+    place.write_bytes((folder.path / "devices/train-00000-of-00001.parquet").read_bytes())
+
+    with pytest.raises(DataError, match="holds the table devices, and measurements was expected"):
+        list(RemoteFolder(files, str(tmp_path)).iter_measurements(where=pc.field("status") == "ok"))
+
+
+def test_errors_of_the_file_system_pass(folder: DataFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Forbidden(CountingFiles):
+        def open(self, path: str, mode: str = "rb", **options: Any) -> Any:
+            raise PermissionError(path)
+
+    with pytest.raises(PermissionError):
+        load_measurements(str(folder.path), filesystem=Forbidden())
