@@ -26,6 +26,10 @@ def test_a_trained_model_reads_the_features_of_tvm_unless_told_otherwise(train: 
     assert np.isfinite(model.predict(train.rows, train.counts)).all()
 
 
+def test_a_trained_model_reads_the_features_that_its_programs_name(train: Programs) -> None:
+    assert train_model(replace(train, spec="demo@1"), "gbt", progress=False).feature_spec == "demo@1"
+
+
 def test_validation_reaches_the_model(train: Programs, unseen: Programs) -> None:
     with_it = train_model(train, "gbt", valid=unseen, progress=False)
     without = train_model(train, "gbt", progress=False)

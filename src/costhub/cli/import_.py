@@ -19,12 +19,8 @@ Example:
 """
 
 
-@click.group("import")
-def command() -> None:
-    """Import measurements that other tools made."""
-
-
-@command.command("metaschedule", epilog=EXAMPLE)
+@click.command("import", epilog=EXAMPLE)
+@click.argument("kind", type=click.Choice(["metaschedule"]))
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option(
     "--device", required=True, help="Id of the device that was measured; `costhub devices` has them."
@@ -39,7 +35,8 @@ def command() -> None:
 @click.option("--licence", help="SPDX name of the licence of the database, written into the rows.")
 @click.option("--workers", type=click.IntRange(min=1), help="Child processes; one per core by default.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
-def metaschedule(
+def command(
+    kind: str,
     folder: Path,
     device: str,
     out: Path,
@@ -49,7 +46,7 @@ def metaschedule(
     workers: int | None,
     as_json: bool,
 ) -> None:
-    """Import the MetaSchedule database in FOLDER, of TVM 0.10 to 0.27.
+    """Import the measurements in FOLDER; KIND is metaschedule, a database of TVM 0.10 to 0.27.
 
     FOLDER holds database_workload.json and database_tuning_record.json, each perhaps gzipped. Lines that
     cannot be used are counted and named and cost nothing else. Start it again after an interruption, or

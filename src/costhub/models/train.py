@@ -28,7 +28,7 @@ def train_model(
     valid: Programs | None = None,
     seed: int = 0,
     progress: bool = True,
-    feature_spec: str = PER_STORE,
+    feature_spec: str | None = None,
 ) -> CostModel:
     """Trains a model from scratch.
 
@@ -38,7 +38,8 @@ def train_model(
         valid: Programs of other workloads that tell when to stop; without them training runs its full length.
         seed: Equal seeds give equal models on one machine.
         progress: Show a progress bar on a terminal.
-        feature_spec: Name and version of the layout of the rows.
+        feature_spec: Name and version of the layout of the rows; by default that of the programs, or
+            `per_store@1` where they name none.
 
     Returns:
         The fitted model.
@@ -54,7 +55,7 @@ def train_model(
         >>> train_model(programs, "gbt", progress=False, feature_spec="demo@1").arch
         'gbt'
     """
-    model = new_model(arch, feature_spec=feature_spec)
+    model = new_model(arch, feature_spec=feature_spec or programs.spec or PER_STORE)
     model.fit(programs, valid, seed=seed, progress=progress)
     return model
 

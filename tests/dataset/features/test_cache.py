@@ -140,6 +140,21 @@ def test_a_merge_that_ends_half_way_loses_nothing(
     assert np.array_equal(rows, expected[1])
     cache.merge()
     assert np.array_equal(read(cache, *"abc")[1], expected[1])
+    assert [pq.read_metadata(path).num_rows for path in cache.folder.glob("part-*")] == [3]
+
+
+def test_a_part_that_breaks_before_it_is_merged_stays_out_of_it(cache: FeatureCache) -> None:
+    for name in "ab":
+        cache.append([name], [features(2, ord(name))])
+    first = cache.find(pa.array(["a"])).parts[0].path
+    first.write_bytes(b"")
+
+    cache.merge()
+
+    assert len(list(cache.folder.glob("part-*"))) == 2
+    with pytest.raises(PartLost):
+        read(cache, "a", "b")
+    assert read(cache, "a", "b")[0] == [UNKNOWN, 2]
 
 
 def test_there_is_nothing_to_merge_in_a_cache_that_was_never_written(cache: FeatureCache) -> None:

@@ -21,8 +21,7 @@ def test_a_matmul_is_a_chain_of_loops_with_its_statement_at_the_end(tiny_matmul:
     j = named(rows[2])
     assert j["is_serial"] == 1
     expected = {"extent": 16, "top_down": 16, "bottom_up": 256, "unroll_steps": 0}
-    # B is the largest that loop j touches: all of it, 4 bytes each, every element once; A and C are equal in
-    # bytes.
+    # B is the largest that loop j touches: all of it, 4 bytes each, every element once. A and C are equal.
     expected |= {"S0.touch": 256, "S0.bytes": 1024, "S0.reuse": 1, "S0.stride": 1, "S0.element_bytes": 4}
     expected |= {
         "S1.touch": 16,

@@ -178,3 +178,19 @@ def test_a_program_of_too_many_loops_is_cut(schedule: Any, monkeypatch: pytest.M
     nest = loop_nest(schedule.mod)
 
     assert [n.kind for n in nest.nodes] == ["root", "serial", "serial"]
+
+
+def test_functions_are_read_in_the_order_of_their_names() -> None:
+    import tvm
+    from tvm import te
+
+    def copies(*shape: int) -> Any:
+        source = te.placeholder(shape, name="S")
+        return te.create_prim_func([source, te.compute(shape, lambda *i: source[i], name="D")])
+
+    # Of one, two and three loops, put in backwards.
+    functions = {name: copies(*[4] * count) for name, count in (("c", 3), ("b", 2), ("a", 1))}
+
+    nest = loop_nest(tvm.IRModule(functions))
+
+    assert [n.parent for n in nest.nodes] == [-1, 0, 1, 0, 3, 4, 0, 6, 7, 8]

@@ -28,6 +28,7 @@ from costhub.dataset.features.part import (
 )
 from costhub.dataset.features.place import feature_folders
 from costhub.dataset.features.spec import FeatureSpec
+from costhub.dataset.folder import first_of_each
 from costhub.dataset.lock import FolderLock
 from costhub.dataset.programs import FloatArray, IntArray
 from costhub.dataset.shard_set import remove_temporaries
@@ -107,8 +108,7 @@ class FeatureCache:
         """
         sizes = np.maximum(found.counts, 0)
         starts = np.cumsum(sizes) - sizes
-        # Arrow's pool gives memory again that earlier reads have touched; new pages would take as long as the
-        # copy.
+        # Arrow's pool gives out memory that earlier reads have touched; new pages take as long as the copy.
         buffer = pa.allocate_buffer(int(sizes.sum()) * self.spec.width * 4)
         rows = np.frombuffer(buffer, np.float32).reshape(-1, self.spec.width)
         records = np.flatnonzero(sizes)
@@ -144,7 +144,11 @@ class FeatureCache:
             remove_temporaries(self.folder)
             self._refresh()
             for group in self._small_groups():
-                write_part(pa.concat_tables([read_table(part) for part in group]), new_path(self.folder))
+                try:
+                    table = pa.concat_tables([read_table(part) for part in group])
+                except PartLost:
+                    continue  # it is dealt with when it is read
+                write_part(first_of_each(table, "record_id"), new_path(self.folder))
                 for part in group:
                     self._discard(part.path)
 
@@ -197,8 +201,7 @@ class FeatureCache:
         sizes = part.counts[places]
         ends = np.cumsum(np.maximum(part.counts, 0))[places]
         sources = ends - sizes
-        # Programs that follow one another both here and there are copied at once; mostly it is the whole
-        # part.
+        # Programs that follow one another here and there are copied at once; mostly it is the whole part.
         breaks = (sources[1:] != ends[:-1]) | (starts[1:] != (starts + sizes)[:-1])
         first = np.concatenate([[0], np.flatnonzero(breaks) + 1])
         last = np.append(first[1:], len(places)) - 1

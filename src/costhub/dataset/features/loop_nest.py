@@ -89,15 +89,18 @@ class LoopNest:
 def loop_nest(mod: Any) -> LoopNest:
     """Reads the loops of a scheduled module, before it is lowered.
 
-    Loops of length 1 that say nothing are left out, as lowering would remove them. A predicate that cuts a
-    loop short is not seen. Where an index cannot be read, its whole dimension counts as touched.
+    Loops of length 1 that say nothing are left out, as lowering would remove them, and loops over threads
+    that are bound already are these threads. A predicate that cuts a loop short is not seen. Where an index
+    cannot be read, its whole dimension counts as touched.
 
     Args:
         mod: A ``tvm.IRModule`` of TIR blocks, such as ``Schedule.mod``.
     """
     reader = _Reader()
-    for function in mod.functions.values():
-        reader.visit(getattr(function, "body", None), 0)
+    # TVM's maps are in no order that lasts.
+    functions = {str(name.name_hint): function for name, function in mod.functions.items()}
+    for name in sorted(functions):
+        reader.visit(getattr(functions[name], "body", None), 0)
     return LoopNest(reader.nodes, reader.buffers)
 
 

@@ -73,8 +73,7 @@ def extract(mod: Any, traces: Sequence[str], target: str, *, threads: int = 1) -
     """
     from tvm.s_tir import meta_schedule as ms
 
-    # Before the context is made: it imports every intrinsic of every target unless those of this one are
-    # there.
+    # First, since a context imports the intrinsics of every target unless those of this one are there.
     schedules = replayed(mod, traces, target)
     context = ms.TuneContext(mod, target=parse_target(target), num_threads=threads)
     good = [schedule for schedule in schedules if schedule is not None]
