@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 import machine
-from dataset_stages import BASELINE, STAGES
+from dataset_stages import REAL_ONLY, STAGES
 
 from costhub.cards.plots import plot_growth
 from costhub.cards.tables import Column, number, plain_table
@@ -42,7 +42,7 @@ def main(quick: bool, path: Path | None, plot: Path | None) -> None:
     for size in SIZES[:1] if quick else SIZES:
         with tempfile.TemporaryDirectory() as folder:
             rows += [
-                run(stage, size, folder) for stage in STAGES if stage not in BASELINE or size == SIZES[0]
+                run(stage, size, folder) for stage in STAGES if stage not in REAL_ONLY or size == SIZES[0]
             ]
     click.echo(plain_table(rows, COLUMNS))
     click.echo(
@@ -56,7 +56,7 @@ def main(quick: bool, path: Path | None, plot: Path | None) -> None:
         series = {
             s: [(r["rows"], r["seconds"]) for r in rows if r["stage"] == s]
             for s in STAGES
-            if s not in BASELINE
+            if s not in REAL_ONLY
         }
         plot_growth(plot, series, x="measurements", y="seconds")
     if path:

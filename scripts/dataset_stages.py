@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from cache_speed import fill
 from embedded import DEVICE
 from synthetic import synthetic_batches
 
@@ -22,6 +23,7 @@ from costhub.dataset.check.folder import check_folder
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_measurements
 from costhub.dataset.load_programs import load_programs
+from costhub.dataset.metaschedule.export import export_database
 from costhub.dataset.stats import folder_stats
 from costhub.hub.roots import EMBEDDED
 
@@ -80,17 +82,58 @@ def load_features(path: Path, rows: int) -> dict[str, Any]:
     return {"programs": programs.n, "gigabytes": programs.rows.nbytes / 1e9}
 
 
+def fill_features(path: Path, rows: int) -> dict[str, Any]:
+    """Gives the programs of one device the features of real ones, as if they had been computed."""
+    del rows
+    load_programs(REAL, progress=False)
+    fill(path, f"{DEVICE}-synthetic-0", REAL, DEVICE)
+    return {}
+
+
 def stats(path: Path, rows: int) -> dict[str, Any]:
     """Every count of `costhub stats`."""
     del rows
     return {"programs": folder_stats(path).programs}
 
 
+def tvm_json(path: Path, rows: int) -> dict[str, Any]:
+    """The real measurements in TVM's own format: bytes of a row, and seconds until TVM has loaded them."""
+    del rows
+    from tvm.s_tir.meta_schedule.database import JSONDatabase
+
+    out = path / "tvm"
+    export_database(REAL, out, device=DEVICE, progress=False)
+    size = sum(file.stat().st_size for file in out.iterdir())
+    start = time.perf_counter()
+    count = len(JSONDatabase(work_dir=str(out)))
+    return {"seconds": time.perf_counter() - start, "found": count, "bytes_per_row": size / count}
+
+
+def shards(path: Path, rows: int) -> dict[str, Any]:
+    """The same real measurements out of their shards."""
+    del path, rows
+    size = sum(file.stat().st_size for file in REAL.glob("*/**/*.parquet"))
+    start = time.perf_counter()
+    count = load_measurements(REAL).num_rows
+    return {"seconds": time.perf_counter() - start, "found": count, "bytes_per_row": size / count}
+
+
 STAGES: dict[str, Stage] = {
-    stage.__name__: stage for stage in (write, check, stats, filter_workload, filter_pyarrow, load_features)
+    stage.__name__: stage
+    for stage in (
+        write,
+        check,
+        stats,
+        filter_workload,
+        filter_pyarrow,
+        fill_features,
+        load_features,
+        shards,
+        tvm_json,
+    )
 }
-BASELINE = ("tvm_json",)
-"""Stages for the smallest size only: what TVM's own format takes grows in proportion, and takes long."""
+REAL_ONLY = ("shards", "tvm_json")
+"""Stages on the real measurements, whatever the number of rows asked for."""
 
 
 def main(stage: str, rows: str, path: str) -> None:

@@ -36,8 +36,8 @@ def outcome(reader: Reader, folder: Path, shard: Path, before: object) -> str:
 @click.option("--count", default=200)
 @click.option("--seed", default=0)
 @click.option("--resealed", is_flag=True, help="Also damage that is sealed again, as by someone on purpose.")
-@click.option("--json", "path", type=click.Path(path_type=Path))
-def main(count: int, seed: int, resealed: bool, path: Path | None) -> None:
+@click.option("--json", "result", type=click.Path(path_type=Path))
+def main(count: int, seed: int, resealed: bool, result: Path | None) -> None:
     """Prints a line for every kind of damage."""
     rng, kinds = np.random.default_rng(seed), MUTATIONS | (RESEALED if resealed else {})
     found: dict[str, Counter[str]] = defaultdict(Counter)
@@ -46,18 +46,13 @@ def main(count: int, seed: int, resealed: bool, path: Path | None) -> None:
         shards = [(p, p.read_bytes(), pq.ParquetFile(p).read()) for p in sorted(folder.glob("**/*.parquet"))]
         assert not check_with(reader, folder)
         for number in range(count):
-            kind, (shard, content, table) = (
-                list(kinds)[number % len(kinds)],
-                shards[rng.integers(len(shards))],
-            )
-            kinds[kind](shard, rng)
-            found[kind][outcome(reader, folder, shard, table)] += 1
-            shard.write_bytes(content)
-    for kind, counts in found.items():
-        click.echo(f"{kind:42}" + ", ".join(f"{many} {name}" for name, many in counts.most_common()))
-    total = sum(found.values(), Counter())
-    if path:
-        path.write_text(json.dumps({"count": count, "seed": seed, "total": total, "kinds": found}, indent=2))
+            kind, (path, content, table) = list(kinds)[number % len(kinds)], shards[rng.integers(len(shards))]
+            kinds[kind](path, rng)
+            found[kind][outcome(reader, folder, path, table)] += 1
+            path.write_bytes(content)
+    click.echo("\n".join(f"{kind:42}{dict(counts)}" for kind, counts in found.items()))
+    if result:
+        result.write_text(json.dumps({"total": sum(found.values(), Counter()), "kinds": found}, indent=2))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from costhub import errors
 from costhub.errors import CosthubError
 
 if TYPE_CHECKING:
-    from costhub.dataset.load_programs import load_programs
+    from costhub.dataset.load_programs import iter_programs, load_programs
     from costhub.hub.data import iter_measurements, load_measurements
     from costhub.hub.pull import pull
     from costhub.models.evaluate import evaluate
@@ -24,6 +24,7 @@ __version__ = "0.1.0.dev0"
 _LAZY = {
     "evaluate": "costhub.models.evaluate:evaluate",
     "iter_measurements": "costhub.hub.data:iter_measurements",
+    "iter_programs": "costhub.dataset.load_programs:iter_programs",
     "load_measurements": "costhub.hub.data:load_measurements",
     "load_model": "costhub.models.folder:load_model",
     "load_programs": "costhub.dataset.load_programs:load_programs",
@@ -38,6 +39,7 @@ __all__ = [
     "errors",
     "evaluate",
     "iter_measurements",
+    "iter_programs",
     "load_measurements",
     "load_model",
     "load_programs",

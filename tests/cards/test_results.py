@@ -48,7 +48,12 @@ def test_stages_show_how_they_grow() -> None:
         {"stage": "check", "rows": n, "seconds": s, "peak_gib": g}
         for n, s, g in ((10_000, 0.5, 0.25), (1_000_000, 50.0, 1.5))
     ]
-    assert dataset_table({"rows": rows}).splitlines()[-1].endswith("| 0.5 | 50 | 1.00 | 1.50 |")
+    real = {"stage": "shards", "rows": 10_000, "seconds": 0.1, "found": 8169, "bytes_per_row": 190.0}
+
+    shown = dataset_table({"rows": [*rows, real]})
+
+    assert "| 0.5 | 50 | 1.00 | 1.50 |" in shown
+    assert "| 8,169 | 190 | 0.10 |" in shown
 
 
 def test_a_place_is_filled_and_filling_again_changes_nothing(tmp_path: Path) -> None:

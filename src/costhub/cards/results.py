@@ -83,7 +83,8 @@ def dataset_table(result: Result) -> str:
     """One line per stage: seconds by number of rows, growth, and the peak memory with the most rows."""
     cells: dict[str, dict[int, Mapping[str, Any]]] = {}
     for row in result["rows"]:
-        cells.setdefault(row["stage"], {})[row["rows"]] = row
+        if row["stage"] in _STAGES:
+            cells.setdefault(row["stage"], {})[row["rows"]] = row
     sizes = sorted({row["rows"] for row in result["rows"]})
     rows = [
         {
@@ -100,6 +101,18 @@ def dataset_table(result: Result) -> str:
         Column("growth", "seconds ~ rows^", align="right"),
         number("peak", "peak memory (GiB)", ".2f"),
     ]
+    return f"{markdown_table(rows, columns)}\n\n{formats_table(result)}"
+
+
+def formats_table(result: Result) -> str:
+    """One line per format: what a real measurement takes on disk, and how long all take to load."""
+    rows = [{**row, "format": _REAL[row["stage"]]} for row in result["rows"] if row["stage"] in _REAL]
+    columns = [
+        Column("format", "format"),
+        number("found", "measurements", ",d"),
+        number("bytes_per_row", "bytes each", ",.0f"),
+        number("seconds", "load (s)", ".2f"),
+    ]
     return markdown_table(rows, columns)
 
 
@@ -107,10 +120,12 @@ def features_table(result: Result) -> str:
     """One line per feature spec: programs featurised in a second, here and by a plain loop."""
     columns = [
         Column("spec", "features"),
-        number("programs", "programs", "d"),
         number("per_s", "programs / s", ",.0f"),
+        number("ratio_to_loop", "times the loop", ".2f"),
     ]
-    return markdown_table(result["features"], columns)
+    cache = result["cache"]
+    read = "Out of the cache: {gb_per_s:.2f} GB/s; bare pyarrow on the same files: {pyarrow_gb_per_s:.2f}."
+    return f"{markdown_table(result['features'], columns)}\n\n{read.format(**cache)}"
 
 
 def _exponent(first: Mapping[str, Any], last: Mapping[str, Any]) -> str:
@@ -138,6 +153,7 @@ TABLES: dict[str, Callable[[Result], str]] = {
 """Name of a result file without its suffix, and of its place in a page -> its renderer."""
 
 _RANKS = ("top_1", "top_5", "pairwise")
+_REAL = {"shards": "costhub's shards", "tvm_json": "TVM's JSON database"}
 _STAGES = {
     "write": "write",
     "check": "check, all rules but the deep ones",

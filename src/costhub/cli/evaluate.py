@@ -79,7 +79,7 @@ def command(
         raise DataError(
             f"{model} has learned from every workload asked for. Give --all to evaluate on those."
         )
-    programs = load_programs(data, device=device, workloads=wanted)
+    programs = load_programs(data, device=device, workloads=wanted, spec=info.feature_spec)
     evaluation = evaluate(loaded, programs, noise_floor=noise_floor)
     figures = described(evaluation, data)
     click.echo(json.dumps(figures, indent=2) if as_json else table(figures))

@@ -29,6 +29,8 @@ Example:
 @click.option("--device", help="Device whose measurements to use; may be left out where there is only one.")
 @click.option("--split", "chosen", help="Split, by name in the data folder or as a file: learn "
               "from its train workloads, evaluate on its test workloads.")  # fmt: skip
+@click.option("--features", "spec", default="per_store@1", show_default=True,
+              help="Feature spec: per_store@1, relation@1, loop_context@1 or trace_tokens@1.")  # fmt: skip
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option(
     "--licence", default="Apache-2.0", show_default=True, help="Licence of the model (an SPDX name)."
@@ -40,6 +42,7 @@ def command(
     out: Path,
     device: str | None,
     chosen: str | None,
+    spec: str,
     seed: int,
     licence: str,
     as_json: bool,
@@ -56,7 +59,7 @@ def command(
 
     check_replaceable(out)
     device = device or _only_device(data)
-    programs = load_programs(data, device=device)
+    programs = load_programs(data, device=device, spec=spec)
     split = _split(data, programs, chosen, seed)
     split.check_device(device, "train")
     train = programs.of_workloads(set(split.train))

@@ -16,8 +16,8 @@ from costhub.errors import WorkloadError
 from costhub.worker import Worker, WorkerDied, WorkerTimeout
 
 SERVICE = "costhub.dataset.workload_service:handle"
-_LOAD_TIMEOUT_S = 120.0
-_REPLAY_TIMEOUT_S = 60.0
+_LOAD_TIMEOUT_S = 60.0
+_REPLAY_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import tvm_ffi
 from tvm.ir.utils import derived_object
 from tvm.s_tir.meta_schedule.cost_model import PyCostModel
 
-from costhub.dataset.features.per_store import extract_candidates
+from costhub.dataset.features.spec import Features, find_spec
 from costhub.models.folder import load_model
 from costhub.transfer.search_model import SearchModel
 
@@ -39,14 +39,18 @@ class TvmCostModel(PyCostModel):  # type: ignore[misc]  # TVM's base is untyped
 
     def predict(self, context: Any, candidates: list[Any]) -> Any:
         """(n,) positive scores, higher for candidates expected to be faster."""
-        return self.search_model.predict(_task_id(context), extract_candidates(context, candidates))
+        return self.search_model.predict(_task_id(context), self._features(context, candidates))
 
     def update(self, context: Any, candidates: list[Any], results: list[Any]) -> None:
         """Learns from the runner's results; a failed run is not a latency."""
         if not len(candidates):
             return
         latency_s = np.array([_latency_s(result) for result in results])
-        self.search_model.update(_task_id(context), extract_candidates(context, candidates), latency_s)
+        self.search_model.update(_task_id(context), self._features(context, candidates), latency_s)
+
+    def _features(self, context: Any, candidates: list[Any]) -> Features:
+        spec = find_spec(self.search_model.base.feature_spec)
+        return spec.extract_candidates(context, candidates)
 
 
 def _task_id(context: Any) -> str:

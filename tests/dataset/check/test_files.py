@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -40,3 +41,9 @@ def test_a_folder_without_shards_is_well_named(tmp_path: Path) -> None:
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is not a data folder"):
         Listing(tmp_path)
+
+
+def test_a_pipe_is_not_opened(damaged: Any) -> None:
+    os.mkfifo(damaged.path / "workloads/train-00001-of-00002.parquet")
+
+    assert damaged.broken() == {"CH007", "CH008"}

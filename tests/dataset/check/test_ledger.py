@@ -37,4 +37,4 @@ def test_rows_that_ran_have_a_latency_above_zero(ledger: Any) -> None:
     made = ledger(4, latency_s=[1.0, 0.0, np.nan, np.inf])
 
     assert made.is_timed.tolist() == [True, False, False, False]
-    assert made.mask([1, 2]).tolist() == [False, True, True, False]
+    assert made.mask([np.array([1]), np.array([2])]).tolist() == [False, True, True, False]

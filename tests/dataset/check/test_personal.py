@@ -95,3 +95,9 @@ def test_devices_and_workloads_are_searched_too() -> None:
         "aliases holds an e-mail address or account.",
         "networks holds a home folder.",
     ]
+
+
+@pytest.mark.parametrize("piece", ["a1", "a-", "a.", "1:", "1.", "a1.", "a@", "a+", "/home/", "https://"])
+def test_long_texts_take_no_longer_than_they_are_long(piece: str) -> None:
+    # With unbounded lengths some of these would take minutes each.
+    kinds(piece * 50_000)

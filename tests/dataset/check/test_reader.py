@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -29,18 +30,18 @@ def test_pieces_count_their_rows(damaged: Any, reader: Reader) -> None:
 def test_a_file_that_takes_too_long_is_a_breach_and_the_next_is_read(
     damaged: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second, _ = sources(damaged.path)
+    # A pipe that nobody writes to: reading it never ends.
+    endless = Source(damaged.path / "pipe", "pipe", "workloads")
+    os.mkfifo(endless.path)
+    monkeypatch.setattr(reader_module, "FILE_TIMEOUT_S", 1.0)
     with Reader() as reader:
-        list(reader.read(first, 0, lambda _: None))
-        monkeypatch.setattr(reader_module, "FILE_TIMEOUT_S", 0.0)
-        monkeypatch.setattr(reader_module, "MEGABYTE_TIMEOUT_S", 0.0)
-        [piece] = reader.read(second, 1, lambda _: None)
+        [piece] = reader.read(endless, 0, lambda _: None)
         monkeypatch.undo()
-        again = list(reader.read(second, 1, lambda _: None))
+        again = list(reader.read(sources(damaged.path)[1], 1, lambda _: None))
 
     [breach] = piece.breaches
-    assert (breach.rule, breach.where, piece.is_last) == ("CH001", second.where, True)
-    assert "took more than 0 s" in breach.message
+    assert (breach.rule, breach.where, piece.is_last) == ("CH001", "pipe", True)
+    assert "took more than 1 s" in breach.message
     assert len(again) == 3
 
 

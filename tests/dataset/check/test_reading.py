@@ -59,7 +59,7 @@ def test_what_is_no_shard_is_refused(damaged: Any, change: Any, rule: str, word:
 
 
 def test_too_many_rows_are_refused(damaged: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("costhub.dataset.check.reading.MOST_ROWS", 10)
+    monkeypatch.setattr("costhub.dataset.check.reading.MOST_ROWS", {"measurements": 10})
 
     with pytest.raises(Refusal, match="at most 10 rows"):
         open_batches(source_of(damaged, "measurements"))

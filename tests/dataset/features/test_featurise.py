@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.dataset.features import featurise as featurise_module
+from costhub import crash_pool
 from costhub.dataset.features.featurise import Chunk, featurise
 from costhub.dataset.features.spec import find_spec
 from costhub.dataset.workload import module_from_json
@@ -59,8 +59,8 @@ def test_leaving_early_ends_the_children(tiny_matmul: Any) -> None:
 def test_a_chunk_that_takes_too_long_is_tried_program_by_program(
     tiny_matmul: Any, program_timeout_s: float, good: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(featurise_module, "_CHUNK_TIMEOUT_S", 0.0)
-    monkeypatch.setattr(featurise_module, "_PROGRAM_TIMEOUT_S", program_timeout_s)
+    monkeypatch.setattr(crash_pool, "_REQUEST_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(crash_pool, "_PIECE_TIMEOUT_S", program_timeout_s)
 
     [(_, found)] = featurise([chunk(tiny_matmul, tiny_matmul.traces[0])], SPEC, workers=1)
 
@@ -102,7 +102,7 @@ def test_other_specs_are_computed_as_well(name: str, tiny_matmul: Any) -> None:
 
 
 def test_what_needs_no_tvm_needs_no_children(tiny_matmul: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(featurise_module, "worker_pool", None)
+    monkeypatch.setattr(crash_pool, "worker_pool", None)
 
     [(_, found)] = featurise([chunk(tiny_matmul, CRASHING)], find_spec("trace_tokens@1"))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from costhub.dataset.metaschedule import children as module
+from costhub import crash_pool
 from costhub.dataset.metaschedule.children import Children
 from costhub.dataset.metaschedule.replay import Replayed
 from costhub.dataset.metaschedule.service import LoadedWorkload, ReplayReply, ReplayRequest
@@ -52,8 +52,8 @@ def test_a_trace_that_brings_tvm_down_costs_only_itself(children: Children, tiny
 def test_a_request_that_takes_too_long_is_tried_record_by_record(
     children: Children, tiny_matmul: Any, record_s: float, hangs: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_CHUNK_TIMEOUT_S", 0.0)
-    monkeypatch.setattr(module, "_RECORD_TIMEOUT_S", record_s)
+    monkeypatch.setattr(crash_pool, "_REQUEST_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(crash_pool, "_PIECE_TIMEOUT_S", record_s)
 
     [reply] = children.replay([request(tiny_matmul, *tiny_matmul.traces[:2])])
 

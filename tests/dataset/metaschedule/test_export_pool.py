@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from costhub.dataset.metaschedule import export_pool
+from costhub import crash_pool
 from costhub.dataset.metaschedule.export_pool import ExportPool
 from costhub.dataset.metaschedule.export_service import RecordsRequest
 
@@ -69,8 +69,8 @@ def test_leaving_in_the_middle_ends_the_children(tiny_matmul: Any) -> None:
 def test_a_request_that_takes_too_long_is_tried_record_by_record(
     tiny_matmul: Any, record_timeout_s: float, good: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export_pool, "_REQUEST_TIMEOUT_S", 0.0)
-    monkeypatch.setattr(export_pool, "_RECORD_TIMEOUT_S", record_timeout_s)
+    monkeypatch.setattr(crash_pool, "_REQUEST_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(crash_pool, "_PIECE_TIMEOUT_S", record_timeout_s)
 
     with ExportPool(workers=1) as pool:
         [found] = pool.records([request(tiny_matmul, *tiny_matmul.traces[:2])])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,10 @@ from costhub.dataset.check.reader import Reader
 from costhub.dataset.check.registry import RULES
 from costhub.dataset.check.report import Breach, Report
 from costhub.dataset.check.rule import Finding, FolderRule, LedgerRule
+from costhub.dataset.check.service import Piece
 from costhub.dataset.seal import seal_state
 from costhub.dataset.workload_service import ModuleWorker
+from costhub.errors import DataError
 from costhub.progress import bar
 
 _SAMPLED = ("record_id", "workload_id", "trace", "target")
@@ -40,7 +42,7 @@ def check_folder(path: str | Path, *, deep: bool = False, progress: bool = True)
         The findings, by rule; empty where all is well.
 
     Raises:
-        DataError: There is no data folder at `path`.
+        DataError: There is no data folder at `path`, or another program changed it meanwhile.
         MeasureError: A child process does not start.
     """
     with Reader() as reader:
@@ -52,11 +54,16 @@ def check_with(
 ) -> list[Finding]:
     """Does what `check_folder` does with a reader that is there already, as for many folders in turn."""
     check = _Check(reader, Listing(path), progress=progress)
-    check.apply_folder_rules()
-    check.read_tables()
-    check.read_measurements()
-    if deep:
-        check.apply_deep_rules()
+    try:
+        check.apply_folder_rules()
+        check.read_tables()
+        check.read_measurements()
+        if deep:
+            check.apply_deep_rules()
+    except FileNotFoundError as error:
+        raise DataError(
+            f"{error.filename} went away while {path} was checked; check it when nothing writes there."
+        ) from error
     return check.report.findings()
 
 
@@ -107,9 +114,13 @@ class _Check:
         parts: list[npt.NDArray[Any]] = [np.zeros(0, ENTRY)]
         with bar(None, desc="checking", unit="row", enabled=self.progress) as shown:
             for number, source in enumerate(self.sources):
-                if source.table == "measurements":
-                    pieces = self._read(source, number, shown.update)
-                    parts += [piece.entries for piece in pieces if piece.entries is not None]
+                if source.table != "measurements":
+                    continue
+                for piece in self._read(source, number, shown.update):
+                    if piece.entries is not None:
+                        parts.append(piece.entries)
+                    elif not piece.is_last:  # the file was opened, and its footer says how many rows come
+                        shown.total = (shown.total or 0) + piece.rows
         journals = [source.is_journal for source in self.sources]
         self.ledger = Ledger(np.concatenate(parts), journals)
         for rule in RULES.values():
@@ -117,7 +128,7 @@ class _Check:
                 for message, mask in rule.find(self.ledger, self.context):
                     self._add(rule.id, message, np.flatnonzero(mask))
 
-    def _read(self, source: Source, number: int, on_rows: Any) -> Iterator[Any]:
+    def _read(self, source: Source, number: int, on_rows: Callable[[int], object]) -> Iterator[Piece]:
         readable = True
         for piece in self.reader.read(source, number, on_rows):
             readable &= not (piece.is_last and piece.breaches)

@@ -38,7 +38,7 @@ def _again(ledger: Ledger, *names: str, within: Mask) -> Mask:
     for name in names:
         values = ledger[name][rows][order]
         same &= values[1:] == values[:-1]
-    return ledger.mask(rows[order][1:][same])
+    return ledger.mask([rows[order][1:][same]])
 
 
 def wrong_programs(rows: Rows) -> Iterator[tuple[str, Mask]]:

@@ -71,10 +71,11 @@ class Ledger:
             changes[1:] |= key[order][1:] != key[order][:-1]
         yield from (rows[part] for part in np.split(order, np.flatnonzero(changes)) if len(part))
 
-    def mask(self, rows: Ints | Sequence[int]) -> npt.NDArray[np.bool_]:
-        """(n,) True at some positions."""
+    def mask(self, parts: Sequence[Ints]) -> npt.NDArray[np.bool_]:
+        """(n,) True at the positions in all `parts`."""
         found = np.zeros(self.n, bool)
-        found[np.asarray(rows, np.int64)] = True
+        for rows in parts:
+            found[rows] = True
         return found
 
 

@@ -22,18 +22,23 @@ _VERSIONS = frozenset({"tvm_version", "compiler_version", "driver_version", "cos
 """Four numbers with dots are a version there, and no address."""
 _NOT_PERSONAL = frozenset({"conda", "runner", "ubuntu", "user", "builder", "nobody"})
 """Homes that build machines and images have; they tell nothing of a person."""
+# All lengths are bounded, or a long text of a stranger would take as long as its square.
 # A local domain, or a machine with a number within a domain: gpu03.cs.example.edu.
-_LOCAL = r"[\w-]+(?:\.[\w-]+)*\.(?:local|localdomain|lan|internal|intranet|corp|home\.arpa)"
-_NUMBERED = r"[a-z][\w-]*\d[\w-]*(?:\.[a-z][\w-]*)+\.(?:com|net|org|edu|gov|io|cloud|[a-z]{2})"
+_LOCAL = r"[\w-]{1,63}(?:\.[\w-]{1,63}){0,9}\.(?:local|localdomain|lan|internal|intranet|corp|home\.arpa)"
+_NUMBERED = (
+    r"[a-z][\w-]{0,62}\d[\w-]{0,62}(?:\.[a-z][\w-]{0,62}){1,9}\.(?:com|net|org|edu|gov|cloud|[a-z]{2})"
+)
 _HOST = re.compile(
     rf"(?<![\w./-])(?:{_LOCAL}|{_NUMBERED})(?![\w.-])|\bhostname\s*[=:]\s*[\w-]+", re.IGNORECASE
 )
 _HOME = re.compile(r"(?:/home/|/Users/|[A-Za-z]:\\+(?:Users|Documents and Settings)\\+)([\w.-]+)")
-_AT = re.compile(r"(?<![\w.@])[\w.+-]+@([\w-]+(?:\.[\w-]+)*)")
+_AT = re.compile(r"(?<![\w.@+-])[\w.+-]{1,64}@([\w-]{1,63}(?:\.[\w-]{1,63}){0,9})")
 # Versioned symbols of ELF files look like an account: memcpy@GLIBC_2.14, puts@plt.
 _SYMBOL = re.compile(r"plt|got|GLIBC|GLIBCXX|CXXABI|OPENMP|LLVM|GCC|lib", re.IGNORECASE)
 _IPV4 = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\w)")
-_IPV6 = re.compile(r"(?<![\w:])(?=[0-9a-f:.]*\d)[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}(?![\w:])", re.IGNORECASE)
+_IPV6 = re.compile(
+    r"(?<![\w:])(?=[0-9a-f:.]{0,45}\d)[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}(?![\w:])", re.IGNORECASE
+)
 _MAC = re.compile(r"(?<![\w:])[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5}(?![\w:])", re.IGNORECASE)
 _URL = re.compile(r"https?://[\w./?&=%#~:+-]+")
 _COARSE = (

@@ -46,11 +46,11 @@ def open_batches(source: Source) -> tuple[int, Iterator[pa.RecordBatch]]:
     _check_schema(file, source.table)
     metadata = file.metadata
     groups = [metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)]
-    if metadata.num_rows > MOST_ROWS or max(groups, default=0) > MOST_GROUP_BYTES:
+    if metadata.num_rows > MOST_ROWS[source.table] or max(groups, default=0) > MOST_GROUP_BYTES:
         raise Refusal(
             SIZE.id,
             f"It has {metadata.num_rows:,} rows and up to {max(groups, default=0):,} bytes in a row group; "
-            f"at most {MOST_ROWS:,} rows and {MOST_GROUP_BYTES:,} bytes were expected.",
+            f"at most {MOST_ROWS[source.table]:,} rows and {MOST_GROUP_BYTES:,} bytes were expected.",
         )
     names = arrow_schema(source.table).names
     count = MODULE_ROWS if source.table == "workloads" else BATCH_ROWS

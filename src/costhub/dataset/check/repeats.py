@@ -25,25 +25,26 @@ DISAGREEMENT = 8.0
 def outlying_repeats(ledger: Ledger, context: Context) -> Iterator[tuple[str, Mask]]:
     """Finds rows of which one repeat is far from the others, more than noise explains."""
     timed = ledger.is_timed & (ledger["repeats"] > 1) & np.isfinite(ledger["spread"])
+    found = []
     for rows in ledger.groups("device", within=timed):
         spread = ledger["spread"][rows].astype(np.float64)
         usual = np.quantile(spread, 0.99) if len(rows) >= _ENOUGH_ROWS else 1.0
-        # Few outliers in few rows would raise the quantile that is to find them.
+        # Many outliers would raise the quantile that is to find them, but not the median.
         usual = min(usual, float(np.median(spread)) ** NOISE_POWER * 1.5)
-        message = "one repeat in run_s is far from the others, beyond the usual noise of the device."
-        yield message, ledger.mask(rows[spread > max(LEAST_OUTLIER, usual**NOISE_POWER)])
+        found.append(rows[spread > max(LEAST_OUTLIER, usual**NOISE_POWER)])
+    message = "one repeat in run_s is far from the others, beyond the usual noise of the device."
+    yield message, ledger.mask(found)
 
 
 def identical_repeats(ledger: Ledger, context: Context) -> Iterator[tuple[str, Mask]]:
     """Finds files in which many rows repeat one number; timers of real devices hardly ever do."""
-    timed = ledger.is_timed & (ledger["repeats"] > 1)
-    for rows in ledger.groups("file", within=timed):
+    found = []
+    for rows in ledger.groups("file", within=ledger.is_timed & (ledger["repeats"] > 1)):
         same = rows[ledger["spread"][rows] == 1]
         if len(rows) >= _ENOUGH_ROWS and len(same) > IDENTICAL_SHARE * len(rows):
-            message = (
-                "the repeats in run_s are the same number; at most one row in twenty was expected to be."
-            )
-            yield message, ledger.mask(same)
+            found.append(same)
+    message = "the repeats in run_s are the same number; at most one row in twenty was expected to be."
+    yield message, ledger.mask(found)
 
 
 def disagreeing_programs(ledger: Ledger, context: Context) -> Iterator[tuple[str, Mask]]:
@@ -56,7 +57,7 @@ def disagreeing_programs(ledger: Ledger, context: Context) -> Iterator[tuple[str
     starts[1:] = (program[1:] != program[:-1]) | (device[1:] != device[:-1])
     fastest = latency[np.flatnonzero(starts)][np.cumsum(starts) - 1]
     message = f"another row of this program and device is more than {DISAGREEMENT:g} times faster."
-    yield message, ledger.mask(order[latency > DISAGREEMENT * fastest])
+    yield message, ledger.mask([order[latency > DISAGREEMENT * fastest]])
 
 
 RULES = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import resource
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from costhub.dataset.check.zeros import useful_share
 from costhub.dataset.schema import columns_of
 
 SERVICE = "costhub.dataset.check.service:handle"
-MEMORY_BYTES = 3 << 30
+MEMORY_BYTES = 2 << 30
 _FLOAT32 = frozenset({"float32", "float64"})
 
 
@@ -111,12 +112,20 @@ def handle(request: Start | Open | Next | Fetch) -> Any:
     return Piece(breaches=[Breach(rule, where, message)], is_last=True)
 
 
+@functools.lru_cache(maxsize=1)
 def _limit_memory() -> None:
+    """Bounds what reading may allocate, beyond what the libraries map by themselves on many cores."""
     # One thread per column would map an arena each, all of which count.
     pa.set_cpu_count(1)
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            taken = int(file.read().split()[0]) * resource.getpagesize()
+    except OSError:  # not Linux: no limit
+        return
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    limit = MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    limit = taken + MEMORY_BYTES
+    if hard == resource.RLIM_INFINITY or limit < hard:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
 
 
 def _open(request: Open) -> Piece:

@@ -8,7 +8,7 @@ import numpy as np
 
 from costhub.dataset.check.context import Context, Floats
 from costhub.dataset.check.ledger import NO_TIME, Ledger
-from costhub.dataset.check.rows import Ints, Rows
+from costhub.dataset.check.rows import Rows
 from costhub.dataset.check.rule import LedgerRule, Mask, RowRule
 
 LOAD_PER_CORE = 3.0
@@ -50,23 +50,27 @@ def impossible_conditions(rows: Rows) -> Iterator[tuple[str, Mask]]:
 
 def drifting_conditions(ledger: Ledger, context: Context) -> Iterator[tuple[str, Mask]]:
     """Finds sessions in which the clock or the temperature moved a lot."""
+    clocks, temperatures = [], []
     for rows in ledger.groups("device", "session", within=np.ones(ledger.n, bool)):
-        clock = _known(ledger["clock_mhz"][rows])
-        if len(clock) >= ENOUGH_ROWS:
-            low, high = np.quantile(clock, [0.05, 0.95])
-            if low > 0 and high > CLOCK_RATIO * low:
-                message = f"clock_mhz moves by more than a factor of {CLOCK_RATIO:g} within its session."
-                yield message, ledger.mask(rows)
-        temperature = _known(ledger["temperature_c"][rows])
-        if len(temperature) >= ENOUGH_ROWS:
-            low, high = np.quantile(temperature, [0.05, 0.95])
-            if high - low > TEMPERATURE_RISE:
-                message = f"temperature_c moves by more than {TEMPERATURE_RISE:g} degrees within its session."
-                yield message, ledger.mask(rows)
+        low, high = _range(ledger["clock_mhz"][rows])
+        if low > 0 and high > CLOCK_RATIO * low:
+            clocks.append(rows)
+        low, high = _range(ledger["temperature_c"][rows])
+        if high - low > TEMPERATURE_RISE:
+            temperatures.append(rows)
+    message = f"clock_mhz moves by more than a factor of {CLOCK_RATIO:g} within its session."
+    yield message, ledger.mask(clocks)
+    message = f"temperature_c moves by more than {TEMPERATURE_RISE:g} degrees within its session."
+    yield message, ledger.mask(temperatures)
 
 
-def _known(values: Floats) -> Floats:
-    return values[np.isfinite(values)].astype(np.float64)
+def _range(values: Floats) -> tuple[float, float]:
+    """The 5th and the 95th percentile; twice 0 where too few values are known."""
+    known = values[np.isfinite(values)]
+    if len(known) < ENOUGH_ROWS:
+        return 0.0, 0.0
+    low, high = np.quantile(known, [0.05, 0.95])
+    return float(low), float(high)
 
 
 def disturbed(rows: Rows) -> Iterator[tuple[str, Mask]]:
@@ -88,10 +92,11 @@ def contradicted_reference(ledger: Ledger, context: Context) -> Iterator[tuple[s
     baseline = ledger["reference_s"] / (1.0 + ledger["drift"].astype(np.float64))
     known = np.isfinite(baseline) & (baseline > 0)
     message = "reference_s / (1 + reference_drift), the baseline, is not that of the session's other rows."
+    found = []
     for rows in ledger.groups("device", "session", within=known):
-        middle = np.median(baseline[rows])
-        far = np.abs(np.log(baseline[rows] / middle)) > np.log(BASELINE_RATIO)
-        yield message, ledger.mask(rows[far])
+        far = np.abs(np.log(baseline[rows] / np.median(baseline[rows]))) > np.log(BASELINE_RATIO)
+        found.append(rows[far])
+    yield message, ledger.mask(found)
 
 
 def impossible_times(rows: Rows) -> Iterator[tuple[str, Mask]]:
@@ -103,9 +108,7 @@ def impossible_times(rows: Rows) -> Iterator[tuple[str, Mask]]:
 
 def backwards(ledger: Ledger, context: Context) -> Iterator[tuple[str, Mask]]:
     """Finds rows that are older than the row before them, of their session and workload in their file."""
-    found: list[Ints] = []
-    timed = ledger["time_us"] != NO_TIME
-    rows = np.flatnonzero(timed)
+    rows = np.flatnonzero(ledger["time_us"] != NO_TIME)
     names = ("file", "session", "workload")
     order = rows[np.lexsort([rows, *(ledger[name][rows] for name in reversed(names))])]
     same = np.ones(max(0, len(order) - 1), bool)
@@ -113,9 +116,8 @@ def backwards(ledger: Ledger, context: Context) -> Iterator[tuple[str, Mask]]:
         same &= ledger[name][order][1:] == ledger[name][order][:-1]
     # As floats: the difference of two wild timestamps may exceed 64 bits.
     step = np.diff(ledger["time_us"][order].astype(np.float64))
-    found.append(order[1:][same & (step < -BACKWARDS_US)])
     message = "timestamp is over a minute before that of the row before it, of its session and workload."
-    yield message, ledger.mask(np.concatenate(found))
+    yield message, ledger.mask([order[1:][same & (step < -BACKWARDS_US)]])
 
 
 RULES = (

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import itertools
 import os
-import queue
-import threading
-from collections.abc import Generator, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
+from costhub.crash_pool import CrashPool, Lost
 from costhub.dataset.features.service import SERVICE, FeatureRequest
 from costhub.dataset.features.spec import Features, FeatureSpec
-from costhub.dataset.programs import FloatArray
-from costhub.worker import Worker, WorkerDied, WorkerTimeout, worker_pool
 
 CHUNK_PROGRAMS = 64
-_MAX_WORKERS = 16
-# Generous: a machine that is busy with other things needs minutes for what takes a second when it is idle.
-_WARM_TIMEOUT_S = 180.0
-_CHUNK_TIMEOUT_S = 180.0
-_PROGRAM_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -36,7 +28,7 @@ class Chunk:
 def featurise(
     chunks: Iterable[Chunk], spec: FeatureSpec, *, workers: int | None = None
 ) -> Generator[tuple[Chunk, Features], None, None]:
-    """Computes the features of every program, and yields chunks as they are done, in any order.
+    """Computes the features of every program, and yields chunks in their order.
 
     Chunks are taken from `chunks` as they are needed. A spec that needs no TVM is computed in this process.
 
@@ -56,80 +48,34 @@ def featurise(
             yield chunk, spec.extract(None, chunk.traces, chunk.target)
         return
     source = iter(chunks)
-    first = list(itertools.islice(source, min(workers or os.cpu_count() or 1, _MAX_WORKERS)))
+    first = list(itertools.islice(source, workers or os.cpu_count() or 1))
     if first:
-        yield from _in_children(itertools.chain(first, source), spec, len(first))
+        yield from _in_children(itertools.chain(first, source), spec, first)
 
 
 def _in_children(
-    chunks: Iterator[Chunk], spec: FeatureSpec, count: int
+    chunks: Iterable[Chunk], spec: FeatureSpec, first: Sequence[Chunk]
 ) -> Generator[tuple[Chunk, Features], None, None]:
-    stop = threading.Event()
-    free: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+    taken: deque[Chunk] = deque()
 
-    def run(chunk: Chunk) -> tuple[Chunk, Features]:
-        worker = free.get()
-        try:
-            return chunk, _features(worker, chunk, spec, stop)
-        finally:
-            free.put(worker)
+    def requests() -> Iterator[FeatureRequest]:
+        for chunk in chunks:
+            taken.append(chunk)
+            yield FeatureRequest(chunk.module_json, chunk.target, chunk.traces, spec.name)
 
-    # The pool of workers is left before the pool of threads, so that ^C does not wait for an answer.
-    with ThreadPoolExecutor(count) as threads, worker_pool(SERVICE, count) as pool:
-        for worker in pool:
-            free.put(worker)
-        # One chunk more than there are workers, so that none of them waits for the caller.
-        running = {threads.submit(run, chunk) for chunk in itertools.islice(chunks, count + 1)}
-        try:
-            while running:
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                running |= {threads.submit(run, chunk) for chunk in itertools.islice(chunks, len(done))}
-                for future in done:
-                    yield future.result()
-        finally:
-            stop.set()
-            for future in running:
-                future.cancel()
+    # A new child imports TVM and the intrinsics of the first target outside the time limit of a program.
+    warm = FeatureRequest(first[0].module_json, first[0].target, (), spec.name)
+    with CrashPool(SERVICE, warm=warm, workers=len(first)) as pool:
+        for replies in pool.map(requests(), pieces=_pieces):
+            yield taken.popleft(), _joined(replies)
 
 
-def _features(worker: Worker, chunk: Chunk, spec: FeatureSpec, stop: threading.Event) -> Features:
-    try:
-        _warm(worker, chunk, spec)
-        return _ask(worker, chunk, spec, chunk.traces, _CHUNK_TIMEOUT_S)
-    except (WorkerDied, WorkerTimeout):
-        if stop.is_set():
-            return []
-    try:
-        _warm(worker, chunk, spec)
-    except (WorkerDied, WorkerTimeout):
-        # The workload itself brings TVM down: its programs need not be tried.
-        return [None] * len(chunk.traces)
+def _pieces(request: FeatureRequest) -> list[FeatureRequest]:
+    return [replace(request, traces=traces) for traces in ((), *((trace,) for trace in request.traces))]
+
+
+def _joined(replies: Sequence[Features | Lost]) -> Features:
     found: Features = []
-    for trace in chunk.traces:
-        if stop.is_set():
-            break
-        found.append(_one(worker, chunk, spec, trace))
+    for reply in replies:
+        found += [None] if isinstance(reply, Lost) else reply
     return found
-
-
-def _one(worker: Worker, chunk: Chunk, spec: FeatureSpec, trace: str) -> FloatArray | None:
-    try:
-        _warm(worker, chunk, spec)
-        return _ask(worker, chunk, spec, (trace,), _PROGRAM_TIMEOUT_S)[0]
-    except (WorkerDied, WorkerTimeout):
-        return None
-
-
-def _warm(worker: Worker, chunk: Chunk, spec: FeatureSpec) -> None:
-    """Lets a new child import TVM and parse intrinsics outside the time limit of a program."""
-    if not worker.is_warm:
-        _ask(worker, chunk, spec, (), _WARM_TIMEOUT_S)
-        worker.is_warm = True
-
-
-def _ask(
-    worker: Worker, chunk: Chunk, spec: FeatureSpec, traces: tuple[str, ...], timeout_s: float
-) -> Features:
-    request = FeatureRequest(chunk.module_json, chunk.target, traces, spec.name)
-    reply: Features = worker.call(request, timeout_s=timeout_s)
-    return reply
