@@ -16,8 +16,8 @@ from costhub.cards.tables import Column, number, plain_table
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load_programs import load_programs
 from costhub.dataset.programs import Programs
-from costhub.dataset.split_file import load_split
-from costhub.dataset.split_rules import split_by_workload
+from costhub.dataset.splits.split_file import load_split
+from costhub.dataset.splits.split_rules import split_by_workload
 from costhub.models.architectures import ARCHITECTURES
 from costhub.models.evaluate import METRICS, Evaluation, evaluate, evaluate_scores
 from costhub.models.train import train_model

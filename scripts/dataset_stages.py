@@ -24,7 +24,7 @@ from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_measurements
 from costhub.dataset.load_programs import load_programs
 from costhub.dataset.metaschedule.export import export_database
-from costhub.dataset.stats import folder_stats
+from costhub.dataset.stats.folder_stats import folder_stats
 from costhub.hub.roots import EMBEDDED
 
 REAL = EMBEDDED / "datasets" / "costhub" / DEVICE

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import costhub
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.schema import arrow_schema
-from costhub.dataset.seal import BLANK, SEAL_KEY, write_seal
+from costhub.dataset.shards.seal import BLANK, SEAL_KEY, write_seal
 
 DEVICE = "amd-epyc-zen5-2c"
 EMBEDDED = Path(costhub.__file__).parent / "hub/embedded/datasets/costhub" / DEVICE

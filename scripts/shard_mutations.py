@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from costhub.dataset.seal import SEAL_KEY, write_seal
+from costhub.dataset.shards.seal import SEAL_KEY, write_seal
 
 Rng = np.random.Generator
 Mutation = Callable[[Path, Rng], None]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from costhub.dataset.coverage import Cell
-from costhub.dataset.noise import PERCENTILES, DeviceNoise, Spread
-from costhub.dataset.stats import Failure, FolderStats, Licence, Versions
-from costhub.dataset.workload_stats import WorkloadStats
+from costhub.dataset.stats.coverage import Cell
+from costhub.dataset.stats.folder_stats import Failure, FolderStats, Licence, Versions
+from costhub.dataset.stats.noise import PERCENTILES, DeviceNoise, Spread
+from costhub.dataset.stats.workload_stats import WorkloadStats
 
 NOTHING = Spread(0, None, None, ())
 SPREAD = Spread(90, 0.01, 0.09, tuple(0.0002 * p for p in PERCENTILES))

@@ -85,7 +85,7 @@ def test_names_of_strangers_are_only_text(name: str) -> None:
 
 def test_an_empty_folder_has_a_page_too(tmp_path: Path) -> None:
     from costhub.dataset.folder import DataFolder
-    from costhub.dataset.stats import folder_stats
+    from costhub.dataset.stats.folder_stats import folder_stats
 
     page = outline(stats_page(folder_stats(DataFolder.create(tmp_path / "data").path), title="nothing"))
 

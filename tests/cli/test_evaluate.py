@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from costhub.cli.main import run
-from costhub.dataset.split import Split
-from costhub.dataset.split_file import save_split
+from costhub.dataset.splits.split import Split
+from costhub.dataset.splits.split_file import save_split
 
 _measured = runpy.run_path(str(Path(__file__).with_name("measured_folder.py")))
 build_data, WORKLOADS = _measured["build_data"], _measured["WORKLOADS"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.split_file import list_splits, load_split
+from costhub.dataset.splits.split_file import list_splits, load_split
 
 Costhub = Callable[..., Any]
 

@@ -9,8 +9,8 @@ import pytest
 
 from costhub.cards.model_card import is_as_rendered
 from costhub.cli.main import run
-from costhub.dataset.split import Split
-from costhub.dataset.split_file import put_split, save_split
+from costhub.dataset.splits.split import Split
+from costhub.dataset.splits.split_file import put_split, save_split
 from costhub.hub.install import install_model
 from costhub.hub.pull import pull
 from costhub.models.folder import load_model

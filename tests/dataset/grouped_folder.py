@@ -6,9 +6,9 @@ import random
 from pathlib import Path
 from unittest.mock import patch
 
-from costhub.dataset import shard
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.schema import table_from_rows
+from costhub.dataset.shards import shard
 
 WORKLOADS, EACH = 20, 250
 

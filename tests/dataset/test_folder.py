@@ -11,8 +11,8 @@ import pytest
 
 from costhub.dataset.folder import DataFolder, first_of_each
 from costhub.dataset.schema import arrow_schema, table_from_rows
-from costhub.dataset.shard import write_shard
-from costhub.dataset.shard_set import shard_name, shard_paths
+from costhub.dataset.shards.shard import write_shard
+from costhub.dataset.shards.shard_set import shard_name, shard_paths
 from costhub.errors import DataError
 
 

@@ -12,7 +12,7 @@ import pytest
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import iter_measurements, load_measurements
 from costhub.dataset.schema import table_from_rows
-from costhub.dataset.shard_set import add_shard
+from costhub.dataset.shards.shard_set import add_shard
 from costhub.errors import DataError, UnknownNameError
 
 build_groups = runpy.run_path(str(Path(__file__).with_name("grouped_folder.py")))["build_groups"]

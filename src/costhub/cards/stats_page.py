@@ -30,7 +30,7 @@ from costhub.cards.stats_tables import (
 )
 from costhub.cards.svg import STYLE
 from costhub.cards.tables import Column, cell
-from costhub.dataset.stats import FolderStats
+from costhub.dataset.stats.folder_stats import FolderStats
 
 _PAGE_STYLE = """\
 body { background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; max-width: 60rem;

@@ -9,10 +9,10 @@ import numpy as np
 
 from costhub.cards.svg import INK, PAPER, SERIES, figure, legend, log_axis, svg_text
 from costhub.cards.tables import one_line
-from costhub.dataset.coverage import Cell
-from costhub.dataset.noise import PERCENTILES, DeviceNoise
-from costhub.dataset.stats import Failure
-from costhub.dataset.workload_stats import WorkloadStats
+from costhub.dataset.stats.coverage import Cell
+from costhub.dataset.stats.folder_stats import Failure
+from costhub.dataset.stats.noise import PERCENTILES, DeviceNoise
+from costhub.dataset.stats.workload_stats import WorkloadStats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from costhub.cards.tables import Column, number, one_line, plain_table
-from costhub.dataset.stats import FolderStats
+from costhub.dataset.stats.folder_stats import FolderStats
 
 FAILURES_SHOWN = 10
 ERROR_CHARACTERS = 60
@@ -61,7 +61,7 @@ def stats_text(stats: FolderStats) -> str:
 
     Example:
         >>> from costhub.dataset.folder import DataFolder
-        >>> from costhub.dataset.stats import folder_stats
+        >>> from costhub.dataset.stats.folder_stats import folder_stats
         >>> import tempfile
         >>> stats_text(folder_stats(DataFolder.create(tempfile.mkdtemp()).path))
         '0 measurements of 0 programs'

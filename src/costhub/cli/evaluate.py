@@ -59,7 +59,7 @@ def command(
     Workloads that the model has learned from are left out unless --all is given: their figures say nothing.
     """
     from costhub.dataset.load_programs import load_programs
-    from costhub.dataset.split_file import find_split
+    from costhub.dataset.splits.split_file import find_split
     from costhub.errors import DataError
     from costhub.hub.pull import resolve
     from costhub.models.evaluate import evaluate

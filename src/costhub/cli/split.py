@@ -13,7 +13,7 @@ from costhub.cards.tables import Column, number, plain_table
 
 if TYPE_CHECKING:
     from costhub.dataset.folder import DataFolder
-    from costhub.dataset.split import Split
+    from costhub.dataset.splits.split import Split
 
 EXAMPLE = """
 \b
@@ -64,7 +64,7 @@ def command(
     the same workloads it is the same for everyone; `costhub train` and `costhub evaluate` take its NAME.
     """
     from costhub.dataset.folder import DataFolder
-    from costhub.dataset.split_file import list_splits, load_split, put_split
+    from costhub.dataset.splits.split_file import list_splits, load_split, put_split
 
     _check_options(kind, hold_out, tenset, count)
     folder = DataFolder.open(data)
@@ -97,7 +97,7 @@ def _check_options(kind: str | None, hold_out: Sequence[str], tenset: bool, coun
 def _make(
     folder: DataFolder, kind: str, hold_out: Sequence[str], *, tenset: bool, count: int | None, seed: int
 ) -> list[Split]:
-    from costhub.dataset import split_rules as rules
+    from costhub.dataset.splits import split_rules as rules
     from costhub.errors import DataError
     from costhub.models.train import hold_out as hold_out_a_fifth
 
@@ -125,7 +125,7 @@ def _make(
 
 def _described(folder: DataFolder, splits: Sequence[Split]) -> list[dict[str, Any]]:
     """Each split, how many programs ran on either side, and where it does not fit the folder."""
-    from costhub.dataset.split import fit
+    from costhub.dataset.splits.split import fit
 
     counts = _programs(folder)
     ids, devices = folder.workloads()["workload_id"].to_pylist(), folder.device_ids()

@@ -32,7 +32,7 @@ def command(where: str, page: Path | None, plot: Path | None, as_json: bool) -> 
     WHERE is a data folder, the name of a dataset or device in the hubs here, or hf-hub:ORG/NAME@REVISION.
     """
     from costhub.cards.stats_tables import stats_text
-    from costhub.dataset.stats import folder_stats, latencies_by_operator
+    from costhub.dataset.stats.folder_stats import folder_stats, latencies_by_operator
     from costhub.hub.data_place import data_at
 
     with data_at(where) as place:

@@ -12,7 +12,7 @@ from costhub.cli.evaluate import described, table
 
 if TYPE_CHECKING:
     from costhub.dataset.programs import Programs
-    from costhub.dataset.split import Split
+    from costhub.dataset.splits.split import Split
 
 EXAMPLE = """
 \b
@@ -103,7 +103,7 @@ def _only_device(data: Path) -> str:
 def _split(data: Path, programs: Programs, chosen: str | None, seed: int) -> Split:
     """The split that was chosen, or one of the workloads that have programs."""
     from costhub.dataset.folder import DataFolder
-    from costhub.dataset.split_file import find_split
+    from costhub.dataset.splits.split_file import find_split
     from costhub.models.train import hold_out
 
     if chosen is not None:

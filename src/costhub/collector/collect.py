@@ -17,8 +17,8 @@ from costhub.collector.runner import Runner
 from costhub.collector.sampler import Program, Sampler
 from costhub.collector.suite import Workload
 from costhub.dataset.folder import DataFolder
+from costhub.dataset.shards.writer import MeasurementWriter
 from costhub.dataset.workload_row import workload_row
-from costhub.dataset.writer import MeasurementWriter
 
 BATCH = 32
 PARENTS = 8

@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from costhub.dataset.journal import JOURNAL, read_journal
-from costhub.dataset.lock import FolderLock
 from costhub.dataset.readme import write_readme
 from costhub.dataset.schema import table_from_rows
-from costhub.dataset.shard import ROW_GROUP_ROWS, empty_table, write_shard
-from costhub.dataset.shard_set import read_shards, remove_temporaries, shard_name, shard_paths
-from costhub.dataset.stream import stream_measurements
-from costhub.dataset.writer import COMPACT_ROWS, MeasurementWriter
+from costhub.dataset.shards.journal import JOURNAL, read_journal
+from costhub.dataset.shards.lock import FolderLock
+from costhub.dataset.shards.shard import ROW_GROUP_ROWS, empty_table, write_shard
+from costhub.dataset.shards.shard_set import read_shards, remove_temporaries, shard_name, shard_paths
+from costhub.dataset.shards.stream import stream_measurements
+from costhub.dataset.shards.writer import COMPACT_ROWS, MeasurementWriter
 from costhub.errors import DataError
 
 

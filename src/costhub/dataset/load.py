@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.remote import FileSystem, RemoteFolder
 from costhub.dataset.schema import STATUSES
-from costhub.dataset.shard import ROW_GROUP_ROWS, empty_table
-from costhub.dataset.shard_set import PATTERN
+from costhub.dataset.shards.shard import ROW_GROUP_ROWS, empty_table
+from costhub.dataset.shards.shard_set import PATTERN
 from costhub.errors import DataError, UnknownNameError
 from costhub.names import close_names
 

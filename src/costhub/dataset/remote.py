@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from costhub.dataset.folder import first_of_each
-from costhub.dataset.shard import ROW_GROUP_ROWS, check_schema, empty_table
-from costhub.dataset.shard_set import PATTERN
+from costhub.dataset.shards.shard import ROW_GROUP_ROWS, check_schema, empty_table
+from costhub.dataset.shards.shard_set import PATTERN
 from costhub.errors import DataError
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from costhub.dataset import load
 from costhub.dataset.formats import Format, converted
 from costhub.dataset.load import Names
-from costhub.dataset.shard import ROW_GROUP_ROWS
+from costhub.dataset.shards.shard import ROW_GROUP_ROWS
 from costhub.hub.data_place import data_at
 
 if TYPE_CHECKING:

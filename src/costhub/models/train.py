@@ -11,8 +11,8 @@ import numpy as np
 
 from costhub.dataset.features.per_store import PER_STORE
 from costhub.dataset.programs import Programs
-from costhub.dataset.split import Split
-from costhub.dataset.split_rules import split_by_workload
+from costhub.dataset.splits.split import Split
+from costhub.dataset.splits.split_rules import split_by_workload
 from costhub.models.architectures import ARCHITECTURES, new_model
 from costhub.models.info import ModelInfo
 from costhub.models.protocol import CostModel

@@ -22,7 +22,7 @@ from costhub.dataset.check.rows import Rows
 from costhub.dataset.check.rule import Finding
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.schema import arrow_schema, table_from_rows
-from costhub.dataset.shard import new_parquet, write_shard
+from costhub.dataset.shards.shard import new_parquet, write_shard
 
 EMBEDDED = Path(costhub.__file__).parent / "hub/embedded/datasets/costhub/amd-epyc-zen5-2c"
 DEVICE = "amd-epyc-zen5-2c"

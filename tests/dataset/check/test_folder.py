@@ -13,7 +13,7 @@ from costhub.dataset.check.folder import check_folder, check_with
 from costhub.dataset.check.reader import Reader
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.schema import table_from_rows
-from costhub.dataset.shard import read_shard, write_shard
+from costhub.dataset.shards.shard import read_shard, write_shard
 from costhub.errors import DataError
 
 

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from costhub.dataset.check.registry import RULES
-from costhub.dataset.journal import encode_row
 from costhub.dataset.schema import VERSION_KEY, arrow_schema
-from costhub.dataset.seal import SEAL_KEY
+from costhub.dataset.shards.journal import encode_row
+from costhub.dataset.shards.seal import SEAL_KEY
 from costhub.dataset.trace import program_id
 
 DEVICE = "amd-epyc-zen5-2c"

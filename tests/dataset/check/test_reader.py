@@ -12,7 +12,7 @@ from costhub.dataset.check import reader as reader_module
 from costhub.dataset.check.files import Listing, Source
 from costhub.dataset.check.reader import Reader, time_limit_s
 from costhub.dataset.schema import arrow_schema
-from costhub.dataset.seal import BLANK, SEAL_KEY, write_seal
+from costhub.dataset.shards.seal import BLANK, SEAL_KEY, write_seal
 
 
 def sources(path: Path) -> list[Source]:

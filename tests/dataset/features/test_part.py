@@ -21,7 +21,7 @@ from costhub.dataset.features.part import (
     write_part,
 )
 from costhub.dataset.features.spec import find_spec
-from costhub.dataset.shard import write_parquet
+from costhub.dataset.shards.shard import write_parquet
 
 SPEC = find_spec("trace_tokens@1")
 FEATURES = [np.full((rows, SPEC.width), value, np.float32) for value, rows in enumerate((2, 0, 3))]

@@ -9,11 +9,11 @@ from pathlib import Path
 from costhub.dataset.check.report import some
 from costhub.dataset.check.rule import FolderRule, Rule
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.journal import JOURNAL
-from costhub.dataset.lock import LOCK
-from costhub.dataset.seal import seal_state
-from costhub.dataset.shard import TEMP_PREFIX
-from costhub.dataset.shard_set import PATTERN, shard_name, shard_paths
+from costhub.dataset.shards.journal import JOURNAL
+from costhub.dataset.shards.lock import LOCK
+from costhub.dataset.shards.seal import seal_state
+from costhub.dataset.shards.shard import TEMP_PREFIX
+from costhub.dataset.shards.shard_set import PATTERN, shard_name, shard_paths
 
 MOST_BYTES = 2 << 30
 MOST_ROWS = {"devices": 10_000, "workloads": 200_000, "measurements": 2_000_000}

@@ -20,7 +20,7 @@ from costhub.dataset.check.registry import RULES
 from costhub.dataset.check.report import Breach, Report
 from costhub.dataset.check.rule import Finding, FolderRule, LedgerRule
 from costhub.dataset.check.service import Piece
-from costhub.dataset.seal import seal_state
+from costhub.dataset.shards.seal import seal_state
 from costhub.dataset.workload_service import ModuleWorker
 from costhub.errors import DataError
 from costhub.progress import bar

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from costhub.dataset.check.files import MOST_GROUP_BYTES, MOST_ROWS, READABLE, SCHEMA, SIZE, VERSION, Source
-from costhub.dataset.journal import read_journal
 from costhub.dataset.schema import (
     SCHEMA_VERSION,
     TABLE_KEY,
@@ -18,6 +17,7 @@ from costhub.dataset.schema import (
     columns_of,
     table_from_rows,
 )
+from costhub.dataset.shards.journal import read_journal
 from costhub.errors import DataError
 
 BATCH_ROWS = 4096

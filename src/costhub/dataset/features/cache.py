@@ -29,9 +29,9 @@ from costhub.dataset.features.part import (
 from costhub.dataset.features.place import feature_folders
 from costhub.dataset.features.spec import FeatureSpec
 from costhub.dataset.folder import first_of_each
-from costhub.dataset.lock import FolderLock
 from costhub.dataset.programs import FloatArray, IntArray
-from costhub.dataset.shard_set import remove_temporaries
+from costhub.dataset.shards.lock import FolderLock
+from costhub.dataset.shards.shard_set import remove_temporaries
 
 PART_BYTES = 64 << 20
 """What a merged part holds at most, uncompressed: two of them are in memory per reading thread."""

@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 
 from costhub.dataset.features.spec import FeatureSpec
 from costhub.dataset.programs import FloatArray
-from costhub.dataset.seal import seal_state
-from costhub.dataset.shard import new_parquet
+from costhub.dataset.shards.seal import seal_state
+from costhub.dataset.shards.shard import new_parquet
 from costhub.versions import installed_versions
 
 PATTERN = "part-*.parquet"

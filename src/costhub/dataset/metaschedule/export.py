@@ -15,7 +15,7 @@ from typing import IO
 from costhub.dataset.metaschedule.export_pool import ExportPool
 from costhub.dataset.metaschedule.export_rows import Names, Row, Selection
 from costhub.dataset.metaschedule.export_service import RecordsRequest, usable
-from costhub.dataset.shard import TEMP_PREFIX, sync_folder
+from costhub.dataset.shards.shard import TEMP_PREFIX, sync_folder
 from costhub.errors import DataError
 from costhub.progress import bar
 

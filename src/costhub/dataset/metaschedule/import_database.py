@@ -23,7 +23,7 @@ from costhub.dataset.metaschedule.workloads import (
     name_workloads,
 )
 from costhub.dataset.schema import table_from_rows
-from costhub.dataset.writer import MeasurementWriter
+from costhub.dataset.shards.writer import MeasurementWriter
 from costhub.errors import DataError
 from costhub.progress import bar
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from costhub.dataset.split import MadeFrom, Split
+from costhub.dataset.splits.split import MadeFrom, Split
 from costhub.errors import DataError, UnknownNameError
 from costhub.names import close_names
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from costhub.dataset.journal import JOURNAL, read_journal
 from costhub.dataset.schema import table_from_rows
-from costhub.dataset.shard import iter_shard, read_shard
-from costhub.dataset.shard_set import shard_paths
+from costhub.dataset.shards.journal import JOURNAL, read_journal
+from costhub.dataset.shards.shard import iter_shard, read_shard
+from costhub.dataset.shards.shard_set import shard_paths
 from costhub.errors import DataError
 
 

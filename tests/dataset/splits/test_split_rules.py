@@ -7,9 +7,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from costhub.dataset.split import MadeFrom, Split
-from costhub.dataset.split_file import split_text
-from costhub.dataset.split_rules import (
+from costhub.dataset.splits.split import MadeFrom, Split
+from costhub.dataset.splits.split_file import split_text
+from costhub.dataset.splits.split_rules import (
     TENSET_NETWORKS,
     leave_one_out,
     split_as_tenset,

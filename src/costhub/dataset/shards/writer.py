@@ -10,11 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from costhub.dataset.journal import JOURNAL, Journal
-from costhub.dataset.lock import FolderLock
 from costhub.dataset.schema import check_table, table_from_rows
-from costhub.dataset.shard import sync_folder
-from costhub.dataset.shard_set import (
+from costhub.dataset.shards.journal import JOURNAL, Journal
+from costhub.dataset.shards.lock import FolderLock
+from costhub.dataset.shards.shard import sync_folder
+from costhub.dataset.shards.shard_set import (
     add_shard,
     merge_small,
     remove_merged,

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from costhub.dataset.observations import UNKNOWN
+from costhub.dataset.stats.observations import UNKNOWN
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.dataset.journal import Journal, encode_row, read_journal
 from costhub.dataset.schema import table_from_rows
+from costhub.dataset.shards.journal import Journal, encode_row, read_journal
 from costhub.errors import DataError
 
 

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from costhub.dataset import writer as writer_module
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.journal import read_journal
 from costhub.dataset.schema import table_from_rows
-from costhub.dataset.shard import read_shard
-from costhub.dataset.shard_set import shard_name, shard_paths
-from costhub.dataset.writer import MeasurementWriter
+from costhub.dataset.shards import writer as writer_module
+from costhub.dataset.shards.journal import read_journal
+from costhub.dataset.shards.shard import read_shard
+from costhub.dataset.shards.shard_set import shard_name, shard_paths
+from costhub.dataset.shards.writer import MeasurementWriter
 from costhub.errors import DataError
 
 CHILD = Path(__file__).with_name("appending_child.py")

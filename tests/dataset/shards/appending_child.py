@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from costhub.dataset.writer import MeasurementWriter
+from costhub.dataset.shards.writer import MeasurementWriter
 
 
 def main(folder: Path, acknowledged: Path) -> None:

@@ -3,9 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from costhub.dataset.coverage import Cell, coverage
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.observations import read_observations
+from costhub.dataset.stats.coverage import Cell, coverage
+from costhub.dataset.stats.observations import read_observations
 
 
 def test_each_cell_counts_workloads_programs_and_attempts(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costhub.dataset.split import MadeFrom, Split, fit
+from costhub.dataset.splits.split import MadeFrom, Split, fit
 from costhub.errors import DataError
 
 ids = st.lists(st.sampled_from([f"w{i}" for i in range(12)]), max_size=12)

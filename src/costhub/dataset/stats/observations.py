@@ -7,8 +7,8 @@ import pyarrow.compute as pc
 
 from costhub.dataset.latency import median_latency_s
 from costhub.dataset.load import Folder
-from costhub.dataset.noise import relative_spread
-from costhub.dataset.shard import empty_table
+from costhub.dataset.shards.shard import empty_table
+from costhub.dataset.stats.noise import relative_spread
 
 UNKNOWN = "(not in workloads)"
 NO_ERROR_TEXT = "(no error text)"

@@ -9,8 +9,8 @@ import fsspec
 import pytest
 
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.observations import NO_ERROR_TEXT, UNKNOWN
-from costhub.dataset.stats import MOST_FAILURES, Failure, folder_stats, latencies_by_operator
+from costhub.dataset.stats.folder_stats import MOST_FAILURES, Failure, folder_stats, latencies_by_operator
+from costhub.dataset.stats.observations import NO_ERROR_TEXT, UNKNOWN
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costhub.dataset.schema import table_from_rows
-from costhub.dataset.shard import shard_rows, write_shard
-from costhub.dataset.shard_set import (
+from costhub.dataset.shards.shard import shard_rows, write_shard
+from costhub.dataset.shards.shard_set import (
     add_shard,
     merge_small,
     read_shards,

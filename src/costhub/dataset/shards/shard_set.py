@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from costhub.dataset.shard import (
+from costhub.dataset.shards.shard import (
     TEMP_PREFIX,
     empty_table,
     read_shard,

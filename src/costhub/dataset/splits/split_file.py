@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from costhub.dataset.split import MadeFrom, Split
+from costhub.dataset.splits.split import MadeFrom, Split
 from costhub.errors import DataError, UnknownNameError
 from costhub.names import close_names
 

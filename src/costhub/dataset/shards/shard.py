@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from costhub.dataset.schema import SCHEMA_VERSION, TABLE_KEY, TABLES, VERSION_KEY, arrow_schema
-from costhub.dataset.seal import BLANK, SEAL_KEY, write_seal
+from costhub.dataset.shards.seal import BLANK, SEAL_KEY, write_seal
 from costhub.errors import DataError
 
 ROW_GROUP_ROWS = 8_192

@@ -12,12 +12,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from costhub.dataset.coverage import Cell, coverage
 from costhub.dataset.load import open_folder
-from costhub.dataset.noise import DeviceNoise, device_noise
-from costhub.dataset.observations import VERSIONS, read_observations
 from costhub.dataset.remote import FileSystem
-from costhub.dataset.workload_stats import WorkloadStats, workload_stats
+from costhub.dataset.stats.coverage import Cell, coverage
+from costhub.dataset.stats.noise import DeviceNoise, device_noise
+from costhub.dataset.stats.observations import VERSIONS, read_observations
+from costhub.dataset.stats.workload_stats import WorkloadStats, workload_stats
 
 QUANTILES = (0, 5, 25, 50, 75, 95, 100)
 MOST_FAILURES = 100

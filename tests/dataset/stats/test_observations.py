@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.observations import NO_ERROR_TEXT, UNKNOWN, read_observations
+from costhub.dataset.stats.observations import NO_ERROR_TEXT, UNKNOWN, read_observations
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from costhub.dataset.lock import FolderLock
+from costhub.dataset.shards.lock import FolderLock
 from costhub.errors import DataError
 
 HOLD = """
 import sys
 from pathlib import Path
-from costhub.dataset.lock import FolderLock
+from costhub.dataset.shards.lock import FolderLock
 lock = FolderLock(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from costhub.dataset.split import MadeFrom, Split
-from costhub.dataset.split_file import find_split, list_splits, load_split, put_split, save_split
+from costhub.dataset.splits.split import MadeFrom, Split
+from costhub.dataset.splits.split_file import find_split, list_splits, load_split, put_split, save_split
 from costhub.errors import DataError, UnknownNameError
 from costhub.hub.roots import EMBEDDED
 

@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from costhub.dataset import shard
 from costhub.dataset.schema import arrow_schema, table_from_rows
-from costhub.dataset.shard import check_shard, empty_table, read_shard, write_shard
+from costhub.dataset.shards import shard
+from costhub.dataset.shards.shard import check_shard, empty_table, read_shard, write_shard
 from costhub.errors import DataError
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.noise import PERCENTILES, device_noise, relative_spread
-from costhub.dataset.observations import read_observations
+from costhub.dataset.stats.noise import PERCENTILES, device_noise, relative_spread
+from costhub.dataset.stats.observations import read_observations
 
 LISTS = st.lists(st.lists(st.floats(1e-6, 1.0), max_size=5), max_size=8)
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.observations import UNKNOWN, read_observations
-from costhub.dataset.workload_stats import workload_stats
+from costhub.dataset.stats.observations import UNKNOWN, read_observations
+from costhub.dataset.stats.workload_stats import workload_stats
 
 
 def test_every_workload_on_every_device_has_its_own_figures(

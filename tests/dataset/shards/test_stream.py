@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from costhub.dataset.journal import encode_row
 from costhub.dataset.schema import table_from_rows
-from costhub.dataset.shard_set import add_shard
-from costhub.dataset.stream import stream_measurements
+from costhub.dataset.shards.journal import encode_row
+from costhub.dataset.shards.shard_set import add_shard
+from costhub.dataset.shards.stream import stream_measurements
 from costhub.errors import DataError
 
 

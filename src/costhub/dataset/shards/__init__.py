@@ -1,0 +1,1 @@
+"""Parquet shards, sealed, and the journal before them: how measurements are kept and never lost."""

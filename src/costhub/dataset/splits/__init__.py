@@ -1,0 +1,1 @@
+"""Which workloads and devices to learn from, and which to test on."""

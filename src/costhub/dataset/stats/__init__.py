@@ -1,0 +1,1 @@
+"""What a data folder holds, in counts: coverage, failures, noise, latencies."""
