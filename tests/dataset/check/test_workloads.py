@@ -11,7 +11,7 @@ def test_a_sound_workload(workload: Any) -> None:
     assert list(impossible_workloads(workload(0))) == []
     assert list(impossible_workloads(workload(0, networks=None))) == []
     # numpy does not know every dtype of TVM, and then says nothing of bytes.
-    assert list(impossible_workloads(workload(0, dtypes=["float8_e4m3fn"] * 3, bytes=1.0))) == []
+    assert list(impossible_workloads(workload(0, dtypes=["custom[posit]8"] * 3, bytes=1.0))) == []
 
 
 @pytest.mark.parametrize(
