@@ -141,7 +141,7 @@ def plot_growth(path: str | Path, series: Mapping[str, Points], *, x: str, y: st
     _log_axis(axes, "x")
     _log_axis(axes, "y")
     if series:
-        axes.legend(frameon=False)
+        axes.legend(frameon=False, loc="upper left")
     return _save(figure, path)
 
 
@@ -180,7 +180,7 @@ def _log_axis(axes: Axes, which: str) -> None:
     decades = np.log10(high / low) if low > 0 else 1.0
     subs = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if decades < 1.2 else (1.0, 2.0, 5.0) if decades < 3 else (1.0,)
     axis.set_major_locator(LogLocator(subs=subs))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.9g}"))
     axis.set_minor_formatter(NullFormatter())
 
 
