@@ -50,6 +50,7 @@ def run(
     )
 
 
+@pytest.mark.slow
 def test_an_interrupted_collection_goes_on_where_it_stopped(
     tmp_path: Path, target: str, builder: Builder, runner: Runner
 ) -> None:

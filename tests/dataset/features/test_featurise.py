@@ -55,18 +55,6 @@ def test_leaving_early_ends_the_children(tiny_matmul: Any) -> None:
     assert list(generator) == []
 
 
-@pytest.mark.parametrize(("program_timeout_s", "good"), [(60.0, True), (0.0, False)])
-def test_a_chunk_that_takes_too_long_is_tried_program_by_program(
-    tiny_matmul: Any, program_timeout_s: float, good: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(crash_pool, "_REQUEST_TIMEOUT_S", 0.0)
-    monkeypatch.setattr(crash_pool, "_PIECE_TIMEOUT_S", program_timeout_s)
-
-    [(_, found)] = featurise([chunk(tiny_matmul, tiny_matmul.traces[0])], SPEC, workers=1)
-
-    assert [rows is not None for rows in found] == [good]
-
-
 def test_no_chunks_need_no_children() -> None:
     assert list(featurise([], SPEC)) == []
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from costhub import crash_pool
 from costhub.dataset.metaschedule.children import Children
 from costhub.dataset.metaschedule.replay import Replayed
 from costhub.dataset.metaschedule.service import LoadedWorkload, ReplayReply, ReplayRequest
@@ -46,19 +45,6 @@ def test_a_trace_that_brings_tvm_down_costs_only_itself(children: Children, tiny
     assert reply.programs == (Replayed(good[0], False), "TVM crashed on it", Replayed(good[1], False))
     [alone] = children.replay([request(tiny_matmul, CRASHING)])
     assert alone == "TVM crashed on it"
-
-
-@pytest.mark.parametrize(("record_s", "hangs"), [(60.0, False), (0.0, True)])
-def test_a_request_that_takes_too_long_is_tried_record_by_record(
-    children: Children, tiny_matmul: Any, record_s: float, hangs: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(crash_pool, "_REQUEST_TIMEOUT_S", 0.0)
-    monkeypatch.setattr(crash_pool, "_PIECE_TIMEOUT_S", record_s)
-
-    [reply] = children.replay([request(tiny_matmul, *tiny_matmul.traces[:2])])
-
-    assert (reply == "TVM took too long over it") == hangs
-    assert isinstance(reply, str) == hangs
 
 
 def test_leaving_does_not_wait_for_what_was_asked(tiny_matmul: Any) -> None:
