@@ -9,13 +9,15 @@ MEMORY_BYTES = 8 << 30
 
 
 @functools.lru_cache(maxsize=1)
-def limit_memory(most_bytes: int = MEMORY_BYTES) -> None:
-    """Bounds the memory of this process, beyond what Python and TVM take by themselves, once and for all.
+def limit_memory(most_bytes: int = MEMORY_BYTES, *, beyond_tvm: bool = True) -> None:
+    """Bounds the memory of this process, beyond what Python and its libraries take, once and for all.
 
     Args:
         most_bytes: Further bytes it may map.
+        beyond_tvm: Load TVM first, so that its libraries do not count.
     """
-    import tvm  # noqa: F401 - its libraries count, so they are mapped first
+    if beyond_tvm:
+        import tvm  # noqa: F401
 
     try:
         with open("/proc/self/statm", encoding="ascii") as file:

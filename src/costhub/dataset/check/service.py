@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import json
-import resource
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +21,7 @@ from costhub.dataset.check.report import Breach
 from costhub.dataset.check.rows import Rows
 from costhub.dataset.check.rule import RowRule, TableRule
 from costhub.dataset.check.zeros import useful_share
+from costhub.dataset.memory_limit import limit_memory
 from costhub.dataset.schema import columns_of
 
 SERVICE = "costhub.dataset.check.service:handle"
@@ -91,7 +90,9 @@ _state = _State()
 def handle(request: Start | Open | Next | Fetch) -> Any:
     """Answers a request; what is wrong with a file is a breach in the reply, and ends the file."""
     if isinstance(request, Start):
-        _limit_memory()
+        # One thread per column would map an arena each, all of which count.
+        pa.set_cpu_count(1)
+        limit_memory(MEMORY_BYTES, beyond_tvm=False)
         _state.context = request.context
         return None
     try:
@@ -110,22 +111,6 @@ def handle(request: Start | Open | Next | Fetch) -> Any:
         return []
     where = _state.request.source.where if _state.request is not None else "."
     return Piece(breaches=[Breach(rule, where, message)], is_last=True)
-
-
-@functools.lru_cache(maxsize=1)
-def _limit_memory() -> None:
-    """Bounds what reading may allocate, beyond what the libraries map by themselves on many cores."""
-    # One thread per column would map an arena each, all of which count.
-    pa.set_cpu_count(1)
-    try:
-        with open("/proc/self/statm", encoding="ascii") as file:
-            taken = int(file.read().split()[0]) * resource.getpagesize()
-    except OSError:  # not Linux: no limit
-        return
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    limit = taken + MEMORY_BYTES
-    if hard == resource.RLIM_INFINITY or limit < hard:
-        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
 
 
 def _open(request: Open) -> Piece:
