@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import click
+import machine
 import numpy as np
 import pyarrow.parquet as pq
 from shard_folder import small_folder
@@ -52,7 +53,8 @@ def main(count: int, seed: int, resealed: bool, result: Path | None) -> None:
             path.write_bytes(content)
     click.echo("\n".join(f"{kind:42}{dict(counts)}" for kind, counts in found.items()))
     if result:
-        result.write_text(json.dumps({"total": sum(found.values(), Counter()), "kinds": found}, indent=2))
+        total = sum(found.values(), Counter())
+        result.write_text(json.dumps({**machine.describe(), "total": total, "kinds": found}, indent=1))
 
 
 if __name__ == "__main__":
