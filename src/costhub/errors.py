@@ -64,6 +64,17 @@ class AmbiguousNameError(CosthubError):
         )
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, where Arrow puts the reason; its class where it has no message.
+
+    Example:
+        >>> first_line(OSError("no such column")), first_line(KeyError())
+        ('no such column', 'KeyError')
+    """
+    lines = str(error).strip().splitlines()
+    return lines[0][:160] if lines else type(error).__name__
+
+
 def last_line(error: BaseException) -> str:
     """The last line of an error's message, where TVM puts the reason; its class where it has no message.
 

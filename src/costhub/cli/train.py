@@ -52,13 +52,14 @@ def command(
     A fifth of the workloads, of every operator that can spare one, is held out to evaluate the model on; its
     card shows the figures.
     """
+    from costhub.dataset.folder import DataFolder
     from costhub.dataset.load_programs import load_programs
     from costhub.models.evaluate import evaluate
     from costhub.models.folder import check_replaceable, save_model
     from costhub.models.train import describe_model, train_model
 
     check_replaceable(out)
-    device = device or _only_device(data)
+    device = device or DataFolder.open(data).only_device(" with --device.")
     programs = load_programs(data, device=device, spec=spec)
     split = _split(data, programs, chosen, seed)
     split.check_device(device, "train")
@@ -85,19 +86,6 @@ def command(
             f"Wrote {out}: {arch} for {device}, "
             f"from {train.n} programs of {len(info.train_workloads)} workloads."
         )
-
-
-def _only_device(data: Path) -> str:
-    from costhub.dataset.folder import DataFolder
-    from costhub.errors import DataError
-
-    known = DataFolder.open(data).device_ids()
-    if len(known) != 1:
-        raise DataError(
-            f"{data} has measurements of {len(known)} devices ({', '.join(known)}); "
-            "name one of them with --device."
-        )
-    return known[0]
 
 
 def _split(data: Path, programs: Programs, chosen: str | None, seed: int) -> Split:

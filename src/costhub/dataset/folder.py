@@ -126,6 +126,23 @@ class DataFolder:
         folders = (path for path in (self.path / "measurements").iterdir() if path.is_dir())
         return sorted(path.name for path in folders if not path.name.startswith("."))
 
+    def only_device(self, advice: str) -> str:
+        """The one device that has a folder of measurements.
+
+        Args:
+            advice: Ends the sentence "... name one of them" of the error.
+
+        Raises:
+            DataError: There are several, or none.
+        """
+        known = self.device_ids()
+        if len(known) != 1:
+            raise DataError(
+                f"{self.path} has measurements of {len(known)} devices ({', '.join(known)}); "
+                f"name one of them{advice}"
+            )
+        return known[0]
+
     def writer(self, device_id: str, *, compact_rows: int = COMPACT_ROWS) -> MeasurementWriter:
         """Opens the measurements of one device for writing; use it in a `with` statement.
 

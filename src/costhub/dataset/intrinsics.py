@@ -41,6 +41,16 @@ def load_intrinsics(target_kind: str) -> None:
         importlib.import_module(f"{PACKAGE}.{name}")
 
 
+def names_intrinsics(trace_json: str) -> bool:
+    """Whether a schedule trace may name tensor intrinsics; most do not, and need not wait for their parsing.
+
+    Example:
+        >>> names_intrinsics('[[["Tensorize",["b0"],["dot_4x4",1],[]]],[]]'), names_intrinsics("[[],[]]")
+        (True, False)
+    """
+    return "ensorize" in trace_json  # the instruction Tensorize, or the annotation auto_tensorize
+
+
 def _import_whole_package() -> None:
     loaded = sys.modules.get(PACKAGE)
     if loaded is None or not hasattr(loaded, "__file__") or loaded.__file__ is None:

@@ -121,20 +121,30 @@ def _condition(
     if workload is not None or operator is not None:
         known = folder.workloads(["workload_id", "name", "operator"])
         listing = f"The workloads table of {folder.path}"
-        if workload is not None:
-            conditions.append(_among("workload_id", _ids(known, ("workload_id", "name"), workload, listing)))
-        if operator is not None:
-            conditions.append(_among("workload_id", _ids(known, ("operator",), operator, listing)))
+        for keys, names in ((("workload_id", "name"), workload), (("operator",), operator)):
+            if names is not None:
+                ids = workload_ids(known, keys, names, listing=listing)
+                conditions.append(among("workload_id", ids))
     if status is not None:
         for name in _listed(status):
             if name not in STATUSES:
                 raise UnknownNameError("status", name, close_names(name, STATUSES), "`schema.STATUSES`")
-        conditions.append(_among("status", _listed(status)))
+        conditions.append(among("status", _listed(status)))
     return functools.reduce(operators.and_, conditions) if conditions else None
 
 
-def _ids(known: pa.Table, keys: Sequence[str], names: Names, listing: str) -> list[str]:
-    """Ids of the workloads that have one of the names in one of the columns `keys`."""
+def workload_ids(known: pa.Table, keys: Sequence[str], names: Names, *, listing: str) -> list[str]:
+    """Ids of the workloads that have one of the names in one of the columns `keys`.
+
+    Args:
+        known: The workloads table, or those of its columns.
+        keys: Columns to look in; the last one is what people write.
+        names: One name or several.
+        listing: What lists the names there are, for the error.
+
+    Raises:
+        UnknownNameError: Nothing has one of the names.
+    """
     ids = []
     for name in _listed(names):
         found = known.filter(functools.reduce(operators.or_, [pc.field(key) == name for key in keys]))
@@ -150,6 +160,7 @@ def _listed(names: Names) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
 
 
-def _among(column: str, names: Sequence[str]) -> pc.Expression:
+def among(column: str, names: Sequence[str]) -> pc.Expression:
+    """The condition that a column of text holds one of the names."""
     # Typed: Arrow cannot tell what an empty list is a list of.
     return pc.field(column).isin(pa.array(list(names), pa.string()))

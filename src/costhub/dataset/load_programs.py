@@ -21,6 +21,7 @@ from costhub.dataset.programs import IntArray, Programs
 from costhub.errors import DataError
 
 _ATTEMPTS = 5
+_NOT_MIXED = ", since latencies of different devices cannot be mixed."
 
 
 def load_programs(
@@ -116,19 +117,9 @@ def _open(
 ) -> tuple[DataFolder, FeatureCache, _Measured]:
     layout = find_spec(spec)
     folder = DataFolder.open(path)
-    device_id = device or _only_device(folder)
+    device_id = device or folder.only_device(_NOT_MIXED)
     measured = _measured(folder, device_id, workloads)
     return folder, FeatureCache(folder.path, device_id, layout), measured
-
-
-def _only_device(folder: DataFolder) -> str:
-    known = folder.device_ids()
-    if len(known) != 1:
-        raise DataError(
-            f"{folder.path} has measurements of {len(known)} devices ({', '.join(known)}); "
-            f"name one of them, since latencies of different devices cannot be mixed."
-        )
-    return known[0]
 
 
 def _measured(folder: DataFolder, device_id: str, workloads: set[str] | None) -> _Measured:

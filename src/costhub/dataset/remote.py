@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 from costhub.dataset.folder import first_of_each
 from costhub.dataset.shards.shard import ROW_GROUP_ROWS, check_schema, empty_table
 from costhub.dataset.shards.shard_set import PATTERN
-from costhub.errors import DataError
+from costhub.errors import DataError, first_line
 
 
 class FileSystem(Protocol):
@@ -152,8 +152,4 @@ class RemoteFolder:
         except (pa.ArrowException, OSError, ValueError) as error:
             if isinstance(error, OSError) and type(error) is not OSError:
                 raise  # the file system's own, such as no permission: who made it knows what to do
-            raise DataError(f"{path} cannot be read ({_brief(error)}); try again later.") from error
-
-
-def _brief(error: Exception) -> str:
-    return str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
+            raise DataError(f"{path} cannot be read ({first_line(error)}); try again later.") from error

@@ -37,12 +37,27 @@ def replay(mod: Any, trace_json: str) -> Any:
         raise WorkloadError(
             f"The trace is not a JSON pair of instructions and decisions: {error}."
         ) from error
+    check_decisions(instructions, decisions)
     schedule = tvm.s_tir.Schedule(mod, error_render_level="none")
     try:
         Trace.apply_json_to_schedule([instructions, decisions], schedule)
     except Exception as error:
         raise WorkloadError(f"The trace does not fit the workload: {last_line(error)}") from error
     return schedule
+
+
+def check_decisions(instructions: list[Any], decisions: list[Any]) -> None:
+    """Refuses decisions that are of no instruction: TVM 0.27 trusts their numbers, and writes where they say.
+
+    Raises:
+        WorkloadError: There is one, or the two are not lists of instructions and of pairs.
+    """
+    try:
+        numbers, count = [int(number) for number, _ in decisions], len(instructions)
+    except (ValueError, TypeError) as error:
+        raise WorkloadError("its trace is not of instructions and decisions") from error
+    if not all(0 <= number < count for number in numbers):
+        raise WorkloadError("its trace has decisions that are of none of its instructions")
 
 
 def _plain(value: Any) -> Any:

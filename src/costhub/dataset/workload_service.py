@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from costhub.dataset.intrinsics import load_intrinsics
+from costhub.dataset.intrinsics import load_intrinsics, names_intrinsics
 from costhub.dataset.memory_limit import limit_memory
 from costhub.dataset.trace import replay, trace_to_json
 from costhub.dataset.workload import module_from_json
@@ -45,7 +45,7 @@ def handle(request: Load | Replay) -> dict[str, Any] | str | None:
         if isinstance(request, Load):
             _loaded[:] = [module_from_json(request.module_json)]
             return workload_row(_loaded[0], name="", operator="")
-        if '"Tensorize"' in request.trace or "auto_tensorize" in request.trace:
+        if names_intrinsics(request.trace):
             load_intrinsics(str(json.loads(request.target)["kind"]))
         return trace_to_json(replay(_loaded[0], request.trace).trace)
     except (WorkloadError, MemoryError, ValueError, KeyError, IndexError, TypeError):

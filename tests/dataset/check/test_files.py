@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from costhub.dataset.check import files
 from costhub.dataset.check.files import Listing, leftover_journals, misnamed, strange_files
+from costhub.dataset.check.folder import check_folder
 from costhub.dataset.folder import DataFolder
+from costhub.dataset.shards.seal import seal_state
 from costhub.errors import DataError
 
 
@@ -47,3 +50,16 @@ def test_a_pipe_is_not_opened(damaged: Any) -> None:
     os.mkfifo(damaged.path / "workloads/train-00001-of-00002.parquet")
 
     assert damaged.broken() == {"CH007", "CH008"}
+
+
+def test_a_seal_is_looked_at_once(damaged: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[Path] = []
+
+    def counted(path: Path) -> str:
+        looked_at.append(path)
+        return seal_state(path)
+
+    monkeypatch.setattr(files, "seal_state", counted)
+    check_folder(damaged.path)
+
+    assert len(looked_at) == len(set(looked_at)) > 0

@@ -12,7 +12,8 @@ import tvm
 from tvm.s_tir import meta_schedule as ms
 
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.metaschedule.export import RECORDS, WORKLOADS, ExportReport, export_database
+from costhub.dataset.metaschedule.export import ExportReport, export_database
+from costhub.dataset.metaschedule.lines import RECORDS_FILE, WORKLOADS_FILE
 from costhub.dataset.trace import program_id, replay, trace_to_json
 from costhub.dataset.workload import module_from_json
 from costhub.dataset.workload_row import workload_row
@@ -95,8 +96,10 @@ def test_the_files_say_what_tvm_writes_for_the_same_records(
         theirs.commit_tuning_record(
             ms.database.TuningRecord(schedule.trace, workload, run_secs, target, arguments)
         )
-    assert (tmp_path / "ours" / WORKLOADS).read_bytes() == (tmp_path / "theirs" / WORKLOADS).read_bytes()
-    ours, expected = lines(tmp_path / "ours" / RECORDS), lines(tmp_path / "theirs" / RECORDS)
+    assert (tmp_path / "ours" / WORKLOADS_FILE).read_bytes() == (
+        tmp_path / "theirs" / WORKLOADS_FILE
+    ).read_bytes()
+    ours, expected = lines(tmp_path / "ours" / RECORDS_FILE), lines(tmp_path / "theirs" / RECORDS_FILE)
     for (_, record), (_, other) in zip(ours, expected, strict=True):
         # TVM adds to the target what it takes for granted; the row's own words are kept.
         assert tvm.target.Target(record.pop(2)).export() == tvm.target.Target(other.pop(2)).export()
@@ -106,7 +109,7 @@ def test_the_files_say_what_tvm_writes_for_the_same_records(
 def test_the_best_are_written_best_first(data: DataFolder, tiny_matmul: Any, tmp_path: Path) -> None:
     report = export(data, tmp_path / "db", best=2)
 
-    assert [record[1] for _, record in lines(tmp_path / "db" / RECORDS)] == [LATENCIES[2], LATENCIES[1]]
+    assert [record[1] for _, record in lines(tmp_path / "db" / RECORDS_FILE)] == [LATENCIES[2], LATENCIES[1]]
     assert (report.records, report.failures) == (2, 0)
 
 
@@ -114,7 +117,7 @@ def test_failures_can_be_left_out(data: DataFolder, tmp_path: Path) -> None:
     report = export(data, tmp_path / "db", failures=False)
 
     assert (report.records, report.failures) == (5, 0)
-    assert [1e10] not in [record[1] for _, record in lines(tmp_path / "db" / RECORDS)]
+    assert [1e10] not in [record[1] for _, record in lines(tmp_path / "db" / RECORDS_FILE)]
 
 
 @pytest.mark.parametrize("best", [None, 1])
@@ -172,18 +175,18 @@ def test_workloads_that_tvm_takes_for_one_are_one(
     other = tvm.IRModule({"main": module_from_json(tiny_matmul.module_json)["main"].with_attr("x", 1)})
     record = ms.database.TuningRecord(tvm.s_tir.Schedule(other).trace, database.commit_workload(other), [1.0])
     database.commit_tuning_record(record)
-    assert lines(tmp_path / "db" / RECORDS)[-1][0] == 1
-    assert len(lines(tmp_path / "db" / WORKLOADS)) == 2
+    assert lines(tmp_path / "db" / RECORDS_FILE)[-1][0] == 1
+    assert len(lines(tmp_path / "db" / WORKLOADS_FILE)) == 2
 
 
 def test_what_is_there_is_not_overwritten(data: DataFolder, tmp_path: Path) -> None:
     (tmp_path / "db").mkdir()
     export(data, tmp_path / "db", best=1)
-    before = (tmp_path / "db" / RECORDS).read_bytes()
+    before = (tmp_path / "db" / RECORDS_FILE).read_bytes()
 
     with pytest.raises(DataError, match="is there already and holds something"):
         export(data, tmp_path / "db")
-    assert (tmp_path / "db" / RECORDS).read_bytes() == before
+    assert (tmp_path / "db" / RECORDS_FILE).read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from costhub.dataset.check.rule import FolderRule, Rule
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.journal import JOURNAL
 from costhub.dataset.shards.lock import LOCK
-from costhub.dataset.shards.seal import seal_state
+from costhub.dataset.shards.seal import SealState, seal_state
 from costhub.dataset.shards.shard import TEMP_PREFIX
 from costhub.dataset.shards.shard_set import PATTERN, shard_name, shard_paths
 
@@ -44,6 +44,7 @@ class Listing:
             DataError: It is no data folder.
         """
         folder = DataFolder.open(root)
+        self._seals: dict[Path, SealState] = {}
         self.root = folder.path
         self.folders = {self.root / name: (name, "") for name in ("devices", "workloads")}
         for name in folder.device_ids():
@@ -57,6 +58,12 @@ class Listing:
             journal = folder / JOURNAL
             if table == "measurements" and journal.is_file() and journal.stat().st_size:
                 yield Source(journal, self.within(journal), table, device_id, is_journal=True)
+
+    def seal(self, path: Path) -> SealState:
+        """The state of a shard's seal, for which the whole file is read: once."""
+        if path not in self._seals:
+            self._seals[path] = seal_state(path)
+        return self._seals[path]
 
     def within(self, path: Path) -> str:
         """A path as the findings name it."""
@@ -109,13 +116,13 @@ def oversized(listing: Listing) -> Iterator[tuple[str, str]]:
 def broken_seals(listing: Listing) -> Iterator[tuple[str, str]]:
     """Finds shards that were changed after they were written."""
     for source in listing.sources():
-        if not source.is_journal and _is_broken(source.path):
+        if not source.is_journal and _is_broken(listing, source.path):
             yield source.where, "It was changed since it was written: its hash is not the one in its seal."
 
 
-def _is_broken(path: Path) -> bool:
+def _is_broken(listing: Listing, path: Path) -> bool:
     try:
-        return seal_state(path) == "broken"
+        return listing.seal(path) == "broken"
     except PermissionError:
         return False  # that it cannot be read is told when it is read
 

@@ -20,7 +20,6 @@ from costhub.dataset.check.registry import RULES
 from costhub.dataset.check.report import Breach, Report
 from costhub.dataset.check.rule import Finding, FolderRule, LedgerRule
 from costhub.dataset.check.service import Piece
-from costhub.dataset.shards.seal import seal_state
 from costhub.dataset.workload_service import ModuleWorker
 from costhub.errors import DataError
 from costhub.progress import bar
@@ -135,7 +134,7 @@ class _Check:
             self.report.extend(piece.breaches)
             yield piece
         # A file that cannot be read has no seal for the same reason: one finding is enough.
-        if readable and not source.is_journal and seal_state(source.path) == "missing":
+        if readable and not source.is_journal and self.listing.seal(source.path) == "missing":
             message = "It has no seal, so that nobody can tell whether it is as it was measured."
             self.report.add(Breach(SEALED.id, source.where, message))
 

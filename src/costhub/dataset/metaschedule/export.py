@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from costhub.dataset.load import Names
 from costhub.dataset.metaschedule.export_pool import ExportPool
-from costhub.dataset.metaschedule.export_rows import Names, Row, Selection
+from costhub.dataset.metaschedule.export_rows import Row, Selection
 from costhub.dataset.metaschedule.export_service import RecordsRequest, usable
+from costhub.dataset.metaschedule.lines import RECORDS_FILE, WORKLOADS_FILE
 from costhub.dataset.shards.shard import TEMP_PREFIX, sync_folder
 from costhub.errors import DataError
 from costhub.progress import bar
-
-WORKLOADS = "database_workload.json"
-RECORDS = "database_tuning_record.json"
 
 _CHUNK_ROWS = 64
 
@@ -145,9 +144,8 @@ def _new_folder(out: Path) -> Iterator[tuple[IO[str], IO[str]]]:
     unfinished.mkdir()
     try:
         with ExitStack() as held:
-            files = [
-                held.enter_context((unfinished / n).open("w", encoding="utf-8")) for n in (WORKLOADS, RECORDS)
-            ]
+            names = (WORKLOADS_FILE, RECORDS_FILE)
+            files = [held.enter_context((unfinished / n).open("w", encoding="utf-8")) for n in names]
             yield files[0], files[1]
             for file in files:
                 file.flush()

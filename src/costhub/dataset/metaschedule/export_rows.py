@@ -16,15 +16,15 @@ import pyarrow.compute as pc
 
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.latency import median_latency_s
+from costhub.dataset.load import Names, among, workload_ids
 from costhub.dataset.metaschedule.export_service import FAILED_S
-from costhub.errors import DataError, UnknownNameError
-from costhub.names import close_names
-
-Names = str | Sequence[str]
 
 _BATCH_ROWS = 2048
 # So many more than asked for are ready to take the place of programs that do not replay.
 _SPARES = 8
+_ONE_DEVICE = (
+    ". TVM takes the fastest record of a database whatever it was measured on, so one cannot hold two."
+)
 
 
 @dataclass(frozen=True)
@@ -68,20 +68,18 @@ class Selection:
             UnknownNameError: No workload or operator has that name.
         """
         folder = DataFolder.open(path)
-        table = folder.workloads().select(["workload_id", "name", "operator", "module_json"])
-        chosen = table
-        if workload is not None:
-            chosen = _named(chosen, table, "workload", workload, ["workload_id", "name"], folder)
-        if operator is not None:
-            chosen = _named(chosen, table, "operator", operator, ["operator"], folder)
+        table = folder.workloads(["workload_id", "name", "operator", "module_json"])
+        modules = dict(zip(table["workload_id"].to_pylist(), table["module_json"].to_pylist(), strict=True))
         conditions = []
-        if chosen is not table:
-            conditions.append(pc.field("workload_id").isin(chosen["workload_id"].combine_chunks()))
+        for keys, names in ((("workload_id", "name"), workload), (("operator",), operator)):
+            if names is not None:
+                ids = workload_ids(table, keys, names, listing=f"costhub stats {folder.path}")
+                modules = {key: modules[key] for key in ids if key in modules}
+                conditions.append(among("workload_id", ids))
         if not failures:
             conditions.append(pc.field("status") == "ok")
-        modules = dict(zip(chosen["workload_id"].to_pylist(), chosen["module_json"].to_pylist(), strict=True))
         where = functools.reduce(operators.and_, conditions) if conditions else None
-        return cls(folder, device or _only_device(folder), modules, where)
+        return cls(folder, device or folder.only_device(_ONE_DEVICE), modules, where)
 
     def count(self) -> Counter[str]:
         """How many measurements there are of each workload."""
@@ -122,28 +120,3 @@ class Selection:
 
     def _batches(self, columns: Sequence[str], where: pc.Expression | None) -> Iterator[pa.RecordBatch]:
         return self.folder.iter_measurements([self.device_id], columns, where, batch_rows=_BATCH_ROWS)
-
-
-def _only_device(folder: DataFolder) -> str:
-    known = folder.device_ids()
-    if len(known) != 1:
-        raise DataError(
-            f"{folder.path} has measurements of {len(known)} devices ({', '.join(known)}); name one of them. "
-            "TVM takes the fastest record of a database whatever it was measured on, so one cannot hold two."
-        )
-    return known[0]
-
-
-def _named(
-    chosen: pa.Table, every: pa.Table, kind: str, names: Names, columns: Sequence[str], folder: DataFolder
-) -> pa.Table:
-    """The rows of `chosen` that have one of `names` in one of the columns."""
-    wanted = [names] if isinstance(names, str) else list(names)
-    known = {value for column in columns for value in every[column].to_pylist()}
-    for name in wanted:
-        if name not in known:
-            raise UnknownNameError(
-                kind, name, close_names(name, sorted(known)), f"costhub stats {folder.path}"
-            )
-    masks = [pc.field(column).isin(pa.array(wanted, pa.string())) for column in columns]
-    return chosen.filter(functools.reduce(operators.or_, masks))

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from costhub.dataset.intrinsics import load_intrinsics, names_intrinsics
 from costhub.dataset.memory_limit import limit_memory
 from costhub.dataset.target import parse_target
 from costhub.dataset.trace import replay
@@ -78,10 +79,7 @@ def _record(mod: Any, kind: str, target: Any, trace: str, run_s: tuple[float, ..
 
     A database with one trace that does not replay cannot be loaded at all: hence None for it.
     """
-    from costhub.dataset.intrinsics import load_intrinsics
-
-    # Most traces name no tensor intrinsics and can do without the seconds it takes to parse them.
-    if "ensorize" in trace:  # the instruction Tensorize, or the annotation auto_tensorize
+    if names_intrinsics(trace):
         load_intrinsics(kind)
     try:
         arguments = argument_shapes(replay(mod, trace).mod)

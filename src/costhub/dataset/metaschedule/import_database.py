@@ -10,14 +10,13 @@ from typing import Any
 
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.metaschedule.children import Children
-from costhub.dataset.metaschedule.lines import database_file, read_lines
+from costhub.dataset.metaschedule.lines import RECORDS_FILE, WORKLOADS_FILE, database_file, read_lines
 from costhub.dataset.metaschedule.naming import Given
 from costhub.dataset.metaschedule.record import parse_record
 from costhub.dataset.metaschedule.records import RecordImporter, Source
 from costhub.dataset.metaschedule.report import ImportReport
 from costhub.dataset.metaschedule.service import ReplayReply, ReplayRequest
 from costhub.dataset.metaschedule.workloads import (
-    WORKLOADS_FILE,
     ImportedWorkloads,
     load_workloads,
     name_workloads,
@@ -27,7 +26,6 @@ from costhub.dataset.shards.writer import MeasurementWriter
 from costhub.errors import DataError
 from costhub.progress import bar
 
-RECORDS_FILE = "database_tuning_record.json"
 MOST_LINE_BYTES = 8 << 20
 
 _BATCH = 2000

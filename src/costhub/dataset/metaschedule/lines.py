@@ -12,6 +12,8 @@ from typing import IO
 
 from costhub.errors import DataError
 
+WORKLOADS_FILE = "database_workload.json"
+RECORDS_FILE = "database_tuning_record.json"
 BLANK = "the line is blank"
 
 _SKIP_BYTES = 1 << 20

@@ -7,9 +7,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from costhub.dataset.intrinsics import load_intrinsics, names_intrinsics
 from costhub.dataset.metaschedule.old_trace import today_trace
 from costhub.dataset.target import parse_target
-from costhub.dataset.trace import replay, trace_to_json
+from costhub.dataset.trace import check_decisions, replay, trace_to_json
 from costhub.dataset.workload import module_from_json
 from costhub.errors import WorkloadError, last_line
 
@@ -39,7 +40,7 @@ def replay_recorded(module_json: str, trace: str, target: str) -> Replayed:
     """
     instructions, decisions = _today(trace)
     kinds = [instruction[0] for instruction in instructions]
-    if "Tensorize" in kinds or "meta_schedule.auto_tensorize" in trace:
+    if names_intrinsics(trace):
         _load_intrinsics(target)
     try:
         schedule = replay(_module(module_json), json.dumps([instructions, decisions]))
@@ -55,18 +56,14 @@ def replay_recorded(module_json: str, trace: str, target: str) -> Replayed:
 
 
 def _today(trace: str) -> tuple[list[Any], list[Any]]:
-    """The instructions and decisions in today's words.
-
-    TVM trusts the numbers of instructions in decisions: one that is out of range writes where it should not.
-    """
+    """The instructions and decisions in today's words."""
     instructions, decisions = json.loads(trace)
     try:
         instructions = today_trace(instructions)
-        numbers = [int(number) for number, _ in decisions]
     except (ValueError, TypeError, AttributeError) as error:
         raise WorkloadError("its trace is not of instructions and decisions") from error
-    if not all(0 <= number < len(instructions) for number in numbers):
-        raise WorkloadError("its trace has decisions that are of none of its instructions")
+    # Here as well as in `replay`: cutting off the post-processing would drop such a decision unseen.
+    check_decisions(instructions, decisions)
     return instructions, decisions
 
 
@@ -76,8 +73,6 @@ def _module(module_json: str) -> Any:
 
 
 def _load_intrinsics(target: str) -> None:
-    from costhub.dataset.intrinsics import load_intrinsics
-
     load_intrinsics(json.loads(target)["kind"])
 
 

@@ -19,7 +19,6 @@ from costhub.dataset.metaschedule.report import ImportReport
 from costhub.dataset.metaschedule.service import LoadedWorkload
 from costhub.errors import DataError
 
-WORKLOADS_FILE = "database_workload.json"
 MOST_LINE_BYTES = 64 << 20
 
 _BATCH = 64

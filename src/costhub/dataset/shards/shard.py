@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from costhub.dataset.schema import SCHEMA_VERSION, TABLE_KEY, TABLES, VERSION_KEY, arrow_schema
 from costhub.dataset.shards.seal import BLANK, SEAL_KEY, write_seal
-from costhub.errors import DataError
+from costhub.errors import DataError, first_line
 
 ROW_GROUP_ROWS = 8_192
 """A reader of one workload in sixty fetches 4 % of a shard; 20 % with 20,000 rows, at equal size."""
@@ -129,7 +129,9 @@ def read_shard(
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read ({_brief(error)}); remove it or fetch it again.") from error
+        raise DataError(
+            f"{path} cannot be read ({first_line(error)}); remove it or fetch it again."
+        ) from error
 
 
 def iter_shard(
@@ -158,7 +160,9 @@ def iter_shard(
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read ({_brief(error)}); remove it or fetch it again.") from error
+        raise DataError(
+            f"{path} cannot be read ({first_line(error)}); remove it or fetch it again."
+        ) from error
 
 
 def shard_rows(path: Path) -> int:
@@ -183,7 +187,7 @@ def check_shard(path: Path, *, table: str | None = None) -> str:
         raise
     except (pa.ArrowException, OSError) as error:
         raise DataError(
-            f"{path} is not a complete Parquet file ({_brief(error)}); remove it or fetch it again."
+            f"{path} is not a complete Parquet file ({first_line(error)}); remove it or fetch it again."
         ) from error
     return check_schema(path, schema, table=table)
 
@@ -236,5 +240,5 @@ def empty_table(table: str, columns: Sequence[str] | None = None) -> pa.Table:
     return empty if columns is None else empty.select(list(columns))
 
 
-def _brief(error: Exception) -> str:
-    return str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
+def _unreadable(path: Path, error: Exception) -> DataError:
+    return DataError(f"{path} cannot be read ({first_line(error)}); remove it or fetch it again.")
