@@ -78,3 +78,6 @@ FAMILY = {
     "rms_norm": "norm",
 }
 """The operator family of each operator: what the `operator` column of the workloads table holds."""
+
+CONV2D_KERNEL = 5
+"""Where conv2d has the size of its window among its sizes."""

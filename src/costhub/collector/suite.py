@@ -14,6 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from costhub.collector.operators import CONV2D_KERNEL, FAMILY
 from costhub.errors import UnknownNameError, WorkloadError
 from costhub.names import close_names
 
@@ -30,6 +31,19 @@ class Workload:
     """Arguments of the operator's tensor expression."""
     networks: tuple[tuple[str, float], ...] = ()
     """Networks that it occurs in, by name, and how often in each."""
+
+    @property
+    def family(self) -> str:
+        """Its operator family, as `costhub.dataset.operator_class.classify` names it.
+
+        Example:
+            >>> find_workload("resnet18.c2").family, find_workload("resnet18.c3").family
+            ('conv', 'pointwise')
+        """
+        # A 1 x 1 convolution is a matrix product over pixels, whatever its suite calls it.
+        if self.operator == "conv2d" and self.sizes[CONV2D_KERNEL] == 1:
+            return "pointwise"
+        return FAMILY[self.operator]
 
     def module(self) -> Any:
         """The workload as a ``tvm.IRModule`` with one function ``main``.

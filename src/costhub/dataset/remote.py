@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from costhub.dataset.folder import first_of_each
+from costhub.dataset.schema import arrow_schema
 from costhub.dataset.shards.shard import ROW_GROUP_ROWS, check_schema, empty_table
 from costhub.dataset.shards.shard_set import PATTERN
 from costhub.errors import DataError, first_line
@@ -143,9 +144,10 @@ class RemoteFolder:
                 shard = parquet.make_fragment(file)
                 check_schema(path, shard.physical_schema, table=table)
                 # Each row group is a fragment of its own: a scan keeps all that it has fetched until its end.
-                for group in shard.split_by_row_group(where, shard.physical_schema):
+                schema = arrow_schema(table)  # columns that an older version lacks are null
+                for group in shard.split_by_row_group(where, schema):
                     for batch in group.to_batches(
-                        columns=wanted.names, filter=where, batch_size=batch_rows, batch_readahead=0
+                        schema, wanted.names, filter=where, batch_size=batch_rows, batch_readahead=0
                     ):
                         if batch.num_rows:
                             yield batch.cast(wanted)

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 
 from costhub.errors import DataError
 
-SCHEMA_VERSION = 1
-"""Raise it when a column is renamed, removed or retyped, and keep a reader of the old one in dataset/old/."""
+SCHEMA_VERSION = 2
+"""Raised with every change of the columns. A column that was only added says so by `since`, and in shards of
+older versions it is read as null."""
 
 TABLE_KEY = b"costhub.table"
 VERSION_KEY = b"costhub.schema_version"
@@ -35,6 +36,7 @@ STATUSES = (
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 FLOAT_LIST = pa.list_(pa.float64())
 STRING_LIST = pa.list_(pa.string())
+LADDER = pa.list_(pa.struct([("bytes", pa.int64()), ("gbs", pa.float64())]))
 NETWORK_LIST = pa.list_(pa.struct([("name", pa.string()), ("weight", pa.float64())]))
 
 
@@ -51,6 +53,8 @@ class Column:
     """Whether few distinct values fill the column, so that a Parquet dictionary pays."""
     allowed: tuple[str, ...] = ()
     """The values the column may hold; empty where any will do."""
+    since: int = 1
+    """The schema version that added it."""
 
 
 DEVICES = (
@@ -75,6 +79,13 @@ DEVICES = (
     Column("l3_gbs", pa.float64(), "Bandwidth out of level 3 in GB/s, probed.", nullable=True),
     Column("dram_gbs", pa.float64(), "Bandwidth out of memory in GB/s, probed.", nullable=True),
     Column("launch_overhead_us", pa.float64(), "Time of an empty program in microseconds.", nullable=True),
+    Column("peak_gflops_float64", pa.float64(), "The same in float64.", nullable=True, since=2),
+    Column("peak_gflops_float16", pa.float64(), "The same in float16.", nullable=True, since=2),
+    Column("peak_gflops_bfloat16", pa.float64(), "The same in bfloat16.", nullable=True, since=2),
+    Column("peak_gops_int8", pa.float64(), "Operations on int8, in 10^9 per s.", nullable=True, since=2),
+    Column("bandwidth_ladder", LADDER, "GB/s read from arrays of growing size.", nullable=True, since=2),
+    Column("thread_scaling", FLOAT_LIST, "Speed with 1, 2, ... threads over 1.", nullable=True, since=2),
+    Column("governor", pa.string(), "Frequency governor when it was probed.", nullable=True, since=2),
     Column("probe_method", pa.string(), "How the probed numbers were taken.", nullable=True),
     Column("probed_at", TIMESTAMP, "When the probed numbers were taken.", nullable=True),
 )
@@ -110,9 +121,15 @@ MEASUREMENTS = (
     Column("load_average", pa.float32(), "One-minute load average before the run.", nullable=True),
     Column("reference_s", pa.float64(), "Seconds of the reference kernel of the batch.", nullable=True),
     Column("reference_drift", pa.float32(), "reference_s / its first value - 1.", nullable=True),
+    Column("reference_after_s", pa.float64(), "The same right after the program.", nullable=True, since=2),
+    Column("output_checked", pa.bool_(), "Whether outputs were compared.", nullable=True, since=2),
+    Column("cpu_affinity", pa.string(), "Cores it could use: `0-1`.", nullable=True, repeats=True, since=2),
+    Column("governor", pa.string(), "Frequency governor.", nullable=True, repeats=True, since=2),
+    Column("board", pa.string(), "Which board of several.", nullable=True, repeats=True, since=2),
     Column("clock_mhz", pa.float32(), "Clock in MHz, where it can be read.", nullable=True),
     Column("temperature_c", pa.float32(), "Temperature in Celsius, where it can be read.", nullable=True),
     Column("proposed_by", pa.string(), "Who proposed it: `random`, `mutation`, `model`, ...", repeats=True),
+    Column("space", pa.string(), "Design space it was drawn from.", nullable=True, repeats=True, since=2),
     Column("predicted_score", pa.float32(), "Score a model gave it beforehand.", nullable=True),
     Column("timestamp", TIMESTAMP, "When it was measured.", nullable=True),
     Column("session", pa.string(), "Name of the run that measured it.", nullable=True, repeats=True),
@@ -131,8 +148,12 @@ TABLES: dict[str, tuple[Column, ...]] = {
 }
 
 
-def arrow_schema(table: str) -> pa.Schema:
+def arrow_schema(table: str, *, version: int = SCHEMA_VERSION) -> pa.Schema:
     """Builds the Arrow schema of `table`, with every column's documentation and the schema version.
+
+    Args:
+        table: `devices`, `workloads` or `measurements`.
+        version: An older version has the columns that it had then.
 
     Example:
         >>> arrow_schema("devices").field("kind").type
@@ -141,8 +162,9 @@ def arrow_schema(table: str) -> pa.Schema:
     fields = [
         pa.field(column.name, column.type, nullable=column.nullable, metadata={DOC_KEY: column.doc.encode()})
         for column in columns_of(table)
+        if column.since <= version
     ]
-    return pa.schema(fields, metadata={TABLE_KEY: table.encode(), VERSION_KEY: str(SCHEMA_VERSION).encode()})
+    return pa.schema(fields, metadata={TABLE_KEY: table.encode(), VERSION_KEY: str(version).encode()})
 
 
 def columns_of(table: str) -> tuple[Column, ...]:

@@ -115,11 +115,11 @@ def test_a_shard_of_another_table_is_refused(path: Path) -> None:
 
 def test_a_shard_of_a_newer_schema_is_refused(tmp_path: Path, table: pa.Table) -> None:
     newer = table.replace_schema_metadata(
-        {b"costhub.table": b"measurements", b"costhub.schema_version": b"2"}
+        {b"costhub.table": b"measurements", b"costhub.schema_version": b"3"}
     )
     pq.write_table(newer, tmp_path / "x.parquet")
 
-    with pytest.raises(DataError, match="has schema version 2; costhub here reads up to 1"):
+    with pytest.raises(DataError, match="has schema version 3; costhub here reads up to 2"):
         read_shard(tmp_path / "x.parquet")
 
 
@@ -164,3 +164,24 @@ def test_an_empty_table_has_the_columns_asked_for() -> None:
     assert empty_table("devices", ["kind"]).column_names == ["kind"]
     with pytest.raises(DataError, match="The table devices has no column 'colour'; it has device_id"):
         empty_table("devices", ["colour"])
+
+
+def test_a_shard_of_schema_version_1_is_read_with_nulls_in_the_columns_it_lacks(tmp_path: Path) -> None:
+    old = Path(__file__).parents[1] / "artefacts" / "measurements-1.parquet"
+
+    found = read_shard(old)
+
+    assert found.schema.names == arrow_schema("measurements").names
+    assert found["space"].null_count == found.num_rows == 8
+    assert found["run_s"].null_count == 0
+    assert read_shard(old, ["record_id"], where=pc.field("space") == "default").num_rows == 0
+    write_shard(found, tmp_path / "new.parquet")
+    assert read_shard(tmp_path / "new.parquet").to_pylist() == found.to_pylist()
+
+
+def test_a_shard_of_version_2_may_not_lack_its_columns(path: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.parquet"
+    pq.write_table(pq.read_table(path).drop_columns(["space"]), bad)
+
+    with pytest.raises(DataError, match="no column 'space'"):
+        read_shard(bad)

@@ -21,6 +21,7 @@ from costhub.dataset.shards.journal import read_journal
 from costhub.errors import DataError
 
 BATCH_ROWS = 4096
+KNOWN_VERSIONS = tuple(str(version).encode() for version in range(1, SCHEMA_VERSION + 1))
 MODULE_ROWS = 64
 """A module may have megabytes."""
 
@@ -52,9 +53,19 @@ def open_batches(source: Source) -> tuple[int, Iterator[pa.RecordBatch]]:
             f"It has {metadata.num_rows:,} rows and up to {max(groups, default=0):,} bytes in a row group; "
             f"at most {MOST_ROWS[source.table]:,} rows and {MOST_GROUP_BYTES:,} bytes were expected.",
         )
-    names = arrow_schema(source.table).names
+    schema = arrow_schema(source.table)
+    held = [name for name in schema.names if name in file.schema_arrow.names]
     count = MODULE_ROWS if source.table == "workloads" else BATCH_ROWS
-    return metadata.num_rows, (batch.select(names) for batch in file.iter_batches(count, columns=names))
+    return metadata.num_rows, (_completed(batch, schema) for batch in file.iter_batches(count, columns=held))
+
+
+def _completed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with nulls in the columns that its schema version lacks."""
+    columns = [
+        batch[field.name] if field.name in batch.schema.names else pa.nulls(batch.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=schema.names)
 
 
 def _check_schema(file: pq.ParquetFile, table: str) -> None:
@@ -64,10 +75,10 @@ def _check_schema(file: pq.ParquetFile, table: str) -> None:
     if name != table:
         kind = f"the table {name}" if name in TABLES else "no table of costhub"
         raise Refusal(SCHEMA.id, f"It is {kind}, and {table} was expected in its folder.")
-    if version != str(SCHEMA_VERSION).encode():
+    if version not in KNOWN_VERSIONS:
         shown = version.decode(errors="replace") or "none"
-        raise Refusal(VERSION.id, f"Its schema version is {shown}; this costhub reads {SCHEMA_VERSION}.")
-    expected = {column.name: column.type for column in columns_of(table)}
+        raise Refusal(VERSION.id, f"Its schema version is {shown}; this costhub reads 1 to {SCHEMA_VERSION}.")
+    expected = {c.name: c.type for c in columns_of(table) if c.since <= int(version)}
     for column, type_ in expected.items():
         if schema.names.count(column) != 1 or schema.field(column).type != type_:
             raise Refusal(SCHEMA.id, f"It has no single column {column!r} of type {type_}.")

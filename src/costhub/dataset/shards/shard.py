@@ -119,11 +119,10 @@ def read_shard(
     Raises:
         DataError: The file is damaged, not a shard of costhub, or of a newer schema; or a column is unknown.
     """
-    wanted = empty_table(check_shard(path, table=table), columns).schema
+    name = check_shard(path, table=table)
+    wanted = empty_table(name, columns).schema
     try:
-        found = pq.read_table(
-            path, columns=wanted.names, filters=where, partitioning=None, page_checksum_verification=True
-        )
+        found = _scanned(path, name).to_table(columns=wanted.names, filter=where)
         # The file's own schema may order columns otherwise, or allow nulls where we do not.
         return found.cast(wanted)
     except FileNotFoundError:
@@ -146,12 +145,11 @@ def iter_shard(
     Raises:
         DataError: As `read_shard`.
     """
-    wanted = empty_table(check_shard(path), columns).schema
-    options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+    name = check_shard(path)
+    wanted = empty_table(name, columns).schema
     try:
-        source = ds.dataset(path, format=ds.ParquetFileFormat(default_fragment_scan_options=options))
         # Reading ahead would hold several row groups of traces, some 60 MB each.
-        batches = source.to_batches(
+        batches = _scanned(path, name).to_batches(
             columns=wanted.names, filter=where, batch_size=batch_rows, batch_readahead=0, fragment_readahead=0
         )
         for batch in batches:
@@ -163,6 +161,13 @@ def iter_shard(
         raise DataError(
             f"{path} cannot be read ({first_line(error)}); remove it or fetch it again."
         ) from error
+
+
+def _scanned(path: Path, table: str) -> ds.Dataset:
+    """The file as today's schema sees it: columns that an older version lacks are null."""
+    options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+    parquet = ds.ParquetFileFormat(default_fragment_scan_options=options)
+    return ds.dataset(path, schema=arrow_schema(table), format=parquet, partitioning=None)
 
 
 def shard_rows(path: Path) -> int:
@@ -209,17 +214,17 @@ def check_schema(path: str | Path, schema: pa.Schema, *, table: str | None = Non
         )
     if table is not None and name != table:
         raise DataError(f"{path} holds the table {name}, and {table} was expected there; move it.")
-    _check_columns(path, name, schema)
+    _check_columns(path, name, int(version), schema)
     return name
 
 
-def _check_columns(path: str | Path, name: str, schema: pa.Schema) -> None:
-    expected = arrow_schema(name)
+def _check_columns(path: str | Path, name: str, version: int, schema: pa.Schema) -> None:
+    expected = arrow_schema(name, version=version)
     for field in expected:
         if field.name not in schema.names or schema.field(field.name).type != field.type:
             raise DataError(
                 f"{path} has no column {field.name!r} of type {field.type}, which schema version "
-                f"{SCHEMA_VERSION} asks for; write it again with costhub."
+                f"{version} asks for; write it again with costhub."
             )
     extra = set(schema.names) - set(expected.names)
     if extra:
