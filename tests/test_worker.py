@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import sys
 import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from costhub.errors import MeasureError
+from costhub.limits import Limits
 from costhub.worker import Worker, WorkerDied, WorkerTimeout, worker_pool
 
 
@@ -104,3 +107,139 @@ def test_a_warm_flag_belongs_to_one_child() -> None:
         worker.is_warm = True
         worker.restart()
         assert not worker.is_warm
+
+
+SERVICE_OF_TROUBLES = """
+import ctypes, mmap, os, subprocess, time
+def handle(request):
+    if request == "spin":
+        while True:
+            pass
+    if request == "take all memory":
+        return len(bytearray(1 << 40))
+    if request == "illegal instruction":
+        page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+        page.write(bytes([0x0f, 0x0b]))
+        ctypes.CFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
+    if request == "start a child and hang":
+        print(subprocess.Popen(["sleep", "600"]).pid, file=open(os.environ["PID_FILE"], "w"), flush=True)
+        time.sleep(600)
+    if request == "burn 0.7 s":
+        end = time.process_time() + 0.7
+        while time.process_time() < end:
+            pass
+    return request
+"""
+
+
+@pytest.fixture
+def troubles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "troubles.py").write_text(SERVICE_OF_TROUBLES)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    return "troubles:handle"
+
+
+def test_a_limit_of_processor_time_is_that_of_one_request(troubles: str) -> None:
+    with Worker(troubles, limits=Limits(cpu_s=1)) as worker:
+        pid = worker.pid
+        for _ in range(4):  # more than the limit in all
+            assert worker.call("burn 0.7 s", timeout_s=60) == "burn 0.7 s"
+        assert worker.pid == pid
+        with pytest.raises(WorkerDied, match=r"SIGXCPU.*limit of 1 s of processor time"):
+            worker.call("spin", timeout_s=60)
+
+
+def test_a_limit_of_memory_is_named(troubles: str) -> None:
+    with (
+        Worker(troubles, limits=Limits(address_space_bytes=1 << 32)) as worker,
+        pytest.raises(WorkerDied, match="memory limit of 4 GiB"),
+    ):
+        worker.call("take all memory", timeout_s=60)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the illegal instruction is one of x86")
+def test_an_illegal_instruction_is_named(troubles: str) -> None:
+    with Worker(troubles) as worker, pytest.raises(WorkerDied, match="SIGILL"):
+        worker.call("illegal instruction", timeout_s=60)
+
+
+def test_the_environment_is_the_parents_and_what_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "environment.py").write_text("import os\nhandle = os.environ.get\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    monkeypatch.setenv("INHERITED", "yes")
+    with Worker("environment:handle", environment={"GIVEN": "too"}) as worker:
+        assert worker.call("INHERITED", timeout_s=60) == "yes"
+        assert worker.call("GIVEN", timeout_s=60) == "too"
+
+
+def test_what_a_child_has_started_ends_with_it(troubles: str, tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    with Worker(troubles, environment={"PID_FILE": str(note)}) as worker, pytest.raises(WorkerTimeout):
+        worker.call("start a child and hang", timeout_s=2)
+    process = psutil.Process(int(note.read_text())) if psutil.pid_exists(int(note.read_text())) else None
+    if process is not None:  # killed, and waiting for whoever reaps orphans here
+        process.wait(timeout=30)
+
+
+def test_a_frozen_child_answers_when_it_is_thawed() -> None:
+    with Worker("costhub.worker:echo") as worker:
+        worker.start()
+        worker.freeze()
+        worker.send(1)
+        assert worker.connection is not None
+        assert not worker.connection.poll(0.3)
+        worker.thaw()
+        assert worker.receive(timeout_s=60) == 1
+
+
+def test_a_frozen_child_can_be_killed_and_serves_again() -> None:
+    with Worker("costhub.worker:echo") as worker:
+        worker.start()
+        worker.freeze()
+        with pytest.raises(WorkerTimeout):
+            worker.call(1, timeout_s=0.2)
+        assert worker.call(2, timeout_s=60) == 2
+
+
+def test_a_child_killed_while_it_starts_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mortal.py").write_text(
+        "import os, pathlib\n"
+        "lives = pathlib.Path(os.environ['LIVES'])\n"
+        "def die_for(name):\n"
+        "    if (lives / name).exists():\n"
+        "        (lives / name).unlink()\n"
+        "        os._exit(9)\n"
+        "die_for('import')\n"
+        "def handle(request):\n"
+        "    die_for(request)\n"
+        "    return request\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    for name in ("import", "warm up"):
+        (tmp_path / name).touch()
+    with Worker("mortal:handle", environment={"LIVES": str(tmp_path)}) as worker:
+        worker.warm_up("warm up")
+        assert worker.is_warm
+        assert worker.call("request", timeout_s=60) == "request"
+
+
+def test_a_child_that_dies_every_time_is_given_up() -> None:
+    with Worker("costhub.worker:echo") as worker, pytest.raises(WorkerDied, match="exit code 5"):
+        worker.warm_up({"exit": 5})
+
+
+def test_many_deaths_leave_nothing_open(troubles: str) -> None:
+    this = psutil.Process()
+    with Worker("costhub.worker:echo") as worker:
+        worker.start()
+        before = this.num_fds()
+        for _ in range(20):
+            with pytest.raises(WorkerDied):
+                worker.call({"exit": 1}, timeout_s=60)
+            worker.start()
+        assert this.num_fds() == before
+        assert [c.status() for c in this.children() if c.status() == psutil.STATUS_ZOMBIE] == []

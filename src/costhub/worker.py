@@ -10,28 +10,32 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection, Pipe
 from typing import IO, Any
 
 from costhub.errors import MeasureError
+from costhub.limits import Limits
 
 READY = "ready"
 # A child whose end of the pipe is closed is given this long to end, so that its exit code can be told.
 END_TIMEOUT_S = 10.0
+# A child that is killed while it starts is no reason to give up; one that cannot start dies every time.
+START_ATTEMPTS = 3
 # With -m or -c Python searches the current folder first, and that may be one with files from strangers.
 CHILD_CODE = """
 import sys
 sys.path[:] = [p for p in sys.path if p]
 from costhub.worker import main
-main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4])
 """
 
 
@@ -50,37 +54,51 @@ class _Child:
     process: subprocess.Popen[bytes]
     connection: Connection
     printed: IO[bytes]
+    limits: Limits
 
     @classmethod
-    def launch(cls, service: str) -> _Child:
+    def launch(cls, service: str, environment: Mapping[str, str], limits: Limits) -> _Child:
         ours, theirs = Pipe()
         # What native code prints before it dies is the only explanation of a crash, so it is kept in a file.
         printed = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
+        told = json.dumps(asdict(limits))
         process = subprocess.Popen(
-            [sys.executable, "-c", CHILD_CODE, str(theirs.fileno()), service, str(os.getpid())],
+            [sys.executable, "-c", CHILD_CODE, str(theirs.fileno()), service, str(os.getpid()), told],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=printed,
             stderr=printed,
+            env={**os.environ, **environment},
+            # A group of its own, so that what it has started itself (a linker) ends with it.
+            start_new_session=True,
         )
         theirs.close()
-        return cls(process, ours, printed)
+        return cls(process, ours, printed, limits)
 
     def last_words(self) -> str:
         """How the child ended, and the end of what it printed."""
+        signal_name = None
         try:
             code = self.process.wait(END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             how = "hung up without ending"
         else:
-            how = "ended (" + (f"killed by {_signal_name(-code)}" if code < 0 else f"exit code {code}") + ")"
+            signal_name = _signal_name(-code) if code < 0 else None
+            how = "ended (" + (f"killed by {signal_name}" if signal_name else f"exit code {code}") + ")"
         self.printed.seek(max(0, self.printed.seek(0, os.SEEK_END) - 2000))
         said = self.printed.read().decode(errors="replace").strip()
-        return f"the child process {how}. {said}".strip()
+        limit = self.limits.broken(signal_name, said) or ""
+        return " ".join(filter(None, [f"the child process {how}.", limit, said]))
+
+    def signal(self, number: int) -> None:
+        # The group of a child that has ended may belong to someone else by now.
+        if self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, number)
 
     def kill(self) -> None:
         self.connection.close()
-        self.process.kill()
+        self.signal(signal.SIGKILL)
         self.process.wait()
         self.printed.close()
 
@@ -90,7 +108,14 @@ class Worker:
 
     The function maps a request to a reply. The time limit of a request never counts the start of the
     process: `start` waits until the service's module is imported. A dead or killed worker is started again
-    by its next `send`.
+    by its next `send`. The child ends with the thread that started it, so start it from one that stays.
+
+    Args:
+        service: ``"module:function"``.
+        start_timeout_s: limit of the service's import.
+        environment: variables that the child gets besides the parent's.
+        limits: what the child may take; its processor time is counted anew for each request, the first one,
+            which loads TVM, included.
 
     Example:
         >>> with Worker("costhub.worker:echo") as worker:
@@ -98,13 +123,22 @@ class Worker:
         {'n': 1}
     """
 
-    def __init__(self, service: str, *, start_timeout_s: float = 180.0) -> None:
+    def __init__(
+        self,
+        service: str,
+        *,
+        start_timeout_s: float = 180.0,
+        environment: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+    ) -> None:
         self.service = service
         self.start_timeout_s = start_timeout_s
+        self.environment = dict(environment or {})
+        self.limits = limits or Limits()
         self._child: _Child | None = None
         self._ready = False
         self.is_warm = False
-        """Free for the caller: whether this child has been prepared; False again for every new child."""
+        """Whether this child has answered `warm_up`; False again for every new child."""
 
     def __enter__(self) -> Worker:
         self.start()
@@ -131,7 +165,7 @@ class Worker:
         """The child, a new one where there is none that runs."""
         if self._child is None or self._child.process.poll() is not None:
             self.kill()
-            self._child = _Child.launch(self.service)
+            self._child = _Child.launch(self.service, self.environment, self.limits)
         return self._child
 
     def start(self) -> None:
@@ -147,7 +181,7 @@ class Worker:
         if self._ready:
             return child
         try:
-            reply = self.receive(timeout_s=self.start_timeout_s)
+            reply = self._first_reply()
         except (WorkerDied, WorkerTimeout) as error:
             raise MeasureError(
                 f"The child process for {self.service} did not start: {error} Run the command again; if it "
@@ -157,7 +191,32 @@ class Worker:
             self.kill()
             raise MeasureError(f"The child process for {self.service} could not import it: {reply}")
         self._ready = True
-        return child
+        return self._launched()
+
+    def _first_reply(self) -> Any:
+        for _ in range(START_ATTEMPTS - 1):
+            try:
+                return self.receive(timeout_s=self.start_timeout_s)
+            except WorkerDied:
+                self._launched()
+        return self.receive(timeout_s=self.start_timeout_s)
+
+    def warm_up(self, request: Any) -> None:
+        """Starts the child and lets it answer `request` before all others; once for every child.
+
+        Raises:
+            MeasureError: as `start`.
+            WorkerDied, WorkerTimeout: as `receive`, where it happens every time.
+        """
+        for attempt in range(START_ATTEMPTS):
+            if self.is_warm:
+                return
+            try:
+                self.call(request, timeout_s=self.start_timeout_s)
+                self.is_warm = True
+            except WorkerDied:
+                if attempt == START_ATTEMPTS - 1:
+                    raise
 
     def send(self, request: Any) -> None:
         """Gives the child a request; `receive` fetches the reply."""
@@ -197,6 +256,16 @@ class Worker:
             # After ^C the request is still under way; its late reply must not meet the next one.
             self.kill()
             raise
+
+    def freeze(self) -> None:
+        """Stops the child and what it has started where they stand; do not `send` to it until `thaw`."""
+        if self._child:
+            self._child.signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Lets a frozen child go on."""
+        if self._child:
+            self._child.signal(signal.SIGCONT)
 
     def restart(self) -> None:
         """Kills the child and starts a fresh one."""
@@ -253,9 +322,11 @@ def _load(service: str) -> Callable[[Any], Any]:
     return handler
 
 
-def main(fd: int, service: str, parent: int) -> None:
+def main(fd: int, service: str, parent: int, told: str) -> None:
     """The child's loop: import the service, say so, then answer until the parent hangs up."""
     _die_with_parent(parent)
+    limits = Limits(**json.loads(told))
+    limits.apply()
     # ^C and a request to end belong to the parent, which decides whether the row in flight is finished; both
     # may reach the whole group of processes.
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -270,4 +341,5 @@ def main(fd: int, service: str, parent: int) -> None:
     with contextlib.suppress(EOFError, ConnectionResetError, BrokenPipeError):
         while True:
             request = connection.recv()
+            limits.allow_cpu()
             connection.send(handler(request))

@@ -15,7 +15,6 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from costhub.cli.collect import Duration, ended_like_by_ctrl_c
 from costhub.collector.device import identify
 from costhub.dataset.folder import DataFolder
 
@@ -64,31 +63,6 @@ def journal_lines(folder: Path) -> list[str]:
     return [line for text in texts for line in text[: text.rfind("\n") + 1].splitlines()]
 
 
-def test_signals_are_heeded_once_and_left_as_they_were() -> None:
-    def hang_up_and_then_end() -> None:
-        with ended_like_by_ctrl_c():
-            try:
-                signal.raise_signal(signal.SIGHUP)
-            finally:
-                signal.raise_signal(signal.SIGTERM)
-
-    before = signal.getsignal(signal.SIGHUP)
-    with pytest.raises(KeyboardInterrupt):
-        hang_up_and_then_end()
-    assert signal.getsignal(signal.SIGHUP) is before
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-
-
-def test_a_terminal_that_closes_does_not_end_what_runs_under_nohup() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with ended_like_by_ctrl_c():
-            signal.raise_signal(signal.SIGHUP)
-        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGHUP, before)
-
-
 def test_what_a_probe_measured_of_the_device_stays(costhub: Any, tmp_path: Path) -> None:
     folder = DataFolder.create(tmp_path / "data")
     folder.put_device({**identify(), "peak_gflops": 12.5})
@@ -100,8 +74,16 @@ def test_what_a_probe_measured_of_the_device_stays(costhub: Any, tmp_path: Path)
     ("arguments", "words"),
     [
         (["--suite", "resnet81"], "resnet18"),
-        (["--suite", "resnet18", "--device", "nvidia-h200"], "not 'nvidia-h200'"),
+        (["--suite", "resnet18", "--device", "raspberry-pi-5"], "no device named 'raspberry-pi-5'"),
+        (["--suite", "resnet18", "--device", "nvidia-h2000"], "cuda"),
         (["--suite", "resnet18", "--budget", "soon"], "30m"),
+        ([], "--suite or --network"),
+        (["--suite", "resnet18", "--key", "pi4"], "--tracker"),
+        (["--suite", "resnet18", "--shares", "random=2"], "sum to 1"),
+        (["--suite", "resnet18", "--shares", "random=0.5,model=0.5"], "--model"),
+        (["--suite", "softmax.64x1000", "--space", "nowhere"], "design space"),
+        (["--network", "resnet51"], "resnet50"),
+        (["--network", "nothing.pt2"], "nothing.pt2"),
     ],
 )
 def test_bad_input_is_one_sentence(costhub: Any, tmp_path: Path, arguments: list[str], words: str) -> None:
@@ -120,10 +102,3 @@ def test_a_folder_of_something_else_is_left_alone(costhub: Any, tmp_path: Path) 
     )
     assert shard.read_bytes() == b"PAR1 not really"
     assert "Traceback" not in output.err
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("90s", 90), ("30m", 1800), ("2h", 7200), ("1.5m", 90), ("7", 7)]
-)
-def test_durations(text: str, seconds: float) -> None:
-    assert Duration().convert(text, None, None) == seconds

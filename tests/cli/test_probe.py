@@ -1,36 +1,59 @@
-"""`costhub probe`: this machine's identity and limits."""
+"""`costhub probe`: a device's identity and limits, printed, drawn and kept."""
 
 from __future__ import annotations
 
 import json
+import platform
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from costhub.collector import probe
 from costhub.collector.device import identify
 from costhub.dataset.folder import DataFolder
 
 
-@pytest.fixture(autouse=True)
-def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "SECONDS_EACH", 0.02)
-    monkeypatch.setattr(probe, "PEAK_SIZE", 128)
-    monkeypatch.setattr(probe, "DRAM_BYTES", 16 << 20)
+def test_the_row_is_printed_drawn_and_kept_beside_what_was_known(costhub: Any, tmp_path: Path) -> None:
+    device_id = identify(threads=1)["device_id"]
+    folder = DataFolder.create(tmp_path / "data")
+    folder.put_device({"device_id": device_id, "kind": "cpu", "aliases": ["desk"], "l1_gbs": 1e9})
+    folder.put_device({"device_id": "other", "kind": "cpu", "aliases": ["shelf"]})
 
-
-def test_the_row_is_printed_and_kept(costhub: Any, tmp_path: Path) -> None:
-    output = costhub("probe", "--json", "--out", str(tmp_path / "data"))
+    limits = ("--threads", "1", "--budget", "0", "--plot", str(tmp_path / "ladder.svg"))
+    output = costhub("probe", *limits, "--json", "--out", str(folder.path))
 
     row = json.loads(output.out)
-    assert row["device_id"] == identify()["device_id"]
-    assert row["peak_gflops"] > 0
-    kept = DataFolder.open(tmp_path / "data").devices().to_pylist()[0]
-    assert kept["peak_gflops"] == row["peak_gflops"]
+    assert (output.code, row["device_id"], row["cores"]) == (0, device_id, 1)
+    assert json.loads(row["target"])["num-cores"] == 1
+    kept = {each["device_id"]: each for each in folder.devices().to_pylist()}
+    assert kept[device_id]["aliases"] == ["desk"]
+    assert kept[device_id]["l1_gbs"] == row["l1_gbs"] != 1e9
+    assert kept[device_id]["bandwidth_ladder"] == row["bandwidth_ladder"]
+    assert kept[device_id]["peak_gflops"] == row["peak_gflops"] > 0
+    assert kept["other"]["aliases"] == ["shelf"]
+    assert (tmp_path / "ladder.svg").read_text().count("</svg>") == 1
 
 
-def test_people_read_units(costhub: Any) -> None:
-    output = costhub("probe")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="an instruction set of x86")
+def test_people_read_units_and_how_it_was_measured(costhub: Any) -> None:
+    output = costhub("probe", "--isa", "sse4.2", "--threads", "1", "--budget", "0")
+
     assert output.code == 0
+    assert "-1c-sse4.2:" in output.out
     assert "GFLOP/s" in output.out
+    assert "mulps xmm" in output.out
+    assert ["bfloat16", "-", "GFLOP/s"] in [line.split() for line in output.out.splitlines()]
+
+
+def test_an_unknown_instruction_set_is_refused(costhub: Any) -> None:
+    output = costhub("probe", "--isa", "mmx")
+
+    assert output.code != 0
+    assert "mmx" in output.err
+
+
+def test_a_gpu_is_not_limited_like_a_cpu(costhub: Any) -> None:
+    output = costhub("probe", "--kind", "cuda", "--threads", "1")
+
+    assert output.code == 2
+    assert "--isa and --threads limit a CPU" in output.err

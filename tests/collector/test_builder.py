@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from concurrent.futures import CancelledError
 
+import psutil
 import pytest
 
 from costhub.collector.builder import Builder
@@ -22,7 +25,7 @@ def test_results_come_in_the_order_of_the_modules(builder: Builder, programs: li
     assert all(os.path.exists(b.artifact) for b in built if b.artifact)
     # TVM removes the folder of an artifact, so each has its own.
     assert len({os.path.dirname(b.artifact) for b in built if b.artifact}) == 2
-    assert len(os.listdir(builder._folder)) == 2, "what a failed build left is removed"
+    assert len(list(builder._scratch.path.glob("[0-9]*"))) == 2, "what a failed build left is removed"
 
 
 def test_the_processes_stay(builder: Builder, programs: list[Program]) -> None:
@@ -96,3 +99,46 @@ def test_an_interrupted_batch_does_not_answer_the_next_one(
             with pytest.raises(KeyboardInterrupt):
                 builder.build([programs[0].module_json])
         assert [b.status for b in builder.build([programs[0].module_json])] == ["ok"]
+
+
+def test_frozen_processes_stand_still_and_the_time_does_not_count(
+    target: str, programs: list[Program]
+) -> None:
+    with Builder(target, processes=1, timeout_s=5.0) as builder:
+        builder.build([programs[0].module_json])
+        with builder.frozen():
+            building = builder.submit(programs[1].module_json)
+            time.sleep(0.5)
+            assert not building.done()
+            builder.timeout_s = 0.3
+        assert building.result().status == "ok", "the frozen half second counts as building"
+
+
+def test_a_process_does_not_start_while_the_builder_is_frozen(target: str, programs: list[Program]) -> None:
+    with Builder(target, processes=1) as builder:
+        with builder.frozen():
+            building = builder.submit(programs[0].module_json)
+            time.sleep(0.2)
+            assert builder._workers[0].pid is None
+        assert building.result().status == "ok"
+
+
+def test_closing_a_frozen_builder_ends_what_is_under_way(target: str, programs: list[Program]) -> None:
+    builder = Builder(target, processes=1)
+    builder.build([programs[0].module_json])
+    pid = builder._workers[0].pid
+    with builder.frozen():
+        building = [builder.submit(p.module_json) for p in programs]
+        builder.close()
+    with pytest.raises((MeasureError, CancelledError)):
+        building[-1].result()
+    assert all(b.done() for b in building)
+    assert pid is not None
+    assert not psutil.pid_exists(pid)
+
+
+def test_the_seconds_of_a_build_are_told_by_stage(builder: Builder, programs: list[Program]) -> None:
+    built = builder.build([programs[0].module_json])[0]
+    seconds = built.seconds
+    assert min(seconds.lower, seconds.llvm, seconds.link) > 0
+    assert seconds.lower + seconds.llvm + seconds.link <= built.build_s

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import random
 import subprocess
 import sys
@@ -11,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from costhub.collector.builder import Builder
-from costhub.collector.collect import Plan, Progress, collect
+from costhub.collector.collect import Progress, Proposals, collect
 from costhub.collector.device import identify
+from costhub.collector.local_bench import LocalBench
+from costhub.collector.rig import Rig
 from costhub.collector.row import Session
 from costhub.collector.run_service import Evaluator
 from costhub.collector.runner import Runner
@@ -21,14 +25,20 @@ from costhub.dataset.folder import DataFolder
 
 CHILD = Path(__file__).with_name("collect_child.py")
 EVALUATOR = Evaluator(repeat=1, min_repeat_ms=1)
+DEVICE = identify()["device_id"]
 
 
 def run(
-    folder: DataFolder, target: str, builder: Builder, runner: Runner, trials: int, stop_after: int = 10**6
+    folder: DataFolder,
+    target: str,
+    builder: Builder,
+    runners: dict[str, Runner],
+    trials: int,
+    stop_after: int = 10**6,
 ) -> Progress:
-    import json
-
-    session = Session(identify()["device_id"], json.loads(target), EVALUATOR, "test", "CC-BY-4.0", None)
+    sessions = tuple(
+        Session(device_id, json.loads(target), EVALUATOR, "test", "CC-BY-4.0", None) for device_id in runners
+    )
     seen = 0
 
     def on_outcome(*_: object) -> None:
@@ -40,12 +50,9 @@ def run(
     return collect(
         find_suites(["softmax.64x1000", "matmul.128x128x128"]),
         folder,
-        session=session,
-        trials=trials,
+        rig=Rig((), sessions, builder, LocalBench(runners, builder)),
+        proposals=Proposals(trials, seed=1),
         budget_s=600,
-        builder=builder,
-        runner=runner,
-        seed=1,
         on_outcome=on_outcome,
     )
 
@@ -56,10 +63,10 @@ def test_an_interrupted_collection_goes_on_where_it_stopped(
 ) -> None:
     folder = DataFolder.create(tmp_path / "data")
     with pytest.raises(KeyboardInterrupt):
-        run(folder, target, builder, runner, trials=48, stop_after=41)
+        run(folder, target, builder, {DEVICE: runner}, trials=48, stop_after=41)
     assert folder.measurements().num_rows == 41
 
-    done = run(folder, target, builder, runner, trials=48)
+    done = run(folder, target, builder, {DEVICE: runner}, trials=48)
 
     rows = folder.measurements().to_pylist()
     assert done.done == 96 - 41
@@ -68,19 +75,42 @@ def test_an_interrupted_collection_goes_on_where_it_stopped(
     assert 0 < Counter(r["proposed_by"] for r in rows)["mutation"] <= 16
     networks = {row["name"]: row["networks"] for row in folder.workloads().to_pylist()}
     assert networks == {"softmax.64x1000": [], "matmul.128x128x128": [{"name": "bert-tiny", "weight": 8.0}]}
-    assert run(folder, target, builder, runner, trials=48).done == 0
+    assert run(folder, target, builder, {DEVICE: runner}, trials=48).done == 0
 
 
-def test_the_first_programs_are_random_and_half_of_the_later_ones_are_mutations(target: str) -> None:
-    from costhub.collector.sampler import Sampler
+def test_devices_that_share_builds_have_a_row_each(
+    tmp_path: Path, target: str, builder: Builder, runner: Runner
+) -> None:
+    folder = DataFolder.create(tmp_path / "data")
+    with Runner(target, threads=1, evaluator=EVALUATOR) as single:
+        done = run(folder, target, builder, {DEVICE: runner, "single": single}, trials=5)
 
-    workload = find_suites(["matmul.128x128x128"])[0]
-    plan = Plan(workload, "w", Sampler(workload.module(), target, seed=1), 0, [])
-    first = plan.propose(32)
-    plan.attempts, plan.good = 32, [(1.0 + i, p.trace) for i, p in enumerate(first)]
-    later = Counter(p.proposed_by for p in plan.propose(32))
-    assert {p.proposed_by for p in first} == {"random"}
-    assert later == {"random": 16, "mutation": 16}
+    assert done.good == 20
+    assert done.profile.programs == 10
+    programs = [
+        set(folder.measurements(d, columns=["program_id"])["program_id"].to_pylist())
+        for d in (DEVICE, "single")
+    ]
+    assert programs[0] == programs[1]
+    assert len(programs[0]) == 10
+
+
+def test_a_program_that_cannot_be_built_is_a_row_and_the_others_go_on(
+    tmp_path: Path, target: str, builder: Builder, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = builder.submit
+    number = itertools.count()
+    monkeypatch.setattr(
+        builder, "submit", lambda module: submit("no module" if next(number) == 3 else module)
+    )
+    folder = DataFolder.create(tmp_path / "data")
+
+    done = run(folder, target, builder, {DEVICE: runner}, trials=4)
+
+    assert (done.good, done.failed) == (7, 1)
+    assert (
+        sorted(folder.measurements(columns=["status"])["status"].to_pylist()) == ["build_error"] + ["ok"] * 7
+    )
 
 
 def kill_collector(folder: Path, kills: int, seed: int) -> tuple[list[str], list[str]]:

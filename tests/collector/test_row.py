@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from costhub.collector.batch import Outcome, Surroundings
 from costhub.collector.builder import Built
+from costhub.collector.outcome import Outcome, Surroundings
 from costhub.collector.row import Session
 from costhub.collector.run_service import Evaluator
 from costhub.collector.runner import Ran
@@ -16,8 +16,8 @@ AROUND = Surroundings(0.5, 1e-3, 0.01)
 
 
 def test_a_success_and_a_failure_are_rows() -> None:
-    good = Outcome(PROGRAM, Built("ok", "a.so", 0.1, None), Ran("ok", (1e-3, 2e-3), 0.1, None), AROUND)
-    bad = Outcome(PROGRAM, Built("build_error", None, 0.1, "why"), None, AROUND)
+    good = Outcome(PROGRAM, Built("ok", "a.so", 0.1, None), Ran("ok", (1e-3, 2e-3), 0.1, None), AROUND, "d")
+    bad = Outcome(PROGRAM, Built("build_error", None, 0.1, "why"), None, AROUND, "d")
 
     rows = [SESSION.row("w", good), SESSION.row("w", bad)]
 

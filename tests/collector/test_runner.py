@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from costhub.collector.builder import Builder
-from costhub.collector.run_service import Evaluator
+from costhub.collector.cpu_state import physical_cpus, usable_cpus
+from costhub.collector.default_program import default_program
+from costhub.collector.evaluator import Evaluator
 from costhub.collector.runner import Runner
-from costhub.collector.sampler import Program
+from costhub.collector.sampler import Program, Sampler
+from costhub.collector.suite import find_workload
 from costhub.errors import MeasureError
+from costhub.limits import Limits
 
 
 def library(path: Path, body: str) -> str:
@@ -79,3 +86,128 @@ def test_a_device_that_cannot_run_it_is_refused() -> None:
         pytest.raises(MeasureError, match="reference kernel"),
     ):
         runner.reference_s()
+
+
+def test_one_thread_and_all_threads_side_by_side(builder: Builder, target: str) -> None:
+    """The same program, in a runner that computes on one CPU and in one that computes on all."""
+    cores = len(physical_cpus())
+    with Runner(target, threads=1) as one, Runner(target) as every:
+        for runner in (one, every):
+            assert runner.reference_s() > 0
+        assert (one.threads, every.threads) == (1, cores)
+        assert cpus_of_threads(one) == {one.cpu_affinity}
+        assert one.cpu_affinity == str(one.cpus[0])
+        if cores > 1:
+            assert len(every.cpus) == cores
+            # TVM's own threads have a CPU each; what computes beside them may use any of the runner's.
+            assert every.cpu_affinity in cpus_of_threads(every)
+            assert cpus_of_threads(every) > {every.cpu_affinity}
+
+
+def cpus_of_threads(runner: Runner) -> set[str | None]:
+    """The CPUs that each thread of a runner's process may use, as Linux lists them."""
+    found: set[str | None] = set()
+    for status in Path(f"/proc/{runner.pid}/task").glob("*/status"):
+        (line,) = [line for line in status.read_text().splitlines() if line.startswith("Cpus_allowed_list")]
+        found.add(line.split()[1])
+    return found
+
+
+def test_one_thread_uses_no_more_than_the_core_it_is_given(target: str) -> None:
+    with Runner(target, threads=1, affinity=[usable_cpus()[0]]) as runner:
+        runner.reference_s()
+        assert cpus_of_threads(runner) == {str(usable_cpus()[0])}
+        process = psutil.Process(runner.pid)
+        before, start = sum(process.cpu_times()[:2]), time.monotonic()
+        for _ in range(10):
+            runner.reference_s()
+        used, passed = sum(process.cpu_times()[:2]) - before, time.monotonic() - start
+    assert used <= 1.1 * passed + 0.05  # the clock of processor time ticks a hundred times a second
+
+
+def test_a_quick_look_at_the_reference_kernel(runner: Runner) -> None:
+    assert 1e-6 < runner.reference_s(quick=True) < 1.0
+
+
+CALLED = """
+static volatile int calls;
+int __tvm_ffi_main(void *self, const void *args, int n, void *result) {{ {body} return 0; }}
+"""
+
+
+def called(path: Path, body: str) -> str:
+    """A shared library whose function ``main`` runs `body` when TVM calls it."""
+    source = path.with_suffix(".c")
+    source.write_text("#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n" + CALLED.format(body=body))
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(path), str(source)], check=True)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("__builtin_trap();", "SIGILL|SIGTRAP"),
+        pytest.param("*(volatile int *)8 = 1;", "SIGSEGV", marks=pytest.mark.slow),
+        pytest.param("_exit(3);", "exit code 3", marks=pytest.mark.slow),
+        pytest.param("for (;;) calls++;", "processor time", marks=pytest.mark.slow),
+    ],
+)
+def test_the_error_names_how_it_ended(
+    target: str, programs: list[Program], tmp_path: Path, body: str, words: str
+) -> None:
+    limits = Limits(cpu_s=8)  # above what loading TVM takes
+    with Runner(target, timeout_s=120, limits=limits) as runner:
+        ran = runner.run(called(tmp_path / "bad.so", body), programs[0].arguments)
+    assert ran.status == "run_error"
+    assert re.search(words, ran.error or "")
+
+
+def test_arguments_beyond_the_memory_limit_cost_a_row(
+    runner: Runner, builder: Builder, programs: list[Program]
+) -> None:
+    built = builder.build([programs[0].module_json])[0]
+    ran = runner.run(built.artifact or "", (("float32", (1 << 40,)),))
+    assert ran.status == "run_error"
+    assert "memory limit" in (ran.error or "")
+
+
+def test_wrong_outputs_are_a_status_and_no_latency(
+    builder: Builder, target: str, programs: list[Program], tmp_path: Path
+) -> None:
+    default = default_program(find_workload("matmul.128x128x128").module(), target)
+    built = builder.build([default.module_json, *(p.module_json for p in programs[:2])])
+    assert all(b.artifact for b in built)
+    artifacts = [b.artifact or "" for b in built]
+    with Runner(target, evaluator=Evaluator(repeat=1, min_repeat_ms=1)) as runner:
+        unchecked = runner.run(artifacts[1], programs[0].arguments, check=True)
+        assert not unchecked.output_checked, "nothing is known yet to compare with"
+
+        assert runner.expected(artifacts[0], default.arguments, reduction=default.reduction).status == "ok"
+        good = runner.run(artifacts[1], programs[0].arguments, check=True)
+        assert (good.status, good.output_checked) == ("ok", True)
+        idle = called(tmp_path / "idle.so", "")
+        wrong = runner.run(idle, programs[0].arguments, check=True)
+        assert (wrong.status, wrong.run_s) == ("wrong_output", ())
+        assert "argument 2" in (wrong.error or "")
+        assert runner.run(idle, programs[0].arguments).status == "ok", "unless nobody looks"
+
+        crashed = runner.run(called(tmp_path / "crash.so", "abort();"), programs[0].arguments, check=True)
+        assert crashed.status == "run_error"
+        later = runner.run(artifacts[2], programs[1].arguments, check=True)
+        assert (later.status, later.output_checked) == ("ok", True), "a new process compares as the last one"
+
+
+def test_weights_in_another_layout_are_compared_too(builder: Builder, target: str, runner: Runner) -> None:
+    import tvm
+
+    workload = find_workload("matmul.128x128x128").module()
+    free = tvm.IRModule({"main": workload["main"].with_attr("layout_free_buffers", [1])})
+    default = default_program(free, target)
+    drawn = Sampler(free, target, seed=2).random(6)
+    moved = next(p for p in drawn if p.arguments != default.arguments)
+    built = builder.build([default.module_json, moved.module_json])
+    first, second = (b.artifact or "" for b in built)
+    assert runner.expected(first, default.arguments, reduction=default.reduction).status == "ok"
+    assert runner.run(second, moved.arguments, check=True, module_json=moved.module_json).output_checked
+    blind = runner.run(second, moved.arguments, check=True)
+    assert (blind.status, blind.output_checked) == ("ok", False)

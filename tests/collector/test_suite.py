@@ -1,8 +1,12 @@
 """The named suites: the papers' operators, found by name."""
 
+import json
+from importlib import resources
+
 import pytest
 
 from costhub.collector.suite import find_suites, find_workload, suites
+from costhub.dataset.workload_row import workload_row
 from costhub.errors import UnknownNameError
 
 
@@ -13,7 +17,7 @@ def test_the_papers_suites_are_complete() -> None:
 
 def test_all_holds_each_workload_once() -> None:
     every = find_suites(["all"])
-    assert len({(w.operator, w.sizes) for w in every}) == len(every) >= 50
+    assert len({(w.operator, w.sizes) for w in every}) == len(every) >= 100
     # ResNet-18's first layer is also the MetaSchedule paper's C2D.
     assert sum(w.sizes == (1, 224, 224, 3, 64, 7, 2, 3) and w.operator == "conv2d" for w in every) == 1
 
@@ -31,6 +35,19 @@ def test_every_workload_is_a_module_with_one_function() -> None:
     for workload in find_suites(["all"]):
         mod = workload.module()
         assert [g.name_hint for g in mod.get_global_vars()] == ["main"]
+
+
+def test_every_suite_says_where_its_workloads_are_from() -> None:
+    content = json.loads((resources.files("costhub.collector") / "suites.json").read_text())
+    assert all(body["source"] for body in content.values())
+    assert {"int8", "float16", "elementwise", "reduce", "pool", "fused", "grouped"} < set(content)
+
+
+def test_the_row_of_an_int8_workload_counts_single_bytes() -> None:
+    workload = find_workload("int8.dense-128x768x768")
+    row = workload_row(workload.module(), name=workload.name, operator=workload.family)
+    assert row["flop"] == 2 * 128 * 768 * 768
+    assert row["bytes"] == 128 * 768 + 768 * 768 + 4 * 128 * 768
 
 
 def test_a_workload_names_the_networks_it_occurs_in() -> None:

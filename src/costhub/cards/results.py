@@ -37,16 +37,22 @@ def models_table(result: Result) -> str:
 
 
 def collector_table(result: Result) -> str:
-    """Rates of costhub's collector and of TVM's builder and runner on the same candidates, by batch size."""
+    """Rates of costhub's collector and of TVM's builder and runner on the same candidates, by batch size.
+
+    The ratio is to TVM's as it comes, with the batch that MetaSchedule measures at a time.
+    """
     names = {
         "costhub": "costhub",
         "stock": "TVM's LocalBuilder + LocalRunner",
         "stock_light_import": "the same, importing only the CPU's intrinsics",
     }
-    stock = {row["batch"]: row["good_per_s"] for row in result["rows"] if row["collector"] == "stock"}
-    rows = [
-        {**row, "name": names[row["collector"]], "ratio": row["good_per_s"] / stock[row["batch"]]}
+    stock = next(
+        row["good_per_s"]
         for row in result["rows"]
+        if row["collector"] == "stock" and row["batch"] == result["batch"]
+    )
+    rows = [
+        {**row, "name": names[row["collector"]], "ratio": row["good_per_s"] / stock} for row in result["rows"]
     ]
     columns = [
         Column("name", "collector"),

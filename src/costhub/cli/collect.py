@@ -1,48 +1,38 @@
-"""The verb ``collect``: measure a suite of workloads on this machine."""
+"""The verb ``collect``: measure workloads on this machine, or on boards, into a data folder."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import re
-import signal
-from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from costhub.errors import DeviceError
+from costhub.cli.duration import Duration
+from costhub.cli.interrupt import ended_like_by_ctrl_c
 from costhub.progress import bar
 
 if TYPE_CHECKING:
-    from costhub.collector.batch import Outcome
-    from costhub.collector.collect import Plan, Progress
-    from costhub.collector.row import Session
-    from costhub.collector.suite import Workload
+    from collections.abc import Sequence
+
+    from costhub.collector.collect import Progress, Proposals
+    from costhub.collector.network import NetworkReport
+    from costhub.collector.outcome import Outcome
+    from costhub.collector.plan import Plan, Subject
+    from costhub.collector.profile import Profile
+    from costhub.collector.rig import Rig
+    from costhub.collector.sampler import Scorer
     from costhub.dataset.folder import DataFolder
 
 EXAMPLE = """
 \b
-Example:
+Examples:
   costhub collect --suite resnet18 --trials 64 --budget 30m --out measurements/
+  costhub collect --network mobilenet_v2 --device amd-epyc-zen5-1c --device amd-epyc-zen5-2c --out measurements/
+  costhub collect --suite all --tracker 127.0.0.1:9190 --key pi4 --out measurements/
 """
-
-
-class Duration(click.ParamType[float]):
-    """A time such as ``90s``, ``30m`` or ``2h``, in seconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Seconds in `value`."""
-        if isinstance(value, float):
-            return value
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", str(value))
-        if not match:
-            self.fail(f"{value!r} is not a duration; write for example 90s, 30m or 2h.", param, ctx)
-        return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
 @click.command("collect", epilog=EXAMPLE)
@@ -50,11 +40,22 @@ class Duration(click.ParamType[float]):
     "--suite",
     "suites",
     multiple=True,
-    required=True,
     help="A suite, one workload of it (resnet18.c7), or 'all'; may be repeated.",
 )
+@click.option(
+    "--network", "networks", multiple=True, help="A network by name, or a file.pt2; may be repeated."
+)
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Data folder.")
-@click.option("--device", default="auto", show_default=True, help="Id of this device, or 'auto'.")
+@click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    default=("auto",),
+    show_default=True,
+    help="A device that this machine is (`costhub devices`); several share their builds.",
+)
+@click.option("--tracker", metavar="HOST:PORT", help="Measure on the boards of a TVM RPC tracker instead.")
+@click.option("--key", help="The boards' key at the tracker.")
 @click.option(
     "--trials",
     default=160,
@@ -63,19 +64,38 @@ class Duration(click.ParamType[float]):
     help="Programs per workload, those already there included.",
 )
 @click.option("--budget", type=Duration(), default="30m", show_default=True, help="Time limit: 90s, 30m, 2h.")
+@click.option(
+    "--space", default="default", show_default=True, help="Design space: a name, or module:function."
+)
+@click.option(
+    "--shares", help="Where programs come from, e.g. random=0.5,mutation=0.3,model=0.2; half and half."
+)
+@click.option("--model", "guide", help="The model that proposes its share: what `costhub pull` takes.")
+@click.option("--check-outputs", is_flag=True, help="Compare outputs with the default schedule's.")
+@click.option("--flush-caches", is_flag=True, help="Flush the caches before every repeat.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option("--contributor", default="anonymous", show_default=True, help="Name written into the rows.")
 @click.option("--licence", default="CC-BY-4.0", show_default=True, help="Licence of the rows.")
+@click.option("--profile", type=click.Path(path_type=Path), help="Write where the time went to this SVG.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
     suites: tuple[str, ...],
+    networks: tuple[str, ...],
     out: Path,
-    device: str,
+    devices: tuple[str, ...],
+    tracker: str | None,
+    key: str | None,
     trials: int,
     budget: float,
+    space: str,
+    shares: str | None,
+    guide: str | None,
+    check_outputs: bool,
+    flush_caches: bool,
     seed: int,
     contributor: str,
     licence: str,
+    profile: Path | None,
     as_json: bool,
 ) -> None:
     """Measures programs of named workloads on this machine, resumably.
@@ -83,100 +103,133 @@ def command(
     Stop it with Ctrl-C or `kill` at any time and start it again with the same --out: nothing is measured
     twice, nothing is lost.
     """
-    from costhub.collector.row import Session
-    from costhub.collector.run_service import Evaluator
-    from costhub.collector.suite import find_suites
-    from costhub.collector.target import local_target
+    if not suites and not networks:
+        raise click.UsageError("Nothing to measure: name workloads with --suite or --network.")
+    if (tracker is None) != (key is None):
+        raise click.UsageError("--tracker and --key belong together: where the boards are, and which.")
+    from costhub.collector.board_bench import board_rig
+    from costhub.collector.local import find_local
+    from costhub.collector.rig import Rights, local_rig
+    from costhub.collector.run_service import COLLECTING
+
+    rights = Rights(contributor, licence)
+    evaluator = replace(COLLECTING, cache_flush=flush_caches)
+    with ended_like_by_ctrl_c(), ExitStack() as held:
+        if tracker is not None and key is not None:
+            rig = held.enter_context(board_rig(tracker, key, evaluator=evaluator, rights=rights))
+        else:
+            found = find_local(devices)
+            rig = held.enter_context(local_rig(found, evaluator=evaluator, rights=rights))
+        workloads = _workloads(suites, networks, rig)
+        proposals = replace(
+            _proposals(trials, shares, guide),
+            space=space,
+            seed=seed,
+            check_outputs=check_outputs,
+        )
+        folder = _folder(out, rig)
+        progress = _collect(workloads, folder, rig, proposals, budget_s=budget)
+    _report(progress, rig, out, as_json=as_json)
+    if profile is not None:
+        from costhub.cards.profile_plot import plot_profile
+
+        plot_profile({", ".join(s.device_id for s in rig.sessions): progress.profile.as_dict()}, profile)
+
+
+def _folder(out: Path, rig: Rig) -> DataFolder:
     from costhub.dataset.folder import DataFolder
 
-    with ended_like_by_ctrl_c():
-        workloads = find_suites(suites)
-        row, target = _this_device(device), local_target()
-        folder = DataFolder.create(out)
-        if row["device_id"] not in folder.devices()["device_id"].to_pylist():
-            folder.put_device({**row, "target": json.dumps(target)})
-        session = Session(row["device_id"], target, Evaluator(), contributor, licence, row["driver"])
-        result = _collect(workloads, folder, session, trials=trials, budget_s=budget, seed=seed)
-    counts = {"measured": result.done, "good": result.good, "failed": result.failed}
-    sentence = (
-        f"{result.good} good measurements and {result.failed} failures of {row['device_id']} added to {out}."
+    folder = DataFolder.create(out)
+    known = folder.devices()["device_id"].to_pylist()
+    for row in rig.rows:
+        if row["device_id"] not in known:
+            folder.put_device(row)
+    return folder
+
+
+def _workloads(suites: Sequence[str], networks: Sequence[str], rig: Rig) -> list[Subject]:
+    """What to measure, each distinct workload once."""
+    from costhub.collector.network import network_workloads
+    from costhub.collector.suite import find_suites
+
+    found: list[Subject] = list(find_suites(suites))
+    if networks:
+        target = json.dumps(rig.sessions[0].target)
+        found += network_workloads(networks, target=target, on_network=_tell_network)
+    return found
+
+
+def _tell_network(report: NetworkReport) -> None:
+    left_out = ", ".join(f"{count} {reason}" for reason, count in report.left_out.items())
+    click.echo(
+        f"{report.network}: {report.kept} workloads of {report.tasks} kernels in {report.seconds:.0f} s"
+        + (f" (left out: {left_out})" if left_out else ""),
+        err=True,
     )
-    summary = {"device": row["device_id"], **counts, "folder": str(out)}
-    click.echo(json.dumps(summary) if as_json else sentence)
 
 
-@contextlib.contextmanager
-def ended_like_by_ctrl_c() -> Iterator[None]:
-    """Lets a request to end, or a terminal that closes, interrupt the block as ^C does.
+def _proposals(trials: int, shares: str | None, guide: str | None) -> Proposals:
+    from costhub.collector.collect import Proposals
+    from costhub.collector.sampler import Shares
 
-    It is heeded once: both often come twice, to the process and to its group, and must not interrupt the
-    cleaning up. Signals that were ignored before stay so: ^C where a shell has started the command in the
-    background, and the closing of the terminal under `nohup`, are not meant for it.
-    """
+    chosen = Shares.parse(shares) if shares else Shares()
+    if chosen.model and guide is None:
+        raise click.UsageError("A share of programs is to come from a model: name it with --model.")
+    return Proposals(trials, chosen, _scorer(guide))
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        for each in heeded:
-            signal.signal(each, signal.SIG_IGN)
-        raise KeyboardInterrupt
 
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    heeded = [number for number, handler in handlers.items() if handler is not signal.SIG_IGN]
-    try:
-        for number in heeded:
-            signal.signal(number, interrupt)
-        yield
-    finally:
-        for number in heeded:
-            signal.signal(number, handlers[number])
+def _scorer(guide: str | None) -> Scorer | None:
+    if guide is None:
+        return None
+    from costhub.hub.pull import pull
+    from costhub.models.folder import load_model
+    from costhub.transfer.schedule_scorer import ScheduleScorer
+
+    model, _ = load_model(pull(guide))
+    return ScheduleScorer(model)
 
 
 def _collect(
-    workloads: Sequence[Workload],
-    folder: DataFolder,
-    session: Session,
-    *,
-    trials: int,
-    budget_s: float,
-    seed: int,
+    workloads: Sequence[Subject], folder: DataFolder, rig: Rig, proposals: Proposals, *, budget_s: float
 ) -> Progress:
-    from costhub.collector.builder import Builder
     from costhub.collector.collect import collect
-    from costhub.collector.runner import Runner
 
-    target = json.dumps(session.target)
-    with (
-        Builder(target) as builder,
-        Runner(target, evaluator=session.evaluator) as runner,
-        bar(len(workloads) * trials, desc=session.device_id, unit="program") as shown,
-    ):
+    devices = ", ".join(session.device_id for session in rig.sessions)
+    total = len(workloads) * proposals.trials * len(rig.sessions)
+    with bar(total, desc=devices, unit="program") as shown:
 
         def show(plan: Plan, outcome: Outcome, progress: Progress) -> None:
-            best = progress.best_us.get(plan.workload.name)
-            figures = f"best {best:,.0f} us" if best else outcome.status
-            shown.set_postfix_str(f"{plan.workload.name} {figures}, failed {progress.failed}", refresh=False)
+            best = f"best {plan.best_us:,.0f} us" if plan.best_us else outcome.status
+            shown.set_postfix_str(f"{plan.workload.name} {best}, failed {progress.failed}", refresh=False)
             shown.update(1)
 
-        return collect(
-            workloads,
-            folder,
-            session=session,
-            trials=trials,
-            budget_s=budget_s,
-            builder=builder,
-            runner=runner,
-            seed=seed,
-            on_outcome=show,
-        )
+        return collect(workloads, folder, rig=rig, proposals=proposals, budget_s=budget_s, on_outcome=show)
 
 
-def _this_device(name: str) -> dict[str, Any]:
-    """The identity of this machine, which must be the device that was named."""
-    from costhub.collector.device import identify
+def _report(progress: Progress, rig: Rig, out: Path, *, as_json: bool) -> None:
+    devices = [session.device_id for session in rig.sessions]
+    profile = progress.profile.as_dict()
+    if as_json:
+        counts = {"measured": progress.done, "good": progress.good, "failed": progress.failed}
+        click.echo(json.dumps({"devices": devices, **counts, "folder": str(out), "profile": profile}))
+        return
+    click.echo(
+        f"{progress.good} good measurements and {progress.failed} failures of {' and '.join(devices)} added "
+        f"to {out}."
+    )
+    if progress.done:
+        click.echo(_table(progress.profile))
 
-    row = identify()
-    if name not in ("auto", row["device_id"]):
-        raise DeviceError(
-            f"This machine is {row['device_id']!r}, not {name!r}; measure on the device itself, or use "
-            "--device auto."
-        )
-    return row
+
+def _table(profile: Profile) -> str:
+    """Where the time went, for people."""
+    total = profile.wall_s * profile.cores
+    lines = [
+        f"  {stage:10} {seconds:8.1f} core-s  {seconds / total:5.1%}"
+        for stage, seconds in profile.seconds.items()
+    ]
+    summary = (
+        f"{profile.good / profile.wall_s:.2f} good per s over {profile.wall_s:,.0f} s on {profile.cores} cores; "
+        f"LLVM and the runs alone would take {profile.floor_s / profile.wall_s:.0%} of that."
+    )
+    return "\n".join([summary, *lines])

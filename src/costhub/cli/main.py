@@ -19,6 +19,7 @@ from costhub.names import close_names
 VERBS: dict[str, tuple[str, str]] = {
     "devices": ("costhub.cli.devices", "List the devices costhub knows and the models for them."),
     "probe": ("costhub.cli.probe", "Identify this device and measure what it can do."),
+    "board": ("costhub.cli.board", "Let this machine be measured from another one."),
     "pull": ("costhub.cli.pull", "Fetch a cost model by the name of its device."),
     "collect": ("costhub.cli.collect", "Measure programs on this device into a data folder."),
     "import": ("costhub.cli.import_", "Import measurements that other tools made."),

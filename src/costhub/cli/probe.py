@@ -1,55 +1,113 @@
-"""Provides `costhub probe`: identify this machine and measure its limits."""
+"""Provides `costhub probe`: identify a device of this machine and measure its limits."""
 
 from __future__ import annotations
 
 import json
+import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
+from costhub.cards.tables import Column, number, plain_table
+from costhub.progress import bar
+
 EXAMPLE = """
 \b
 Example:
   costhub probe
-  costhub probe --out measurements/
+  costhub probe --isa avx2 --threads 1 --out measurements/
 """
 
-UNITS = {
-    "peak_gflops": "GFLOP/s, float32",
-    "l1_gbs": "GB/s from L1",
-    "l2_gbs": "GB/s from L2",
-    "l3_gbs": "GB/s from L3",
-    "dram_gbs": "GB/s from memory",
-    "launch_overhead_us": "us to start a parallel kernel",
-}
+FIGURES = (
+    ("peak_gflops", "float32", "GFLOP/s"),
+    ("peak_gflops_float64", "float64", "GFLOP/s"),
+    ("peak_gflops_float16", "float16", "GFLOP/s"),
+    ("peak_gflops_bfloat16", "bfloat16", "GFLOP/s"),
+    ("peak_gops_int8", "int8", "10^9 operations/s"),
+    ("l1_gbs", "reading L1", "GB/s"),
+    ("l2_gbs", "reading L2", "GB/s"),
+    ("l3_gbs", "reading L3", "GB/s"),
+    ("dram_gbs", "reading memory", "GB/s"),
+    ("launch_overhead_us", "an empty program", "us"),
+)
+COLUMNS = (Column("what", "what"), number("value", "best", ",.4g"), Column("unit", "unit"))
 
 
 @click.command("probe", epilog=EXAMPLE)
+@click.option("--kind", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@click.option("--isa", help="Limit the CPU to sse4.2, avx2 or avx512: a device of its own.")
+@click.option("--threads", type=click.IntRange(min=1), help="Limit the CPU to so many cores, likewise.")
+@click.option("--budget", default=25.0, show_default=True, type=click.FloatRange(min=0), help="Seconds.")
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), help="Data folder to write the row into."
 )
+@click.option(
+    "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Picture of the bandwidths, .svg or .png."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the row as JSON.")
-def command(out: Path | None, as_json: bool) -> None:
-    """Identify this device and measure what it can do, in under 30 s. Let nothing else run meanwhile."""
+def command(
+    kind: str,
+    isa: str | None,
+    threads: int | None,
+    budget: float,
+    out: Path | None,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Identify a device and measure what it can do, in under 30 s. Let nothing else run meanwhile."""
+    if kind != "cpu" and (isa or threads):
+        raise click.UsageError("--isa and --threads limit a CPU; leave them out with --kind cuda.")
+    row = _probed(kind, isa, threads, budget)
+    if out is not None:
+        row = _put(out, row)
+    if plot is not None:
+        from costhub.cards.probe_plot import plot_ladders
+
+        plot_ladders([row], plot)
+    click.echo(json.dumps(row, default=str) if as_json else _page(row))
+
+
+def _probed(kind: str, isa: str | None, threads: int | None, budget_s: float) -> dict[str, Any]:
+    """The device's row with what was measured."""
     from costhub.collector.device import identify
-    from costhub.collector.probe import probe
+    from costhub.collector.probe.probe import probe
     from costhub.collector.target import local_target
+
+    device = identify(kind, isa=isa, threads=threads)
+    target = local_target(kind, isa=isa, threads=threads)
+    with bar(None, desc=device["device_id"], unit="step") as shown:
+
+        def show(what: str, done: int, total: int) -> None:
+            shown.total = total
+            shown.set_postfix_str(what, refresh=False)
+            shown.update(1)
+
+        found = probe(
+            target, device=device, device_kind=kind, threads=threads, budget_s=budget_s, on_step=show
+        )
+    return {**device, "target": json.dumps(target), **found}
+
+
+def _put(out: Path, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Writes the row into a data folder: what was measured is new, what else is known there stays."""
+    from costhub.collector.probe.probe import COLUMNS as PROBED
     from costhub.dataset.folder import DataFolder
 
-    device = identify()
-    target = local_target()
-    row = {**device, "target": json.dumps(target), **probe(device, target)}
-    if out is not None:
-        DataFolder.create(out).put_device(row)
-    if as_json:
-        click.echo(json.dumps({**row, "probed_at": row["probed_at"].isoformat()}))
-        return
-    click.echo(_facts(row))
-    for column, unit in UNITS.items():
-        if row[column] is not None:
-            click.echo(f"  {row[column]:10.1f} {unit}")
+    folder = DataFolder.create(out)
+    rows: list[dict[str, Any]] = folder.devices().to_pylist()
+    before = next((old for old in rows if old["device_id"] == row["device_id"]), {})
+    kept = {name: value for name, value in before.items() if name not in PROBED and value is not None}
+    folder.put_device({**row, **kept})
+    return {**row, **kept}
 
 
-def _facts(row: dict[str, Any]) -> str:
-    return f"{row['device_id']}: {row['model_name']}, {row['microarchitecture']}, {row['cores']} cores"
+def _page(row: Mapping[str, Any]) -> str:
+    """What people read."""
+    figures = [{"what": what, "value": row[key], "unit": unit} for key, what, unit in FIGURES]
+    scaling = row["thread_scaling"]
+    if scaling and len(scaling) > 1:
+        figures.append({"what": f"{len(scaling)} threads", "value": scaling[-1], "unit": "times one thread"})
+    name = f"{row['device_id']}: {row['model_name']}, {row['microarchitecture']}, cores: {row['cores']}"
+    return "\n".join([name, plain_table(figures, COLUMNS), textwrap.fill(row["probe_method"], 100)])

@@ -1,4 +1,4 @@
-"""Provides Builder: build workers that import TVM once and stay.
+"""Provides Builder: build workers that import TVM once and stay, and can be frozen while something is timed.
 
 TVM's LocalBuilder starts a new pool for every batch, whose processes spend about 16 s importing before the
 first kernel compiles, with the build's time limit already running. Here each process imports once, and a
@@ -7,22 +7,29 @@ build's limit starts when the request is sent to a process that is ready.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import queue
 import shutil
-import tempfile
+import signal
+import threading
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from multiprocessing.connection import wait
+from itertools import count
 from types import TracebackType
 
-from costhub.collector.build_service import BuildReply, BuildRequest
+from costhub.collector.build_service import NO_SECONDS, BuildReply, BuildRequest, BuildSeconds
+from costhub.collector.scratch import ScratchFolder
 from costhub.errors import MeasureError
+from costhub.limits import Limits
 from costhub.worker import Worker, WorkerDied, WorkerTimeout
 
 # LLVM and TVM never give all memory back; a process is replaced after this many builds.
 BUILDS_PER_PROCESS = 1000
+# Processor time beside a build's: loading TVM with the intrinsics of a GPU takes 16 s of it.
+CPU_ALLOWANCE_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,13 @@ class Built:
     artifact: str | None
     build_s: float
     error: str | None
+    seconds: BuildSeconds = NO_SECONDS
+    """Where `build_s` went."""
+
+    def remove(self) -> None:
+        """Removes the artifact with its folder."""
+        if self.artifact is not None:
+            shutil.rmtree(os.path.dirname(self.artifact), ignore_errors=True)
 
 
 class Builder:
@@ -42,22 +56,48 @@ class Builder:
     Args:
         target: the TVM target, as JSON.
         processes: how many build at once; the number of cores by default.
-        timeout_s: limit of one build, start-up not counted.
+        timeout_s: limit of one build; neither start-up nor the time it was frozen counts.
+        limits: what each process may take; by default its share of the memory, and processor time for a few
+            time limits.
 
     Example:
         >>> builder = Builder('{"kind": "llvm", "num-cores": 2}', processes=1)
         >>> builder.build([])
         []
+        >>> builder.close()
     """
 
-    def __init__(self, target: str, *, processes: int | None = None, timeout_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        target: str,
+        *,
+        processes: int | None = None,
+        timeout_s: float = 10.0,
+        limits: Limits | None = None,
+    ) -> None:
         self.target = target
         self.timeout_s = timeout_s
-        count = processes or os.cpu_count() or 1
-        self._workers = [Worker("costhub.collector.build_service:handle") for _ in range(count)]
+        self.processes = processes or os.cpu_count() or 1
+        self._scratch = ScratchFolder()
+        self._workers = [
+            Worker(
+                "costhub.collector.build_service:handle",
+                # What a linker that is killed leaves behind goes with the folder.
+                environment={"TMPDIR": str(self._scratch.path)},
+                limits=limits or Limits.share(self.processes, cpu_s=CPU_ALLOWANCE_S + 2 * timeout_s),
+            )
+            for _ in range(self.processes)
+        ]
         self._served = dict.fromkeys(self._workers, 0)
-        self._folder = tempfile.mkdtemp(prefix="costhub-build-")
-        self._count = 0
+        self._free: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+        for worker in self._workers:
+            self._free.put(worker)
+        self._threads = ThreadPoolExecutor(self.processes, thread_name_prefix="costhub-build")
+        self._numbers = count(1)
+        self._changed = threading.Condition()
+        self._frozen_at: float | None = None
+        self._frozen_s = 0.0
+        self._closed = False
 
     def __enter__(self) -> Builder:
         return self
@@ -73,9 +113,15 @@ class Builder:
             worker.launch()
 
     def close(self) -> None:
-        """Ends the processes and removes their files."""
+        """Ends the processes and removes their files; what is still to build is cancelled."""
+        with self._changed:
+            self._closed, self._frozen_at = True, None
+            self._changed.notify_all()
         self._end_processes()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._threads.shutdown(cancel_futures=True)
+        # Once more: a thread may just have replaced a process that was killed.
+        self._end_processes()
+        self._scratch.close()
 
     def _end_processes(self) -> None:
         for worker in self._workers:
@@ -89,75 +135,109 @@ class Builder:
         Raises:
             MeasureError: a build process cannot be started, or not for this target.
         """
-        results: list[Built | None] = [None] * len(modules)
+        futures = [self.submit(module) for module in modules]
         try:
-            for position, built in self._run(deque(enumerate(modules))):
-                results[position] = built
+            return [future.result() for future in futures]
         except BaseException:
-            # An interrupted batch leaves requests under way; their late replies must not meet the next batch.
+            for future in futures:
+                future.cancel()
             self._end_processes()
             raise
-        return [r for r in results if r is not None]
 
-    def _run(self, queue: deque[tuple[int, str]]) -> Iterator[tuple[int, Built]]:
-        busy: dict[Worker, tuple[int, str, float]] = {}
-        while queue or busy:
-            idle = [w for w in self._workers if w not in busy][: len(queue)]
-            self.launch()
-            for worker in idle:
-                position, module = queue.popleft()
-                artifact = self._dispatch(worker, module)
-                busy[worker] = (position, artifact, time.monotonic())
-            yield from self._collect(busy)
+    def submit(self, module: str) -> Future[Built]:
+        """Starts to compile one scheduled module (TVM JSON), after those submitted before it.
 
-    def _dispatch(self, worker: Worker, module: str) -> str:
-        if self._served[worker] >= BUILDS_PER_PROCESS:
-            worker.kill()
-        if not worker.is_warm:
-            self._warm_up(worker)
-        self._served[worker] += 1
-        self._count += 1
-        # A folder for each: TVM's RemoveBuildArtifact callback deletes the folder an artifact lies in.
-        artifact = os.path.join(self._folder, str(self._count), "program.so")
-        os.mkdir(os.path.dirname(artifact))
-        worker.send(BuildRequest(module, self.target, artifact))
-        return artifact
+        The future raises MeasureError where a build process cannot be started, or not for this target.
+        """
+        return self._threads.submit(self._build, module)
 
-    def _warm_up(self, worker: Worker) -> None:
-        self._served[worker] = 0
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Stops the processes where they stand, in the middle of a build, while the block runs."""
+        with self._changed:
+            self._frozen_at = time.monotonic()
+            self._signal(signal.SIGSTOP)
         try:
-            worker.call(self.target, timeout_s=worker.start_timeout_s)
-        except (WorkerDied, WorkerTimeout) as error:
-            raise MeasureError(f"TVM cannot be prepared to build for {self.target}: {error}") from error
-        worker.is_warm = True
+            yield
+        finally:
+            with self._changed:
+                if self._frozen_at is not None:
+                    self._frozen_s += time.monotonic() - self._frozen_at
+                self._frozen_at = None
+                self._signal(signal.SIGCONT)
+                self._changed.notify_all()
 
-    def _collect(self, busy: dict[Worker, tuple[int, str, float]]) -> Iterator[tuple[int, Built]]:
-        """Waits for the next replies or time-outs."""
-        deadline = min(sent for _, _, sent in busy.values()) + self.timeout_s
-        ready = wait(
-            [w.connection for w in busy if w.connection], timeout=max(0.0, deadline - time.monotonic())
-        )
-        for worker, (position, artifact, sent) in list(busy.items()):
-            late = time.monotonic() - sent >= self.timeout_s
-            if worker.connection in ready or late:
-                # Off the list first: whatever happens to the worker now is answered here.
-                del busy[worker]
-                yield position, self._reply(worker, artifact, sent)
+    def _signal(self, number: signal.Signals) -> None:
+        for worker in self._workers:
+            pid = worker.pid
+            if pid is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
 
-    def _reply(self, worker: Worker, artifact: str, sent: float) -> Built:
-        built = self._outcome(worker, artifact, sent)
+    def _build(self, module: str) -> Built:
+        worker = self._free.get()
+        # A folder for each: TVM's RemoveBuildArtifact callback deletes the folder an artifact lies in.
+        folder = os.path.join(self._scratch.path, str(next(self._numbers)))
+        try:
+            self._prepare(worker)
+            os.mkdir(folder)
+            built = self._outcome(
+                worker, BuildRequest(module, self.target, os.path.join(folder, "program.so"))
+            )
+        finally:
+            self._free.put(worker)
         if built.artifact is None:
-            shutil.rmtree(os.path.dirname(artifact), ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
         return built
 
-    def _outcome(self, worker: Worker, artifact: str, sent: float) -> Built:
+    def _prepare(self, worker: Worker) -> None:
+        """Makes sure that the process runs and has loaded TVM."""
+        if self._served[worker] >= BUILDS_PER_PROCESS:
+            worker.kill()
+        self._served[worker] += 1
+        if worker.is_warm:
+            return
+        self._served[worker] = 1
+        with self._changed:  # a process that starts while others are timed would disturb them
+            self._changed.wait_for(lambda: self._frozen_at is None)
+            if self._closed:
+                raise MeasureError("The builder was closed while a module waited to be built.")
+            worker.launch()
         try:
+            worker.warm_up(self.target)
+        except (WorkerDied, WorkerTimeout) as error:
+            raise MeasureError(f"TVM cannot be prepared to build for {self.target}: {error}") from error
+
+    def _outcome(self, worker: Worker, request: BuildRequest) -> Built:
+        start = time.monotonic() - self._frozen_seconds()
+        try:
+            worker.send(request)
+            self._await_reply(worker, start)
             reply: BuildReply = worker.receive(timeout_s=0.0)
         except WorkerTimeout:
             limit = f"killed after {self.timeout_s:g} s of building"
-            return Built("build_timeout", None, time.monotonic() - sent, limit)
+            return Built("build_timeout", None, self.timeout_s, limit)
         except WorkerDied as death:
-            return Built("build_error", None, time.monotonic() - sent, str(death))
+            return Built("build_error", None, time.monotonic() - self._frozen_seconds() - start, str(death))
         if reply.error is not None:
             return Built("build_error", None, reply.build_s, reply.error)
-        return Built("ok", artifact, reply.build_s, None)
+        return Built("ok", request.artifact, reply.build_s, None, reply.seconds)
+
+    def _await_reply(self, worker: Worker, start: float) -> None:
+        """Waits until there is a reply, the process has died, or its time is over."""
+        while True:
+            left_s = start + self.timeout_s - (time.monotonic() - self._frozen_seconds())
+            connection = worker.connection
+            if connection is None or left_s <= 0:
+                return
+            try:
+                if connection.poll(left_s):
+                    return
+            except OSError:  # it was killed from another thread; receive says so
+                return
+
+    def _frozen_seconds(self) -> float:
+        """How long the processes have been frozen until now, in all."""
+        with self._changed:
+            now = 0.0 if self._frozen_at is None else time.monotonic() - self._frozen_at
+            return self._frozen_s + now

@@ -1,154 +1,173 @@
-"""Provides collect: measure a suite of workloads into a data folder, resumably."""
+"""Provides collect: measure workloads into a data folder, resumably, building and timing in turns."""
 
 from __future__ import annotations
 
-import json
-import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NamedTuple
 
-from costhub.collector.batch import Outcome, Watch, measure_batch
-from costhub.collector.builder import Builder
-from costhub.collector.operators import FAMILY
-from costhub.collector.row import Session
-from costhub.collector.runner import Runner
-from costhub.collector.sampler import Program, Sampler
-from costhub.collector.suite import Workload
+from costhub.collector.bench import Bench, Expected, Made
+from costhub.collector.builder import Builder, Built
+from costhub.collector.default_program import default_program
+from costhub.collector.isolated_sampler import open_samplers
+from costhub.collector.outcome import Outcome
+from costhub.collector.plan import Plan, Subject, make_plans, next_plan
+from costhub.collector.profile import Profile
+from costhub.collector.rig import Rig
+from costhub.collector.sampler import Program, Scorer, Shares
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.shards.writer import MeasurementWriter
-from costhub.dataset.workload_row import workload_row
 
+# Programs timed in one go. The builders are frozen meanwhile, and the reference kernel is run in full before.
 BATCH = 32
-PARENTS = 8
-MUTATED_SHARE = 0.5
-# The first programs of a workload are all random: there is nothing yet worth changing.
-RANDOM_FIRST = 32
+# Programs sampled in one go, and the fewest that wait to be built: enough that no build process ever waits
+# for the sampler, which shares their cores.
+CHUNK = 16
+
+
+@dataclass(frozen=True)
+class Proposals:
+    """How programs are proposed."""
+
+    trials: int
+    """Programs per workload, those that are there already included."""
+    shares: Shares = field(default_factory=Shares)
+    scorer: Scorer | None = None
+    space: str = "default"
+    seed: int = 0
+    check_outputs: bool = False
+    """Whether outputs are compared with those of the workload without a schedule."""
 
 
 @dataclass
 class Progress:
     """What a collection has done so far, as told to `on_outcome`."""
 
+    profile: Profile
     done: int = 0
     good: int = 0
     failed: int = 0
     best_us: dict[str, float] = field(default_factory=dict)
-    """Best latency in microseconds by workload name."""
+    """Best latency in microseconds by workload name, on the first device."""
 
 
-@dataclass
-class Plan:
-    """One workload under collection."""
-
-    workload: Workload
-    workload_id: str
-    sampler: Sampler
-    attempts: int
-    good: list[tuple[float, str]]
-    """(latency in seconds, trace) of its good measurements."""
-    exhausted: bool = False
-
-    def propose(self, count: int) -> list[Program]:
-        """The next programs: half mutations of the best so far, once there is a best."""
-        mutated: list[Program] = []
-        if self.attempts >= RANDOM_FIRST and self.good:
-            parents = [trace for _, trace in sorted(self.good)[:PARENTS]]
-            mutated = self.sampler.mutate(parents, int(count * MUTATED_SHARE))
-        programs = self.sampler.random(count - len(mutated)) + mutated
-        self.exhausted = not programs
-        return programs
-
-    def note(self, outcome: Outcome) -> None:
-        """Counts an outcome and keeps what the next proposals need."""
-        self.attempts += 1
-        if outcome.ran is not None and outcome.ran.run_s:
-            self.good.append((statistics.median(outcome.ran.run_s), outcome.program.trace))
+class _Job(NamedTuple):
+    plan: Plan
+    program: Program
+    building: Future[Built]
 
 
 def collect(
-    workloads: Sequence[Workload],
+    workloads: Sequence[Subject],
     folder: DataFolder,
     *,
-    session: Session,
-    trials: int,
+    rig: Rig,
+    proposals: Proposals,
     budget_s: float,
-    builder: Builder,
-    runner: Runner,
-    seed: int,
     on_outcome: Callable[[Plan, Outcome, Progress], None],
 ) -> Progress:
-    """Measures up to `trials` programs of each workload within `budget_s`, the least measured workload first.
+    """Measures programs of each workload within `budget_s`, the least measured workload first.
 
     Every row is safe on disk before the next program runs: an interruption at any moment loses at most the
     program in flight, and calling again goes on where it stopped.
 
+    Args:
+        workloads: what to measure.
+        folder: where the rows go.
+        rig: builds and times them; of several devices the first one's best programs are those that are
+            changed and tried again.
+        proposals: how many programs, and which.
+        budget_s: seconds after which no further program is timed.
+        on_outcome: told of each row that is safe.
+
     Raises:
         DataError: the folder holds something unreadable, or another collection is writing to it.
         WorkloadError: TVM cannot schedule a workload.
-        MeasureError: the device no longer runs the reference kernel.
+        MeasureError: a device no longer runs the reference kernel.
     """
-    end = time.monotonic() + budget_s
-    progress = Progress()
-    with folder.writer(session.device_id) as writer:
-        builder.launch()
-        runner.launch()
-        plans = _plans(workloads, folder, session, seed)
-        watch = Watch(runner)
-        while time.monotonic() < end:
-            plan = _next_plan(plans, trials)
-            if plan is None:
-                break
-            programs = plan.propose(min(BATCH, trials - plan.attempts))
-            for outcome in measure_batch(programs, builder=builder, runner=runner, watch=watch):
-                _record(outcome, plan, writer, session, progress)
-                on_outcome(plan, outcome, progress)
+    first, *_ = rig.sessions
+    sessions = {session.device_id: session for session in rig.sessions}
+    with ExitStack() as held:
+        writers = {device_id: held.enter_context(folder.writer(device_id)) for device_id in sessions}
+        rig.builder.launch()
+        rig.bench.launch()
+        open_sampler = held.enter_context(open_samplers(proposals.space))
+        plans = make_plans(workloads, folder, first, open_sampler=open_sampler, seed=proposals.seed)
+        work = _Work(plans, proposals, rig.builder, Progress(Profile(rig.builder.processes)))
+        end = time.monotonic() + budget_s
+        while time.monotonic() < end and (jobs := work.next_batch()):
+            for plan, outcome in work.measured(jobs, rig.bench):
+                device_id = outcome.device_id
+                writers[device_id].append(sessions[device_id].row(plan.workload_id, outcome))
+                work.note(plan, outcome, is_first=device_id == first.device_id)
+                on_outcome(plan, outcome, work.progress)
                 if time.monotonic() >= end:
                     break
-    return progress
+    work.progress.profile.stop()
+    return work.progress
 
 
-def _next_plan(plans: Sequence[Plan], trials: int) -> Plan | None:
-    unfinished = [p for p in plans if p.attempts < trials and not p.exhausted]
-    return min(unfinished, key=lambda p: p.attempts, default=None)
+class _Work:
+    """Programs under way: proposed and being built, or built and waiting to be timed."""
 
+    def __init__(
+        self, plans: Sequence[Plan], proposals: Proposals, builder: Builder, progress: Progress
+    ) -> None:
+        self.progress = progress
+        self._plans = plans
+        self._proposals = proposals
+        self._builder = builder
+        self._jobs: list[_Job] = []
 
-def _record(
-    outcome: Outcome, plan: Plan, writer: MeasurementWriter, session: Session, progress: Progress
-) -> None:
-    writer.append(session.row(plan.workload_id, outcome))
-    plan.note(outcome)
-    progress.done += 1
-    if outcome.status == "ok":
-        progress.good += 1
-        progress.best_us[plan.workload.name] = min(plan.good)[0] * 1e6
-    else:
-        progress.failed += 1
+    def next_batch(self) -> list[_Job]:
+        """Waits for a batch of built programs, while further ones are proposed; the last one may be smaller."""
+        while True:
+            self._propose()
+            built = [job for job in self._jobs if job.building.done()]
+            if len(built) >= BATCH or len(built) == len(self._jobs):
+                batch = built[:BATCH]
+                self._jobs = [job for job in self._jobs if job not in batch]
+                return batch
+            wait([job.building for job in self._jobs if job not in built], return_when=FIRST_COMPLETED)
 
+    def _propose(self) -> None:
+        proposals = self._proposals
+        while sum(not job.building.done() for job in self._jobs) < CHUNK:
+            plan = next_plan(self._plans, proposals.trials)
+            if plan is None:
+                return
+            count = min(CHUNK, proposals.trials - plan.attempts)
+            with self.progress.profile.sampling():
+                programs = plan.propose(count, shares=proposals.shares, scorer=proposals.scorer)
+            self._jobs += [_Job(plan, p, self._builder.submit(p.module_json)) for p in programs]
 
-def _plans(workloads: Sequence[Workload], folder: DataFolder, session: Session, seed: int) -> list[Plan]:
-    """One plan per workload, with what the folder already holds of it counted in."""
-    columns = ["workload_id", "program_id", "status", "run_s", "trace"]
-    held = folder.measurements(session.device_id, columns=columns).to_pylist()
-    by_workload: dict[str, list[dict[str, Any]]] = {}
-    for row in held:
-        by_workload.setdefault(row["workload_id"], []).append(row)
-    target = json.dumps(session.target)
-    plans, rows = [], []
-    for position, workload in enumerate(workloads):
-        mod = workload.module()
-        family = FAMILY[workload.operator]
-        rows.append(workload_row(mod, name=workload.name, operator=family, networks=workload.networks))
-        before = by_workload.get(rows[-1]["workload_id"], [])
-        # The seed moves on with what is there, or a resumed run would draw the programs it has drawn already.
-        sampler = Sampler(
-            mod,
-            target,
-            seed=seed + 1000 * position + len(before),
-            seen=frozenset(r["program_id"] for r in before),
-        )
-        good = [(statistics.median(r["run_s"]), r["trace"]) for r in before if r["status"] == "ok"]
-        plans.append(Plan(workload, rows[-1]["workload_id"], sampler, len(before), good))
-    folder.put_workloads(rows)
-    return plans
+    def measured(self, jobs: Sequence[_Job], bench: Bench) -> Iterator[tuple[Plan, Outcome]]:
+        """Times the programs of `jobs`."""
+        plans = {job.program.program_id: job.plan for job in jobs}
+        if self._proposals.check_outputs:
+            self._build_expected([plan for plan in plans.values() if plan.expected is None])
+        made = [Made(job.program, job.building.result(), job.plan.expected) for job in jobs]
+        with self.progress.profile.measuring():
+            for outcome in bench.measure(made):
+                yield plans[outcome.program.program_id], outcome
+
+    def _build_expected(self, plans: Sequence[Plan]) -> None:
+        for plan in {id(plan): plan for plan in plans}.values():
+            program = default_program(plan.workload.module(), self._builder.target)
+            (built,) = self._builder.build([program.module_json])
+            if built.artifact is not None:
+                plan.expected = Expected(program, built.artifact)
+
+    def note(self, plan: Plan, outcome: Outcome, *, is_first: bool) -> None:
+        """Counts an outcome whose row is safe."""
+        progress = self.progress
+        progress.profile.note(outcome, is_first=is_first)
+        if is_first:
+            plan.note(outcome)
+        progress.done += 1
+        progress.good += outcome.status == "ok"
+        progress.failed += outcome.status != "ok"
+        if plan.best_us is not None:
+            progress.best_us[plan.workload.name] = plan.best_us

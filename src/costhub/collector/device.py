@@ -10,6 +10,10 @@ from typing import Any
 import archspec.cpu
 import psutil
 
+from costhub.collector.cuda_device import cuda_facts, cuda_row
+from costhub.collector.isa import isa_level
+from costhub.errors import DeviceError
+
 CPU_ROOT = Path("/sys/devices/system/cpu/cpu0/cache")
 
 # archspec compares instruction sets; under a hypervisor that masks one it falls back to a generic level. The
@@ -22,13 +26,42 @@ ARM_OF_INTEREST = "asimd asimddp sve sve2".split()
 CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal", "soc_thermal")
 
 
-def identify() -> dict[str, Any]:
-    """The row of this machine's CPU in the devices table, without the probed columns.
+def identify(kind: str = "cpu", *, isa: str | None = None, threads: int | None = None) -> dict[str, Any]:
+    """The row of a device of this machine in the devices table, without the probed columns.
+
+    Args:
+        kind: TVM's name of the device's kind, ``cpu`` or ``cuda``.
+        isa: limits the CPU to an instruction set, one of `isa.ISA_LEVELS`: a device of its own.
+        threads: limits the CPU to so many cores: a device of its own, too.
+
+    Raises:
+        DeviceError: this machine has no such device, or not that instruction set or that many cores.
 
     Example:
-        >>> identify()["kind"]
-        'cpu'
+        >>> identify()["kind"], identify(isa="sse4.2", threads=1)["simd_bits"]
+        ('cpu', 128)
     """
+    if kind == "cuda":
+        return cuda_row(cuda_facts())
+    row = _whole_cpu()
+    return row if isa is None and threads is None else _limited(row, isa, threads or row["cores"])
+
+
+def _limited(row: dict[str, Any], isa: str | None, threads: int) -> dict[str, Any]:
+    if not 1 <= threads <= row["cores"]:
+        raise DeviceError(f"This machine has {row['cores']} cores, and {threads} threads were asked for.")
+    device_id = row["device_id"].removesuffix(f"-{row['cores']}c") + f"-{threads}c"
+    if isa is None:
+        return {**row, "device_id": device_id, "cores": threads}
+    level = isa_level(isa)
+    if level.flag not in row["isa_features"]:
+        raise DeviceError(f"This CPU has no {isa}; it has {', '.join(row['isa_features'])}.")
+    kept = [flag for flag in row["isa_features"] if flag in level.features]
+    limits = {"cores": threads, "simd_bits": level.simd_bits, "isa_features": kept}
+    return {**row, "device_id": f"{device_id}-{isa}", **limits}
+
+
+def _whole_cpu() -> dict[str, Any]:
     facts = _cpuinfo()
     flags = set(facts.get("flags", facts.get("Features", "")).split())
     uarch = _microarchitecture(facts, flags)

@@ -1,30 +1,14 @@
-"""Provides the operators that workload suites are made of, as TVM tensor expressions."""
+"""Provides the operators that workload suites are made of: their tensor expressions and families."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from costhub.collector import expressions
+
 Expression = Callable[..., Any]
-
-
-def layer_norm(rows: int, columns: int) -> list[Any]:
-    """Layer normalisation of a (rows, columns) tensor over its columns, with scale and shift."""
-    from tvm import te, topi
-
-    data = te.placeholder((rows, columns), name="A", dtype="float32")
-    scale = te.placeholder((columns,), name="G", dtype="float32")
-    shift = te.placeholder((columns,), name="B", dtype="float32")
-    return [data, scale, shift, topi.nn.layer_norm(data, scale, shift, axis=[1])]
-
-
-def rms_norm(rows: int, columns: int) -> list[Any]:
-    """Root-mean-square normalisation of a (rows, columns) tensor over its columns, with scale."""
-    from tvm import te, topi
-
-    data = te.placeholder((rows, columns), name="A", dtype="float32")
-    scale = te.placeholder((columns,), name="G", dtype="float32")
-    return [data, scale, topi.nn.rms_norm(data, scale, axis=[1])]
 
 
 def expression(operator: str) -> Expression:
@@ -40,26 +24,61 @@ def expression(operator: str) -> Expression:
         return OWN[operator]
     from tvm.s_tir.meta_schedule.testing import te_workload
 
-    function: Expression = getattr(te_workload, FROM_TVM[operator])
-    return function
+    name, dtype = FROM_TVM[operator]
+    function: Expression = getattr(te_workload, name)
+    # Not said where it is the default: not all of TVM's functions take one.
+    return partial(function, in_dtype=dtype, out_dtype=dtype) if dtype != "float32" else function
 
 
-OWN: dict[str, Expression] = {"layer_norm": layer_norm, "rms_norm": rms_norm}
+def family(operator: str, sizes: tuple[int, ...]) -> str:
+    """The operator family of a workload, as `costhub.dataset.operator_class.classify` names it.
+
+    Example:
+        >>> family("conv2d", (1, 56, 56, 64, 64, 3, 1, 1)), family("conv2d", (1, 56, 56, 64, 64, 1, 1, 0))
+        ('conv', 'pointwise')
+    """
+    # A 1 x 1 convolution is a matrix product over pixels, whatever its suite calls it.
+    return "pointwise" if operator in CONV2D and sizes[KERNEL] == 1 else FAMILY[operator]
+
+
+OWN: dict[str, Expression] = {
+    function.__name__: function
+    for function in (
+        expressions.layer_norm,
+        expressions.residual_layer_norm,
+        expressions.rms_norm,
+        expressions.gelu,
+        expressions.swiglu,
+        expressions.add_relu,
+        expressions.matmul_bias_gelu,
+        expressions.sum_columns,
+        expressions.max_columns,
+        expressions.sum_rows,
+        expressions.max_pool2d,
+        expressions.avg_pool2d,
+        expressions.int8_dense,
+        expressions.int8_conv2d,
+    )
+}
 
 FROM_TVM = {
-    "conv1d": "conv1d_nlc",
-    "conv2d": "conv2d_nhwc",
-    "pointwise_conv2d": "conv2d_nhwc",
-    "conv3d": "conv3d_ndhwc",
-    "depthwise_conv2d": "depthwise_conv2d_nhwc",
-    "conv2d_transpose": "conv2d_transpose_nhwc",
-    "conv2d_bn_relu": "conv2d_nhwc_bn_relu",
-    "batch_matmul": "batch_matmul_nkkm",
-    "transpose_batch_matmul": "transpose_batch_matmul",
-    "matmul": "matmul",
-    "softmax": "softmax_mn",
-    "norm": "norm_bmn",
+    "conv1d": ("conv1d_nlc", "float32"),
+    "conv2d": ("conv2d_nhwc", "float32"),
+    "pointwise_conv2d": ("conv2d_nhwc", "float32"),
+    "conv3d": ("conv3d_ndhwc", "float32"),
+    "depthwise_conv2d": ("depthwise_conv2d_nhwc", "float32"),
+    "conv2d_transpose": ("conv2d_transpose_nhwc", "float32"),
+    "conv2d_bn_relu": ("conv2d_nhwc_bn_relu", "float32"),
+    "batch_matmul": ("batch_matmul_nkkm", "float32"),
+    "transpose_batch_matmul": ("transpose_batch_matmul", "float32"),
+    "matmul": ("matmul", "float32"),
+    "softmax": ("softmax_mn", "float32"),
+    "norm": ("norm_bmn", "float32"),
+    "float16_matmul": ("matmul", "float16"),
+    "float16_batch_matmul": ("batch_matmul_nkkm", "float16"),
+    "float16_conv2d": ("conv2d_nhwc", "float16"),
 }
+"""TVM's name of each operator, and the dtype of all its tensors."""
 
 FAMILY = {
     "conv1d": "conv",
@@ -67,17 +86,33 @@ FAMILY = {
     "conv3d": "conv",
     "conv2d_transpose": "conv",
     "conv2d_bn_relu": "conv",
+    "int8_conv2d": "conv",
+    "float16_conv2d": "conv",
     "depthwise_conv2d": "depthwise",
     "pointwise_conv2d": "pointwise",
     "batch_matmul": "batch_matmul",
     "transpose_batch_matmul": "batch_matmul",
+    "float16_batch_matmul": "batch_matmul",
     "matmul": "matmul",
+    "matmul_bias_gelu": "matmul",
+    "int8_dense": "matmul",
+    "float16_matmul": "matmul",
     "softmax": "softmax",
     "norm": "norm",
     "layer_norm": "norm",
+    "residual_layer_norm": "norm",
     "rms_norm": "norm",
+    "max_pool2d": "pool",
+    "avg_pool2d": "pool",
+    "sum_columns": "reduce",
+    "max_columns": "reduce",
+    "sum_rows": "reduce",
+    "gelu": "elementwise",
+    "swiglu": "elementwise",
+    "add_relu": "elementwise",
 }
-"""The operator family of each operator: what the `operator` column of the workloads table holds."""
+"""The family of each operator, but for 1 x 1 convolutions; `family` has those as well."""
 
-CONV2D_KERNEL = 5
-"""Where conv2d has the size of its window among its sizes."""
+CONV2D = ("conv2d", "int8_conv2d", "float16_conv2d")
+KERNEL = 5
+"""Where these have the size of their window among their sizes."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from costhub.collector.batch import Outcome
 from costhub.collector.device import clock_mhz, temperature_c
+from costhub.collector.outcome import Outcome
 from costhub.collector.run_service import Evaluator
 from costhub.versions import costhub_version, installed_versions
 
@@ -26,6 +26,10 @@ class Session:
     contributor: str
     licence: str
     driver_version: str | None
+    cpu_affinity: str | None = None
+    """The cores that programs may use, such as ``0-1``."""
+    governor: str | None = None
+    """The frequency governor."""
     session: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
 
     def row(self, workload_id: str, outcome: Outcome) -> dict[str, Any]:
@@ -44,7 +48,7 @@ class Session:
             "error": outcome.error,
             "run_s": list(ran.run_s) if ran else [],
             "evaluator_number": self.evaluator.number,
-            "evaluator_repeat": self.evaluator.repeat,
+            "evaluator_repeat": self.evaluator.max_repeat or self.evaluator.repeat,
             "evaluator_min_repeat_ms": self.evaluator.min_repeat_ms,
             "cache_flush": self.evaluator.cache_flush,
             "build_s": outcome.built.build_s,
@@ -52,10 +56,16 @@ class Session:
             "load_average": outcome.surroundings.load_average,
             "reference_s": outcome.surroundings.reference_s,
             "reference_drift": outcome.surroundings.reference_drift,
+            "reference_after_s": outcome.surroundings.reference_after_s,
+            "output_checked": ran.output_checked if ran else None,
+            "cpu_affinity": self.cpu_affinity,
+            "governor": self.governor,
+            "board": outcome.board,
             "clock_mhz": clock_mhz(),
             "temperature_c": temperature_c(),
             "proposed_by": program.proposed_by,
-            "predicted_score": None,
+            "space": program.space,
+            "predicted_score": program.predicted_score,
             "timestamp": now,
             "session": self.session,
             "contributor": self.contributor,

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
+from costhub.collector.arguments import Arguments, forget, nbytes, on_device
+from costhub.collector.evaluator import COLLECTING, Evaluator, one_call, take
+from costhub.collector.output_check import Expected
+from costhub.collector.reference_timer import time_reference
 
-ARGUMENT_CACHE_BYTES = 1 << 30
-# A call this long is timed once: its spread is far below the differences between programs, and a few such
-# programs would otherwise cost more than all the others together.
-SLOW_CALL_S = 0.2
+__all__ = ["COLLECTING", "Arguments", "Evaluator"]  # part of the requests, so they are found here as well
 
-Arguments = tuple[tuple[str, tuple[int, ...]], ...]
-"""(dtype, shape) of each argument of a program."""
+EXPECTED_CACHE_BYTES = 1 << 30
+# TVM's mode of its thread pool in which each thread has its own CPU (kSpecifyOneCorePerThread).
+ONE_CPU_PER_THREAD = -2
 
 
 @dataclass(frozen=True)
-class Evaluator:
-    """How a latency is taken; the settings of TVM's time evaluator."""
+class WarmUp:
+    """Load TVM and wake the device, so that neither is ever timed."""
 
-    number: int = 1
-    repeat: int = 3
-    min_repeat_ms: int = 10
-    cache_flush: bool = False
+    device_kind: str
+    """TVM's device name: ``cpu``, ``cuda``, …"""
+    cpus: tuple[int, ...] = ()
+    """The CPUs that the process may use, one for each thread of TVM; all where it is empty."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,22 @@ class RunRequest:
 
     artifact: str
     device_kind: str
-    """TVM's device name: ``cpu``, ``cuda``, …"""
     arguments: Arguments
     evaluator: Evaluator
+    expected: str | None = None
+    """The artifact of an earlier ExpectRequest, with whose outputs this one's are to be compared."""
+    module_json: str | None = None
+    """The scheduled module, which tells in what layout the program wants its weights."""
+
+
+@dataclass(frozen=True)
+class ExpectRequest:
+    """Run the default program of a workload once, and keep its outputs."""
+
+    artifact: str
+    device_kind: str
+    arguments: Arguments
+    reduction: int
 
 
 @dataclass(frozen=True)
@@ -44,6 +59,7 @@ class ReferenceRequest:
 
     device_kind: str
     target: str
+    quick: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,130 +69,104 @@ class RunReply:
     run_s: tuple[float, ...]
     wall_s: float
     error: str | None
+    is_wrong: bool = False
+    """Whether the error is one of the outputs."""
+    output_checked: bool = False
 
 
-_arguments: dict[tuple[str, Arguments], list[Any]] = {}
-_reference: dict[str, Any] = {}
+class WrongOutput(Exception):
+    """The program computes something else than the default program."""
 
 
-def handle(request: RunRequest | ReferenceRequest | str) -> RunReply | None:
-    """Runs the program or the reference kernel; an exception becomes the reply's error text.
+_expected: dict[str, Expected] = {}
 
-    TVM's name of a device alone (a string) only warms the worker up, so that start-up is never timed.
-    """
-    if isinstance(request, str):
+
+def handle(request: RunRequest | ExpectRequest | ReferenceRequest | WarmUp) -> RunReply | None:
+    """Does what is asked; an exception becomes the reply's error text."""
+    if isinstance(request, WarmUp):
         _warm_up(request)
         return None
     start = time.perf_counter()
     try:
-        seconds = _time_program(request) if isinstance(request, RunRequest) else _time_reference(request)
+        seconds, checked = _answer(request)
     except Exception as error:
         text = str(error).strip() or type(error).__name__
-        return RunReply((), time.perf_counter() - start, f"{type(error).__name__}: {text[-1000:]}")
-    return RunReply(seconds, time.perf_counter() - start, None)
+        said = f"{type(error).__name__}: {text[-1000:]}"
+        return RunReply((), time.perf_counter() - start, said, is_wrong=isinstance(error, WrongOutput))
+    return RunReply(seconds, time.perf_counter() - start, None, output_checked=checked)
 
 
-def _warm_up(device_kind: str) -> None:
+def _warm_up(request: WarmUp) -> None:
+    # Before TVM starts: the threads that it and its libraries make inherit the CPUs of the one that makes them.
+    # Those that NumPy has made already are moved as well.
+    if request.cpus and os.path.exists("/proc/self/task"):
+        for thread in os.listdir("/proc/self/task"):
+            os.sched_setaffinity(int(thread), request.cpus)
     import tvm
 
-    device = tvm.device(device_kind, 0)
+    if request.cpus:
+        # Left to itself TVM gives its threads the CPUs from 0 on, whatever those of the process are.
+        configure = tvm.get_global_func("runtime.config_threadpool")
+        configure(ONE_CPU_PER_THREAD, len(request.cpus), [str(cpu) for cpu in request.cpus])
+    device = tvm.device(request.device_kind, 0)
     if device.exist:
         device.sync()
 
 
-def _time_program(request: RunRequest) -> tuple[float, ...]:
-    import tvm
-
-    module = tvm.runtime.load_module(request.artifact)
-    device = tvm.device(request.device_kind, 0)
-    arguments = _allocate(request, device)
-    evaluator = request.evaluator
-    warm_up_s = _one_call(module, device, arguments)
-    if warm_up_s > SLOW_CALL_S:
-        return (min(warm_up_s, _one_call(module, device, arguments)),)
-    timer = module.time_evaluator(
-        "main",
-        device,
-        number=evaluator.number,
-        repeat=evaluator.repeat,
-        min_repeat_ms=evaluator.min_repeat_ms,
-        f_preproc="cache_flush_cpu_non_first_arg" if evaluator.cache_flush else "",
-    )
-    return tuple(float(s) for s in timer(*arguments).results)
+def _answer(request: RunRequest | ExpectRequest | ReferenceRequest) -> tuple[tuple[float, ...], bool]:
+    if isinstance(request, ReferenceRequest):
+        return time_reference(request.device_kind, request.target, quick=request.quick), False
+    if isinstance(request, ExpectRequest):
+        return _expect(request), False
+    return _time_program(request)
 
 
-def _one_call(module: Any, device: Any, arguments: list[Any]) -> float:
-    start = time.perf_counter()
-    module["main"](*arguments)
-    device.sync()
-    return time.perf_counter() - start
+def _time_program(request: RunRequest) -> tuple[tuple[float, ...], bool]:
+    """Seconds per call, and whether the outputs were compared."""
+    module, device = _load(request)
+    checked = request.expected is not None and _check(request, module, device)
+    arguments = on_device(request.arguments, request.device_kind, device)
+    return take(module, device, arguments, request.evaluator), checked
 
 
-def _allocate(request: RunRequest, device: Any) -> list[Any]:
-    """Arguments of the wanted shapes.
+def _expect(request: ExpectRequest) -> tuple[float, ...]:
+    if request.artifact in _expected:
+        return ()
+    module, device = _load(request)
+    if sum(2 * nbytes(kept.arguments) for kept in _expected.values()) > EXPECTED_CACHE_BYTES:
+        _expected.clear()
+    seconds: list[float] = []
 
-    They are kept between the programs of one workload, as filling them costs as much as running.
+    def call(arguments: list[Any]) -> None:
+        seconds.append(one_call(module, device, arguments))
+
+    _expected[request.artifact] = Expected.of(call, request.arguments, device, request.reduction)
+    return tuple(seconds)
+
+
+def _check(request: RunRequest, module: Any, device: Any) -> bool:
+    """Whether the outputs could be compared.
+
+    Raises:
+        WrongOutput: they differ.
     """
+    assert request.expected is not None
+    try:
+        difference = _expected[request.expected].difference(
+            lambda arguments: one_call(module, device, arguments),
+            request.arguments,
+            request.module_json,
+            device,
+        )
+    except (KeyError, ValueError):  # nothing is kept of it, or the layout of the weights cannot be told
+        return False
+    if difference:
+        forget()
+        raise WrongOutput(difference)
+    return True
+
+
+def _load(request: RunRequest | ExpectRequest) -> tuple[Any, Any]:
     import tvm
 
-    key = (request.device_kind, request.arguments)
-    if key not in _arguments:
-        held = sum(_nbytes(arguments) for _, arguments in _arguments)
-        if held + _nbytes(request.arguments) > ARGUMENT_CACHE_BYTES:
-            _arguments.clear()
-        rng = np.random.default_rng(0)
-        _arguments[key] = [
-            tvm.runtime.tensor(_values(rng, dtype, shape), device) for dtype, shape in request.arguments
-        ]
-    return _arguments[key]
-
-
-def _nbytes(arguments: Arguments) -> int:
-    return sum(int(np.prod(shape)) * np.dtype(dtype).itemsize for dtype, shape in arguments)
-
-
-def _values(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Any:
-    # Zeros and denormals run at another speed than the numbers of a real network.
-    if np.dtype(dtype).kind == "f":
-        return rng.uniform(0.1, 1.0, shape).astype(dtype)
-    return rng.integers(1, 8, shape).astype(dtype)
-
-
-def _time_reference(request: ReferenceRequest) -> tuple[float, ...]:
-    import tvm
-
-    device = tvm.device(request.device_kind, 0)
-    if request.target not in _reference:
-        _reference[request.target] = _build_reference(request.target, device)
-    timer, arguments = _reference[request.target]
-    return tuple(float(s) for s in timer(*arguments).results)
-
-
-def _build_reference(target: str, device: Any) -> tuple[Any, list[Any]]:
-    """A fixed, parallel 256 x 256 matrix product: about a millisecond that uses every core."""
-    import tvm
-    from tvm import te
-
-    from costhub.collector.build_service import prepare
-
-    size = 256
-    a = te.placeholder((size, size), name="A")
-    b = te.placeholder((size, size), name="B")
-    k = te.reduce_axis((0, size), name="k")
-    c = te.compute((size, size), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
-    function = te.create_prim_func([a, b, c]).with_attr("global_symbol", "main")
-    schedule = tvm.s_tir.Schedule(function)
-    block = schedule.get_sblock("C")
-    i, j, reduction = schedule.get_loops(block)
-    if device.dlpack_device_type() == 1:  # a CPU
-        outer, inner = schedule.split(j, factors=[None, 16])
-        schedule.reorder(i, outer, reduction, inner)
-        schedule.parallel(i)
-        schedule.vectorize(inner)
-    else:
-        schedule.bind(i, "blockIdx.x")
-        schedule.bind(j, "threadIdx.x")
-    built = tvm.compile(schedule.mod, target=prepare(target))
-    rng = np.random.default_rng(0)
-    arguments = [tvm.runtime.tensor(_values(rng, "float32", (size, size)), device) for _ in range(3)]
-    return built.mod.time_evaluator("main", device, number=1, repeat=3, min_repeat_ms=10), arguments
+    return tvm.runtime.load_module(request.artifact), tvm.device(request.device_kind, 0)

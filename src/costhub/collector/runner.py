@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
-from costhub.collector.run_service import Arguments, Evaluator, ReferenceRequest, RunReply, RunRequest
+from costhub.collector.arguments import Arguments
+from costhub.collector.cpu_state import cpu_list, physical_cpus, pick_cpus
+from costhub.collector.evaluator import Evaluator
+from costhub.collector.run_service import ExpectRequest, ReferenceRequest, RunReply, RunRequest, WarmUp
 from costhub.errors import MeasureError
+from costhub.limits import Limits
 from costhub.worker import Worker, WorkerDied, WorkerTimeout
 
+__all__ = ["Arguments", "Ran", "Runner"]
+
 REFERENCE_TIMEOUT_S = 120.0
+# The default program runs on one thread and without any tiling: minutes for the largest convolutions.
+EXPECTED_TIMEOUT_S = 60.0
+# Loading TVM takes processor time as well, and the reference kernel more than a program.
+CPU_ALLOWANCE_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -18,21 +29,33 @@ class Ran:
     """What became of one program."""
 
     status: str
-    """``ok``, ``run_error`` or ``run_timeout``."""
+    """``ok``, ``run_error``, ``run_timeout`` or ``wrong_output``."""
     run_s: tuple[float, ...]
     wall_s: float
     error: str | None
+    output_checked: bool = False
+    """Whether its outputs were compared with those of the default program, and agree."""
 
 
 class Runner:
     """Times programs one after the other in a process of its own.
 
-    The process is restarted after a crash, a hang or a device fault.
+    The process is restarted after a crash, a hang or a device fault. Several runners, such as one of one
+    thread and one of all, may exist side by side; only one of them should run at a time.
 
     Args:
         target: the TVM target, as JSON; the reference kernel is built for it.
         device_kind: TVM's device name, ``cpu`` or ``cuda``.
+        evaluator: how a latency is taken.
         timeout_s: limit of one program, all repeats together.
+        threads: of CPU programs; by default one per core, where TVM would take half of the CPUs it sees.
+        affinity: the CPUs that may compute, one for each thread; by default the last cores.
+        limits: what the process may take; by default half of the memory for CPU programs, and processor time
+            for a few time limits. Drivers of GPUs map more than there is, so these have no limit of memory.
+
+    Example:
+        >>> Runner('{"kind": "llvm", "num-cores": 1}', threads=1).threads
+        1
     """
 
     def __init__(
@@ -42,12 +65,26 @@ class Runner:
         device_kind: str = "cpu",
         evaluator: Evaluator | None = None,
         timeout_s: float = 10.0,
+        threads: int | None = None,
+        affinity: Sequence[int] | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self.target = target
         self.device_kind = device_kind
         self.evaluator = evaluator or Evaluator()
         self.timeout_s = timeout_s
-        self._worker = Worker("costhub.collector.run_service:handle")
+        self.cpus: tuple[int, ...] = ()
+        """The CPUs that compute; empty for other devices."""
+        if device_kind == "cpu":
+            self.cpus = tuple(affinity or pick_cpus(threads or len(physical_cpus())))
+        self._expected: ExpectRequest | None = None
+        self.threads = threads or max(1, len(self.cpus))
+        """Threads that a CPU program may use."""
+        self._worker = Worker(
+            "costhub.collector.run_service:handle",
+            environment={"TVM_NUM_THREADS": str(self.threads)} if self.cpus else None,
+            limits=limits or _limits(device_kind, CPU_ALLOWANCE_S + 2 * timeout_s * max(1, len(self.cpus))),
+        )
 
     def __enter__(self) -> Runner:
         return self
@@ -57,6 +94,16 @@ class Runner:
     ) -> None:
         self.close()
 
+    @property
+    def cpu_affinity(self) -> str | None:
+        """The CPUs that compute, such as ``0-1``; None for other devices."""
+        return cpu_list(self.cpus) or None
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the process that measures; None where it does not run."""
+        return self._worker.pid
+
     def launch(self) -> None:
         """Starts the process without waiting for it."""
         self._worker.launch()
@@ -65,19 +112,52 @@ class Runner:
         """Ends the process."""
         self._worker.kill()
 
-    def reference_s(self) -> float:
+    def reference_s(self, *, quick: bool = False) -> float:
         """Median seconds of the reference kernel, which is the same for every session on a device.
+
+        Args:
+            quick: three calls, about 2 ms in all, instead of three times 10 ms of them.
 
         Raises:
             MeasureError: the device cannot run it; nothing measured there would mean anything.
         """
+        request = ReferenceRequest(self.device_kind, self.target, quick)
         try:
-            reply = self._call(ReferenceRequest(self.device_kind, self.target), REFERENCE_TIMEOUT_S)
+            reply = self._call(request, REFERENCE_TIMEOUT_S)
         except (WorkerDied, WorkerTimeout) as error:
             raise MeasureError(f"The reference kernel failed on this device: {error}") from error
         if reply.error is not None:
             raise MeasureError(f"The reference kernel failed on this device: {reply.error}")
         return statistics.median(reply.run_s)
+
+    def expected(
+        self,
+        artifact: str,
+        arguments: Arguments,
+        *,
+        reduction: int = 1,
+        timeout_s: float = EXPECTED_TIMEOUT_S,
+    ) -> Ran:
+        """Runs the default program of a workload, whose outputs `run` compares with from now on.
+
+        Nothing is compared where it fails. It costs one call of the program, and nothing for one that was
+        given before: call it whenever the workload changes. The library must stay until the runner ends, as
+        a process that starts anew needs it again.
+
+        Args:
+            artifact: the library built from `default_program`.
+            arguments: (dtype, shape) of each.
+            reduction: terms of the longest sum, on which rounding depends.
+            timeout_s: limit of the call; without a schedule it may be a hundred times slower than with one.
+
+        Raises:
+            MeasureError: as `run`.
+        """
+        self._expected = None
+        request = ExpectRequest(artifact, self.device_kind, arguments, reduction)
+        ran = self._ran(request, timeout_s)
+        self._expected = request if ran.status == "ok" else None
+        return ran
 
     def run(
         self,
@@ -85,36 +165,65 @@ class Runner:
         arguments: Arguments,
         *,
         timeout_s: float | None = None,
+        check: bool = False,
+        module_json: str | None = None,
     ) -> Ran:
         """Times the shared library `artifact`, whose arguments have these (dtype, shape) pairs.
+
+        Args:
+            artifact: the library.
+            arguments: (dtype, shape) of each.
+            timeout_s: limit instead of the runner's.
+            check: compare the outputs first with those of the workload's default program, see `expected`.
+            module_json: the scheduled module, without which programs that changed the layout of their weights
+                are not compared.
 
         Raises:
             MeasureError: the process cannot be started, or finds no TVM or no device.
         """
-        timeout_s = timeout_s or self.timeout_s
-        request = RunRequest(artifact, self.device_kind, arguments, self.evaluator)
+        expected = self._expected.artifact if check and self._expected else None
+        request = RunRequest(
+            artifact, self.device_kind, arguments, self.evaluator, expected, module_json if expected else None
+        )
+        if expected and not self._worker.is_warm:
+            self._expect_again()
+        return self._ran(request, timeout_s or self.timeout_s)
+
+    def _expect_again(self) -> None:
+        """Gives a new process what the last one knew."""
+        if self._expected and self._ran(self._expected, EXPECTED_TIMEOUT_S).status != "ok":
+            raise MeasureError(
+                f"The default program {self._expected.artifact} ran before and does not run any more; it must "
+                "stay where it is until the runner ends."
+            )
+
+    def _ran(self, request: RunRequest | ExpectRequest, timeout_s: float) -> Ran:
         try:
             reply = self._call(request, timeout_s)
         except WorkerTimeout:
             return Ran("run_timeout", (), timeout_s, f"killed after {timeout_s:g} s of running")
         except WorkerDied as death:
             return Ran("run_error", (), 0.0, str(death))
-        if reply.error is not None:
-            if self.device_kind != "cpu":
-                # A device fault sticks to the process's context and would fail every program after it.
-                self._worker.kill()
-            return Ran("run_error", (), reply.wall_s, reply.error)
-        return Ran("ok", reply.run_s, reply.wall_s, None)
+        if reply.error is None:
+            return Ran("ok", reply.run_s, reply.wall_s, None, reply.output_checked)
+        if reply.is_wrong:
+            return Ran("wrong_output", (), reply.wall_s, reply.error)
+        if self.device_kind != "cpu":
+            # A device fault sticks to the process's context and would fail every program after it.
+            self._worker.kill()
+        limit = self._worker.limits.broken(None, reply.error)
+        return Ran("run_error", (), reply.wall_s, " ".join(filter(None, [limit, reply.error])))
 
-    def _call(self, request: RunRequest | ReferenceRequest, timeout_s: float) -> RunReply:
+    def _call(self, request: RunRequest | ExpectRequest | ReferenceRequest, timeout_s: float) -> RunReply:
         """The reply; importing TVM and waking the device, which take seconds, are not part of the limit."""
-        if not self._worker.is_warm:
-            try:
-                self._worker.call(self.device_kind, timeout_s=self._worker.start_timeout_s)
-            except (WorkerDied, WorkerTimeout) as error:
-                raise MeasureError(
-                    f"TVM cannot reach the device {self.device_kind!r} here: {error}"
-                ) from error
-            self._worker.is_warm = True
+        try:
+            self._worker.warm_up(WarmUp(self.device_kind, self.cpus))
+        except (WorkerDied, WorkerTimeout) as error:
+            raise MeasureError(f"TVM cannot reach the device {self.device_kind!r} here: {error}") from error
         reply: RunReply = self._worker.call(request, timeout_s=timeout_s)
         return reply
+
+
+def _limits(device_kind: str, cpu_s: float) -> Limits:
+    # The drivers of GPUs map more than there is.
+    return Limits.share(1, cpu_s=cpu_s) if device_kind == "cpu" else Limits(cpu_s=cpu_s)

@@ -1,22 +1,48 @@
-"""Provides Sampler: programs of MetaSchedule's design space, at random or near the best ones measured."""
+"""Provides Sampler: programs of a design space, drawn at random, near the best ones, or picked by a model."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from costhub.collector.run_service import Arguments
+from costhub.collector.shares import Shares, Turns
+from costhub.collector.spaces import DEFAULT, Space, failure, find_space, is_own
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.trace import program_id, replay, trace_to_json
 from costhub.dataset.workload import argument_shapes, check_schedulable, module_to_json, workload_id
-from costhub.errors import WorkloadError, last_line
+from costhub.errors import CosthubError, MeasureError, WorkloadError, last_line
 
-ATTEMPTS_PER_PROGRAM = 8
+__all__ = ["Program", "Sampler", "Scorer", "Shares"]
+
+# The first programs of a workload are random ones: there is nothing yet worth changing.
+RANDOM_FIRST = 32
 MOST_MUTATIONS = 3
+# A space is taken as exhausted after so many repetitions in a row, and as impossible after so many draws that
+# TVM rejects: on GPUs nine of ten may be.
+MOST_REPEATS = 48
+MOST_REJECTS = 512
+# For GPUs programs are drawn by threads, a wave of them at a time: TVM rejects most, and a build takes a second.
+# The size is fixed, as what a seed draws must not depend on the number of cores.
+GPUS, GPU_WAVE = ("cuda", "rocm", "metal", "vulkan", "opencl"), 16
+POOL_PER_PROGRAM = 8
+# So much of what a model picks is picked blindly, or nothing would ever tell it that it is wrong.
+EPSILON = 0.05
+
+
+class Scorer(Protocol):
+    """Tells how fast programs will be, before they are built."""
+
+    def score(self, context: Any, schedules: Sequence[Any]) -> npt.NDArray[np.float64]:
+        """(n,) finite scores, higher is faster, of n ``Schedule``s of the ``TuneContext`` `context`."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +57,21 @@ class Program:
     arguments: Arguments
     """(dtype, shape) of each argument, in the layout that the schedule chose."""
     proposed_by: str
-    """``random`` or ``mutation``."""
+    """``random``, ``mutation`` or ``model``."""
+    predicted_score: float | None = None
+    """What the model said of it, higher is faster; None where none was asked."""
+    space: str = DEFAULT
+    """Name of the design space."""
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A program that may be proposed; its texts are not made yet, since most are not."""
+
+    schedule: Any
+    program_id: str
+    trace: str
+    structure: int
 
 
 class Sampler:
@@ -42,26 +82,68 @@ class Sampler:
         target: the TVM target, as JSON.
         seed: of every draw.
         seen: ids of programs not to draw again.
+        space: name of the design space, for `costhub.collector.spaces.find_space`.
 
     Raises:
-        WorkloadError: TVM cannot build a design space for the workload.
+        UnknownNameError: there is no such design space.
+        WorkloadError: TVM cannot build the design space for the workload, or the user's code for it fails.
     """
 
-    def __init__(self, mod: Any, target: str, *, seed: int, seen: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        mod: Any,
+        target: str,
+        *,
+        seed: int,
+        seen: frozenset[str] = frozenset(),
+        space: str = DEFAULT,
+    ) -> None:
         self.mod = mod
         self.workload_id = workload_id(mod)
+        self.space = space
         self._rng = np.random.default_rng(seed)
+        self._turns = Turns()
         self._seen = set(seen)
-        self._hashes: set[int] = set()
-        self._context, self._space = _design_space(mod, target, seed)
-        mutators = self._context.space_generator.mutator_probs.items()
-        self._mutators = [m for m, _ in mutators]
-        chances = np.array([float(p) for _, p in mutators])
-        self._chances = chances / chances.sum()
+        self._structures: set[int] = set()
+        self._parents: dict[str, Any] = {}
+        self._context, self._designs = _design_space(mod, target, find_space(space), seed)
+        mutators = dict(self._context.space_generator.mutator_probs or {})
+        self._mutators = list(mutators)
+        chances = np.array([float(chance) for chance in mutators.values()])
+        self._chances = chances / (chances.sum() or 1)
+        self._wave = GPU_WAVE if self._context.target.kind.name in GPUS else 1
+
+    def propose(
+        self, count: int, *, parents: Sequence[str], shares: Shares, scorer: Scorer | None = None
+    ) -> list[Program]:
+        """Up to `count` programs by `shares`; fewer when the space has no more, none when it is exhausted.
+
+        Random ones take the place of what cannot be had: mutations while there are no parents or fewer than
+        `RANDOM_FIRST` programs are known, and all that a source could not find.
+
+        Args:
+            count: how many programs are wanted.
+            parents: traces of the best programs so far, as JSON.
+            shares: how much of them is random, mutated and picked by the model.
+            scorer: the model; without one, no share may be its.
+
+        Raises:
+            MeasureError: the shares have a part for a model, and there is none.
+            WorkloadError: the code of the user's design space fails.
+        """
+        if shares.model and scorer is None:
+            raise MeasureError(
+                "The shares have a part for a model, and there is none; name one with --model."
+            )
+        _, mutated, guided = self._turns.take(count, shares)
+        parents = parents if len(self._seen) >= RANDOM_FIRST else ()
+        programs = self.guide(parents, guided, scorer) if scorer and guided else []
+        programs += self.mutate(parents, mutated)
+        return self.random(count - len(programs)) + programs
 
     def random(self, count: int) -> list[Program]:
         """Up to `count` programs drawn at random from the design space; fewer when it has no more."""
-        return self._draw(count, self._random_trace, "random")
+        return [self._accept(c, "random") for c in self._draw(count, self._random_trace)]
 
     def mutate(self, parents: Sequence[str], count: int) -> list[Program]:
         """Up to `count` programs, each a parent changed in one to three places by TVM's mutators.
@@ -70,80 +152,155 @@ class Sampler:
             parents: traces, as JSON.
             count: how many programs are wanted.
         """
-        traces = [replay(self.mod, parent).trace for parent in parents]
+        return [self._accept(c, "mutation") for c in self._mutations(parents, count)]
+
+    def guide(self, parents: Sequence[str], count: int, scorer: Scorer) -> list[Program]:
+        """The `count` programs that `scorer` likes best of a pool, save for a few picked blindly.
+
+        The pool has `POOL_PER_PROGRAM` candidates for each program wanted, half of them changed `parents`.
+        """
+        size = count * POOL_PER_PROGRAM
+        mutated = self._mutations(parents, size // 2)
+        made = {c.structure for c in mutated}
+        pool = mutated + self._draw(size - len(mutated), self._random_trace, besides=made)
+        if not pool:
+            return []
+        scores = scorer.score(self._context, [c.schedule for c in pool])
+        best_first = list(np.argsort(-scores, kind="stable"))
+        programs = []
+        for _ in range(min(count, len(pool))):
+            blind = self._rng.random() < EPSILON
+            pick = best_first.pop(int(self._rng.integers(len(best_first))) if blind else 0)
+            programs.append(self._accept(pool[pick], "model", float(scores[pick])))
+        return programs
+
+    def _mutations(self, parents: Sequence[str], count: int) -> list[_Candidate]:
+        if not count:
+            return []
+        # The best programs stay the best for long: they are replayed once.
+        self._parents = {p: self._parents.get(p) or replay(self.mod, p).trace for p in parents}
+        traces = list(self._parents.values())
         if not traces or not self._mutators:
             return []
-        return self._draw(count, lambda: self._mutated(traces[self._rng.integers(len(traces))]), "mutation")
+        return self._draw(count, lambda: self._mutated(traces[self._rng.integers(len(traces))]))
 
-    def _draw(self, count: int, propose: Callable[[], Any], proposed_by: str) -> list[Program]:
-        programs: list[Program] = []
-        for _ in range(count * ATTEMPTS_PER_PROGRAM):
-            if len(programs) == count:
-                break
-            schedule = self._finish(propose())
-            program = self._new(schedule, proposed_by) if schedule is not None else None
-            if program is not None:
-                programs.append(program)
-        return programs
+    def _draw(
+        self, count: int, propose: Callable[[], Any], *, besides: set[int] | frozenset[int] = frozenset()
+    ) -> list[_Candidate]:
+        """Up to `count` candidates, new and no two alike."""
+        drawn: list[_Candidate] = []
+        structures = set(besides)
+        repeats = rejects = 0
+        while len(drawn) < count and repeats < MOST_REPEATS and rejects < MOST_REJECTS:
+            for schedule in self._attempts(propose):
+                if schedule is None:
+                    rejects += 1
+                elif (candidate := self._new(schedule, structures)) is None:
+                    repeats += 1
+                elif len(drawn) < count:
+                    repeats = rejects = 0
+                    structures.add(candidate.structure)
+                    drawn.append(candidate)
+        return drawn
+
+    def _attempts(self, propose: Callable[[], Any]) -> Iterable[Any]:
+        """A wave of proposed schedules, None for each that TVM rejects."""
+        traces = [self._possible(propose) for _ in range(self._wave)]
+        seeds = [int(seed) for seed in self._rng.integers(1, 2**30, self._wave)]
+        # Each thread has work in TVM only, which lets the others run meanwhile.
+        return (
+            map(self._finish, traces, seeds)
+            if self._wave == 1
+            else _threads().map(self._finish, traces, seeds)
+        )
 
     def _random_trace(self) -> Any:
         from tvm.s_tir.schedule import Trace
 
-        chosen = self._space[self._rng.integers(len(self._space))]
+        chosen = self._designs[self._rng.integers(len(self._designs))]
         return Trace(chosen.trace.insts, {})  # no decisions: replaying draws them afresh
 
     def _mutated(self, trace: Any) -> Any:
-        for _ in range(int(self._rng.integers(1, MOST_MUTATIONS + 1))):
-            mutator = self._mutators[self._rng.choice(len(self._mutators), p=self._chances)]
-            trace = mutator.apply(trace) or trace
-        return trace
-
-    def _finish(self, trace: Any) -> Any:
-        """The schedule after post-processing, or None where TVM finds the decisions impossible."""
-        import tvm
-
-        seed = int(self._rng.integers(1, 2**30))
-        schedule = tvm.s_tir.Schedule(self._context.mod, seed=seed, error_render_level="none")
-        try:
-            trace.apply_to_schedule(schedule, remove_postproc=True)
-            schedule.enter_postproc()
-            accepted = all(p.apply(schedule) for p in self._context.space_generator.postprocs)
-        except tvm.s_tir.ScheduleError:
-            return None
-        return schedule if accepted else None
-
-    def _new(self, schedule: Any, proposed_by: str) -> Program | None:
         import tvm_ffi
 
-        trace = trace_to_json(schedule.trace)
-        identity = program_id(self.workload_id, trace)
+        # Mutator.apply passes no seed on, and TVM then takes one from the clock.
+        apply = tvm_ffi.get_global_func("s_tir.meta_schedule.MutatorApply")
+        for _ in range(int(self._rng.integers(1, MOST_MUTATIONS + 1))):
+            mutator = self._mutators[self._rng.choice(len(self._mutators), p=self._chances)]
+            trace = apply(mutator, trace, int(self._rng.integers(1, 2**30))) or trace
+        return trace
+
+    def _finish(self, trace: Any, seed: int) -> Any:
+        """The trace's schedule after post-processing; None where TVM rejects it."""
+        import tvm
+
+        def finished() -> Any:
+            schedule = tvm.s_tir.Schedule(self._context.mod, seed=seed, error_render_level="none")
+            trace.apply_to_schedule(schedule, remove_postproc=True)
+            schedule.enter_postproc()
+            accepted = all(p.apply(schedule) for p in self._context.space_generator.postprocs or ())
+            return schedule if accepted else None
+
+        return None if trace is None else self._possible(finished)
+
+    def _possible(self, step: Callable[[], Any]) -> Any:
+        """What `step` gives, or None where TVM finds it impossible."""
+        import tvm
+
+        try:
+            return step()
+        except (tvm.s_tir.ScheduleError, tvm.error.InternalError):
+            return None
+        except Exception as error:  # of Python code that the user's space brought along
+            raise failure(self.space, error) from error
+
+    def _new(self, schedule: Any, besides: set[int]) -> _Candidate | None:
+        import tvm_ffi
+
         # Different decisions often lower to the same program; measuring it twice would only cost time.
         structure = tvm_ffi.structural_hash(schedule.mod)
-        if identity in self._seen or structure in self._hashes:
+        if structure in self._structures or structure in besides:
             return None
-        self._seen.add(identity)
-        self._hashes.add(structure)
+        trace = trace_to_json(schedule.trace)
+        identity = program_id(self.workload_id, trace)
+        return None if identity in self._seen else _Candidate(schedule, identity, trace, structure)
+
+    def _accept(self, candidate: _Candidate, proposed_by: str, score: float | None = None) -> Program:
+        self._seen.add(candidate.program_id)
+        self._structures.add(candidate.structure)
+        mod = candidate.schedule.mod
         return Program(
-            identity, trace, module_to_json(schedule.mod), argument_shapes(schedule.mod), proposed_by
+            candidate.program_id,
+            candidate.trace,
+            module_to_json(mod),
+            argument_shapes(mod),
+            proposed_by,
+            score,
+            self.space,
         )
 
 
-def _design_space(mod: Any, target: str, seed: int) -> tuple[Any, list[Any]]:
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(min(GPU_WAVE, os.cpu_count() or 1), "costhub-sampler")
+
+
+def _design_space(mod: Any, target: str, space: Space, seed: int) -> tuple[Any, list[Any]]:
     check_schedulable(mod)
     load_intrinsics(json.loads(target)["kind"])
     import tvm
     from tvm.s_tir import meta_schedule as ms
 
+    made = tvm.target.Target(json.loads(target))
     try:
-        context = ms.TuneContext(
-            mod,
-            target=tvm.target.Target(json.loads(target)),
-            space_generator="post-order-apply",
-            rand_state=seed + 1,
-        )
-        space = list(context.generate_design_space())
+        generator = space.generator(made)
+        context = ms.TuneContext(mod, target=made, space_generator=generator, rand_state=seed + 1)
+        return context, list(context.generate_design_space())
+    except CosthubError:
+        raise
     except Exception as error:
+        if is_own(space.name):
+            raise failure(space.name, error) from error
         raise WorkloadError(
             f"TVM cannot build a design space for this workload: {last_line(error)}"
         ) from error
-    return context, space

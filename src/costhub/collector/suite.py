@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from costhub.collector.operators import CONV2D_KERNEL, FAMILY
+from costhub.collector.operators import expression, family
 from costhub.errors import UnknownNameError, WorkloadError
 from costhub.names import close_names
 
@@ -40,10 +40,7 @@ class Workload:
             >>> find_workload("resnet18.c2").family, find_workload("resnet18.c3").family
             ('conv', 'pointwise')
         """
-        # A 1 x 1 convolution is a matrix product over pixels, whatever its suite calls it.
-        if self.operator == "conv2d" and self.sizes[CONV2D_KERNEL] == 1:
-            return "pointwise"
-        return FAMILY[self.operator]
+        return family(self.operator, self.sizes)
 
     def module(self) -> Any:
         """The workload as a ``tvm.IRModule`` with one function ``main``.
@@ -53,8 +50,6 @@ class Workload:
         """
         import tvm
         from tvm import te
-
-        from costhub.collector.operators import expression
 
         try:
             function = te.create_prim_func(expression(self.operator)(*self.sizes))

@@ -7,11 +7,17 @@ from typing import Any
 
 import psutil
 
+from costhub.collector.isa import isa_level
 from costhub.errors import DeviceError
 
 
-def local_target(kind: str = "cpu") -> dict[str, Any]:
+def local_target(kind: str = "cpu", *, isa: str | None = None, threads: int | None = None) -> dict[str, Any]:
     """The target of this machine as TVM's dictionary, with the core count that TVM's CPU rules require.
+
+    Args:
+        kind: TVM's name of the device's kind, ``cpu`` or ``cuda``.
+        isa: limits the CPU to an instruction set, one of `isa.ISA_LEVELS`.
+        threads: limits the CPU to so many cores.
 
     Raises:
         DeviceError: TVM sees no device of that kind here.
@@ -21,7 +27,9 @@ def local_target(kind: str = "cpu") -> dict[str, Any]:
     if kind == "cpu":
         target = json.loads(str(tvm.target.Target.from_device("cpu")))
         fields = {k: target[k] for k in ("kind", "mtriple", "mcpu", "mattr") if target.get(k)}
-        return {**fields, "num-cores": psutil.cpu_count(logical=False) or 1}
+        if isa is not None:
+            fields = {"kind": "llvm", "mtriple": fields["mtriple"], "mcpu": isa_level(isa).mcpu}
+        return {**fields, "num-cores": threads or psutil.cpu_count(logical=False) or 1}
     if not tvm.device(kind, 0).exist:
         raise DeviceError(f"TVM sees no {kind} device on this machine; --device auto measures its CPU.")
     exported = json.loads(str(tvm.target.Target.from_device(kind)))

@@ -12,6 +12,8 @@ import os
 import sys
 import types
 
+from costhub.dataset.vnni import register_vnni
+
 PACKAGE = "tvm.s_tir.tensor_intrin"
 
 # x86 and ARM go together: TVM's CPU schedule rules for either name intrinsics of their own module only, and
@@ -22,7 +24,8 @@ MODULES_OF_KIND = {"llvm": ("x86", "arm_cpu"), "c": ("x86", "arm_cpu"), "cuda": 
 def load_intrinsics(target_kind: str) -> None:
     """Registers the tensor intrinsics that schedules for `target_kind` (``"llvm"``, ``"cuda"``, …) may name.
 
-    Safe to call again, and for several kinds in turn.
+    TVM's VNNI intrinsic is corrected on the way (`costhub.dataset.vnni`). Safe to call again, and for several
+    kinds in turn.
 
     Example:
         >>> load_intrinsics("llvm")
@@ -32,6 +35,7 @@ def load_intrinsics(target_kind: str) -> None:
     modules = MODULES_OF_KIND.get(target_kind)
     if modules is None:
         _import_whole_package()
+        register_vnni()
         return
     if PACKAGE not in sys.modules:
         package = types.ModuleType(PACKAGE)
@@ -39,6 +43,8 @@ def load_intrinsics(target_kind: str) -> None:
         sys.modules[PACKAGE] = package
     for name in modules:
         importlib.import_module(f"{PACKAGE}.{name}")
+    if "x86" in modules:
+        register_vnni()
 
 
 def names_intrinsics(trace_json: str) -> bool:

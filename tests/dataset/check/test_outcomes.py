@@ -49,7 +49,8 @@ def test_a_failure_with_latencies_or_without_words(batch: Any, error: str, run_s
         ({"status": ["unknown_error"], "run_s": [[]], "run_wall_s": [0.1]}, 0),
         ({"evaluator_repeat": [3], "run_s": [[1.0, 2.0, 3.0]]}, 0),
         ({"evaluator_repeat": [3], "run_s": [[1.0]]}, 0),  # a slow program is called once
-        ({"evaluator_repeat": [3], "run_s": [[1.0, 2.0]]}, 1),
+        ({"evaluator_repeat": [3], "run_s": [[1.0, 2.0]]}, 0),  # they agreed
+        ({"evaluator_repeat": [3], "run_s": [[1.0, 2.0, 3.0, 4.0]]}, 1),
         ({"evaluator_repeat": [-1], "run_s": [[1.0]]}, 1),
         ({"build_s": [float("nan")]}, 1),
         ({"run_wall_s": [-1.0]}, 1),

@@ -1,0 +1,70 @@
+"""Provides plot_ladders: bandwidth over the size of the array that is read, with the sizes of the caches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from costhub.cards.plots import COLOURS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_INK, _FAINT = "#333333", "#dddddd"
+_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def plot_ladders(rows: Sequence[Mapping[str, Any]], path: str | Path) -> Path:
+    """Draws the bandwidth ladders of probed devices on logarithmic axes, and saves them as PNG or SVG.
+
+    Args:
+        rows: Rows of the devices table. The caches that are marked are those of the first one, of all its
+            cores together as far as each has its own.
+        path: Where the picture goes; its suffix chooses the format.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    figure = Figure(figsize=(8.0, 4.4), dpi=150, layout="constrained")
+    axes = figure.add_subplot(xlabel="size of the array, all cores together", ylabel="GB/s read")
+    for number, row in enumerate(rows):
+        ladder = row["bandwidth_ladder"]
+        sizes, speeds = [rung["bytes"] for rung in ladder], [rung["gbs"] for rung in ladder]
+        colour = COLOURS[number % len(COLOURS)]
+        axes.plot(sizes, speeds, "o-", color=colour, markersize=4, linewidth=1.8, label=row["device_id"])
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.xaxis.set_major_locator(LogLocator(base=2, subs=(1.0,), numticks=9))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _size(value)))
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.grid(visible=True, color=_FAINT, linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_ylim(top=1.3 * axes.get_ylim()[1])  # room for the names of the caches
+    _mark_caches(axes, rows[0])
+    axes.legend(framealpha=1, edgecolor="none")
+    # Without the date in the file, equal data give equal bytes.
+    with rc_context({"svg.hashsalt": "ladder"}):
+        figure.savefig(path, metadata={"Date" if str(path).endswith("svg") else "Software": None})
+    return Path(path)
+
+
+def _mark_caches(axes: Axes, row: Mapping[str, Any]) -> None:
+    """A dashed line at the end of each cache that the row knows."""
+    cores = row.get("cores") or 1
+    own = {"l1d_bytes": cores, "l2_bytes": cores if row["kind"] == "cpu" else 1}
+    for name, key in (("L1", "l1d_bytes"), ("L2", "l2_bytes"), ("L3", "l3_bytes")):
+        if row.get(key):
+            size = row[key] * own.get(key, 1)
+            axes.axvline(size, color=_INK, linestyle="--", linewidth=1)
+            place = axes.get_xaxis_transform()
+            axes.text(size, 1.0, f" {name} {_size(size)}", transform=place, color=_INK, va="top", fontsize=8)
+
+
+def _size(value: float) -> str:
+    """Bytes as people say them: ``96 KiB``."""
+    scale, unit = next((pair for pair in _UNITS if value >= pair[0]), (1, "bytes"))
+    return f"{value / scale:g} {unit}"

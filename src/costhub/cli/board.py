@@ -1,0 +1,159 @@
+"""The verb ``board``: let this machine be measured from another one, over TVM's own tracker and servers."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import json
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from costhub.cli.interrupt import ended_like_by_ctrl_c
+
+if TYPE_CHECKING:
+    from costhub.collector.boards.server import Running
+    from costhub.collector.boards.tracker import Tracker
+
+WARNING = """\
+TVM's RPC gives everyone who can reach its port full control of this machine, as the user who serves: it runs
+the code that it is sent. Nothing is encrypted, and the key is a label, not a secret. Let the ports be reached
+through an SSH tunnel or WireGuard only (docs/boards.md)."""
+
+EXAMPLE = """
+\b
+Example:
+  costhub board tracker
+  costhub board serve --tracker 127.0.0.1:9190 --key pi4
+  costhub board list --tracker 127.0.0.1:9190
+"""
+
+
+class Address(click.ParamType["Tracker"]):
+    """The address of a tracker, ``HOST:PORT``."""
+
+    name = "host:port"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Tracker:
+        """The tracker at the address `value`."""
+        from costhub.collector.boards.tracker import Tracker
+
+        host, _, port = str(value).rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+            self.fail(f"{value!r} is not an address; write for example 127.0.0.1:9190.", param, ctx)
+        return Tracker(host.strip("[]"), int(port))
+
+
+def _where_to_listen(port: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The options of what listens."""
+    options = (
+        click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
+        click.option("--port", default=port, show_default=True, type=click.IntRange(1, 65535)),
+        click.option(
+            "--i-trust-this-network",
+            "is_trusted",
+            is_flag=True,
+            help="Listen on an address that other machines reach.",
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print what was started as JSON."),
+    )
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+tracker_option = click.option(
+    "--tracker", required=True, type=Address(), help="The tracker, HOST:PORT.", metavar="HOST:PORT"
+)
+
+
+@click.group("board", epilog=EXAMPLE)
+def command() -> None:
+    """Boards: machines that are measured from another one, over TVM's own RPC tracker and servers."""
+
+
+@command.command("serve")
+@tracker_option
+@click.option("--key", required=True, help="A label that all boards of one kind share; no secret.")
+@click.option("--device", "device_kind", default="cpu", show_default=True, type=click.Choice(["cpu", "cuda"]))
+@_where_to_listen(9090)
+def serve(
+    tracker: Tracker, key: str, device_kind: str, host: str, port: int, is_trusted: bool, as_json: bool
+) -> None:
+    """Offers this machine to a tracker, until ^C."""
+    from costhub.collector.boards.server import board_server
+
+    _check_host(host, is_trusted)
+    server = board_server(tracker, key, host=host, port=port, device_kind=device_kind)
+    with _until_interrupted(), server as running:
+        device_id = running.identity["device"]["device_id"] if running.identity else None
+        facts = {"device": device_id, "key": key, "host": host, "port": port}
+        where = f"{host}:{port} to the tracker at {tracker.host}:{tracker.port}"
+        sentence = f"Serving {device_id} as {key!r} on {where}; ^C ends it."
+        _say_and_wait(running, json.dumps(facts) if as_json else sentence)
+
+
+@command.command("tracker")
+@_where_to_listen(9190)
+def track(host: str, port: int, is_trusted: bool, as_json: bool) -> None:
+    """Runs a TVM tracker, with which boards register, until ^C."""
+    from costhub.collector.boards.server import tracker_server
+
+    _check_host(host, is_trusted)
+    with _until_interrupted(), tracker_server(host=host, port=port) as running:
+        facts = {"host": host, "port": port}
+        sentence = f"Tracking boards on {host}:{port}; ^C ends it."
+        _say_and_wait(running, json.dumps(facts) if as_json else sentence)
+
+
+@command.command("list")
+@tracker_option
+@click.option("--json", "as_json", is_flag=True, help="Print the boards as JSON.")
+def show(tracker: Tracker, as_json: bool) -> None:
+    """Shows the boards that are registered with a tracker."""
+    servers = tracker.servers()
+    if as_json:
+        click.echo(json.dumps([{"board": s.name, "key": s.key} for s in servers]))
+        return
+    for key in sorted({s.key for s in servers}):
+        names = [s.name for s in servers if s.key == key]
+        click.echo(f"{key}: {len(names)} registered, {tracker.free(key)} free")
+        click.echo("\n".join(f"  {name}" for name in names))
+    if not servers:
+        click.echo("No board is registered; `costhub board serve` on a board does that.")
+
+
+def _check_host(host: str, is_trusted: bool) -> None:
+    """Warns, and refuses an address that others reach unless the user has said so."""
+    click.echo(WARNING, err=True)
+    if not is_trusted and not _is_loopback(host):
+        raise click.UsageError(
+            f"{host} can be reached from other machines. Listen on 127.0.0.1 and use a tunnel, or add "
+            "--i-trust-this-network if everyone on that network may control this machine.",
+            click.get_current_context(),
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return False
+
+
+@contextlib.contextmanager
+def _until_interrupted() -> Iterator[None]:
+    """^C and a request to end are how this ends, so neither is a failure."""
+    with contextlib.suppress(KeyboardInterrupt), ended_like_by_ctrl_c():
+        yield
+
+
+def _say_and_wait(running: Running, said: str) -> None:
+    click.echo(said)
+    running.wait()

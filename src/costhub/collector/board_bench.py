@@ -1,0 +1,91 @@
+"""Provides board_rig: all that measures programs on the boards of a TVM tracker, set up and taken down."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+
+from costhub.collector.bench import Made
+from costhub.collector.boards.boards import Boards
+from costhub.collector.builder import Builder
+from costhub.collector.evaluator import Evaluator
+from costhub.collector.outcome import Outcome, Surroundings
+from costhub.collector.rig import Rig, Rights
+from costhub.collector.row import Session
+from costhub.errors import MeasureError
+
+MOST_BOARDS = 64
+
+
+class BoardBench:
+    """Boards of one kind, which share the programs of a batch.
+
+    Builds go on meanwhile: they run on this machine, and the programs on others.
+
+    Args:
+        boards: where the programs run.
+        device_id: what the boards are.
+    """
+
+    def __init__(self, boards: Boards, device_id: str) -> None:
+        self._boards = boards
+        self._device_id = device_id
+
+    def launch(self) -> None:
+        """Nothing: sessions begin with the first programs."""
+
+    def measure(self, batch: Sequence[Made]) -> Iterator[Outcome]:
+        """Yields outcomes in the order in which boards give them."""
+        threads = min(max(1, self._boards.count()), MOST_BOARDS)
+        executor = ThreadPoolExecutor(threads, thread_name_prefix="costhub-board")
+        try:
+            for running in as_completed([executor.submit(self._outcome, made) for made in batch]):
+                yield running.result()
+        finally:
+            executor.shutdown(cancel_futures=True)
+            for made in batch:
+                made.built.remove()
+
+    def _outcome(self, made: Made) -> Outcome:
+        if made.built.artifact is None:
+            return Outcome(made.program, made.built, None, Surroundings(None, None, None), self._device_id)
+        ran = self._boards.run(made.built.artifact, made.program.arguments)
+        around = Surroundings(None, None, ran.reference_drift, ran.reference_after_s)
+        return Outcome(made.program, made.built, ran, around, self._device_id, ran.board)
+
+
+@contextmanager
+def board_rig(tracker: str, key: str, *, evaluator: Evaluator, rights: Rights) -> Iterator[Rig]:
+    """A rig of the boards that a tracker offers under a key; programs are built here, for the boards' target.
+
+    Args:
+        tracker: ``HOST:PORT`` of TVM's RPC tracker.
+        key: what the boards have registered under.
+        evaluator: how latencies are taken.
+        rights: contributor and licence of the rows.
+
+    Raises:
+        MeasureError: no tracker answers there, or it has no board under that key.
+        DeviceError: the boards cannot say what they are, or are not of one kind.
+    """
+    host, port = _address(tracker)
+    with Boards(host, port, key, evaluator=evaluator) as boards:
+        identity = boards.identify()
+        row, target = identity.device, identity.target
+        session = Session(
+            row["device_id"], target, evaluator, rights.contributor, rights.licence, row.get("driver")
+        )
+        stored = {**row, "target": json.dumps(target)}
+        with Builder(json.dumps(target)) as builder:
+            yield Rig((stored,), (session,), builder, BoardBench(boards, row["device_id"]))
+
+
+def _address(tracker: str) -> tuple[str, int]:
+    host, _, port = tracker.rpartition(":")
+    if not host or not port.isdigit():
+        raise MeasureError(
+            f"{tracker!r} is no address of a tracker; write HOST:PORT, for example 127.0.0.1:9190."
+        )
+    return host, int(port)

@@ -1,0 +1,1 @@
+"""Boards: other machines that measure, over TVM's own RPC tracker and servers."""

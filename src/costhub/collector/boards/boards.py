@@ -1,0 +1,245 @@
+"""Provides Boards: programs run on whichever board of a TVM tracker is free."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+import threading
+from dataclasses import dataclass, replace
+from typing import Any
+
+from costhub.collector.arguments import Arguments
+from costhub.collector.boards.session import ReferenceRequest, TimeReply, TimeRequest
+from costhub.collector.boards.session_pool import Session, SessionPool
+from costhub.collector.boards.tracker import Tracker
+from costhub.collector.evaluator import Evaluator
+from costhub.collector.reference import ARGUMENTS
+from costhub.collector.runner import Ran
+from costhub.collector.watch import MOST_DRIFT, REPETITIONS
+from costhub.errors import DeviceError, MeasureError
+from costhub.worker import Worker, WorkerDied, WorkerTimeout
+
+# A board ends a session by itself when its time is up. One that says nothing even then has gone away.
+SILENCE_S = 5.0
+# Two boards that a program has taken with it are no accident.
+MOST_LOST = 2
+# TVM's name of a device by the kind of its target, where they differ.
+DEVICE_KINDS = {"llvm": "cpu"}
+
+
+@dataclass(frozen=True)
+class BoardRan(Ran):
+    """What became of one program, and on which board."""
+
+    board: str | None = None
+    """``HOST:PORT`` of the last board that had it."""
+    reference_after_s: float | None = None
+    """Seconds of the reference kernel on that board, right after the program."""
+    reference_drift: float | None = None
+    """`reference_after_s` relative to the fastest seen on that board, minus 1."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What the boards under a key are."""
+
+    device: dict[str, Any]
+    """Their row of the devices table."""
+    target: dict[str, Any]
+    """Their TVM target."""
+
+
+class Boards:
+    """The boards that a TVM tracker offers under one key, as if they were one device.
+
+    Any number of threads may call `run`; each call takes the next free board and gives it back. A board that
+    goes away costs nothing but time: its program is given to another one. A board that comes back is used.
+
+    Args:
+        tracker_host: where the tracker is.
+        tracker_port: where the tracker is.
+        key: what the boards have registered under; all must be of one kind.
+        evaluator: how latencies are taken.
+        target: of boards that cannot say what they are, which are plain TVM servers.
+        timeout_s: limit of one session: upload, program and reference kernel.
+        board_wait_s: how long to wait for a free board before giving up.
+        most_drift: a program is measured again where its board's reference kernel was slower than that.
+
+    Example:
+        >>> with Boards("127.0.0.1", 9190, "pi4", target={"kind": "llvm"}) as boards:
+        ...     boards.key
+        'pi4'
+    """
+
+    def __init__(
+        self,
+        tracker_host: str,
+        tracker_port: int,
+        key: str,
+        *,
+        evaluator: Evaluator | None = None,
+        target: dict[str, Any] | None = None,
+        timeout_s: float = 10.0,
+        board_wait_s: float = 120.0,
+        most_drift: float = MOST_DRIFT,
+    ) -> None:
+        self.tracker = Tracker(tracker_host, tracker_port)
+        self.key = key
+        self._pool = SessionPool(self.tracker, key, board_wait_s=board_wait_s)
+        self.evaluator = evaluator or Evaluator()
+        self.timeout_s = timeout_s
+        self.most_drift = most_drift
+        self._target = target
+        self._identities: dict[str, Identity | None] = {}
+        self._baselines_s: dict[str, float] = {}
+        self._reference: str | None = None
+        self._folder = tempfile.TemporaryDirectory(prefix="costhub-boards-")
+        self._lock = threading.Lock()
+        self._preparing = threading.RLock()
+
+    def __enter__(self) -> Boards:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the sessions; a thread that is in one gets a MeasureError."""
+        self._pool.close()
+        self._folder.cleanup()
+
+    def count(self) -> int:
+        """How many boards are registered now.
+
+        Raises:
+            MeasureError: no tracker answers.
+        """
+        return len(self.tracker.servers(self.key))
+
+    def identify(self) -> Identity:
+        """What the boards are; every one that is registered is asked, unless it is known.
+
+        Raises:
+            DeviceError: they are not of one kind, or are plain TVM servers, which cannot tell.
+            MeasureError: no tracker answers, or no board.
+        """
+        names = [s.name for s in self.tracker.servers(self.key)]
+        # The tracker gives each board in its turn; which one is next is not ours to say.
+        for _ in range(2 * max(1, len(names))):
+            if self._identities and all(name in self._identities for name in names):
+                break
+            with self._pool.session(self.timeout_s) as session:
+                self._note(session)
+        known = [i for i in self._identities.values() if i is not None]
+        if not known:
+            raise DeviceError(
+                f"The boards under {self.key!r} are plain TVM servers, which do not say what they are: start "
+                "them with `costhub board serve`, or give their --device and --target."
+            )
+        return known[0]
+
+    def target(self) -> dict[str, Any]:
+        """The target that was given, else what the boards say; raises as `identify`."""
+        with self._preparing:
+            if self._target is None:
+                self._target = self.identify().target
+            return self._target
+
+    def reference_s(self) -> float:
+        """Median seconds of the reference kernel on the board that is free next.
+
+        Raises:
+            MeasureError: no board can run it.
+        """
+        ran = self._run_somewhere(self._time_request(self._reference_path(), ARGUMENTS, None), self.timeout_s)
+        if ran.status != "ok":
+            raise MeasureError(f"The reference kernel failed on the board {ran.board}: {ran.error}")
+        return statistics.median(ran.run_s)
+
+    def run(self, artifact: str, arguments: Arguments, *, timeout_s: float | None = None) -> BoardRan:
+        """Times a program on the next free board; again where the reference kernel was slow after it.
+
+        Args:
+            artifact: path of a shared library, or of an object file (``.o``), which the board links.
+            arguments: (dtype, shape) of each argument.
+            timeout_s: limit of the session, if another one than the boards'.
+
+        Raises:
+            MeasureError: no tracker answers, or no board became free within `board_wait_s`.
+            DeviceError: a board is of another kind than the others.
+        """
+        request = self._time_request(artifact, arguments, self._reference_path())
+        ran = self._run_somewhere(request, timeout_s or self.timeout_s)
+        for _ in range(REPETITIONS):
+            if (ran.reference_drift or 0.0) <= self.most_drift:
+                break
+            ran = self._run_somewhere(request, timeout_s or self.timeout_s)
+        return ran
+
+    def _time_request(self, artifact: str, arguments: Arguments, reference: str | None) -> TimeRequest:
+        kind = self.target()["kind"]
+        return TimeRequest(artifact, arguments, self.evaluator, DEVICE_KINDS.get(kind, kind), reference)
+
+    def _run_somewhere(self, request: TimeRequest, timeout_s: float) -> BoardRan:
+        lost: list[str] = []
+        while True:
+            with self._pool.session(timeout_s) as session:
+                board = session.board
+                self._note(session)
+                reply = _ask(session.worker, request, timeout_s)
+            if reply.outcome == "timeout":
+                why = f"ended after {timeout_s:g} s of running"
+                return BoardRan("run_timeout", (), timeout_s, why, board=board)
+            if reply.outcome == "error":
+                return BoardRan("run_error", (), reply.wall_s, reply.error, board=board)
+            if reply.outcome == "ok":
+                return self._good(reply, board)
+            lost.append(f"{board}: {reply.error}")
+            if len(lost) == MOST_LOST:
+                why = f"the session ended on {MOST_LOST} boards in a row ({'; '.join(lost)})"
+                return BoardRan("run_error", (), reply.wall_s, why, board=board)
+
+    def _good(self, reply: TimeReply, board: str) -> BoardRan:
+        ran = BoardRan("ok", reply.run_s, reply.wall_s, None, board=board)
+        if not reply.reference_s:
+            return ran
+        reference_s = statistics.median(reply.reference_s)
+        with self._lock:
+            baseline_s = min(reference_s, self._baselines_s.get(board, reference_s))
+            self._baselines_s[board] = baseline_s
+        drift = reference_s / baseline_s - 1.0
+        return replace(ran, reference_after_s=reference_s, reference_drift=drift)
+
+    def _note(self, session: Session) -> None:
+        """Keeps what a board says it is, and refuses it where the others are something else."""
+        said = None if session.identity is None else Identity(**json.loads(session.identity))
+        with self._lock:
+            for name, other in self._identities.items():
+                if said and other and said.device["device_id"] != other.device["device_id"]:
+                    raise DeviceError(
+                        f"The boards under the key {self.key!r} are not of one kind: {name} is "
+                        f"{other.device['device_id']!r}, {session.board} is {said.device['device_id']!r}. Give each "
+                        "kind a key of its own (`costhub board serve --key`)."
+                    )
+            self._identities[session.board] = said
+
+    def _reference_path(self) -> str:
+        """The reference kernel's library, built when it is first needed."""
+        with self._preparing:
+            if self._reference is None:
+                request = ReferenceRequest(json.dumps(self.target()), self._folder.name)
+                with self._pool.worker() as worker:
+                    try:
+                        self._reference = worker.call(request, timeout_s=worker.start_timeout_s)
+                    except (WorkerDied, WorkerTimeout) as error:
+                        raise MeasureError(f"The reference kernel cannot be built: {error}") from error
+            return self._reference
+
+
+def _ask(worker: Worker, request: TimeRequest, timeout_s: float) -> TimeReply:
+    try:
+        reply: TimeReply = worker.call(request, timeout_s=timeout_s + SILENCE_S)
+    except (WorkerDied, WorkerTimeout) as error:
+        return TimeReply("lost", error=str(error))
+    return reply

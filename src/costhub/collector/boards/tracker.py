@@ -1,0 +1,134 @@
+"""Provides Tracker: asks a TVM tracker which boards there are, and for one that is free."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from typing import Any
+
+from costhub.errors import MeasureError
+
+# The protocol of python/tvm/rpc/tracker.py: a magic number, then JSON behind its length. Spoken here without
+# TVM, whose import takes seconds and whose client waits for ever.
+MAGIC = struct.pack("<i", 0x2F271)
+SUCCESS, REQUEST, SUMMARY = 0, 4, 6
+# A tracker that is there answers at once; a board may take as long as a program runs.
+ANSWER_TIMEOUT_S = 10.0
+GIVE_UP_EVERY_S = 0.5
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that is registered with the tracker."""
+
+    name: str
+    """``HOST:PORT``, as the tracker reaches it."""
+    key: str
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A board that the tracker has given to us until we hang up."""
+
+    host: str
+    port: int
+    match_key: str
+    """What the board expects to hear from whom the tracker sends."""
+
+    @property
+    def board(self) -> str:
+        """The board's name, ``HOST:PORT``."""
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class Tracker:
+    """A TVM tracker at an address.
+
+    Each question is a connection of its own, so any number of threads may ask.
+    """
+
+    host: str
+    port: int
+
+    def servers(self, key: str | None = None) -> list[Server]:
+        """The servers registered now, those under `key` only if it is given, by name.
+
+        Raises:
+            MeasureError: no tracker answers there.
+        """
+        infos = self._ask([SUMMARY])[1]["server_info"]
+        servers = [Server(_name(*i["addr"]), i["key"].removeprefix("server:")) for i in infos]
+        return sorted((s for s in servers if key in (None, s.key)), key=lambda s: (s.key, s.name))
+
+    def free(self, key: str) -> int:
+        """How many boards under `key` wait for work."""
+        queues = self._ask([SUMMARY])[1]["queue_info"]
+        return int(queues.get(key, {"free": 0})["free"])
+
+    def take(self, key: str, *, give_up: Callable[[], bool]) -> Lease | None:
+        """A board under `key` that is free, in the tracker's order.
+
+        Args:
+            key: the boards' key.
+            give_up: asked twice a second; once it is true the answer is None.
+
+        Raises:
+            MeasureError: no tracker answers there.
+        """
+        # The last number is a priority: all of ours are alike.
+        answer = self._ask([REQUEST, key, "", 1], give_up=give_up)
+        return None if answer is None else Lease(*answer[1])
+
+    def _ask(self, question: list[Any], *, give_up: Callable[[], bool] | None = None) -> Any:
+        """The tracker's answer, at once unless it may be given up."""
+        try:
+            with socket.create_connection((self.host, self.port), timeout=ANSWER_TIMEOUT_S) as connection:
+                connection.sendall(MAGIC)
+                if _receive(connection, len(MAGIC)) != MAGIC:
+                    raise OSError("something else answers")
+                text = json.dumps(question).encode()
+                connection.sendall(struct.pack("<i", len(text)) + text)
+                _acknowledge_at_once(connection)
+                while give_up and not wait([connection], timeout=GIVE_UP_EVERY_S):
+                    if give_up():
+                        return None
+                return _answer(connection)
+        except OSError as error:
+            raise MeasureError(
+                f"No TVM tracker answers at {self.host}:{self.port} ({error}). Start one with `costhub board "
+                "tracker`, or check the address and the tunnel to it."
+            ) from error
+
+
+def _answer(connection: socket.socket) -> Any:
+    (size,) = struct.unpack("<i", _receive(connection, 4))
+    answer = json.loads(_receive(connection, size))
+    if answer[0] != SUCCESS:
+        raise OSError(f"it answered {answer[0]!r}")
+    return answer
+
+
+def _name(host: str, port: int) -> str:
+    return f"{host}:{port}"
+
+
+def _acknowledge_at_once(connection: socket.socket) -> None:
+    # The tracker sends an answer in two pieces, the second only when it knows that the first has come; by
+    # itself the system tells it after 40 ms (RFC 896 against RFC 1122).
+    if hasattr(socket, "TCP_QUICKACK"):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
+
+def _receive(connection: socket.socket, count: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < count:
+        part = connection.recv(count - len(parts))
+        if not part:
+            raise OSError("it hung up")
+        parts += part
+    return bytes(parts)

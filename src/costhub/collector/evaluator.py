@@ -1,0 +1,84 @@
+"""Provides Evaluator: how often a program is called until its latency is believed."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+# A call this long is timed once: its spread is far below the differences between programs, and a few such
+# programs would otherwise cost more than all the others together.
+SLOW_CALL_S = 0.2
+FLUSH = "cache_flush_cpu_non_first_arg"
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """How a latency is taken; by default as TVM's time evaluator takes it.
+
+    With `max_repeat`, repeats end as soon as they agree, which is AdaTune's idea (Li et al., NeurIPS 2020):
+    a program whose first repeats agree is not worth more of them, and one whose repeats do not is.
+    """
+
+    number: int = 1
+    """Calls per repeat, at least."""
+    repeat: int = 3
+    """Repeats; the least number of them where `max_repeat` is set."""
+    min_repeat_ms: int = 10
+    cache_flush: bool = False
+    """Whether all arguments but the first are flushed from the caches before each repeat (CPUs only), which is
+    then a single call whatever `number` and `min_repeat_ms` say."""
+    max_repeat: int | None = None
+    agree: float = 0.02
+    """The repeats agree where their median is at most this much above their fastest, relatively."""
+
+    def __post_init__(self) -> None:
+        if self.cache_flush:
+            # The flush comes before a repeat, not before a call: of several calls only the first would be cold.
+            object.__setattr__(self, "number", 1)
+            object.__setattr__(self, "min_repeat_ms", 0)
+
+    def is_enough(self, run_s: Sequence[float]) -> bool:
+        """Whether no more repeats are needed after these.
+
+        Example:
+            >>> evaluator = Evaluator(repeat=2, max_repeat=9)
+            >>> evaluator.is_enough([1.0]), evaluator.is_enough([1.0, 1.2]), evaluator.is_enough([1.2, 1.0, 1.01])
+            (False, False, True)
+        """
+        if self.max_repeat is None or len(run_s) >= self.max_repeat:
+            return len(run_s) >= self.repeat
+        return len(run_s) >= self.repeat and statistics.median(run_s) <= (1 + self.agree) * min(run_s)
+
+
+COLLECTING = Evaluator(repeat=2, min_repeat_ms=3, max_repeat=9)
+"""What the collector uses: as sure as three repeats of 10 ms each, in a third of the time (ADR 0004)."""
+
+
+def take(module: Any, device: Any, arguments: Sequence[Any], evaluator: Evaluator) -> tuple[float, ...]:
+    """Seconds per call of each repeat of the module's function ``main``, after one call to warm up."""
+    warm_up_s = one_call(module, device, arguments)
+    if warm_up_s > SLOW_CALL_S:
+        return (min(warm_up_s, one_call(module, device, arguments)),)
+    timer = module.time_evaluator(
+        "main",
+        device,
+        number=evaluator.number,
+        repeat=evaluator.repeat if evaluator.max_repeat is None else 1,
+        min_repeat_ms=evaluator.min_repeat_ms,
+        f_preproc=FLUSH if evaluator.cache_flush else "",
+    )
+    run_s: list[float] = []
+    while not evaluator.is_enough(run_s):
+        run_s += [float(s) for s in timer(*arguments).results]
+    return tuple(run_s)
+
+
+def one_call(module: Any, device: Any, arguments: Sequence[Any]) -> float:
+    """Seconds of a single call, the wait for the device included."""
+    start = time.perf_counter()
+    module["main"](*arguments)
+    device.sync()
+    return time.perf_counter() - start

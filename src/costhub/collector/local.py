@@ -1,0 +1,98 @@
+"""Provides find_local: the devices that this machine is, whole or limited, by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from costhub.collector.device import identify
+from costhub.collector.isa import ISA_LEVELS
+from costhub.collector.target import local_target
+from costhub.errors import DeviceError
+from costhub.names import close_names
+
+
+@dataclass(frozen=True)
+class LocalDevice:
+    """A device of this machine."""
+
+    row: dict[str, Any]
+    """Its row in the devices table, without the probed columns."""
+    target: dict[str, Any]
+    """Its TVM target."""
+    isa: str | None
+    """The instruction set it is limited to; None where it may use all."""
+
+    @property
+    def device_id(self) -> str:
+        """Its name."""
+        return str(self.row["device_id"])
+
+    @property
+    def threads(self) -> int | None:
+        """How many threads a program may use there; None on a GPU."""
+        return int(self.row["cores"]) if self.row["kind"] == "cpu" else None
+
+    @property
+    def stored_row(self) -> dict[str, Any]:
+        """The row, with the target as the devices table holds it."""
+        return {**self.row, "target": json.dumps(self.target)}
+
+
+def find_local(names: Sequence[str]) -> list[LocalDevice]:
+    """The devices called `names`, which must be of this machine and run the same compiled programs.
+
+    Args:
+        names: device ids, such as ``amd-epyc-zen5-1c-avx2``, or ``auto`` for the whole CPU.
+
+    Raises:
+        DeviceError: this machine is no device of that name, or the devices need different builds.
+
+    Example:
+        >>> find_local(["auto"])[0].isa is None
+        True
+    """
+    devices = list({device.device_id: device for device in (_find(name) for name in names)}.values())
+    if len({(device.row["kind"], device.isa) for device in devices}) > 1:
+        raise DeviceError(
+            f"{' and '.join(d.device_id for d in devices)} run differently compiled programs; collect on one "
+            "after the other. Devices that differ in their number of threads alone can share a collection."
+        )
+    return devices
+
+
+def local_names() -> dict[str, tuple[str | None, int]]:
+    """The names of the devices that this machine's CPU is: (instruction set, threads) by device id."""
+    whole = identify()
+    isas = [None, *(name for name, level in ISA_LEVELS.items() if level.flag in whole["isa_features"])]
+    sizes = sorted({1, whole["cores"]})
+    return {
+        str(identify(isa=isa, threads=threads)["device_id"]): (isa, threads)
+        for isa in isas
+        for threads in sizes
+    }
+
+
+def _find(name: str) -> LocalDevice:
+    known = local_names()
+    if name == "auto":
+        return _cpu(None, None)
+    if name in known:
+        return _cpu(*known[name])
+    if name == "cuda" or name.startswith("nvidia-"):
+        device = LocalDevice(identify("cuda"), local_target("cuda"), None)
+        if name in ("cuda", device.device_id):
+            return device
+        known = {**known, device.device_id: (None, 0)}
+    hint = " or ".join(close_names(name, list(known))) or ", ".join(known)
+    raise DeviceError(
+        f"This machine is no device named {name!r}; it can be {hint}. Measure on the device itself, or use "
+        "--device auto."
+    )
+
+
+def _cpu(isa: str | None, threads: int | None) -> LocalDevice:
+    row = identify(isa=isa, threads=threads)
+    return LocalDevice(row, local_target(isa=isa, threads=threads), isa)

@@ -1,0 +1,143 @@
+"""Provides network_workloads: the kernels of whole networks, as workloads to measure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from costhub.collector.network_service import Extract, Extracted, Task
+from costhub.collector.zoo.registry import NETWORKS, find_network
+from costhub.dataset.workload import module_from_json
+from costhub.errors import WorkloadError
+from costhub.worker import Worker, WorkerDied, WorkerTimeout
+
+SERVICE = "costhub.collector.network_service:handle"
+# The zoo takes at most six seconds a network; a file may hold a network of any size.
+_TIMEOUT_S = 900.0
+
+
+@dataclass(frozen=True)
+class NetworkWorkload:
+    """One kernel of one or more networks."""
+
+    name: str
+    """Operators, shapes of data and weights, and the start of its id."""
+    family: str
+    """One of `costhub.dataset.operator_class.FAMILIES`."""
+    networks: tuple[tuple[str, float], ...]
+    """Networks that it occurs in, by name, and how often in each."""
+    module_json: str
+    """The module, as TVM JSON."""
+
+    def module(self) -> Any:
+        """The kernel as a ``tvm.IRModule`` with one function ``main``."""
+        return module_from_json(self.module_json)
+
+
+@dataclass(frozen=True)
+class NetworkReport:
+    """What extraction found in one network."""
+
+    network: str
+    """Its name in the workloads table."""
+    functions: int
+    """Calls of kernels in it, data movements included."""
+    tasks: int
+    """Distinct kernels."""
+    kept: int
+    """Those of them that are worth measuring."""
+    left_out: dict[str, int]
+    """Why the others were left out, and how many for each reason."""
+    seconds: float
+    """Time that it took."""
+
+
+def network_workloads(
+    names: Sequence[str],
+    *,
+    target: str,
+    least_flop: float = 2e5,
+    least_bytes: float = 1e6,
+    most_bytes: float = 2.0**26,
+    on_network: Callable[[NetworkReport], None] | None = None,
+) -> tuple[NetworkWorkload, ...]:
+    """The kernels that TVM makes of networks at batch 1, each distinct one once, the heaviest first.
+
+    Networks go through torch.export and TVM's importer, are legalised and fused; the kernels are those that
+    ``meta_schedule.relax_integration.extract_tasks`` finds. The same kernel of two networks is one workload.
+
+    Args:
+        names: networks of the zoo (``resnet50``), ``all`` for every one, or paths of ``.pt2`` files, as
+            ``torch.export.save`` writes them. Load no such file from someone you do not trust: reading one
+            can run code that is in it.
+        target: the TVM target, as JSON.
+        least_flop: kernels with less arithmetic are left out, unless
+        least_bytes: their arguments have at least so many bytes. Kernels that compute nothing always are.
+        most_bytes: kernels with larger arguments are left out: making their inputs takes longer than running.
+        on_network: called with the report of each network.
+
+    Raises:
+        UnknownNameError: no network has such a name.
+        WorkloadError: a file holds no exported network, or torch or TVM does not support it.
+        MeasureError: the child process that imports torch does not start.
+    """
+    chosen = _chosen(names)
+    tasks: dict[str, tuple[Task, dict[str, float]]] = {}
+    with Worker(SERVICE) as worker:
+        for label, network in chosen.items():
+            start = time.monotonic()
+            request = Extract(network, target, least_flop, least_bytes, most_bytes)
+            found = _extracted(worker, request, label)
+            for task in found.tasks:
+                _, weights = tasks.setdefault(task.workload_id, (task, {}))
+                weights[label] = task.weight
+            if on_network is not None:
+                on_network(_report(label, found, time.monotonic() - start))
+    ordered = sorted(tasks.values(), key=lambda item: (-item[0].flop * sum(item[1].values()), item[0].name))
+    return tuple(
+        NetworkWorkload(task.name, task.family, tuple(sorted(weights.items())), task.module_json)
+        for task, weights in ordered
+    )
+
+
+def _chosen(names: Sequence[str]) -> dict[str, str]:
+    """Name in the workloads table -> name of the zoo, or path, of all that `names` name."""
+    chosen: dict[str, str] = {}
+    for label, network in (pair for name in names for pair in _named(name)):
+        if chosen.setdefault(label, network) != network:
+            raise WorkloadError(f"Two networks are called {label}; rename the file {network}.")
+    return chosen
+
+
+def _named(name: str) -> list[tuple[str, str]]:
+    if name == "all":
+        return [(network.label, network.name) for network in NETWORKS.values()]
+    path = Path(name)
+    if path.suffix != ".pt2":
+        return [(find_network(name).label, name)]
+    if not path.is_file():
+        raise WorkloadError(f"There is no file {name}; give one that torch.export.save wrote.")
+    return [(path.stem, str(path.resolve()))]
+
+
+def _extracted(worker: Worker, request: Extract, label: str) -> Extracted:
+    try:
+        found = worker.call(request, timeout_s=_TIMEOUT_S)
+    except (WorkerDied, WorkerTimeout) as error:
+        found = str(error)
+    if isinstance(found, Extracted):
+        return found
+    raise WorkloadError(
+        f"The network {label} cannot be turned into workloads ({found.rstrip('.')}). It must be one that "
+        "torch.export exports and TVM imports (tvm.relax.frontend.torch.from_exported_program)."
+    )
+
+
+def _report(label: str, found: Extracted, seconds: float) -> NetworkReport:
+    kept = len(found.tasks)
+    return NetworkReport(
+        label, found.functions, kept + sum(found.left_out.values()), kept, found.left_out, seconds
+    )

@@ -1,0 +1,139 @@
+"""Provides handle: the kernels of one network, found in a child process that imports torch and TVM."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from costhub.collector.zoo.registry import NETWORKS
+from costhub.dataset.operator_class import classify
+from costhub.dataset.workload import argument_shapes, check_schedulable, module_to_json, workload_id
+from costhub.errors import WorkloadError, last_line
+
+# Longer names are harder to read, and the start of the id tells kernels apart.
+_MOST_WORDS = 8
+
+
+@dataclass(frozen=True)
+class Extract:
+    """Asks for the kernels of one network."""
+
+    network: str
+    """A name of the zoo, or the path of a file that ``torch.export.save`` wrote."""
+    target: str
+    """The TVM target, as JSON."""
+    least_flop: float
+    least_bytes: float
+    most_bytes: float
+
+
+@dataclass(frozen=True)
+class Task:
+    """One kernel and how often its network calls it."""
+
+    name: str
+    workload_id: str
+    family: str
+    weight: float
+    flop: float
+    module_json: str
+
+
+@dataclass(frozen=True)
+class Extracted:
+    """What became of a network."""
+
+    functions: int
+    """Calls of kernels in it, data movements included."""
+    tasks: tuple[Task, ...]
+    left_out: dict[str, int]
+    """Why kernels were left out, and how many for each reason."""
+
+
+def handle(request: Extract) -> Extracted | str:
+    """The kernels of a network worth measuring; a reason where torch or TVM cannot say."""
+    import tvm
+    from tvm.s_tir.meta_schedule import relax_integration
+
+    from costhub.collector.relax_import import TRANSFORM_PARAMS, fuse, import_network
+
+    try:
+        mod, _ = import_network(*_network(request.network))
+        # What is computed from weights alone is computed once, before the network runs.
+        del mod[TRANSFORM_PARAMS]
+        target = tvm.target.Target(request.target)
+        return _extracted(relax_integration.extract_tasks(fuse(mod, target), target), request)
+    except Exception as error:
+        return f"{type(error).__name__}: {last_line(error)}"
+
+
+def _network(name: str) -> tuple[Any, tuple[Any, ...]]:
+    """A network without weights, and its inputs."""
+    if name in NETWORKS:
+        known = NETWORKS[name]
+        return known.build(device="meta"), (known.example(device="meta"),)
+    import torch
+
+    program = torch.export.load(name)
+    inputs, by_keyword = program.example_inputs or ((), {})
+    if by_keyword or not inputs or not all(isinstance(value, torch.Tensor) for value in inputs):
+        raise WorkloadError("it was exported with inputs that are not tensors by position")
+    return program.module().to("meta"), tuple(value.to("meta") for value in inputs)
+
+
+def _extracted(found: Sequence[Any], request: Extract) -> Extracted:
+    tasks: dict[str, Task] = {}
+    left_out: Counter[str] = Counter()
+    for task in found:
+        mod, weight = task.dispatched[0], float(task.weight)
+        reason = _unfit(mod, request)
+        if reason:
+            left_out[reason] += 1
+            continue
+        identity = workload_id(mod)
+        if identity in tasks:
+            weight += tasks[identity].weight
+        name = _name(str(task.task_name), mod, identity)
+        tasks[identity] = Task(name, identity, classify(mod), weight, _flop(mod), module_to_json(mod))
+    ordered = sorted(tasks.values(), key=lambda task: (-task.flop * task.weight, task.name))
+    return Extracted(sum(int(task.weight) for task in found), tuple(ordered), dict(left_out))
+
+
+def _unfit(mod: Any, request: Extract) -> str:
+    """Why a kernel is not worth measuring, or cannot be; empty where it is."""
+    try:
+        check_schedulable(mod)
+    except WorkloadError as error:
+        return "sizes unknown" if "known sizes" in str(error) else "nothing to schedule"
+    arguments = argument_shapes(mod)
+    if any(dtype != "float32" for dtype, _ in arguments):
+        return "not all float32"
+    moved = sum(4.0 * int(np.prod(shape)) for _, shape in arguments)
+    flop = _flop(mod)
+    if flop == 0:
+        return "moves data only"
+    if flop < request.least_flop and moved < request.least_bytes:
+        return "too little work"
+    if classify(mod) == "elementwise":
+        return "one program only"  # TVM's CPU rules have no choice to make in it
+    return "too much memory" if moved > request.most_bytes else ""
+
+
+def _flop(mod: Any) -> float:
+    from tvm.s_tir.analysis import estimate_tir_flops
+
+    return float(estimate_tir_flops(mod))
+
+
+def _name(task: str, mod: Any, identity: str) -> str:
+    """Operators, shapes of the first two arguments, and the start of the id for kernels alike in these."""
+    # TVM numbers the functions of a module: fused_conv2d1_add_relu3 is conv2d, add and relu.
+    operators = re.sub(r"(?<=[a-z_])\d+(?=_|$)", "", task.removeprefix("fused_")).replace("tir_", "")
+    operators = "_".join(operators.split("_")[:_MOST_WORDS])
+    shapes = ("x".join(map(str, shape)) for _, shape in argument_shapes(mod)[:2])
+    return f"{operators}.{'.'.join(shapes)}.{identity[:6]}"

@@ -1,0 +1,140 @@
+"""Provides Plan: one workload under collection, and make_plans, which counts in what a folder already holds."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, Protocol
+
+from costhub.collector.bench import Expected
+from costhub.collector.isolated_sampler import Proposer
+from costhub.collector.outcome import Outcome
+from costhub.collector.row import Session
+from costhub.collector.sampler import Program, Scorer, Shares
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.workload_row import workload_row
+
+PARENTS = 8
+
+
+class Subject(Protocol):
+    """A workload as the collector takes it: of a suite or of a network."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+
+    @property
+    def family(self) -> str:
+        """Its operator family."""
+
+    @property
+    def networks(self) -> tuple[tuple[str, float], ...]:
+        """The networks it occurs in, and how often in each."""
+
+    def module(self) -> Any:
+        """The workload as a ``tvm.IRModule``."""
+
+
+@dataclass
+class Plan:
+    """One workload under collection."""
+
+    workload: Subject
+    workload_id: str
+    make_sampler: Callable[[], Proposer]
+    attempts: int
+    """Programs proposed so far, those that the folder held included."""
+    good: list[tuple[float, str]]
+    """(latency in seconds, trace) of its good measurements on the first device."""
+    exhausted: bool = False
+    expected: Expected | None = None
+    """What outputs are compared with; None until it is built, or where they are not compared."""
+
+    @cached_property
+    def sampler(self) -> Proposer:
+        """The design space; made when it is first needed, as a hundred of them take a minute."""
+        return self.make_sampler()
+
+    def propose(self, count: int, *, shares: Shares, scorer: Scorer | None) -> list[Program]:
+        """The next programs; none when the design space has no more."""
+        parents = [trace for _, trace in sorted(self.good)[:PARENTS]]
+        programs = self.sampler.propose(count, parents=parents, shares=shares, scorer=scorer)
+        self.attempts += len(programs)
+        self.exhausted = not programs
+        return programs
+
+    def note(self, outcome: Outcome) -> None:
+        """Keeps what the next proposals need."""
+        if outcome.ran is not None and outcome.ran.run_s:
+            self.good.append((statistics.median(outcome.ran.run_s), outcome.program.trace))
+
+    @property
+    def best_us(self) -> float | None:
+        """Best latency so far, in microseconds."""
+        return min(self.good)[0] * 1e6 if self.good else None
+
+
+def make_plans(
+    workloads: Sequence[Subject],
+    folder: DataFolder,
+    session: Session,
+    *,
+    open_sampler: Callable[..., Proposer],
+    seed: int,
+) -> list[Plan]:
+    """One plan per workload, with what `folder` already holds of it on the session's device counted in.
+
+    Args:
+        workloads: what to plan; one that is there twice is planned once.
+        folder: what is already measured.
+        session: of the device that leads.
+        open_sampler: what `open_samplers` gives.
+        seed: of all draws.
+
+    Raises:
+        DataError: the folder holds something unreadable.
+    """
+    held = _held(folder, session.device_id)
+    target = json.dumps(session.target)
+    plans: list[Plan] = []
+    rows: dict[str, dict[str, Any]] = {}
+    for position, workload in enumerate(workloads):
+        mod = workload.module()
+        row = workload_row(mod, name=workload.name, operator=workload.family, networks=workload.networks)
+        if row["workload_id"] in rows:
+            # A kernel of a network may stand in a suite, too, which knows of other networks.
+            known = rows[row["workload_id"]]
+            known["networks"] = list({n["name"]: n for n in (*row["networks"], *known["networks"])}.values())
+            continue
+        rows[row["workload_id"]] = row
+        before = held.get(row["workload_id"], [])
+        # The seed moves on with what is there, or a resumed run would draw the programs it has drawn already.
+        make_sampler = partial(
+            open_sampler,
+            mod,
+            target,
+            seed=seed + 1000 * position + len(before),
+            seen=frozenset(r["program_id"] for r in before),
+        )
+        good = [(statistics.median(r["run_s"]), r["trace"]) for r in before if r["status"] == "ok"]
+        plans.append(Plan(workload, row["workload_id"], make_sampler, len(before), good))
+    folder.put_workloads(list(rows.values()))
+    return plans
+
+
+def next_plan(plans: Sequence[Plan], trials: int) -> Plan | None:
+    """The plan with the fewest programs of those that have not had theirs; None when all have."""
+    unfinished = [plan for plan in plans if plan.attempts < trials and not plan.exhausted]
+    return min(unfinished, key=lambda plan: plan.attempts, default=None)
+
+
+def _held(folder: DataFolder, device_id: str) -> dict[str, list[dict[str, Any]]]:
+    columns = ["workload_id", "program_id", "status", "run_s", "trace"]
+    by_workload: dict[str, list[dict[str, Any]]] = {}
+    for row in folder.measurements(device_id, columns=columns).to_pylist():
+        by_workload.setdefault(row["workload_id"], []).append(row)
+    return by_workload

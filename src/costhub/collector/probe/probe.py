@@ -1,0 +1,141 @@
+"""Provides probe: measured limits of a device, as the probed columns of the devices table."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from costhub.collector.cpu_state import governor
+from costhub.collector.device import identify
+from costhub.collector.probe.bandwidth import ladder_sizes, level_gbs
+from costhub.collector.probe.method import method
+from costhub.collector.probe.scaling import thread_scaling
+from costhub.collector.probe.service import Answer, Setting, Step
+from costhub.errors import MeasureError
+from costhub.worker import Worker, WorkerDied, WorkerTimeout
+
+# Beyond its share of the budget a step compiles, allocates and finishes its last call.
+STEP_TIMEOUT_S = 60.0
+# Other programs disturb a machine for a second or so; what one pass met, the other one does not.
+PASSES = 2
+PEAK_COLUMNS = {
+    "float32": "peak_gflops",
+    "float64": "peak_gflops_float64",
+    "float16": "peak_gflops_float16",
+    "bfloat16": "peak_gflops_bfloat16",
+    "int8": "peak_gops_int8",
+}
+
+COLUMNS = (
+    *PEAK_COLUMNS.values(),
+    *("l1_gbs", "l2_gbs", "l3_gbs", "dram_gbs", "bandwidth_ladder", "launch_overhead_us"),
+    *("thread_scaling", "governor", "probe_method", "probed_at"),
+)
+"""What `probe` returns, of the devices table."""
+
+OnStep = Callable[[str, int, int], None]
+"""Told (what was measured, steps done, steps in all)."""
+
+
+def probe(
+    target: str | dict[str, Any],
+    *,
+    device: Mapping[str, Any] | None = None,
+    device_kind: str = "cpu",
+    threads: int | None = None,
+    budget_s: float = 25.0,
+    on_step: OnStep | None = None,
+) -> dict[str, Any]:
+    """Measures a device, in a process of its own; nothing else should run meanwhile.
+
+    Args:
+        target: the TVM target, as JSON or a dictionary; instructions that it does not allow are not used.
+        device: the device's row so far, for the sizes of its caches; this machine's by default.
+        device_kind: TVM's device name.
+        threads: threads of a CPU that programs may use; the target's cores by default.
+        budget_s: about how long it takes, TVM's start included; every figure is taken at least three times.
+        on_step: is told of every measurement.
+
+    Returns:
+        Columns of the devices table: the peaks, the bandwidths, launch_overhead_us, bandwidth_ladder,
+        thread_scaling, governor, probe_method and probed_at. What the device cannot do is None, and
+        probe_method says why.
+
+    Raises:
+        MeasureError: the device does not run the float32 kernel, or the process does not start.
+    """
+    end = time.monotonic() + budget_s
+    target = target if isinstance(target, str) else json.dumps(target)
+    known = {"kind": device_kind, **(identify(device_kind) if device is None else device)}
+    threads = threads or json.loads(target).get("num-cores") or known.get("cores") or 1
+    sizes = ladder_sizes(known, threads)
+    setting = Setting(target, device_kind, threads, sizes[-1])
+    answers = _take_all(setting, _steps(setting, sizes), end, on_step)
+    return _row(setting, known, answers)
+
+
+def _steps(setting: Setting, sizes: list[int]) -> list[Step]:
+    is_cpu = setting.device_kind == "cpu"
+    # First what may show that there is no point in going on.
+    peaks = [Step("peak", dtype=dtype) for dtype in PEAK_COLUMNS]
+    scaling = [Step("peak", dtype="float32", workers=n) for n in range(1, setting.threads + 1) if is_cpu]
+    ladder = [Step("bandwidth", bytes=size) for size in sizes]
+    return [*peaks, *([Step("clock")] if is_cpu else []), Step("overhead"), *scaling, *ladder]
+
+
+def _take_all(setting: Setting, steps: list[Step], end: float, on_step: OnStep | None) -> dict[Step, Answer]:
+    answers: dict[Step, Answer] = {}
+    queue = steps * PASSES
+    with Worker("costhub.collector.probe.service:handle") as worker:
+        for done, step in enumerate(queue):
+            if step not in answers or (answers[step].value is not None and time.monotonic() < end):
+                # What a step leaves of its share is for the others.
+                share_s = max(0.0, end - time.monotonic()) / (len(queue) - done)
+                answers[step] = better(answers.get(step), _take(worker, setting, step, share_s), step)
+            if answers[steps[0]].value is None:
+                raise MeasureError(
+                    f"The probe's {steps[0].label} does not run on this {setting.device_kind}: "
+                    f"{answers[steps[0]].how} Check that it can do what the target names: {setting.target}"
+                )
+            if on_step:
+                on_step(step.label, done + 1, len(queue))
+    return answers
+
+
+def better(before: Answer | None, now: Answer, step: Step) -> Answer:
+    """The less disturbed of two answers to a step: the higher rate, the lower overhead."""
+    if before is None or before.value is None or now.value is None:
+        return now if before is None or before.value is None else before
+    pick = min if step.what == "overhead" else max
+    return pick(before, now, key=lambda answer: answer.value or 0.0)
+
+
+def _take(worker: Worker, setting: Setting, step: Step, share_s: float) -> Answer:
+    try:
+        if not worker.is_warm:
+            worker.call(setting, timeout_s=worker.start_timeout_s)
+            worker.is_warm = True
+        answer: Answer = worker.call((setting, step, share_s), timeout_s=STEP_TIMEOUT_S + share_s)
+    except (WorkerDied, WorkerTimeout) as error:
+        return Answer(None, str(error))
+    return answer
+
+
+def _row(setting: Setting, device: Mapping[str, Any], answers: Mapping[Step, Answer]) -> dict[str, Any]:
+    rungs = [a for step, a in answers.items() if step.what == "bandwidth"]
+    ladder = [{"bytes": a.bytes, "gbs": a.value} for a in rungs if a.value is not None]
+    scaling = [answers.get(Step("peak", "float32", n + 1)) for n in range(setting.threads)]
+    speeds = [a.value for a in scaling if a is not None and a.value is not None]
+    return {
+        **{column: answers[Step("peak", dtype)].value for dtype, column in PEAK_COLUMNS.items()},
+        **level_gbs(ladder, device, setting.threads),
+        "bandwidth_ladder": ladder,
+        "launch_overhead_us": answers[Step("overhead")].value,
+        "thread_scaling": thread_scaling(speeds) if len(speeds) == setting.threads else None,
+        "governor": governor() if setting.device_kind == "cpu" else None,
+        "probe_method": method(setting, answers),
+        "probed_at": datetime.datetime.now(datetime.timezone.utc),
+    }

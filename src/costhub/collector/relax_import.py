@@ -1,0 +1,155 @@
+"""Provides import_network and fuse: a torch network as a relax module, and as the kernels it would run as."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import tvm
+from torch import Tensor, export, func, no_grad
+from torch.nn import Module
+from tvm import relax
+from tvm.relax.expr_functor import PyExprMutator, mutator
+from tvm.relax.frontend.torch import from_exported_program
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+TRANSFORM_PARAMS = "main_transform_params"
+"""The function that `import_network` puts beside ``main``: what is computed from weights alone."""
+
+# Convolutions and the axis of their weights that runs over the output's channels.
+_OUTPUT_AXIS = {
+    "relax.nn.conv1d": 0,
+    "relax.nn.conv2d": 0,
+    "relax.nn.conv3d": 0,
+    "relax.nn.conv1d_transpose": 1,
+    "relax.nn.conv2d_transpose": 1,
+    "relax.nn.conv3d_transpose": 1,
+}
+
+
+def import_network(network: Module, inputs: Sequence[Any]) -> tuple[Any, list[Tensor]]:
+    """A torch network as relax operators, with its weights as arguments.
+
+    As arguments, weights cost nothing: networks and inputs on torch's ``meta`` device will do. Batch
+    normalisation after a convolution goes into the convolution's weights, as every deployment does it.
+
+    Args:
+        network: in evaluation mode.
+        inputs: of its ``forward``, by position.
+
+    Returns:
+        The module (``tvm.IRModule``), whose ``main`` takes the inputs and what ``main_transform_params``
+        returns when it is given the tuple of tensors; and these tensors, parameters before buffers.
+
+    Raises:
+        Exception: whatever torch.export or TVM's importer raises for a network that it does not support.
+    """
+    named = dict([*network.named_parameters(), *network.named_buffers()])
+    tensors = list(named.values())
+    with no_grad(), warnings.catch_warnings():
+        # torch.export warns of parts of torch that it uses itself.
+        warnings.simplefilter("ignore", FutureWarning)
+        program = export.export(_Functional(network, tuple(named)), (tuple(inputs), tuple(tensors)))
+        mod = from_exported_program(
+            program, custom_convert_map={"_native_batch_norm_legit_no_training.default": _batch_norm}
+        )
+    arity = len(mod["main"].params) - len(tensors)
+    mod["main"] = mod["main"].with_attr("num_input", arity)
+    passes = relax.transform
+    return tvm.ir.transform.Sequential(
+        [passes.DecomposeOpsForInference(), passes.CanonicalizeBindings(), passes.LiftTransformParams()]
+    )(mod), tensors
+
+
+def fuse(mod: Any, target: Any) -> Any:
+    """The kernels of a relax module: TIR functions, neighbours fused as TVM's own pipeline fuses them.
+
+    Args:
+        mod: from `import_network`, with or without ``main_transform_params``.
+        target: a ``tvm.target.Target``.
+    """
+    passes = relax.transform
+    for name in [g for g in mod.get_global_vars() if isinstance(mod[g], relax.Function)]:
+        mod[name] = _OneName(mod).visit_expr(mod[name])
+    with target:
+        return tvm.ir.transform.Sequential(
+            [
+                passes.LegalizeOps(),
+                passes.AnnotateTIROpPattern(),
+                passes.FoldConstant(),
+                passes.FuseOps(),
+                passes.FuseTIR(),
+                passes.DeadCodeElimination([g.name_hint for g in mod.get_global_vars()]),
+            ]
+        )(mod)
+
+
+class _Functional(Module):
+    """A network whose parameters and buffers are arguments."""
+
+    def __init__(self, network: Module, names: tuple[str, ...]) -> None:
+        super().__init__()
+        # In a tuple torch does not find the network, so that export makes no constants of its weights.
+        self.hidden = (network, names)
+
+    def forward(self, inputs: tuple[Any, ...], tensors: tuple[Tensor, ...]) -> Any:
+        network, names = self.hidden
+        return func.functional_call(network, dict(zip(names, tensors, strict=True)), inputs)
+
+
+@mutator
+class _OneName(PyExprMutator):  # type: ignore[misc]
+    """Calls every variable of a function by one name.
+
+    LegalizeOps names buffers and blocks after them, and a kernel is to be the same in every network.
+    """
+
+    def visit_function_(self, function: Any) -> Any:
+        params = [self._renamed(param) for param in function.params]
+        body = self.visit_with_new_scope(function.body)
+        return relax.Function(params, body, function.ret_ty, function.is_pure, function.attrs)
+
+    def visit_var_def_(self, var: Any) -> Any:
+        return self._renamed(var)
+
+    def visit_dataflow_var_def_(self, var: Any) -> Any:
+        return self._renamed(var)
+
+    def _renamed(self, var: Any) -> Any:
+        renamed = type(var)("data", var.ty)
+        self.set_var_remap(var, renamed)
+        return renamed
+
+
+def _batch_norm(node: Node, importer: Any) -> Any:
+    """Batch normalisation in evaluation mode as scale and shift, which depend on nothing but weights."""
+    emit, op = importer.block_builder.emit, relax.op
+    x, weight, bias, mean, variance, _, epsilon = importer.retrieve_args(node)
+    deviation = emit(op.sqrt(emit(op.add(variance, relax.const(epsilon, variance.ty.dtype)))))
+    numerator = weight if weight is not None else relax.const(1.0, variance.ty.dtype)
+    scale = emit(op.divide(numerator, deviation))
+    shift = emit(op.negative(emit(op.multiply(mean, scale))))
+    if bias is not None:
+        shift = emit(op.add(bias, shift))
+    rank = len(x.ty.shape)
+    by_channel = (1, -1, *[1] * (rank - 2))
+    scaled = _into_convolution(node, importer, x, scale)
+    if scaled is None:
+        scaled = emit(op.multiply(x, emit(op.reshape(scale, by_channel))))
+    return emit(relax.Tuple([emit(op.add(scaled, emit(op.reshape(shift, by_channel))))]))
+
+
+def _into_convolution(node: Node, importer: Any, x: Any, scale: Any) -> Any:
+    """The convolution that made `x`, with scaled weights; None where something else made or uses it."""
+    builder, op = importer.block_builder, relax.op
+    call = builder.lookup_binding(x)
+    axis = _OUTPUT_AXIS.get(getattr(getattr(call, "op", None), "name", ""))
+    if axis is None or len(node.all_input_nodes[0].users) > 1 or (axis and call.attrs.groups > 1):
+        return None
+    by_channel = [1] * len(x.ty.shape)
+    by_channel[axis] = -1
+    weights = builder.emit(op.multiply(call.args[1], builder.emit(op.reshape(scale, by_channel))))
+    return builder.emit(relax.Call(call.op, [call.args[0], weights], call.attrs))

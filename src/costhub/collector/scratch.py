@@ -1,0 +1,89 @@
+"""Provides ScratchFolder: a temporary folder that does not outlive its process, even one that was killed."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+
+PREFIX = "costhub-build-"
+NEW = "costhub-new-"
+LOCK = "owner.lock"
+# A folder without a lock is one that is being made, or was left by a process killed while it made it.
+UNLOCKED_KEPT_S = 3600.0
+
+
+class ScratchFolder:
+    """A folder in the system's temporary folder; making one first removes those of dead processes.
+
+    The owner holds a lock on a file in it, which the operating system lets go when the process ends, however
+    it ends. A process number would not do: it is given again, and differs between containers.
+
+    Example:
+        >>> with ScratchFolder() as folder:
+        ...     folder.path.is_dir()
+        True
+    """
+
+    def __init__(self) -> None:
+        sweep()
+        # Locked before it has its name: under its name it is never seen without a lock.
+        made = Path(tempfile.mkdtemp(prefix=NEW))
+        self._lock = os.open(made / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self.path = made.with_name(PREFIX + made.name.removeprefix(NEW))
+        """Where files may be written."""
+        made.rename(self.path)
+
+    def __enter__(self) -> ScratchFolder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Removes the folder with all that is in it; harmless the second time."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def sweep() -> int:
+    """Removes the scratch folders whose process is dead, and returns how many there were."""
+    place = Path(tempfile.gettempdir())
+    unlocked = [folder for folder in place.glob(f"{PREFIX}*") if not (folder / LOCK).exists()]
+    ended = [folder for folder in place.glob(f"{PREFIX}*") if _abandoned(folder / LOCK)]
+    # Of a folder under its first name, whose lock may be about to be taken, only the age tells.
+    old = [folder for folder in [*unlocked, *place.glob(f"{NEW}*")] if _old(folder)]
+    for folder in ended + old:
+        shutil.rmtree(folder, ignore_errors=True)
+    return len(ended + old)
+
+
+def _abandoned(lock: Path) -> bool:
+    """Whether nobody holds the lock."""
+    try:
+        opened = os.open(lock, os.O_RDWR)
+    except OSError:  # there is none, or it is another user's
+        return False
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(opened)
+    return not lock.parent.is_symlink()
+
+
+def _old(folder: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return time.time() - folder.stat().st_mtime > UNLOCKED_KEPT_S
+    return False

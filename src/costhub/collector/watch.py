@@ -1,0 +1,82 @@
+"""Provides Watch: the reference kernel of a session, which tells whether the device is still what it was."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+
+from costhub.collector.outcome import Surroundings
+from costhub.collector.runner import Ran, Runner
+from costhub.collector.sampler import Program
+
+# Programs are not measured while the reference kernel runs this much slower than at the session's start.
+MOST_DRIFT = 0.15
+QUIET_ATTEMPTS = 5
+QUIET_WAIT_S = 2.0
+# A program measured just before the reference kernel was found slow is measured again, so often at most.
+REPETITIONS = 2
+
+
+class Watch:
+    """Runs programs on a device and looks at its reference kernel before and after."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
+        self._baseline_s: float | None = None
+        self._is_busy = False
+        """Whether waiting did not help the last time: then it is not tried before every program."""
+
+    def look(self) -> Surroundings:
+        """The surroundings now; waits a little where the device is busier than at the start.
+
+        Raises:
+            MeasureError: the device no longer runs the reference kernel.
+        """
+        if self._baseline_s is None:
+            self._baseline_s = min(self.runner.reference_s() for _ in range(3))
+        reference_s = self.runner.reference_s()
+        for _ in range(0 if self._is_busy else QUIET_ATTEMPTS):
+            if self._drift(reference_s) <= MOST_DRIFT:
+                break
+            time.sleep(QUIET_WAIT_S)
+            reference_s = self.runner.reference_s()
+        self._is_busy = self._drift(reference_s) > MOST_DRIFT
+        surroundings = Surroundings(os.getloadavg()[0], reference_s, self._drift(reference_s))
+        # A machine found faster than at the start was busy then: the faster figure is the better baseline.
+        self._baseline_s = min(self._baseline_s, reference_s)
+        return surroundings
+
+    def run(
+        self, artifact: str, program: Program, before: Surroundings, *, check: bool = False
+    ) -> tuple[Ran, Surroundings]:
+        """Times a program; again, on a device that is quiet again, where the reference kernel is slow after it.
+
+        Args:
+            artifact: path of the shared library.
+            program: what it was built from.
+            before: what `look` returned last.
+            check: whether outputs are compared with those that the runner expects.
+
+        Returns:
+            The last run, and its surroundings.
+
+        Raises:
+            MeasureError: as `Runner.run` and `look`.
+        """
+        for repetition in range(1 + REPETITIONS):
+            ran = self.runner.run(
+                artifact,
+                program.arguments,
+                check=check,
+                module_json=program.module_json if check else None,
+            )
+            after_s = self.runner.reference_s(quick=True)
+            if self._drift(after_s) <= MOST_DRIFT or ran.status != "ok" or self._is_busy:
+                break
+            if repetition < REPETITIONS:
+                before = self.look()
+        return ran, replace(before, reference_after_s=after_s)
+
+    def _drift(self, reference_s: float) -> float:
+        return reference_s / (self._baseline_s or reference_s) - 1.0

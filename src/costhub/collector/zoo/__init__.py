@@ -1,0 +1,1 @@
+"""Holds the networks whose operators `costhub collect --network` measures, as plain torch code."""

@@ -1,0 +1,107 @@
+"""Provides NETWORKS: the zoo by name, listed without importing torch."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from costhub.errors import UnknownNameError
+from costhub.names import close_names
+
+
+@dataclass(frozen=True)
+class Network:
+    """One network and the input that its operators are measured at, batch 1."""
+
+    name: str
+    """What the command line calls it; also the function that builds it."""
+    label: str
+    """What the workloads table calls it: the name of papers, and of the splits by network."""
+    module: str
+    """The file of the zoo that it is in."""
+    shape: tuple[int, ...]
+    """Of its one input."""
+    parameters: int
+    """How many numbers it learns: as published, or of networks of our own as built."""
+    dtype: str = "float32"
+    """Of its input."""
+
+    def build(self, *, seed: int = 0, device: str = "cpu") -> Any:
+        """The ``torch.nn.Module`` in evaluation mode.
+
+        Args:
+            seed: of its weights, which are random.
+            device: ``meta`` for a network that has shapes and no weights, in no time and no memory.
+        """
+        import torch
+
+        builder: Callable[[], torch.nn.Module] = getattr(
+            importlib.import_module(f"costhub.collector.zoo.{self.module}"), self.name
+        )
+        with torch.random.fork_rng(devices=[]), torch.device(device):
+            torch.manual_seed(seed)
+            return builder().eval()
+
+    def example(self, *, seed: int = 0, device: str = "cpu") -> Any:
+        """An input (``torch.Tensor``) for it: normal numbers, or words below 1,000."""
+        import torch
+
+        if device == "meta":
+            return torch.empty(self.shape, dtype=getattr(torch, self.dtype), device="meta")
+        generator = torch.Generator().manual_seed(seed)
+        if self.dtype == "int64":
+            return torch.randint(1000, self.shape, generator=generator)
+        return torch.randn(self.shape, generator=generator)
+
+
+_IMAGE = (1, 3, 224, 224)
+
+# The papers' inputs, or smaller ones where a random schedule of some layer would run for long.
+_ALL = (
+    Network("resnet18", "resnet-18", "cnn_residual", _IMAGE, 11_689_512),
+    Network("resnet50", "resnet-50", "cnn_residual", _IMAGE, 25_557_032),
+    Network("resnext50", "resnext-50", "cnn_residual", _IMAGE, 25_028_904),
+    Network("vgg16", "vgg-16", "cnn_classic", (1, 3, 64, 64), 138_357_544),
+    Network("squeezenet", "squeezenet-v1.1", "cnn_classic", _IMAGE, 1_235_496),
+    Network("densenet121", "densenet-121", "cnn_classic", (1, 3, 128, 128), 7_978_856),
+    Network("googlenet", "googlenet", "cnn_classic", (1, 3, 128, 128), 6_624_904),
+    Network("mobilenet_v2", "mobilenet-v2", "mobile", _IMAGE, 3_504_872),
+    Network("mobilenet_v3_small", "mobilenet-v3-small", "mobile", _IMAGE, 2_542_856),
+    Network("efficientnet_b0", "efficientnet-b0", "mobile", _IMAGE, 5_288_548),
+    Network("shufflenet_v2", "shufflenet-v2", "mobile", _IMAGE, 2_278_604),
+    Network("bert_base", "bert-base", "transformer", (1, 128), 109_482_240, "int64"),
+    Network("bert_small", "bert-small", "transformer", (1, 128), 28_763_648, "int64"),
+    Network("bert_tiny", "bert-tiny", "transformer", (1, 128), 4_385_920, "int64"),
+    Network("gpt2", "gpt-2", "transformer", (1, 96), 124_439_808, "int64"),
+    Network("vit_b16", "vit-b16", "transformer", _IMAGE, 86_567_656),
+    Network("vit_s16", "vit-s16", "transformer", _IMAGE, 22_050_664),
+    Network("mixer_s16", "mixer-s16", "mixer", _IMAGE, 18_528_264),
+    Network("convnext_tiny", "convnext-tiny", "mixer", (1, 3, 128, 128), 28_589_128),
+    Network("lstm", "lstm", "recurrent", (1, 4, 256), 8_808_208),
+    Network("gru", "gru", "recurrent", (1, 4, 192), 1_937_896),
+    Network("r3d_18", "r3d-18", "video", (1, 3, 8, 40, 40), 33_371_472),
+    Network("speech", "speech", "video", (1, 64, 200), 1_311_261),
+    Network("ssd", "ssd", "detection", (1, 3, 160, 160), 3_437_486),
+    Network("yolo", "yolo", "detection", (1, 3, 128, 128), 5_744_334),
+    Network("unet", "unet", "detection", (1, 3, 96, 96), 1_942_917),
+    Network("dcgan", "dcgan", "detection", (1, 100, 1, 1), 3_576_704),
+)
+
+NETWORKS: dict[str, Network] = {network.name: network for network in _ALL}
+
+
+def find_network(name: str) -> Network:
+    """The network of that name.
+
+    Raises:
+        UnknownNameError: no network has it.
+
+    Example:
+        >>> find_network("resnet50").shape
+        (1, 3, 224, 224)
+    """
+    if name in NETWORKS:
+        return NETWORKS[name]
+    raise UnknownNameError("network", name, close_names(name, list(NETWORKS)), "costhub collect --help")

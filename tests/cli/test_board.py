@@ -1,0 +1,103 @@
+"""The verb board: a tracker and a board as people start them, and as people end them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import psutil
+import pytest
+
+from costhub.cli.main import run
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts `costhub board ...` and waits for the line that says that it runs."""
+    with ExitStack() as stack:
+
+        def launch(*arguments: str) -> subprocess.Popen[str]:
+            code = "from costhub.cli.main import main; main()"
+            process = stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", code, "board", *arguments, "--json"],
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            stack.callback(process.kill)
+            return process
+
+        yield launch
+
+
+def said(process: subprocess.Popen[str]) -> dict[str, Any]:
+    assert process.stdout is not None
+    line: dict[str, Any] = json.loads(process.stdout.readline())
+    return line
+
+
+def test_a_board_is_served_listed_and_ended_by_ctrl_c(
+    start: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tracker_port, port = free_port(), free_port()
+    address = f"127.0.0.1:{tracker_port}"
+    tracker = start("tracker", "--port", str(tracker_port))
+    assert said(tracker) == {"host": "127.0.0.1", "port": tracker_port}
+    board = start("serve", "--tracker", address, "--key", "pi4", "--port", str(port))
+    assert said(board)["key"] == "pi4"
+
+    assert run(["board", "list", "--tracker", address, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"board": f"127.0.0.1:{port}", "key": "pi4"}]
+    assert run(["board", "list", "--tracker", address]) == 0
+    assert "pi4: 1 registered, 1 free" in capsys.readouterr().out
+    assert run(["board", "serve", "--tracker", address, "--key", "pi4", "--port", str(port)]) == 1
+    assert f"Port {port} of 127.0.0.1 cannot be had" in capsys.readouterr().err
+
+    for process, its_port in ((board, port), (tracker, tracker_port)):
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 0
+        assert "full control of this machine" in errors
+        assert "Traceback" not in errors
+        assert children
+        assert not any(child.is_running() for child in children)
+        with socket.socket() as probe:
+            assert probe.connect_ex(("127.0.0.1", its_port)) != 0
+
+
+@pytest.mark.parametrize("arguments", [["tracker"], ["serve", "--tracker", "127.0.0.1:9190", "--key", "k"]])
+def test_an_address_that_others_reach_is_refused(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["board", *arguments, "--host", "192.0.2.1"]) == 2
+    error = capsys.readouterr().err
+    assert "192.0.2.1 can be reached from other machines" in error
+    assert "--i-trust-this-network" in error
+
+
+def test_no_tracker_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["board", "serve", "--tracker", "127.0.0.1:1", "--key", "pi4"]) == 1
+    assert "No TVM tracker answers at 127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_an_address_without_a_port_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["board", "list", "--tracker", "localhost"]) == 2
+    assert "'localhost' is not an address" in capsys.readouterr().err

@@ -1,0 +1,75 @@
+"""A real tracker and two real servers on the loopback, shared by the tests of this folder."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costhub.collector.boards.server import Running, board_server, tracker_server
+from costhub.collector.boards.tracker import Tracker
+from costhub.collector.device import identify
+from costhub.collector.target import local_target
+
+KEY = "test"
+Serve = Callable[..., Running]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="session")
+def identity() -> dict[str, Any]:
+    return {"device": identify(), "target": local_target()}
+
+
+@pytest.fixture(scope="session")
+def tracker() -> Iterator[Tracker]:
+    with tracker_server(port=free_port()) as running:
+        yield Tracker("127.0.0.1", running.port)
+
+
+@pytest.fixture(scope="session")
+def boards_of_key(tracker: Tracker, identity: dict[str, Any]) -> Iterator[list[Running]]:
+    """Two servers under `KEY`; tests leave them running."""
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(board_server(tracker, KEY, port=free_port(), identity=identity))
+            for _ in range(2)
+        ]
+
+
+@pytest.fixture
+def serve(tracker: Tracker, identity: dict[str, Any]) -> Iterator[Serve]:
+    """Starts one more server under `KEY`, which the test may kill."""
+    with ExitStack() as stack:
+
+        def start(*, said: dict[str, Any] | None = None) -> Running:
+            server = board_server(tracker, KEY, port=free_port(), identity=said or identity)
+            return stack.enter_context(server)
+
+        yield start
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Callable[[str], str]:
+    """Makes a library that runs a line of C as soon as it is loaded."""
+
+    def make(body: str) -> str:
+        source = tmp_path / "bad.c"
+        head = "#include <stdlib.h>\n#include <unistd.h>\n__attribute__((constructor)) "
+        source.write_text(f"{head} void f(void) {{ {body} }}\n")
+        path = str(tmp_path / "bad.so")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", path, str(source)], check=True)
+        return path
+
+    return make

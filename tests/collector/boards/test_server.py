@@ -1,0 +1,117 @@
+"""Board servers and trackers: their ports, their sessions, and that nothing of them stays behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from costhub.collector.boards.server import IDENTIFY, Running, board_server, identity, tracker_server
+from costhub.collector.boards.tracker import Tracker
+from costhub.errors import MeasureError
+
+Serve = Callable[..., Running]
+Library = Callable[[str], str]
+
+# A board whose starter is killed with -9 in the middle of a session.
+KILLED = """
+import os, sys, psutil
+from costhub.collector.boards.server import board_server
+from costhub.collector.boards.tracker import Tracker
+from tvm import rpc
+host, port, own = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+tracker = Tracker(host, port)
+said = {"device": {"device_id": "x"}, "target": {}}
+with board_server(tracker, "orphan", port=own, identity=said) as running:
+    lease = tracker.take("orphan", give_up=lambda: False)
+    session = rpc.connect(lease.host, lease.port, lease.match_key)
+    server = psutil.Process(running.worker.pid)
+    print(server.pid, *(child.pid for child in server.children()), flush=True)
+    os.kill(os.getpid(), 9)
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def test_a_board_says_what_it_is(tracker: Tracker, boards_of_key: list[Running]) -> None:
+    from tvm import rpc
+
+    lease = tracker.take("test", give_up=lambda: False)
+    assert lease is not None
+    session = rpc.connect(lease.host, lease.port, lease.match_key, session_timeout=10.0)
+    assert json.loads(session.get_function(IDENTIFY)()) == boards_of_key[0].identity
+
+
+def test_this_machine_is_a_cpu_and_no_abacus() -> None:
+    said = identity("cpu")
+    assert (said["device"]["kind"], said["target"]["kind"]) == ("cpu", "llvm")
+    assert "abacus" in identity("abacus")["error"]
+
+
+def test_a_port_that_is_taken_is_refused(tracker: Tracker, boards_of_key: list[Running]) -> None:
+    port, said = boards_of_key[0].port, boards_of_key[0].identity
+    with (
+        pytest.raises(MeasureError, match=f"Port {port} of 127.0.0.1 cannot be had"),
+        board_server(tracker, "test", port=port, identity=said),
+    ):
+        pass
+
+
+def test_without_a_tracker_no_board_is_served() -> None:
+    with (
+        pytest.raises(MeasureError, match="No TVM tracker answers"),
+        board_server(Tracker("127.0.0.1", 1), "test", port=free_port()),
+    ):
+        pass
+
+
+def test_a_tracker_that_dies_is_noticed() -> None:
+    with tracker_server(port=free_port()) as running:
+        os.kill(running.worker.pid or 0, signal.SIGKILL)
+        with pytest.raises(MeasureError, match=r"has ended: .*SIGKILL"):
+            running.wait()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="children end with a killed parent on Linux only")
+def test_a_board_whose_starter_is_killed_leaves_no_process(tracker: Tracker) -> None:
+    arguments = [tracker.host, str(tracker.port), str(free_port())]
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    pids = [int(pid) for pid in done.stdout.split()]
+    assert len(pids) == 2  # the server and its session
+    assert psutil.wait_procs([psutil.Process(p) for p in pids if psutil.pid_exists(p)], timeout=30)[1] == []
+
+
+def test_a_board_leaves_no_file(
+    tracker: Tracker, library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tvm import rpc
+
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    with board_server(tracker, "files", port=free_port(), identity={"device": {}, "target": {}}):
+        lease = tracker.take("files", give_up=lambda: False)
+        assert lease is not None
+        session = rpc.connect(lease.host, lease.port, lease.match_key, session_timeout=10.0)
+        session.upload(bytearray(Path(library("abort();")).read_bytes()), "bad.so")
+        assert list(folder.rglob("bad.so"))
+        with pytest.raises(Exception, match="kShutdown"):
+            session.load_module("bad.so")
+    assert list(folder.iterdir()) == []

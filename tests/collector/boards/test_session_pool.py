@@ -1,0 +1,57 @@
+"""The pool of sessions: waiting for boards of a real tracker, and giving up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from costhub.collector.boards.server import Running
+from costhub.collector.boards.session_pool import SessionPool
+from costhub.collector.boards.tracker import Tracker
+from costhub.errors import MeasureError
+
+KEY = "test"
+
+
+@pytest.fixture(scope="module")
+def pool(tracker: Tracker) -> Iterator[SessionPool]:
+    pool = SessionPool(tracker, KEY, board_wait_s=60.0)
+    yield pool
+    pool.close()
+
+
+def test_a_session_holds_its_board_and_gives_it_back(
+    pool: SessionPool, tracker: Tracker, boards_of_key: list[Running]
+) -> None:
+    with pool.session(20.0) as session:
+        assert session.board in {server.name for server in tracker.servers(KEY)}
+        assert tracker.free(KEY) == len(boards_of_key) - 1
+    while tracker.free(KEY) < len(boards_of_key):
+        time.sleep(0.05)
+
+
+def test_no_board_is_a_sentence(pool: SessionPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "key", "nobody")
+    monkeypatch.setattr(pool, "board_wait_s", 0.6)
+    with (
+        pytest.raises(MeasureError, match=r"No board under the key 'nobody'.*; 0 are registered"),
+        pool.session(20.0),
+    ):
+        pass
+
+
+def test_closing_ends_the_wait_for_a_board(tracker: Tracker) -> None:
+    def wait_for_one() -> None:
+        with pool.session(20.0):
+            pass
+
+    pool = SessionPool(tracker, "nobody", board_wait_s=600.0)
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(wait_for_one)
+        time.sleep(0.2)
+        pool.close()
+        with pytest.raises(MeasureError, match="were closed"):
+            waiting.result()

@@ -1,0 +1,81 @@
+"""Samplers of users' design spaces: in a child, whose crash costs a few draws and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from costhub.collector.isolated_sampler import IsolatedSampler, open_samplers
+from costhub.collector.sampler import Sampler, Shares
+from costhub.collector.suite import find_workload
+from costhub.errors import UnknownNameError, WorkloadError
+
+RANDOM = Shares(1, 0, 0)
+RULES = """
+import ctypes, os, pathlib
+from tvm.s_tir import meta_schedule as ms
+
+def good(target):
+    return ms.space_generator.PostOrderApply()
+
+def crashes(target):
+    ctypes.string_at(0)
+
+def crashes_once(target):
+    mark = pathlib.Path(os.environ["COSTHUB_TEST_MARK"])
+    if not mark.exists():
+        mark.touch()
+        ctypes.string_at(0)
+    return good(target)
+"""
+
+
+@pytest.fixture
+def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "rules_in_a_child.py").write_text(RULES)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("COSTHUB_TEST_MARK", str(tmp_path / "crashed"))
+    return "rules_in_a_child"
+
+
+def test_a_built_in_space_needs_no_child(target: str) -> None:
+    with open_samplers("llvm") as make:
+        sampler = make(find_workload("softmax.64x1000").module(), target, seed=1)
+        assert isinstance(sampler, Sampler)
+        assert {p.space for p in sampler.propose(2, parents=(), shares=RANDOM)} == {"llvm"}
+
+
+def test_a_users_space_is_sampled_in_a_child_and_no_program_comes_twice(rules: str, target: str) -> None:
+    mod = find_workload("softmax.64x1000").module()
+    with open_samplers(f"{rules}:good") as make:
+        first, second = (make(mod, target, seed=1) for _ in range(2))
+        programs = [p for _ in range(2) for p in first.propose(3, parents=(), shares=RANDOM)]
+        again = [p for _ in range(2) for p in second.propose(3, parents=(), shares=RANDOM)]
+
+    assert isinstance(first, IsolatedSampler)
+    assert len({p.program_id for p in programs}) == 6
+    assert [p.trace for p in programs] == [p.trace for p in again]
+    assert {p.space for p in programs} == {f"{rules}:good"}
+    own = Sampler(mod, target, seed=1).random(6)
+    assert [p.trace for p in own] == [p.trace for p in programs]
+
+
+def test_after_a_crash_it_goes_on_in_a_new_child(rules: str, target: str) -> None:
+    with open_samplers(f"{rules}:crashes_once") as make:
+        sampler = make(find_workload("softmax.64x1000").module(), target, seed=1)
+        assert len(sampler.propose(2, parents=(), shares=RANDOM)) == 2
+
+
+def test_a_space_that_always_crashes_is_given_up_with_a_sentence(rules: str, target: str) -> None:
+    with open_samplers(f"{rules}:crashes") as make:
+        sampler = make(find_workload("softmax.64x1000").module(), target, seed=1)
+        with pytest.raises(WorkloadError, match=r"crashed or hung 2 times .*SIGSEGV"):
+            sampler.propose(2, parents=(), shares=RANDOM)
+
+
+def test_a_wrong_name_is_refused_at_once(rules: str) -> None:
+    with pytest.raises(WorkloadError, match="no attribute 'missing'"), open_samplers(f"{rules}:missing"):
+        pass
+    with pytest.raises(UnknownNameError, match="vnni"), open_samplers("vnnii"):
+        pass

@@ -1,0 +1,56 @@
+"""One workload under collection: what comes next, and what a folder held before."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from costhub.collector.plan import Plan, make_plans, next_plan
+from costhub.collector.row import Session
+from costhub.collector.run_service import Evaluator
+from costhub.collector.sampler import Sampler, Shares
+from costhub.collector.suite import Workload, find_suites
+from costhub.dataset.folder import DataFolder
+
+
+def plan_of(name: str, target: str) -> Plan:
+    workload = find_suites([name])[0]
+    return Plan(workload, "w", lambda: Sampler(workload.module(), target, seed=1), 0, [])
+
+
+def test_the_first_programs_are_random_and_half_of_the_later_ones_are_mutations(target: str) -> None:
+    plan = plan_of("matmul.128x128x128", target)
+    first = plan.propose(32, shares=Shares(), scorer=None)
+    plan.good = [(1.0 + i, p.trace) for i, p in enumerate(first)]
+    later = Counter(p.proposed_by for p in plan.propose(32, shares=Shares(), scorer=None))
+    assert {p.proposed_by for p in first} == {"random"}
+    assert later == {"random": 16, "mutation": 16}
+    assert plan.attempts == 64
+    assert plan.best_us == 1e6
+
+
+def test_the_least_measured_workload_is_next_until_all_have_their_trials(target: str) -> None:
+    plans = [plan_of("softmax.64x1000", target), plan_of("matmul.128x128x128", target)]
+    plans[0].attempts = 3
+    assert next_plan(plans, 4) is plans[1]
+    plans[1].exhausted = True
+    assert next_plan(plans, 4) is plans[0]
+    plans[0].attempts = 4
+    assert next_plan(plans, 4) is None
+
+
+def test_a_workload_that_two_sources_know_is_planned_once_with_the_networks_of_both(
+    tmp_path: Path, target: str
+) -> None:
+    workload = find_suites(["matmul.128x128x128"])[0]
+    other = Workload("mine.matmul", workload.operator, workload.sizes, (("my-net", 2.0),))
+    folder = DataFolder.create(tmp_path / "data")
+    session = Session("d", json.loads(target), Evaluator(), "me", "CC-BY-4.0", None)
+
+    with folder.writer("d"):
+        plans = make_plans([workload, other], folder, session, open_sampler=Sampler, seed=0)
+
+    assert [plan.workload.name for plan in plans] == ["matmul.128x128x128"]
+    (row,) = folder.workloads().to_pylist()
+    assert {n["name"]: n["weight"] for n in row["networks"]} == {**dict(workload.networks), "my-net": 2.0}
