@@ -54,12 +54,14 @@ class Life:
         self.seen.update(self.process.children(recursive=True))
 
     def wait(self, rows: int) -> None:
-        """Waits until so many more rows are acknowledged than now; fails where the collector ends by itself."""
+        """Waits for so many more acknowledged rows than now; fails where the collector ends by itself."""
         self.look()
         wanted, end = len(self.acknowledged) + rows, time.monotonic() + PATIENCE_S
         while len(self.acknowledged) < wanted:
             if self.process.poll() is not None or time.monotonic() > end:
-                raise click.ClickException(f"the collector stopped by itself, or stands still: {self.process}")
+                raise click.ClickException(
+                    f"the collector stopped by itself, or stands still: {self.process}"
+                )
             time.sleep(0.02)
             self.look()
 
@@ -99,7 +101,8 @@ def main(collectors: int, children: int, quick: bool, seed: int, result: Path | 
     for number in range(collectors):
         life = Life(folder, place / "said.txt")
         life.wait(rng.randint(1, 20))
-        for kind in rng.choices(sorted(SERVICES), k=children // collectors + (number < children % collectors)):
+        share = children // collectors + (number < children % collectors)
+        for kind in rng.choices(sorted(SERVICES), k=share):
             time.sleep(rng.uniform(0.0, 0.5))
             while not life.kill_child(kind, rng):
                 time.sleep(0.05)
@@ -109,7 +112,9 @@ def main(collectors: int, children: int, quick: bool, seed: int, result: Path | 
         orphans += life.kill()
         killed["collector"] += 1
         acknowledged |= life.acknowledged
-        click.echo(f"{number + 1} of {collectors} collectors, {len(acknowledged)} rows acknowledged", err=True)
+        click.echo(
+            f"{number + 1} of {collectors} collectors, {len(acknowledged)} rows acknowledged", err=True
+        )
     figures = {
         "killed": dict(killed),
         "acknowledged": len(acknowledged),

@@ -129,7 +129,7 @@ def leftovers(place: Path) -> dict[str, int]:
 @click.option("--seed", default=0)
 @click.option("--json", "result", type=click.Path(path_type=Path))
 def main(good: int, bad: int, quick: bool, seed: int, result: Path | None) -> None:
-    """Prints what became of each kind, and what was left over; fails where anything is not as it should be."""
+    """Prints what became of each kind and what was left over; fails where anything is not as it should be."""
     good, bad = (100, 10) if quick else (good, bad)
     place = Path(tempfile.mkdtemp(prefix="costhub-torture-"))
     os.environ["TMPDIR"] = tempfile.tempdir = str(place)
@@ -155,11 +155,13 @@ def main(good: int, bad: int, quick: bool, seed: int, result: Path | None) -> No
     planned = Counter(c.kind for c in candidates)
     for kind, count in planned.most_common():
         click.echo(f"{kind:26}{torture.as_expected[kind]:6} of {count:5} as expected")
-    click.echo(f"after the first batch {history[0]}\nafter the last        {history[-1]}\nat the end            {end}")
+    for when, held in (("first batch", history[0]), ("last batch", history[-1]), ("end", end)):
+        click.echo(f"{when:12}{held}")
     for surprise in torture.surprises[:20]:
         click.echo(str(surprise))
     figures = {
-        "kinds": {kind: {"planned": n, "as_expected": torture.as_expected[kind]} for kind, n in planned.items()},
+        "planned": planned,
+        "as_expected": torture.as_expected,
         "surprises": torture.surprises,
         "after_first_batch": history[0],
         "after_last_batch": history[-1],

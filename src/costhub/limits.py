@@ -6,10 +6,8 @@ import contextlib
 import math
 from dataclasses import dataclass
 
-import psutil
-
 # What TVM, LLVM, Python and the C++ library print when an allocation fails under the limit.
-OUT_OF_MEMORY = ("bad_alloc", "out of memory", "MemoryError", "Cannot allocate memory", "cannot map zero-fill")
+OUT_OF_MEMORY = ("bad_alloc", "out of memory", "MemoryError", "Cannot allocate memory", "cannot map zero")
 
 # What TVM, LLVM and their libraries map beside a program, of which little is ever used: 3 GiB at most on two
 # cores (1.2 GiB in a builder), and more with the stacks of more threads.
@@ -44,6 +42,8 @@ class Limits:
             >>> Limits.share(4, cpu_s=60).address_space_bytes < Limits.share(1, cpu_s=60).address_space_bytes
             True
         """
+        import psutil
+
         mapped = MAPPED_BYTES + (psutil.cpu_count() or 1) * MAPPED_BYTES_PER_CPU
         memory = psutil.virtual_memory().total // (children + 1)  # one for the parent and everybody else
         return cls(address_space_bytes=mapped + memory, cpu_s=cpu_s, file_bytes=FILE_BYTES)

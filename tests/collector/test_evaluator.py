@@ -39,9 +39,7 @@ def loaded(target: str, programs: list[Program], tmp_path_factory: pytest.TempPa
 
 
 def test_by_default_it_is_tvms(loaded: Loaded) -> None:
-    assert Evaluator() == Evaluator(
-        number=1, repeat=3, min_repeat_ms=10, cache_flush=False, max_repeat=None
-    )
+    assert Evaluator() == Evaluator(number=1, repeat=3, min_repeat_ms=10, cache_flush=False, max_repeat=None)
     assert len(take(loaded.module, loaded.device, loaded.arguments, Evaluator(min_repeat_ms=1))) == 3
 
 
@@ -74,9 +72,7 @@ def test_a_flush_comes_before_every_call() -> None:
     assert replace(COLLECTING, cache_flush=True).min_repeat_ms == 0
 
 
-def test_what_a_flush_removes_from_the_caches_is_slower_to_read(
-    target: str, tmp_path: Path
-) -> None:
+def test_what_a_flush_removes_from_the_caches_is_slower_to_read(target: str, tmp_path: Path) -> None:
     import tvm
     from tvm import te
 

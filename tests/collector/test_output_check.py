@@ -15,7 +15,7 @@ SHAPES: Arguments = (("float32", (16, 32)), ("float32", (32, 8)), ("float32", (1
 
 
 def product(tensors: list[Any], change: Any = None) -> None:
-    """A program: the last argument becomes the product of the others, and then whatever `change` makes of it."""
+    """A program: the last argument becomes the product of the others, or what `change` makes of it."""
     a, b, c = (tensor.numpy() for tensor in tensors)
     result = a @ b
     if change is not None:

@@ -12,6 +12,7 @@ from costhub.collector.run_service import Evaluator
 from costhub.collector.sampler import Sampler, Shares
 from costhub.collector.suite import Workload, find_suites
 from costhub.dataset.folder import DataFolder
+from costhub.errors import WorkloadError
 
 
 def plan_of(name: str, target: str) -> Plan:
@@ -21,12 +22,12 @@ def plan_of(name: str, target: str) -> Plan:
 
 def test_the_first_programs_are_random_and_half_of_the_later_ones_are_mutations(target: str) -> None:
     plan = plan_of("matmul.128x128x128", target)
-    first = plan.propose(32, shares=Shares(), scorer=None)
+    first = plan.propose(16, shares=Shares(), scorer=None)
     plan.good = [(1.0 + i, p.trace) for i, p in enumerate(first)]
     later = Counter(p.proposed_by for p in plan.propose(32, shares=Shares(), scorer=None))
     assert {p.proposed_by for p in first} == {"random"}
     assert later == {"random": 16, "mutation": 16}
-    assert plan.attempts == 64
+    assert plan.attempts == 48
     assert plan.best_us == 1e6
 
 
@@ -49,8 +50,18 @@ def test_a_workload_that_two_sources_know_is_planned_once_with_the_networks_of_b
     session = Session("d", json.loads(target), Evaluator(), "me", "CC-BY-4.0", None)
 
     with folder.writer("d"):
-        plans = make_plans([workload, other], folder, session, open_sampler=Sampler, seed=0)
+        plans = make_plans([workload, other], folder, session, open_sampler=Sampler, space="default", seed=0)
 
     assert [plan.workload.name for plan in plans] == ["matmul.128x128x128"]
     (row,) = folder.workloads().to_pylist()
     assert {n["name"]: n["weight"] for n in row["networks"]} == {**dict(workload.networks), "my-net": 2.0}
+
+
+def test_a_workload_that_cannot_be_scheduled_is_given_up_with_a_reason(target: str) -> None:
+    def fail() -> Sampler:
+        raise WorkloadError("no space for it")
+
+    plan = Plan(find_suites(["softmax.64x1000"])[0], "w", fail, 0, [])
+    assert plan.propose(4, shares=Shares(), scorer=None) == []
+    assert plan.exhausted
+    assert plan.problem == "no space for it"

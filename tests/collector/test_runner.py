@@ -138,7 +138,7 @@ int __tvm_ffi_main(void *self, const void *args, int n, void *result) {{ {body} 
 def called(path: Path, body: str) -> str:
     """A shared library whose function ``main`` runs `body` when TVM calls it."""
     source = path.with_suffix(".c")
-    source.write_text("#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n" + CALLED.format(body=body))
+    source.write_text("#include <stdlib.h>\n#include <unistd.h>\n" + CALLED.format(body=body))
     subprocess.run(["cc", "-shared", "-fPIC", "-o", str(path), str(source)], check=True)
     return str(path)
 

@@ -107,7 +107,7 @@ def command(
         raise click.UsageError("Nothing to measure: name workloads with --suite or --network.")
     if (tracker is None) != (key is None):
         raise click.UsageError("--tracker and --key belong together: where the boards are, and which.")
-    from costhub.collector.board_bench import board_rig
+    from costhub.collector.boards.board_rig import board_rig
     from costhub.collector.local import find_local
     from costhub.collector.rig import Rights, local_rig
     from costhub.collector.run_service import COLLECTING
@@ -209,6 +209,8 @@ def _collect(
 def _report(progress: Progress, rig: Rig, out: Path, *, as_json: bool) -> None:
     devices = [session.device_id for session in rig.sessions]
     profile = progress.profile.as_dict()
+    for name, problem in progress.problems.items():
+        click.echo(f"{name} was given up: {problem}", err=True)
     if as_json:
         counts = {"measured": progress.done, "good": progress.good, "failed": progress.failed}
         click.echo(json.dumps({"devices": devices, **counts, "folder": str(out), "profile": profile}))

@@ -49,6 +49,8 @@ class Progress:
     done: int = 0
     good: int = 0
     failed: int = 0
+    problems: dict[str, str] = field(default_factory=dict)
+    """Why a workload was given up, by its name."""
     best_us: dict[str, float] = field(default_factory=dict)
     """Best latency in microseconds by workload name, on the first device."""
 
@@ -84,7 +86,8 @@ def collect(
 
     Raises:
         DataError: the folder holds something unreadable, or another collection is writing to it.
-        WorkloadError: TVM cannot schedule a workload.
+        WorkloadError: the design space cannot be loaded. A single workload that cannot be scheduled is told
+            in `Progress.problems`.
         MeasureError: a device no longer runs the reference kernel.
     """
     first, *_ = rig.sessions
@@ -94,7 +97,9 @@ def collect(
         rig.builder.launch()
         rig.bench.launch()
         open_sampler = held.enter_context(open_samplers(proposals.space))
-        plans = make_plans(workloads, folder, first, open_sampler=open_sampler, seed=proposals.seed)
+        plans = make_plans(
+            workloads, folder, first, open_sampler=open_sampler, space=proposals.space, seed=proposals.seed
+        )
         work = _Work(plans, proposals, rig.builder, Progress(Profile(rig.builder.processes)))
         end = time.monotonic() + budget_s
         while time.monotonic() < end and (jobs := work.next_batch()):
@@ -141,6 +146,8 @@ class _Work:
             count = min(CHUNK, proposals.trials - plan.attempts)
             with self.progress.profile.sampling():
                 programs = plan.propose(count, shares=proposals.shares, scorer=proposals.scorer)
+            if plan.problem is not None:
+                self.progress.problems[plan.workload.name] = plan.problem
             self._jobs += [_Job(plan, p, self._builder.submit(p.module_json)) for p in programs]
 
     def measured(self, jobs: Sequence[_Job], bench: Bench) -> Iterator[tuple[Plan, Outcome]]:

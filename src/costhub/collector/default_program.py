@@ -23,7 +23,7 @@ class DefaultProgram:
 
 
 def default_program(module: Any, target: str) -> DefaultProgram:
-    """The workload (``tvm.IRModule``) as it stands; for a GPU its loops are bound to threads, or it would not run."""
+    """The workload (``tvm.IRModule``) as it stands; for a GPU its loops are bound to threads."""
     import tvm
 
     made = tvm.target.Target(json.loads(target))

@@ -28,15 +28,15 @@ class Evaluator:
     """Repeats; the least number of them where `max_repeat` is set."""
     min_repeat_ms: int = 10
     cache_flush: bool = False
-    """Whether all arguments but the first are flushed from the caches before each repeat (CPUs only), which is
-    then a single call whatever `number` and `min_repeat_ms` say."""
+    """Whether all arguments but the first are flushed from the caches before each repeat (CPUs only); each
+    repeat is a single call then, whatever `number` and `min_repeat_ms` say."""
     max_repeat: int | None = None
     agree: float = 0.02
     """The repeats agree where their median is at most this much above their fastest, relatively."""
 
     def __post_init__(self) -> None:
         if self.cache_flush:
-            # The flush comes before a repeat, not before a call: of several calls only the first would be cold.
+            # The flush comes before a repeat, not before a call: of several calls only one would be cold.
             object.__setattr__(self, "number", 1)
             object.__setattr__(self, "min_repeat_ms", 0)
 
@@ -45,8 +45,8 @@ class Evaluator:
 
         Example:
             >>> evaluator = Evaluator(repeat=2, max_repeat=9)
-            >>> evaluator.is_enough([1.0]), evaluator.is_enough([1.0, 1.2]), evaluator.is_enough([1.2, 1.0, 1.01])
-            (False, False, True)
+            >>> [evaluator.is_enough(run_s) for run_s in ([1.0], [1.0, 1.2], [1.2, 1.0, 1.01])]
+            [False, False, True]
         """
         if self.max_repeat is None or len(run_s) >= self.max_repeat:
             return len(run_s) >= self.repeat

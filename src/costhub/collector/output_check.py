@@ -54,8 +54,10 @@ class Expected:
         after = {i: t.numpy() for i, t in enumerate(tensors) if not _same(t.numpy(), before[i])}
         return cls(arguments, before, after, reduction)
 
-    def difference(self, call: Call, arguments: Arguments, module_json: str | None, device: Any) -> str | None:
-        """Runs a program of the workload; a sentence where it computes something else, None where it does not.
+    def difference(
+        self, call: Call, arguments: Arguments, module_json: str | None, device: Any
+    ) -> str | None:
+        """Runs a program of the workload; a sentence where it computes something else, None where not.
 
         Args:
             call: runs the program.
@@ -113,4 +115,5 @@ def unlike(found: Any, wanted: Any, *, reduction: int, rounds: bool) -> str | No
 
 def _same(a: Any, b: Any) -> bool:
     # By bytes: NaN is not equal to itself, and small types cannot all be compared.
-    return bool(np.array_equal(np.ascontiguousarray(a).view(np.uint8), np.ascontiguousarray(b).view(np.uint8)))
+    a, b = (np.ascontiguousarray(value).view(np.uint8) for value in (a, b))
+    return bool(np.array_equal(a, b))

@@ -14,8 +14,10 @@ from costhub.collector.isolated_sampler import Proposer
 from costhub.collector.outcome import Outcome
 from costhub.collector.row import Session
 from costhub.collector.sampler import Program, Scorer, Shares
+from costhub.collector.spaces import DEFAULT
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.workload_row import workload_row
+from costhub.errors import WorkloadError
 
 PARENTS = 8
 
@@ -51,6 +53,8 @@ class Plan:
     good: list[tuple[float, str]]
     """(latency in seconds, trace) of its good measurements on the first device."""
     exhausted: bool = False
+    problem: str | None = None
+    """Why TVM, or the user's design space, cannot schedule the workload."""
     expected: Expected | None = None
     """What outputs are compared with; None until it is built, or where they are not compared."""
 
@@ -60,9 +64,12 @@ class Plan:
         return self.make_sampler()
 
     def propose(self, count: int, *, shares: Shares, scorer: Scorer | None) -> list[Program]:
-        """The next programs; none when the design space has no more."""
+        """The next programs; none when the design space has no more, or TVM cannot make one: see `problem`."""
         parents = [trace for _, trace in sorted(self.good)[:PARENTS]]
-        programs = self.sampler.propose(count, parents=parents, shares=shares, scorer=scorer)
+        try:
+            programs = self.sampler.propose(count, parents=parents, shares=shares, scorer=scorer)
+        except WorkloadError as error:
+            programs, self.problem = [], str(error)
         self.attempts += len(programs)
         self.exhausted = not programs
         return programs
@@ -84,6 +91,7 @@ def make_plans(
     session: Session,
     *,
     open_sampler: Callable[..., Proposer],
+    space: str,
     seed: int,
 ) -> list[Plan]:
     """One plan per workload, with what `folder` already holds of it on the session's device counted in.
@@ -92,7 +100,8 @@ def make_plans(
         workloads: what to plan; one that is there twice is planned once.
         folder: what is already measured.
         session: of the device that leads.
-        open_sampler: what `open_samplers` gives.
+        open_sampler: what `open_samplers` gives for `space`.
+        space: name of the design space.
         seed: of all draws.
 
     Raises:
@@ -120,7 +129,12 @@ def make_plans(
             seed=seed + 1000 * position + len(before),
             seen=frozenset(r["program_id"] for r in before),
         )
-        good = [(statistics.median(r["run_s"]), r["trace"]) for r in before if r["status"] == "ok"]
+        # Programs of another design space are no parents here: their changes would be of that space, too.
+        good = [
+            (statistics.median(r["run_s"]), r["trace"])
+            for r in before
+            if r["status"] == "ok" and (r["space"] or DEFAULT) == space
+        ]
         plans.append(Plan(workload, row["workload_id"], make_sampler, len(before), good))
     folder.put_workloads(list(rows.values()))
     return plans
@@ -133,7 +147,7 @@ def next_plan(plans: Sequence[Plan], trials: int) -> Plan | None:
 
 
 def _held(folder: DataFolder, device_id: str) -> dict[str, list[dict[str, Any]]]:
-    columns = ["workload_id", "program_id", "status", "run_s", "trace"]
+    columns = ["workload_id", "program_id", "status", "run_s", "trace", "space"]
     by_workload: dict[str, list[dict[str, Any]]] = {}
     for row in folder.measurements(device_id, columns=columns).to_pylist():
         by_workload.setdefault(row["workload_id"], []).append(row)

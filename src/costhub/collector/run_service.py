@@ -97,8 +97,8 @@ def handle(request: RunRequest | ExpectRequest | ReferenceRequest | WarmUp) -> R
 
 
 def _warm_up(request: WarmUp) -> None:
-    # Before TVM starts: the threads that it and its libraries make inherit the CPUs of the one that makes them.
-    # Those that NumPy has made already are moved as well.
+    # Before TVM starts: the threads that it and its libraries make inherit the CPUs of the one that makes
+    # them. Those that NumPy has made already are moved as well.
     if request.cpus and os.path.exists("/proc/self/task"):
         for thread in os.listdir("/proc/self/task"):
             os.sched_setaffinity(int(thread), request.cpus)
@@ -124,7 +124,7 @@ def _answer(request: RunRequest | ExpectRequest | ReferenceRequest) -> tuple[tup
 def _time_program(request: RunRequest) -> tuple[tuple[float, ...], bool]:
     """Seconds per call, and whether the outputs were compared."""
     module, device = _load(request)
-    checked = request.expected is not None and _check(request, module, device)
+    checked = _check(request, module, device)
     arguments = on_device(request.arguments, request.device_kind, device)
     return take(module, device, arguments, request.evaluator), checked
 
@@ -150,7 +150,8 @@ def _check(request: RunRequest, module: Any, device: Any) -> bool:
     Raises:
         WrongOutput: they differ.
     """
-    assert request.expected is not None
+    if request.expected is None:
+        return False
     try:
         difference = _expected[request.expected].difference(
             lambda arguments: one_call(module, device, arguments),

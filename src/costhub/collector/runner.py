@@ -18,6 +18,8 @@ from costhub.worker import Worker, WorkerDied, WorkerTimeout
 __all__ = ["Arguments", "Ran", "Runner"]
 
 REFERENCE_TIMEOUT_S = 120.0
+# It must not end a session that someone has killed the process that runs it.
+REFERENCE_ATTEMPTS = 3
 # The default program runs on one thread and without any tiling: minutes for the largest convolutions.
 EXPECTED_TIMEOUT_S = 60.0
 # Loading TVM takes processor time as well, and the reference kernel more than a program.
@@ -122,13 +124,16 @@ class Runner:
             MeasureError: the device cannot run it; nothing measured there would mean anything.
         """
         request = ReferenceRequest(self.device_kind, self.target, quick)
-        try:
-            reply = self._call(request, REFERENCE_TIMEOUT_S)
-        except (WorkerDied, WorkerTimeout) as error:
-            raise MeasureError(f"The reference kernel failed on this device: {error}") from error
-        if reply.error is not None:
-            raise MeasureError(f"The reference kernel failed on this device: {reply.error}")
-        return statistics.median(reply.run_s)
+        for _ in range(REFERENCE_ATTEMPTS):
+            try:
+                reply = self._call(request, REFERENCE_TIMEOUT_S)
+            except (WorkerDied, WorkerTimeout) as error:
+                said = str(error)
+                continue
+            if reply.error is None:
+                return statistics.median(reply.run_s)
+            said = reply.error
+        raise MeasureError(f"The reference kernel failed on this device: {said}")
 
     def expected(
         self,
@@ -193,8 +198,8 @@ class Runner:
         """Gives a new process what the last one knew."""
         if self._expected and self._ran(self._expected, EXPECTED_TIMEOUT_S).status != "ok":
             raise MeasureError(
-                f"The default program {self._expected.artifact} ran before and does not run any more; it must "
-                "stay where it is until the runner ends."
+                f"The default program {self._expected.artifact} ran before and does not run any more; "
+                "it must stay where it is until the runner ends."
             )
 
     def _ran(self, request: RunRequest | ExpectRequest, timeout_s: float) -> Ran:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,15 +21,12 @@ from costhub.errors import CosthubError, MeasureError, WorkloadError, last_line
 __all__ = ["Program", "Sampler", "Scorer", "Shares"]
 
 # The first programs of a workload are random ones: there is nothing yet worth changing.
-RANDOM_FIRST = 32
+RANDOM_FIRST = 16
 MOST_MUTATIONS = 3
 # A space is taken as exhausted after so many repetitions in a row, and as impossible after so many draws that
 # TVM rejects: on GPUs nine of ten may be.
 MOST_REPEATS = 48
 MOST_REJECTS = 512
-# For GPUs programs are drawn by threads, a wave of them at a time: TVM rejects most, and a build takes a second.
-# The size is fixed, as what a seed draws must not depend on the number of cores.
-GPUS, GPU_WAVE = ("cuda", "rocm", "metal", "vulkan", "opencl"), 16
 POOL_PER_PROGRAM = 8
 # So much of what a model picks is picked blindly, or nothing would ever tell it that it is wrong.
 EPSILON = 0.05
@@ -111,7 +105,6 @@ class Sampler:
         self._mutators = list(mutators)
         chances = np.array([float(chance) for chance in mutators.values()])
         self._chances = chances / (chances.sum() or 1)
-        self._wave = GPU_WAVE if self._context.target.kind.name in GPUS else 1
 
     def propose(
         self, count: int, *, parents: Sequence[str], shares: Shares, scorer: Scorer | None = None
@@ -192,27 +185,18 @@ class Sampler:
         structures = set(besides)
         repeats = rejects = 0
         while len(drawn) < count and repeats < MOST_REPEATS and rejects < MOST_REJECTS:
-            for schedule in self._attempts(propose):
-                if schedule is None:
-                    rejects += 1
-                elif (candidate := self._new(schedule, structures)) is None:
-                    repeats += 1
-                elif len(drawn) < count:
-                    repeats = rejects = 0
-                    structures.add(candidate.structure)
-                    drawn.append(candidate)
+            schedule = self._finish(propose)
+            if schedule is None:
+                rejects += 1
+                continue
+            candidate = self._new(schedule, structures)
+            if candidate is None:
+                repeats += 1
+                continue
+            repeats = rejects = 0
+            structures.add(candidate.structure)
+            drawn.append(candidate)
         return drawn
-
-    def _attempts(self, propose: Callable[[], Any]) -> Iterable[Any]:
-        """A wave of proposed schedules, None for each that TVM rejects."""
-        traces = [self._possible(propose) for _ in range(self._wave)]
-        seeds = [int(seed) for seed in self._rng.integers(1, 2**30, self._wave)]
-        # Each thread has work in TVM only, which lets the others run meanwhile.
-        return (
-            map(self._finish, traces, seeds)
-            if self._wave == 1
-            else _threads().map(self._finish, traces, seeds)
-        )
 
     def _random_trace(self) -> Any:
         from tvm.s_tir.schedule import Trace
@@ -230,29 +214,21 @@ class Sampler:
             trace = apply(mutator, trace, int(self._rng.integers(1, 2**30))) or trace
         return trace
 
-    def _finish(self, trace: Any, seed: int) -> Any:
-        """The trace's schedule after post-processing; None where TVM rejects it."""
+    def _finish(self, propose: Callable[[], Any]) -> Any:
+        """A proposed schedule after post-processing, or None where TVM finds its decisions impossible."""
         import tvm
 
-        def finished() -> Any:
-            schedule = tvm.s_tir.Schedule(self._context.mod, seed=seed, error_render_level="none")
-            trace.apply_to_schedule(schedule, remove_postproc=True)
+        seed = int(self._rng.integers(1, 2**30))
+        schedule = tvm.s_tir.Schedule(self._context.mod, seed=seed, error_render_level="none")
+        try:
+            propose().apply_to_schedule(schedule, remove_postproc=True)
             schedule.enter_postproc()
             accepted = all(p.apply(schedule) for p in self._context.space_generator.postprocs or ())
-            return schedule if accepted else None
-
-        return None if trace is None else self._possible(finished)
-
-    def _possible(self, step: Callable[[], Any]) -> Any:
-        """What `step` gives, or None where TVM finds it impossible."""
-        import tvm
-
-        try:
-            return step()
         except (tvm.s_tir.ScheduleError, tvm.error.InternalError):
             return None
         except Exception as error:  # of Python code that the user's space brought along
             raise failure(self.space, error) from error
+        return schedule if accepted else None
 
     def _new(self, schedule: Any, besides: set[int]) -> _Candidate | None:
         import tvm_ffi
@@ -278,11 +254,6 @@ class Sampler:
             score,
             self.space,
         )
-
-
-@cache
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(min(GPU_WAVE, os.cpu_count() or 1), "costhub-sampler")
 
 
 def _design_space(mod: Any, target: str, space: Space, seed: int) -> tuple[Any, list[Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import time
@@ -20,6 +21,7 @@ from costhub.collector.boards.tracker import Tracker
 from costhub.collector.builder import Builder
 from costhub.collector.evaluator import Evaluator
 from costhub.collector.sampler import Program
+from costhub.collector.watch import REPETITIONS
 from costhub.errors import DeviceError, MeasureError
 
 KEY = "test"
@@ -36,7 +38,8 @@ def artifacts(builder: Builder, programs: list[Program]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def boards(tracker: Tracker, boards_of_key: list[Running]) -> Iterator[Boards]:
-    with Boards(tracker.host, tracker.port, KEY, evaluator=QUICK) as boards:
+    # Two boards on one machine disturb each other; that is not what these tests are about.
+    with Boards(tracker.host, tracker.port, KEY, evaluator=QUICK, most_drift=math.inf) as boards:
         yield boards
 
 
@@ -54,7 +57,7 @@ def test_boards_share_the_work(
     boards: Boards, boards_of_key: list[Running], artifacts: list[str], programs: list[Program]
 ) -> None:
     assert boards.count() == 2
-    results = run_all(boards, artifacts, programs[0], times=3)
+    results = run_all(boards, artifacts, programs[0], times=2)
 
     assert [(r.status, r.error) for r in results] == [("ok", None)] * len(results)
     assert {r.board for r in results} == names(boards_of_key)
@@ -69,6 +72,19 @@ def test_boards_say_what_they_are(boards: Boards, identity: dict[str, Any]) -> N
 
 def test_the_reference_kernel_takes_a_moment(boards: Boards) -> None:
     assert 1e-6 < boards.reference_s() < 1.0
+
+
+def test_a_program_is_measured_again_where_its_board_was_slow(
+    boards: Boards, artifacts: list[str], programs: list[Program], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    takes = []
+    take = boards.tracker.take
+    monkeypatch.setattr(Tracker, "take", lambda _, *a, **k: takes.append(a) or take(*a, **k))
+    for most_drift, expected in ((math.inf, 1), (-1.0, 1 + REPETITIONS)):
+        monkeypatch.setattr(boards, "most_drift", most_drift)
+        takes.clear()
+        assert boards.run(artifacts[0], programs[0].arguments).status == "ok"
+        assert len(takes) == expected
 
 
 def test_a_hang_is_a_row_and_the_board_stays(

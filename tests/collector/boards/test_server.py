@@ -62,15 +62,6 @@ def test_this_machine_is_a_cpu_and_no_abacus() -> None:
     assert "abacus" in identity("abacus")["error"]
 
 
-def test_a_port_that_is_taken_is_refused(tracker: Tracker, boards_of_key: list[Running]) -> None:
-    port, said = boards_of_key[0].port, boards_of_key[0].identity
-    with (
-        pytest.raises(MeasureError, match=f"Port {port} of 127.0.0.1 cannot be had"),
-        board_server(tracker, "test", port=port, identity=said),
-    ):
-        pass
-
-
 def test_without_a_tracker_no_board_is_served() -> None:
     with (
         pytest.raises(MeasureError, match="No TVM tracker answers"),
@@ -86,6 +77,7 @@ def test_a_tracker_that_dies_is_noticed() -> None:
             running.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="children end with a killed parent on Linux only")
 def test_a_board_whose_starter_is_killed_leaves_no_process(tracker: Tracker) -> None:
     arguments = [tracker.host, str(tracker.port), str(free_port())]

@@ -33,6 +33,18 @@ def test_a_session_holds_its_board_and_gives_it_back(
         time.sleep(0.05)
 
 
+def test_a_child_outlives_the_thread_that_asked_for_it(pool: SessionPool) -> None:
+    def pid_of_one() -> int | None:
+        with pool.session(20.0) as session:
+            return session.worker.pid
+
+    pids = set()
+    for _ in range(3):
+        with ThreadPoolExecutor(1) as threads:
+            pids.add(threads.submit(pid_of_one).result())
+    assert len(pids) == 1
+
+
 def test_no_board_is_a_sentence(pool: SessionPool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "key", "nobody")
     monkeypatch.setattr(pool, "board_wait_s", 0.6)

@@ -23,6 +23,7 @@ def device(**values: Any) -> dict[str, Any]:
         {"cores": 132, "l1d_bytes": 262144, "l2_bytes": 62914560, "memory_bytes": 150 << 30},
         {"l2_bytes": 512 << 10, "l3_bytes": 512 << 10},
         {"l1d_bytes": 32 << 10, "memory_bytes": 1 << 30, "peak_gflops": 0.3},
+        {"thread_scaling": [1.0, 1.9], "bandwidth_ladder": [{"bytes": 8192, "gbs": 500.0}]},
     ],
 )
 def test_a_device_that_can_be(values: dict[str, Any]) -> None:
@@ -39,6 +40,9 @@ def test_a_device_that_can_be(values: dict[str, Any]) -> None:
         ({"l1d_bytes": 2 << 20, "l2_bytes": 1 << 20}, "l1d_bytes is larger than l2_bytes"),
         ({"l1d_bytes": 2 << 20, "l3_bytes": 1 << 20}, "l1d_bytes is larger than l3_bytes"),
         ({"device_id": " "}, "is empty"),
+        ({"peak_gops_int8": -1.0}, "peak_gops_int8 is no number above 0"),
+        ({"thread_scaling": [1.0, None]}, "thread_scaling holds a number"),
+        ({"bandwidth_ladder": [{"bytes": 8192, "gbs": 0.0}]}, "bandwidth_ladder holds a number"),
     ],
 )
 def test_a_device_that_cannot_be(values: dict[str, Any], word: str) -> None:

@@ -161,7 +161,7 @@ class Boards:
         """Times a program on the next free board; again where the reference kernel was slow after it.
 
         Args:
-            artifact: path of a shared library, or of an object file (``.o``), which the board links.
+            artifact: path of a shared library, or of an object file, which the board links.
             arguments: (dtype, shape) of each argument.
             timeout_s: limit of the session, if another one than the boards'.
 
@@ -216,11 +216,12 @@ class Boards:
         said = None if session.identity is None else Identity(**json.loads(session.identity))
         with self._lock:
             for name, other in self._identities.items():
-                if said and other and said.device["device_id"] != other.device["device_id"]:
+                ours, theirs = (i.device["device_id"] if i else None for i in (said, other))
+                if ours and theirs and ours != theirs:
                     raise DeviceError(
-                        f"The boards under the key {self.key!r} are not of one kind: {name} is "
-                        f"{other.device['device_id']!r}, {session.board} is {said.device['device_id']!r}. Give each "
-                        "kind a key of its own (`costhub board serve --key`)."
+                        f"The boards under the key {self.key!r} are not of one kind: {name} is {theirs!r}, "
+                        f"{session.board} is {ours!r}. Give each kind a key of its own (`costhub board serve "
+                        "--key`)."
                     )
             self._identities[session.board] = said
 

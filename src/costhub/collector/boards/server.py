@@ -172,7 +172,7 @@ def handle(request: BoardRequest | TrackerRequest) -> str | None:
         else:
             _start_board(request)
     except ImportError as error:
-        return f"TVM's tracker needs a package that is not installed ({error}): pip install tornado."
+        return f"TVM's tracker needs a package that is missing ({error}): pip install 'costhub[boards]'."
     except (OSError, ValueError) as error:
         return (
             f"Port {request.port} of {request.host} cannot be had ({error}). Choose another one with "

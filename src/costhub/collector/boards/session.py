@@ -18,6 +18,8 @@ from costhub.collector.evaluator import Evaluator, take
 from costhub.collector.linker import can_link, link_command
 from costhub.collector.reference import ARGUMENTS, reference_module
 
+# Where the header of an ELF file says what it is, and what it says of an object that is not linked yet.
+ELF_TYPE, ELF_RELOCATABLE = slice(16, 18), b"\x01\x00"
 REFERENCE_EVALUATOR = Evaluator(number=1, repeat=3, min_repeat_ms=10)
 
 
@@ -35,7 +37,7 @@ class TimeRequest:
     """Time one program in the session that is open, then the reference kernel, and close the session."""
 
     artifact: str
-    """Path of a shared library, or of an object file, which the board links with its C compiler."""
+    """Path of a shared library, or of an object file (told by its header), which the board links."""
     arguments: Arguments
     evaluator: Evaluator
     device_kind: str
@@ -128,9 +130,10 @@ def _time_both(session: Any, request: TimeRequest) -> TimeReply:
 def _time(
     session: Any, path: str, name: str, arguments: Arguments, device_kind: str, evaluator: Evaluator
 ) -> tuple[float, ...]:
+    content = bytearray(Path(path).read_bytes())
     # Names of our own: a library sent under the name of one that is loaded would be written over its code.
-    name += Path(path).suffix
-    session.upload(bytearray(Path(path).read_bytes()), name)
+    name += ".o" if content[ELF_TYPE] == ELF_RELOCATABLE else Path(path).suffix
+    session.upload(content, name)
     module = session.load_module(name)
     device = session.device(device_kind)
     return take(module, device, [to_device(value, device) for value in _filled(arguments)], evaluator)

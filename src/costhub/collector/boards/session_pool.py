@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -42,6 +43,8 @@ class SessionPool:
         self.tracker, self.key, self.board_wait_s = tracker, key, board_wait_s
         self._workers: list[Worker] = []
         self._free: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+        # A child ends with the thread that started it, and those that open sessions may be short-lived.
+        self._starter = ThreadPoolExecutor(1, thread_name_prefix="costhub-boards")
         self._lock = threading.Lock()
         self._closed = False
 
@@ -51,6 +54,7 @@ class SessionPool:
             self._closed = True
             for worker in self._workers:
                 worker.kill()
+        self._starter.shutdown()
 
     @contextmanager
     def session(self, timeout_s: float) -> Iterator[Session]:
@@ -99,8 +103,8 @@ class SessionPool:
             self._check_open()
             count = len(self.tracker.servers(self.key))
             raise MeasureError(
-                f"No board under the key {self.key!r} became free within {self.board_wait_s:g} s; {count} are "
-                f"registered with the tracker at {self.tracker.host}:{self.tracker.port}. {trouble}"
+                f"No board under the key {self.key!r} became free within {self.board_wait_s:g} s; {count} "
+                f"are registered with the tracker at {self.tracker.host}:{self.tracker.port}. {trouble}"
                 "`costhub board list` shows them, `costhub board serve` starts one."
             )
         return lease
@@ -108,7 +112,7 @@ class SessionPool:
     def _warm_up(self, worker: Worker) -> None:
         with self._lock:
             self._check_open()
-            worker.launch()
+            self._starter.submit(worker.launch).result()
         if worker.is_warm:
             return
         try:
