@@ -31,8 +31,8 @@ PORT = 19590
 WAIT_S = 0.3  # stands for a board and a network that are slower than the loopback: spent asleep
 STOPPED_S, RUNNING_S = 0.4, 0.2  # the slow board's day
 NOTE = (
-    "All servers share the cores of this machine, so more of them cannot compute more; the time asleep stands "
-    "for boards and networks of their own, and shows how the work is shared."
+    "All servers share the cores of this machine, so more of them cannot compute more; the time asleep "
+    "stands for boards and networks of their own, and shows how the work is shared."
 )
 WAITING = "#include <unistd.h>\n__attribute__((constructor)) static void asleep(void) {{ usleep({}); }}\n"
 

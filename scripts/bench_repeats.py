@@ -50,16 +50,21 @@ def main(programs: int, threads: int | None, quick: bool, result: Path | None) -
     drawn = [(name, p) for name, some in found.items() for p in some]
     run_s: dict[str, list[list[float]]] = defaultdict(lambda: [[], []])
     wall_s: dict[str, float] = defaultdict(float)
-    with Builder(target) as builder, Runner(target, threads=threads) as runner:
+    with (
+        Builder(target) as builder,
+        Runner(target, threads=threads) as runner,
+        bar(2 * len(drawn), desc="two passes", unit="program") as shown,
+    ):
         built = builder.build([p.module_json for _, p in drawn])
         good = [(name, p, b.artifact) for (name, p), b in zip(drawn, built, strict=True) if b.artifact]
         for each_pass in (0, 1):
-            for _, program, artifact in bar(good, desc=f"pass {each_pass + 1}"):
+            for _, program, artifact in good:
                 for name, runner.evaluator in SETTINGS.items():
                     start = time.perf_counter()
                     ran = runner.run(artifact, program.arguments)
                     wall_s[name] += time.perf_counter() - start
                     run_s[name][each_pass].append(statistics.median(ran.run_s))
+                shown.update(1)
     names = np.array([name for name, _, _ in good])
     rows = []
     for setting, (first, second) in ((name, np.array(both)) for name, both in run_s.items()):

@@ -46,7 +46,7 @@ def planted() -> dict[str, Planted]:
     return {
         "segmentation fault": Planted(_stray(), "run_error", "SIGSEGV"),
         "endless loop": Planted(_endless(), "run_timeout", "killed after"),
-        "endless build": Planted(_large(), "build_timeout", "killed after"),
+        "endless build": Planted(_long(), "build_timeout", "killed after"),
         "out of memory at run": Planted(_greedy(), "run_error", "memory limit"),
         "out of memory at build": Planted(_vast(), "build_error", "memory limit"),
         "illegal instruction": Planted(_trap(), "run_error", "SIGILL"),
@@ -79,16 +79,15 @@ def _endless() -> Any:
     return function
 
 
-def _large() -> Any:
-    """Code that LLVM optimises for minutes in little memory."""
+def _long() -> Any:
+    """Six million statements, all the same one: TVM walks over them for minutes, in little memory."""
     from tvm.script import tirx as T
 
     @T.prim_func(s_tir=True)
     def function(a: T.Buffer((64,), "float32"), b: T.Buffer((64,), "float32")) -> None:
-        for _ in T.unroll(60):
-            for _ in T.unroll(60):
-                for j in T.vectorized(64):
-                    b[j] = T.exp(b[j]) * T.tanh(a[j]) + T.sin(b[j])
+        for _ in T.unroll(2500):
+            for _ in T.unroll(2500):
+                b[0] = b[0] * a[0]
 
     return function
 

@@ -32,7 +32,7 @@ from costhub.progress import bar
 
 BATCH = 100
 # A build of a small program takes 1.2 GiB of address space; the planted ones take all they get.
-BUILD_LIMITS = Limits(address_space_bytes=1700 << 20, cpu_s=90, file_bytes=1 << 30)
+BUILD_LIMITS = Limits(address_space_bytes=2000 << 20, cpu_s=90, file_bytes=1 << 30)
 
 
 @dataclass(frozen=True)

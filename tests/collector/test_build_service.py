@@ -41,7 +41,7 @@ def test_a_target_alone_only_warms_up(target: str) -> None:
 def test_a_linker_that_fails_is_quoted(
     target: str, programs: list[Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    linker = tmp_path / "cc"
+    linker = tmp_path / "ld"
     linker.write_text("#!/bin/sh\necho 'no room on this disk' >&2\nexit 1\n")
     linker.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from costhub.collector.isa import ISA_LEVELS, isa_level
@@ -10,7 +12,7 @@ from costhub.errors import UnknownNameError
 
 def test_each_level_has_all_that_the_one_before_it_has() -> None:
     levels = list(ISA_LEVELS.values())
-    for smaller, larger in zip(levels, levels[1:], strict=False):
+    for smaller, larger in itertools.pairwise(levels):
         assert set(smaller.features) < set(larger.features)
         assert smaller.simd_bits < larger.simd_bits
 

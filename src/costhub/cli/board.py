@@ -26,7 +26,7 @@ EXAMPLE = """
 Example:
   costhub board tracker
   costhub board serve --tracker 127.0.0.1:9190 --key pi4
-  costhub board list --tracker 127.0.0.1:9190
+  costhub board list --tracker 127.0.0.1:9190 --json
 """
 
 

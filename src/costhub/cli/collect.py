@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 EXAMPLE = """
 \b
-Examples:
+Example:
   costhub collect --suite resnet18 --trials 64 --budget 30m --out measurements/
-  costhub collect --network mobilenet_v2 --device amd-epyc-zen5-1c --device amd-epyc-zen5-2c --out measurements/
+  costhub collect --network mobilenet_v2 --device amd-epyc-zen5-1c-avx2 --out measurements/
   costhub collect --suite all --tracker 127.0.0.1:9190 --key pi4 --out measurements/
 """
 
@@ -43,7 +43,7 @@ Examples:
     help="A suite, one workload of it (resnet18.c7), or 'all'; may be repeated.",
 )
 @click.option(
-    "--network", "networks", multiple=True, help="A network by name, or a file.pt2; may be repeated."
+    "--network", "networks", multiple=True, help="A network by name, a file.pt2, or 'all'; may be repeated."
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Data folder.")
 @click.option(
@@ -231,7 +231,7 @@ def _table(profile: Profile) -> str:
         for stage, seconds in profile.seconds.items()
     ]
     summary = (
-        f"{profile.good / profile.wall_s:.2f} good per s over {profile.wall_s:,.0f} s on {profile.cores} cores; "
+        f"{profile.good / profile.wall_s:.2f} good/s over {profile.wall_s:,.0f} s on {profile.cores} cores; "
         f"LLVM and the runs alone would take {profile.floor_s / profile.wall_s:.0%} of that."
     )
     return "\n".join([summary, *lines])

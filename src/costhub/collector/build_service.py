@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from costhub.collector.linker import link_command
+from costhub.collector.linker import can_link, link_command
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def handle(request: BuildRequest | str) -> BuildReply | None:
 
 
 def cpu_s() -> float:
-    """CPU seconds of this process and its ended children: unlike a clock it stands still while we are frozen."""
+    """CPU seconds of this process and its ended children, which a clock would count while we are frozen."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
@@ -113,8 +113,12 @@ def _build(request: BuildRequest) -> BuildSeconds:
 def _link(triple: str | None, unlinked: str, artifact: str) -> None:
     """Makes a shared library of an object file, and removes the object file.
 
-    TVM's export_library does the same, but its checks cost as much as a small kernel's code generation.
+    TVM's export_library does the same, but its checks cost as much as a small kernel's code generation. Where
+    nothing here links for the target, the object file takes the library's place: a board links it itself.
     """
+    if triple is not None and not can_link(triple):
+        os.replace(unlinked, artifact)
+        return
     command = link_command(triple, [unlinked], artifact)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     os.remove(unlinked)

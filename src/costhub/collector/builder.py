@@ -220,7 +220,9 @@ class Builder:
         except WorkerDied as death:
             return Built("build_error", None, time.monotonic() - self._frozen_seconds() - start, str(death))
         if reply.error is not None:
-            return Built("build_error", None, reply.build_s, reply.error)
+            met = worker.limits.broken(None, reply.error)
+            said = " ".join(filter(None, [met, reply.error]))
+            return Built("build_error", None, reply.build_s, said)
         return Built("ok", request.artifact, reply.build_s, None, reply.seconds)
 
     def _await_reply(self, worker: Worker, start: float) -> None:

@@ -127,7 +127,7 @@ class _Work:
         self._jobs: list[_Job] = []
 
     def next_batch(self) -> list[_Job]:
-        """Waits for a batch of built programs, while further ones are proposed; the last one may be smaller."""
+        """Waits for a batch of built programs, and proposes more meanwhile; the last may be smaller."""
         while True:
             self._propose()
             built = [job for job in self._jobs if job.building.done()]

@@ -35,19 +35,19 @@ class LocalBench:
         try:
             with self._builder.frozen():
                 for device_id, watch in self._watches.items():
-                    before = watch.look()
+                    around = watch.look()
                     for made in batch:
-                        yield _outcome(made, device_id, watch, before)
+                        yield _outcome(made, device_id, watch, around)
         finally:
             for made in batch:
                 made.built.remove()
 
 
-def _outcome(made: Made, device_id: str, watch: Watch, before: Surroundings) -> Outcome:
+def _outcome(made: Made, device_id: str, watch: Watch, around: Surroundings) -> Outcome:
     if made.built.artifact is None:
-        return Outcome(made.program, made.built, None, before, device_id)
+        return Outcome(made.program, made.built, None, around, device_id)
     if made.expected is not None:
         program, artifact = made.expected
         watch.runner.expected(artifact, program.arguments, reduction=program.reduction)
-    ran, around = watch.run(made.built.artifact, made.program, before, check=made.expected is not None)
+    ran, around = watch.run(made.built.artifact, made.program, check=made.expected is not None)
     return Outcome(made.program, made.built, ran, around, device_id)

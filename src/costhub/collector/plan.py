@@ -1,4 +1,4 @@
-"""Provides Plan: one workload under collection, and make_plans, which counts in what a folder already holds."""
+"""Provides Plan: one workload under collection, with what a folder already holds of it counted in."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Plan:
         return self.make_sampler()
 
     def propose(self, count: int, *, shares: Shares, scorer: Scorer | None) -> list[Program]:
-        """The next programs; none when the design space has no more, or TVM cannot make one: see `problem`."""
+        """The next programs; none when the design space has no more, or cannot be made (`problem`)."""
         parents = [trace for _, trace in sorted(self.good)[:PARENTS]]
         try:
             programs = self.sampler.propose(count, parents=parents, shares=shares, scorer=scorer)

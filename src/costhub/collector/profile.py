@@ -1,4 +1,4 @@
-"""Provides Profile: where the time of a collection went, and how near it came to what it cannot do without."""
+"""Provides Profile: where the time of a collection went, and how near it came to its floor."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ class Watch:
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
         self._baseline_s: float | None = None
+        self._around = Surroundings(None, None, None)
         self._is_busy = False
         """Whether waiting did not help the last time: then it is not tried before every program."""
 
@@ -42,20 +43,17 @@ class Watch:
             time.sleep(QUIET_WAIT_S)
             reference_s = self.runner.reference_s()
         self._is_busy = self._drift(reference_s) > MOST_DRIFT
-        surroundings = Surroundings(os.getloadavg()[0], reference_s, self._drift(reference_s))
+        self._around = Surroundings(os.getloadavg()[0], reference_s, self._drift(reference_s))
         # A machine found faster than at the start was busy then: the faster figure is the better baseline.
         self._baseline_s = min(self._baseline_s, reference_s)
-        return surroundings
+        return self._around
 
-    def run(
-        self, artifact: str, program: Program, before: Surroundings, *, check: bool = False
-    ) -> tuple[Ran, Surroundings]:
-        """Times a program; again, on a device that is quiet again, where the reference kernel is slow after it.
+    def run(self, artifact: str, program: Program, *, check: bool = False) -> tuple[Ran, Surroundings]:
+        """Times a program; again, once the device is quiet, where the reference kernel is slow after it.
 
         Args:
             artifact: path of the shared library.
             program: what it was built from.
-            before: what `look` returned last.
             check: whether outputs are compared with those that the runner expects.
 
         Returns:
@@ -75,8 +73,8 @@ class Watch:
             if self._drift(after_s) <= MOST_DRIFT or ran.status != "ok" or self._is_busy:
                 break
             if repetition < REPETITIONS:
-                before = self.look()
-        return ran, replace(before, reference_after_s=after_s)
+                self.look()
+        return ran, replace(self._around, reference_after_s=after_s)
 
     def _drift(self, reference_s: float) -> float:
         return reference_s / (self._baseline_s or reference_s) - 1.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import tempfile
 import threading
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +15,7 @@ from costhub.collector.boards.tracker import Tracker
 from costhub.collector.evaluator import Evaluator
 from costhub.collector.reference import ARGUMENTS
 from costhub.collector.runner import Ran
+from costhub.collector.scratch import ScratchFolder
 from costhub.collector.watch import MOST_DRIFT, REPETITIONS
 from costhub.errors import DeviceError, MeasureError
 from costhub.worker import Worker, WorkerDied, WorkerTimeout
@@ -94,7 +94,7 @@ class Boards:
         self._identities: dict[str, Identity | None] = {}
         self._baselines_s: dict[str, float] = {}
         self._reference: str | None = None
-        self._folder = tempfile.TemporaryDirectory(prefix="costhub-boards-")
+        self._folder = ScratchFolder()
         self._lock = threading.Lock()
         self._preparing = threading.RLock()
 
@@ -107,7 +107,7 @@ class Boards:
     def close(self) -> None:
         """Ends the sessions; a thread that is in one gets a MeasureError."""
         self._pool.close()
-        self._folder.cleanup()
+        self._folder.close()
 
     def count(self) -> int:
         """How many boards are registered now.
@@ -229,7 +229,7 @@ class Boards:
         """The reference kernel's library, built when it is first needed."""
         with self._preparing:
             if self._reference is None:
-                request = ReferenceRequest(json.dumps(self.target()), self._folder.name)
+                request = ReferenceRequest(json.dumps(self.target()), str(self._folder.path))
                 with self._pool.worker() as worker:
                     try:
                         self._reference = worker.call(request, timeout_s=worker.start_timeout_s)

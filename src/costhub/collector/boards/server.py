@@ -18,6 +18,7 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from costhub.collector.boards.tracker import Tracker
+from costhub.collector.scratch import ScratchFolder
 from costhub.errors import DeviceError, MeasureError
 from costhub.worker import Worker, WorkerDied, WorkerTimeout
 
@@ -99,8 +100,8 @@ def board_server(
     """
     tracker.servers()  # TVM's own server would wait for a tracker for a minute, then fall over
     identity = identity or _identity(device_kind)
-    with tempfile.TemporaryDirectory(prefix="costhub-board-", ignore_cleanup_errors=True) as folder:
-        request = BoardRequest(host, port, tracker, key, json.dumps(identity), folder)
+    with ScratchFolder() as folder:
+        request = BoardRequest(host, port, tracker, key, json.dumps(identity), str(folder.path))
         with _running(request, identity) as running:
             _wait_until_registered(tracker, key, port, running.worker)
             yield running
