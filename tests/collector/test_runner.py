@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from costhub.collector import runner as runner_module
 from costhub.collector.builder import Builder
 from costhub.collector.cpu_state import physical_cpus, usable_cpus
 from costhub.collector.default_program import default_program
@@ -211,3 +212,16 @@ def test_weights_in_another_layout_are_compared_too(builder: Builder, target: st
     assert runner.run(second, moved.arguments, check=True, module_json=moved.module_json).output_checked
     blind = runner.run(second, moved.arguments, check=True)
     assert (blind.status, blind.output_checked) == ("ok", False)
+
+
+def test_a_process_that_has_run_many_programs_is_replaced(
+    builder: Builder, runner: Runner, programs: list[Program], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = builder.build([programs[0].module_json])[0]
+    assert runner.run(built.artifact or "", programs[0].arguments).status == "ok"
+    before = runner.pid
+    assert runner.run(built.artifact or "", programs[0].arguments).status == "ok"
+    assert runner.pid == before
+    monkeypatch.setattr(runner_module, "PROGRAMS_PER_PROCESS", 0)
+    assert runner.run(built.artifact or "", programs[0].arguments).status == "ok"
+    assert runner.pid != before

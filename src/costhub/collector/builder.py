@@ -11,7 +11,6 @@ import contextlib
 import os
 import queue
 import shutil
-import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -156,7 +155,8 @@ class Builder:
         """Stops the processes where they stand, in the middle of a build, while the block runs."""
         with self._changed:
             self._frozen_at = time.monotonic()
-            self._signal(signal.SIGSTOP)
+            for worker in self._workers:
+                worker.freeze()
         try:
             yield
         finally:
@@ -164,15 +164,9 @@ class Builder:
                 if self._frozen_at is not None:
                     self._frozen_s += time.monotonic() - self._frozen_at
                 self._frozen_at = None
-                self._signal(signal.SIGCONT)
+                for worker in self._workers:
+                    worker.thaw()
                 self._changed.notify_all()
-
-    def _signal(self, number: signal.Signals) -> None:
-        for worker in self._workers:
-            pid = worker.pid
-            if pid is not None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, number)
 
     def _build(self, module: str) -> Built:
         worker = self._free.get()

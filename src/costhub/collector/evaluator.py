@@ -10,7 +10,7 @@ from typing import Any
 
 # A call this long is timed once: its spread is far below the differences between programs, and a few such
 # programs would otherwise cost more than all the others together.
-SLOW_CALL_S = 0.2
+SLOW_CALL_S = 0.05
 FLUSH = "cache_flush_cpu_non_first_arg"
 
 
@@ -62,18 +62,25 @@ def take(module: Any, device: Any, arguments: Sequence[Any], evaluator: Evaluato
     warm_up_s = one_call(module, device, arguments)
     if warm_up_s > SLOW_CALL_S:
         return (min(warm_up_s, one_call(module, device, arguments)),)
+    run_s = _repeats(module, device, arguments, evaluator, evaluator.repeat)
+    while not evaluator.is_enough(run_s):
+        # One by one, though TVM warms up anew for each: few programs come here.
+        run_s += _repeats(module, device, arguments, evaluator, 1)
+    return tuple(run_s)
+
+
+def _repeats(
+    module: Any, device: Any, arguments: Sequence[Any], evaluator: Evaluator, count: int
+) -> list[float]:
     timer = module.time_evaluator(
         "main",
         device,
         number=evaluator.number,
-        repeat=evaluator.repeat if evaluator.max_repeat is None else 1,
+        repeat=count,
         min_repeat_ms=evaluator.min_repeat_ms,
         f_preproc=FLUSH if evaluator.cache_flush else "",
     )
-    run_s: list[float] = []
-    while not evaluator.is_enough(run_s):
-        run_s += [float(s) for s in timer(*arguments).results]
-    return tuple(run_s)
+    return [float(s) for s in timer(*arguments).results]
 
 
 def one_call(module: Any, device: Any, arguments: Sequence[Any]) -> float:

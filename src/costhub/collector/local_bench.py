@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 
 from costhub.collector.bench import Made
 from costhub.collector.builder import Builder
@@ -14,7 +15,7 @@ from costhub.collector.watch import Watch
 class LocalBench:
     """One machine's devices, such as its CPU with one thread and with all, that run the same built programs.
 
-    Nothing else of ours computes while a program is timed: the builder is frozen.
+    Nothing else of ours computes while a program is timed: the builder and the other runners are frozen.
 
     Args:
         runners: by device id.
@@ -35,12 +36,19 @@ class LocalBench:
         try:
             with self._builder.frozen():
                 for device_id, watch in self._watches.items():
-                    around = watch.look()
-                    for made in batch:
-                        yield _outcome(made, device_id, watch, around)
+                    yield from self._measure_on(device_id, watch, batch)
         finally:
             for made in batch:
                 made.built.remove()
+
+    def _measure_on(self, device_id: str, watch: Watch, batch: Sequence[Made]) -> Iterator[Outcome]:
+        with ExitStack() as others:
+            for other in self._watches.values():
+                if other.runner is not watch.runner:
+                    others.enter_context(other.runner.frozen())
+            around = watch.look()
+            for made in batch:
+                yield _outcome(made, device_id, watch, around)
 
 
 def _outcome(made: Made, device_id: str, watch: Watch, around: Surroundings) -> Outcome:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -22,6 +23,9 @@ REFERENCE_TIMEOUT_S = 120.0
 REFERENCE_ATTEMPTS = 3
 # The default program runs on one thread and without any tiling: minutes for the largest convolutions.
 EXPECTED_TIMEOUT_S = 60.0
+# TVM never unloads a library, each takes five of a process's 65,530 mappings (Linux, vm.max_map_count), and a
+# process without any left fails every program.
+PROGRAMS_PER_PROCESS = 4000
 # Loading TVM takes processor time as well, and the reference kernel more than a program.
 CPU_ALLOWANCE_S = 120.0
 
@@ -80,6 +84,7 @@ class Runner:
         if device_kind == "cpu":
             self.cpus = tuple(affinity or pick_cpus(threads or len(physical_cpus())))
         self._expected: ExpectRequest | None = None
+        self._served = 0
         self.threads = threads or max(1, len(self.cpus))
         """Threads that a CPU program may use."""
         self._worker = Worker(
@@ -113,6 +118,18 @@ class Runner:
     def close(self) -> None:
         """Ends the process."""
         self._worker.kill()
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Stops the process while the block runs.
+
+        TVM's threads look for work for a tenth of a second after each program, and slow down other processes.
+        """
+        self._worker.freeze()
+        try:
+            yield
+        finally:
+            self._worker.thaw()
 
     def reference_s(self, *, quick: bool = False) -> float:
         """Median seconds of the reference kernel, which is the same for every session on a device.
@@ -186,6 +203,10 @@ class Runner:
         Raises:
             MeasureError: the process cannot be started, or finds no TVM or no device.
         """
+        self._served += 1
+        if self._served > PROGRAMS_PER_PROCESS:
+            self._worker.kill()
+            self._served = 1
         expected = self._expected.artifact if check and self._expected else None
         request = RunRequest(
             artifact, self.device_kind, arguments, self.evaluator, expected, module_json if expected else None
