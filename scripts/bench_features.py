@@ -32,7 +32,7 @@ def main(quick: bool, path: Path | None) -> None:
     """Works on a copy of the embedded dataset; run it with nothing else on the machine."""
     with tempfile.TemporaryDirectory() as folder:
         found = computing(copy_dataset(folder), DEVICE, programs=256 if quick else 2048)
-        load_programs(REAL, progress=False)
+        load_programs(REAL, device=DEVICE, progress=False)
         synthetic = Path(folder, "synthetic")
         write(synthetic, 40_000 if quick else 1_000_000)
         fill(synthetic, f"{DEVICE}-synthetic-0", REAL, DEVICE)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import machine
 import numpy as np
-from embedded import SPLIT, copy_dataset
+from embedded import DEVICE, SPLIT, copy_dataset
 
 from costhub.cards.tables import Column, number, plain_table
 from costhub.dataset.folder import DataFolder
@@ -41,17 +41,19 @@ def compare(train: Programs, test: Programs, seed: int) -> dict[str, Evaluation]
 
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path), help="Data folder; the embedded dataset by default.")
+@click.option("--device", default=DEVICE, show_default=True, help="Whose measurements.")
 @click.option("--split", type=click.Path(path_type=Path), help="Split file; else one is drawn for each seed.")
 @click.option("--held-out", default=12, type=click.IntRange(min=1), help="Workloads, of every operator.")
 @click.option("--quick", is_flag=True, help="One seed.")
 @click.option("--json", "path", type=click.Path(path_type=Path))
-def main(data: Path | None, split: Path | None, held_out: int, quick: bool, path: Path | None) -> None:
+def main(
+    data: Path | None, device: str, split: Path | None, held_out: int, quick: bool, path: Path | None
+) -> None:
     """Trains on the other workloads and ranks the programs of the held-out ones, with three seeds."""
     with tempfile.TemporaryDirectory() as folder:
         if data is None:
             data = copy_dataset(folder)
             split = data / SPLIT
-        device = DataFolder.open(data).device_ids()[0]
         programs = load_programs(data, device=device)
         about = DataFolder.open(data).workloads().select(["workload_id", "operator"]).to_pylist()
         fixed = load_split(split) if split else None

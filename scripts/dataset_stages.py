@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from cache_speed import fill
-from embedded import DEVICE
+from embedded import DATASET, DEVICE
 from synthetic import synthetic_batches
 
 from costhub.dataset.check.folder import check_folder
@@ -27,7 +27,7 @@ from costhub.dataset.metaschedule.export import export_database
 from costhub.dataset.stats.folder_stats import folder_stats
 from costhub.hub.roots import EMBEDDED
 
-REAL = EMBEDDED / "datasets" / "costhub" / DEVICE
+REAL = EMBEDDED / "datasets" / "costhub" / DATASET
 DEVICES = 4
 
 Stage = Callable[[Path, int], dict[str, Any]]
@@ -85,7 +85,7 @@ def load_features(path: Path, rows: int) -> dict[str, Any]:
 def fill_features(path: Path, rows: int) -> dict[str, Any]:
     """Gives the programs of one device the features of real ones, as if they had been computed."""
     del rows
-    load_programs(REAL, progress=False)
+    load_programs(REAL, device=DEVICE, progress=False)
     fill(path, f"{DEVICE}-synthetic-0", REAL, DEVICE)
     return {}
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from costhub.hub.roots import EMBEDDED
 
-DEVICE = "amd-epyc-zen5-2c"
+DATASET = "amd-epyc-zen5"
+DEVICE = "amd-epyc-zen5-1c"
 SPLIT = Path("splits") / "held-out-14.json"
 
 
-def copy_dataset(folder: str, device: str = DEVICE) -> Path:
-    """Copies a device's dataset into `folder` and returns its data folder, which holds SPLIT."""
-    return shutil.copytree(EMBEDDED / "datasets" / "costhub" / device, Path(folder, "data"))
+def copy_dataset(folder: str) -> Path:
+    """Copies the dataset into `folder` and returns its data folder, which holds SPLIT."""
+    return shutil.copytree(EMBEDDED / "datasets" / "costhub" / DATASET, Path(folder, "data"))

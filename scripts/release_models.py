@@ -1,4 +1,4 @@
-"""Trains the models of the embedded hub on the embedded dataset, and puts them there with their cards."""
+"""Trains the models of one device on the embedded dataset, and puts them into the embedded hub."""
 
 from __future__ import annotations
 
@@ -19,10 +19,21 @@ from costhub.models.architectures import ARCHITECTURES
 def main(device: str, seed: int) -> None:
     """Equal data and seed give equal models on one machine; each config.json records both."""
     with tempfile.TemporaryDirectory() as folder:
-        data = copy_dataset(folder, device)
+        data = copy_dataset(folder)
         for arch in ARCHITECTURES:
             out = Path(folder, f"{device}-{arch}")
-            options = ["--data", str(data), "--split", str(data / SPLIT), "--arch", arch, "--seed", str(seed)]
+            options = [
+                "--data",
+                str(data),
+                "--device",
+                device,
+                "--split",
+                str(data / SPLIT),
+                "--arch",
+                arch,
+                "--seed",
+                str(seed),
+            ]
             if code := run(["train", *options, "--out", str(out)]):
                 raise SystemExit(code)
             click.echo(f"Installed {install_model(out)}.\n")

@@ -1,4 +1,4 @@
-"""Fills the results tables of README.md from docs/results/*.json."""
+"""Fills the results tables of README.md and docs/*.md from docs/results/*.json."""
 
 from __future__ import annotations
 
@@ -9,5 +9,8 @@ from costhub.cards.results import fill
 ROOT = Path(__file__).resolve().parent.parent
 
 if __name__ == "__main__":
-    readme = ROOT / "README.md"
-    readme.write_text(fill(readme.read_text(), ROOT / "docs" / "results"))
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        text = page.read_text()
+        filled = fill(text, ROOT / "docs" / "results")
+        if filled != text:
+            page.write_text(filled)

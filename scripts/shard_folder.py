@@ -12,8 +12,8 @@ from costhub.dataset.folder import DataFolder
 from costhub.dataset.schema import arrow_schema
 from costhub.dataset.shards.seal import BLANK, SEAL_KEY, write_seal
 
-DEVICE = "amd-epyc-zen5-2c"
-EMBEDDED = Path(costhub.__file__).parent / "hub/embedded/datasets/costhub" / DEVICE
+DATASET, DEVICE = "amd-epyc-zen5", "amd-epyc-zen5-1c"
+EMBEDDED = Path(costhub.__file__).parent / "hub/embedded/datasets/costhub" / DATASET
 NAMES = ("softmax.64x1000", "metaschedule.nrm")
 ROWS = 24
 

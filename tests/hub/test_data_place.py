@@ -35,6 +35,13 @@ def test_a_dataset_is_found_by_its_name_or_by_its_only_device(shelf: Path, name:
         assert place(name) == shelf / "acme/boards"
 
 
+def test_a_device_by_its_name_is_that_device_alone(shelf: Path) -> None:
+    with data_at("blit-gpu") as found:
+        assert found.device_id == "blit-gpu"
+    with data_at("acme/boards") as found:
+        assert found.device_id is None
+
+
 def test_a_device_in_several_datasets_is_refused_with_their_names(shelf: Path) -> None:
     with pytest.raises(AmbiguousNameError, match="acme/boards, other/boards-2"):
         place("acme-one")

@@ -10,6 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from costhub.cards.collector_tables import (
+    boards_table,
+    collection_table,
+    collector_table,
+    kill_table,
+    noise_table,
+    probe_table,
+    torture_table,
+)
 from costhub.cards.tables import Column, markdown_table, number
 from costhub.errors import DataError
 
@@ -34,34 +43,6 @@ def models_table(result: Result) -> str:
         *(Column(key, key.replace("_", "-"), align="right") for key in _RANKS),
     ]
     return markdown_table(rows, [*columns, number("seeds", "seeds", "d")])
-
-
-def collector_table(result: Result) -> str:
-    """Rates of costhub's collector and of TVM's builder and runner on the same candidates, by batch size.
-
-    The ratio is to TVM's as it comes, with the batch that MetaSchedule measures at a time.
-    """
-    names = {
-        "costhub": "costhub",
-        "stock": "TVM's LocalBuilder + LocalRunner",
-        "stock_light_import": "the same, importing only the CPU's intrinsics",
-    }
-    stock = next(
-        row["good_per_s"]
-        for row in result["rows"]
-        if row["collector"] == "stock" and row["batch"] == result["batch"]
-    )
-    rows = [
-        {**row, "name": names[row["collector"]], "ratio": row["good_per_s"] / stock} for row in result["rows"]
-    ]
-    columns = [
-        Column("name", "collector"),
-        number("batch", "programs in a batch", "d"),
-        number("good", f"good of {result['candidates']}", "d"),
-        number("good_per_s", "good / s", ".2f"),
-        number("ratio", "times stock", ".1f"),
-    ]
-    return markdown_table(rows, columns)
 
 
 def search_table(result: Result) -> str:
@@ -152,6 +133,12 @@ def provenance(result: Result) -> str:
 TABLES: dict[str, Callable[[Result], str]] = {
     "models": models_table,
     "collector": collector_table,
+    "collection": collection_table,
+    "noise": noise_table,
+    "probe": probe_table,
+    "torture": torture_table,
+    "kill": kill_table,
+    "boards": boards_table,
     "search": search_table,
     "dataset": dataset_table,
     "features": features_table,

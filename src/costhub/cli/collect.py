@@ -107,6 +107,8 @@ def command(
         raise click.UsageError("Nothing to measure: name workloads with --suite or --network.")
     if (tracker is None) != (key is None):
         raise click.UsageError("--tracker and --key belong together: where the boards are, and which.")
+    if tracker is not None and (check_outputs or profile is not None):
+        raise click.UsageError("--check-outputs and --profile are for this machine; leave out --tracker.")
     from costhub.collector.boards.board_rig import board_rig
     from costhub.collector.local import find_local
     from costhub.collector.rig import Rights, local_rig
@@ -129,7 +131,8 @@ def command(
         )
         folder = _folder(out, rig)
         progress = _collect(workloads, folder, rig, proposals, budget_s=budget)
-    _report(progress, rig, out, as_json=as_json)
+    # Boards measure while we build: shares of this machine's time would say little.
+    _report(progress, rig, out, as_json=as_json, with_profile=tracker is None)
     if profile is not None:
         from costhub.cards.profile_plot import plot_profile
 
@@ -206,7 +209,7 @@ def _collect(
         return collect(workloads, folder, rig=rig, proposals=proposals, budget_s=budget_s, on_outcome=show)
 
 
-def _report(progress: Progress, rig: Rig, out: Path, *, as_json: bool) -> None:
+def _report(progress: Progress, rig: Rig, out: Path, *, as_json: bool, with_profile: bool) -> None:
     devices = [session.device_id for session in rig.sessions]
     profile = progress.profile.as_dict()
     for name, problem in progress.problems.items():
@@ -219,7 +222,7 @@ def _report(progress: Progress, rig: Rig, out: Path, *, as_json: bool) -> None:
         f"{progress.good} good measurements and {progress.failed} failures of {' and '.join(devices)} added "
         f"to {out}."
     )
-    if progress.done:
+    if progress.done and with_profile:
         click.echo(_table(progress.profile))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import NamedTuple, Protocol
 
 from costhub.collector.builder import Built
@@ -33,7 +33,7 @@ class Bench(Protocol):
     def launch(self) -> None:
         """Starts what it needs without waiting for it."""
 
-    def measure(self, batch: Sequence[Made]) -> Iterator[Outcome]:
+    def measure(self, batch: Sequence[Made]) -> Generator[Outcome, None, None]:
         """Yields outcomes as soon as they are known, one per program and device, and removes the artefacts.
 
         Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -156,8 +156,12 @@ class _Work:
         if self._proposals.check_outputs:
             self._build_expected([plan for plan in plans.values() if plan.expected is None])
         made = [Made(job.program, job.building.result(), job.plan.expected) for job in jobs]
-        with self.progress.profile.measuring():
-            for outcome in bench.measure(made):
+        with closing(bench.measure(made)) as outcomes:
+            while True:
+                with self.progress.profile.measuring():
+                    outcome = next(outcomes, None)
+                if outcome is None:
+                    return
                 yield plans[outcome.program.program_id], outcome
 
     def _build_expected(self, plans: Sequence[Plan]) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 # A call this long is timed once: its spread is far below the differences between programs, and a few such
 # programs would otherwise cost more than all the others together.
 SLOW_CALL_S = 0.05
+# And of one this long the call that warms up is taken: what it finds cold is a hundredth of it.
+HOPELESS_CALL_S = 0.2
 FLUSH = "cache_flush_cpu_non_first_arg"
 
 
@@ -60,6 +62,8 @@ COLLECTING = Evaluator(repeat=2, min_repeat_ms=3, max_repeat=9)
 def take(module: Any, device: Any, arguments: Sequence[Any], evaluator: Evaluator) -> tuple[float, ...]:
     """Seconds per call of each repeat of the module's function ``main``, after one call to warm up."""
     warm_up_s = one_call(module, device, arguments)
+    if warm_up_s > HOPELESS_CALL_S:
+        return (warm_up_s,)
     if warm_up_s > SLOW_CALL_S:
         return (min(warm_up_s, one_call(module, device, arguments)),)
     run_s = _repeats(module, device, arguments, evaluator, evaluator.repeat)

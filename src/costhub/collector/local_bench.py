@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack
 
 from costhub.collector.bench import Made
@@ -31,7 +31,7 @@ class LocalBench:
         for watch in self._watches.values():
             watch.runner.launch()
 
-    def measure(self, batch: Sequence[Made]) -> Iterator[Outcome]:
+    def measure(self, batch: Sequence[Made]) -> Generator[Outcome, None, None]:
         """Yields the outcomes of all programs on the first device, then on the next."""
         try:
             with self._builder.frozen():
@@ -41,7 +41,9 @@ class LocalBench:
             for made in batch:
                 made.built.remove()
 
-    def _measure_on(self, device_id: str, watch: Watch, batch: Sequence[Made]) -> Iterator[Outcome]:
+    def _measure_on(
+        self, device_id: str, watch: Watch, batch: Sequence[Made]
+    ) -> Generator[Outcome, None, None]:
         with ExitStack() as others:
             for other in self._watches.values():
                 if other.runner is not watch.runner:

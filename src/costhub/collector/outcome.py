@@ -21,6 +21,8 @@ class Surroundings:
     """How much slower the reference kernel was than at its fastest: 0.1 is 10 %."""
     reference_after_s: float | None = None
     """Seconds of the reference kernel right after the program."""
+    clock_mhz: float | None = None
+    temperature_c: float | None = None
 
 
 @dataclass(frozen=True)

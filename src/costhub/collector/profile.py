@@ -17,7 +17,7 @@ class Profile:
     """Core-seconds by stage.
 
     Sampling and building take one core each; while a program or the reference kernel is timed, no other core
-    may work, so that those take all of them. What is left over, `other`, is waiting: start-up, messages
+    may work, so that those take all of them. What is left over, `other`, is start-up, messages
     between processes, writing rows, and cores with nothing to do.
     """
 
@@ -38,7 +38,7 @@ class Profile:
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
-        """Counts the block as the reference kernel, but for the runs that `note` takes off again."""
+        """Counts the block as the reference kernel, but for the run, which `note` takes off again."""
         start = time.monotonic()
         yield
         self.seconds["reference"] += (time.monotonic() - start) * self.cores

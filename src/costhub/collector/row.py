@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from costhub.collector.device import clock_mhz, temperature_c
 from costhub.collector.outcome import Outcome
 from costhub.collector.run_service import Evaluator
 from costhub.versions import costhub_version, installed_versions
@@ -35,7 +34,7 @@ class Session:
     def row(self, workload_id: str, outcome: Outcome) -> dict[str, Any]:
         """One row of the measurements table."""
         now = datetime.datetime.now(datetime.timezone.utc)
-        program, ran = outcome.program, outcome.ran
+        program, ran, around = outcome.program, outcome.ran, outcome.surroundings
         identity = f"{program.program_id} {self.device_id} {self.session} {now.isoformat()}"
         return {
             "record_id": hashlib.sha256(identity.encode()).hexdigest(),
@@ -53,16 +52,16 @@ class Session:
             "cache_flush": self.evaluator.cache_flush,
             "build_s": outcome.built.build_s,
             "run_wall_s": ran.wall_s if ran else None,
-            "load_average": outcome.surroundings.load_average,
-            "reference_s": outcome.surroundings.reference_s,
-            "reference_drift": outcome.surroundings.reference_drift,
-            "reference_after_s": outcome.surroundings.reference_after_s,
+            "load_average": around.load_average,
+            "reference_s": around.reference_s,
+            "reference_drift": around.reference_drift,
+            "reference_after_s": around.reference_after_s,
             "output_checked": ran.output_checked if ran else None,
             "cpu_affinity": self.cpu_affinity,
             "governor": self.governor,
             "board": outcome.board,
-            "clock_mhz": clock_mhz(),
-            "temperature_c": temperature_c(),
+            "clock_mhz": around.clock_mhz,
+            "temperature_c": around.temperature_c,
             "proposed_by": program.proposed_by,
             "space": program.space,
             "predicted_score": program.predicted_score,

@@ -6,6 +6,7 @@ import os
 import time
 from dataclasses import replace
 
+from costhub.collector.device import clock_mhz, temperature_c
 from costhub.collector.outcome import Surroundings
 from costhub.collector.runner import Ran, Runner
 from costhub.collector.sampler import Program
@@ -43,7 +44,14 @@ class Watch:
             time.sleep(QUIET_WAIT_S)
             reference_s = self.runner.reference_s()
         self._is_busy = self._drift(reference_s) > MOST_DRIFT
-        self._around = Surroundings(os.getloadavg()[0], reference_s, self._drift(reference_s))
+        # Once per batch: where they can be read at all, reading them takes milliseconds.
+        self._around = Surroundings(
+            os.getloadavg()[0],
+            reference_s,
+            self._drift(reference_s),
+            clock_mhz=clock_mhz(),
+            temperature_c=temperature_c(),
+        )
         # A machine found faster than at the start was busy then: the faster figure is the better baseline.
         self._baseline_s = min(self._baseline_s, reference_s)
         return self._around

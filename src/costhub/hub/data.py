@@ -69,7 +69,7 @@ def load_measurements(
     Args:
         where: A data folder: a path, the name of a dataset or device in the hubs on this machine,
             `local-dir:/PATH` or `hf-hub:ORG/NAME@REVISION`.
-        device: Device ids to keep; all by default.
+        device: Device ids to keep; by default the one that `where` names, or all of a folder or dataset.
         workload: Ids or names of workloads to keep; all by default.
         operator: Operator families to keep; all by default.
         status: Statuses to keep; all by default.
@@ -90,7 +90,7 @@ def load_measurements(
     with data_at(where) as place:
         table = load.load_measurements(
             place.path,
-            device=device,
+            device=place.device_id if device is None else device,
             workload=workload,
             operator=operator,
             status=status,
@@ -117,7 +117,7 @@ def iter_measurements(
 
     Args:
         where: As for `load_measurements`.
-        device: Device ids to keep; all by default.
+        device: Device ids to keep; by default the one that `where` names, or all of a folder or dataset.
         workload: Ids or names of workloads to keep; all by default.
         operator: Operator families to keep; all by default.
         status: Statuses to keep; all by default.
@@ -135,7 +135,7 @@ def iter_measurements(
     with data_at(where) as place:
         yield from load.iter_measurements(
             place.path,
-            device=device,
+            device=place.device_id if device is None else device,
             workload=workload,
             operator=operator,
             status=status,

@@ -26,6 +26,8 @@ class DataPlace:
     path: str
     filesystem: FileSystem | None = None
     """What `path` is on; None for this machine."""
+    device_id: str | None = None
+    """The device that was named; None where the folder itself was, with all its devices."""
 
 
 @contextlib.contextmanager
@@ -44,15 +46,15 @@ def data_at(where: str | Path) -> Iterator[DataPlace]:
         ...     place
         DataPlace(path='/data/boards', filesystem=None)
     """
-    found = where if isinstance(where, Path) else _found(where)
-    if isinstance(found, Path):
-        yield DataPlace(str(found))
+    found = DataPlace(str(where)) if isinstance(where, Path) else _found(where)
+    if isinstance(found, DataPlace):
+        yield found
         return
     with sentences(found.name, found.revision, DataError):
         yield _on_hugging_face(found)
 
 
-def _found(text: str) -> Path | Address:
+def _found(text: str) -> DataPlace | Address:
     """A folder on this machine, or an address on the Hugging Face hub."""
     try:
         address = parse_address(text)
@@ -61,12 +63,12 @@ def _found(text: str) -> Path | Address:
     except CosthubError:
         # A bare word is a name first; a data folder of that name in the working directory comes second.
         if (Path(text) / "measurements").is_dir():
-            return Path(text)
+            return DataPlace(text)
         raise
-    return Path(address.name) if address.source == "local-dir" else address
+    return DataPlace(address.name) if address.source == "local-dir" else address
 
 
-def _in_a_hub(address: Address) -> Path:
+def _in_a_hub(address: Address) -> DataPlace:
     name = address.name
     if address.revision is not None:
         raise AddressError(
@@ -74,23 +76,25 @@ def _in_a_hub(address: Address) -> Path:
             f"hf-hub:ORG/NAME@{address.revision}."
         )
     known = dataset_folders()
-    fitting = [full for full in known if name in (full, full.split("/")[1])] or _of_device(name, known)
+    fitting = [full for full in known if name in (full, full.split("/")[1])]
+    device_id = None if fitting else _device(name, known)
+    if device_id is not None:
+        fitting = [full for full, folder in known.items() if (folder / "measurements" / device_id).is_dir()]
     if len(fitting) > 1:
         raise AmbiguousNameError("dataset", name, fitting)
     if not fitting:
         raise DataError(
             f"No hub on this machine has measurements of {name}; {LISTING} lists what there is for each."
         )
-    return known[fitting[0]]
+    return DataPlace(str(known[fitting[0]]), device_id=device_id)
 
 
-def _of_device(name: str, known: dict[str, Path]) -> list[str]:
+def _device(name: str, known: dict[str, Path]) -> str:
     try:
-        device_id = resolve_device(name).device_id
+        return resolve_device(name).device_id
     except UnknownNameError:
         close = close_names(name, sorted({full.split("/")[1] for full in known}))
         raise UnknownNameError("dataset or device", name, close, LISTING) from None
-    return [full for full, folder in known.items() if (folder / "measurements" / device_id).is_dir()]
 
 
 def _on_hugging_face(address: Address) -> DataPlace:

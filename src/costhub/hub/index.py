@@ -42,6 +42,11 @@ class Device:
     target: str | None = None
     """The TVM target, as JSON."""
     peak_gflops: float | None = None
+    """Of float32."""
+    peak_gflops_float64: float | None = None
+    peak_gflops_float16: float | None = None
+    peak_gflops_bfloat16: float | None = None
+    peak_gops_int8: float | None = None
     l1_gbs: float | None = None
     l2_gbs: float | None = None
     l3_gbs: float | None = None

@@ -24,8 +24,8 @@ from costhub.dataset.folder import DataFolder
 from costhub.dataset.schema import arrow_schema, table_from_rows
 from costhub.dataset.shards.shard import new_parquet, write_shard
 
-EMBEDDED = Path(costhub.__file__).parent / "hub/embedded/datasets/costhub/amd-epyc-zen5-2c"
-DEVICE = "amd-epyc-zen5-2c"
+EMBEDDED = Path(costhub.__file__).parent / "hub/embedded/datasets/costhub/amd-epyc-zen5"
+DEVICE = "amd-epyc-zen5-1c"
 CHOSEN = ("matmul.512x512x512", "metaschedule.t2d", "metaschedule.nrm", "softmax.64x1000")
 ROWS_EACH = 30
 SHARD = f"measurements/{DEVICE}/train-00000-of-00001.parquet"
@@ -83,7 +83,7 @@ def sound_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Real rows of four workloads, the fastest first chosen, with two failures among them."""
     source = DataFolder.open(EMBEDDED)
     folder = DataFolder.create(tmp_path_factory.mktemp("sound") / "data")
-    folder.put_device(source.devices().to_pylist()[0])
+    folder.put_device(next(d for d in source.devices().to_pylist() if d["device_id"] == DEVICE))
     workloads = [row for row in source.workloads().to_pylist() if row["name"] in CHOSEN]
     folder.put_workloads(workloads)
     ids = {row["workload_id"] for row in workloads}

@@ -15,7 +15,7 @@ from costhub.errors import DataError
 
 
 def test_sources_are_tables_then_measurements_then_journals(damaged: Any) -> None:
-    (damaged.path / "measurements/amd-epyc-zen5-2c/journal.jsonl").write_bytes(b"{}\n")
+    (damaged.path / "measurements/amd-epyc-zen5-1c/journal.jsonl").write_bytes(b"{}\n")
 
     sources = list(Listing(damaged.path).sources())
     assert [(source.table, source.is_journal) for source in sources] == [
@@ -24,13 +24,13 @@ def test_sources_are_tables_then_measurements_then_journals(damaged: Any) -> Non
         ("measurements", False),
         ("measurements", True),
     ]
-    assert sources[2].where == "measurements/amd-epyc-zen5-2c/train-00000-of-00001.parquet"
-    assert sources[2].device_id == "amd-epyc-zen5-2c"
+    assert sources[2].where == "measurements/amd-epyc-zen5-1c/train-00000-of-00001.parquet"
+    assert sources[2].device_id == "amd-epyc-zen5-1c"
 
 
 def test_an_empty_journal_and_a_lock_are_no_breach(damaged: Any) -> None:
-    (damaged.path / "measurements/amd-epyc-zen5-2c/journal.jsonl").touch()
-    (damaged.path / "measurements/amd-epyc-zen5-2c/.lock").touch()
+    (damaged.path / "measurements/amd-epyc-zen5-1c/journal.jsonl").touch()
+    (damaged.path / "measurements/amd-epyc-zen5-1c/.lock").touch()
 
     listing = Listing(damaged.path)
     assert list(leftover_journals(listing)) == []

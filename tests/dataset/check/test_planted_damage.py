@@ -19,7 +19,7 @@ from costhub.dataset.shards.journal import encode_row
 from costhub.dataset.shards.seal import SEAL_KEY
 from costhub.dataset.trace import program_id
 
-DEVICE = "amd-epyc-zen5-2c"
+DEVICE = "amd-epyc-zen5-1c"
 SHARD = f"measurements/{DEVICE}/train-00000-of-00001.parquet"
 DEVICES = "devices/train-00000-of-00001.parquet"
 WORKLOADS = "workloads/train-00000-of-00001.parquet"

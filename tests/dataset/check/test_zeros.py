@@ -9,7 +9,7 @@ import costhub
 from costhub.dataset.check.zeros import useful_share
 from costhub.dataset.folder import DataFolder
 
-EMBEDDED = Path(costhub.__file__).parent / "hub/embedded/datasets/costhub/amd-epyc-zen5-2c"
+EMBEDDED = Path(costhub.__file__).parent / "hub/embedded/datasets/costhub/amd-epyc-zen5"
 
 
 def test_only_the_transposed_convolution_multiplies_zeros_of_its_own() -> None:

@@ -46,7 +46,7 @@ def test_a_file_of_version_1_is_read(tmp_path: Path) -> None:
 
 
 def test_the_embedded_datasets_have_splits_that_can_be_read() -> None:
-    [folder] = (EMBEDDED / "datasets" / "costhub").glob("amd-epyc-zen5-2c")
+    [folder] = (EMBEDDED / "datasets" / "costhub").glob("amd-epyc-zen5")
 
     assert "held-out-14" in list_splits(folder)
     for name in list_splits(folder):

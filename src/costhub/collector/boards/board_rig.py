@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 
@@ -36,7 +36,7 @@ class BoardBench:
     def launch(self) -> None:
         """Nothing: sessions begin with the first programs."""
 
-    def measure(self, batch: Sequence[Made]) -> Iterator[Outcome]:
+    def measure(self, batch: Sequence[Made]) -> Generator[Outcome, None, None]:
         """Yields outcomes in the order in which boards give them."""
         threads = min(max(1, self._boards.count()), MOST_BOARDS)
         executor = ThreadPoolExecutor(threads, thread_name_prefix="costhub-board")

@@ -18,6 +18,7 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from costhub.collector.boards.tracker import Tracker
+from costhub.collector.cpu_state import physical_cpus
 from costhub.collector.scratch import ScratchFolder
 from costhub.errors import DeviceError, MeasureError
 from costhub.worker import Worker, WorkerDied, WorkerTimeout
@@ -120,7 +121,9 @@ def tracker_server(*, host: str = "127.0.0.1", port: int = 9190) -> Iterator[Run
 
 @contextlib.contextmanager
 def _running(request: BoardRequest | TrackerRequest, identity: dict[str, Any] | None) -> Iterator[Running]:
-    with Worker(f"{__name__}:handle") as worker:
+    # Left to itself TVM uses half of the CPUs that it sees; a board is all of its cores, sessions included.
+    environment = {"TVM_NUM_THREADS": str(len(physical_cpus()))}
+    with Worker(f"{__name__}:handle", environment=environment) as worker:
         refusal = worker.call(request, timeout_s=worker.start_timeout_s)
         if refusal is not None:
             raise MeasureError(refusal)
