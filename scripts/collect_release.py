@@ -1,4 +1,4 @@
-"""Collects the embedded dataset of this machine's CPU, limited to each instruction set and number of threads."""
+"""Collects the embedded dataset: this CPU, limited to each instruction set and number of threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Renders what the collector's benchmarks found: rates, where the time went, noise, torture, kills, boards."""
+"""Renders what the collector's benchmarks found: rates, noise, torture, kills, boards, the probe."""
 
 from __future__ import annotations
 
