@@ -43,6 +43,10 @@ class WorkerDied(Exception):
     """The child process ended while it had a request; the message ends with what it last printed."""
 
 
+class WorkerKilled(WorkerDied):
+    """We ended the child process, from another thread: it is not to be started again."""
+
+
 class WorkerTimeout(Exception):
     """The child process did not answer in time and was killed."""
 
@@ -197,6 +201,8 @@ class Worker:
         for _ in range(START_ATTEMPTS - 1):
             try:
                 return self.receive(timeout_s=self.start_timeout_s)
+            except WorkerKilled:
+                raise
             except WorkerDied:
                 self._launched()
         return self.receive(timeout_s=self.start_timeout_s)
@@ -204,9 +210,7 @@ class Worker:
     def warm_up(self, request: Any) -> None:
         """Starts the child and lets it answer `request` before all others; once for every child.
 
-        Raises:
-            MeasureError: as `start`.
-            WorkerDied, WorkerTimeout: as `receive`, where it happens every time.
+        Raises what `start` does, and what `receive` does where it happens every time.
         """
         for attempt in range(START_ATTEMPTS):
             if self.is_warm:
@@ -214,8 +218,8 @@ class Worker:
             try:
                 self.call(request, timeout_s=self.start_timeout_s)
                 self.is_warm = True
-            except WorkerDied:
-                if attempt == START_ATTEMPTS - 1:
+            except WorkerDied as death:
+                if attempt == START_ATTEMPTS - 1 or isinstance(death, WorkerKilled):
                     raise
 
     def send(self, request: Any) -> None:
@@ -234,15 +238,15 @@ class Worker:
         """
         child = self._child
         if child is None:
-            raise WorkerDied("the child process is not running.")
-        if not child.connection.poll(max(0.0, timeout_s)):
-            self.kill()
-            raise WorkerTimeout(f"no answer within {timeout_s:g} s.")
+            raise WorkerKilled("the child process is not running.")
         try:
+            if not child.connection.poll(max(0.0, timeout_s)):
+                self.kill()
+                raise WorkerTimeout(f"no answer within {timeout_s:g} s.")
             return child.connection.recv()
         except (EOFError, OSError):  # OSError: it ended in the middle of a reply, or the pipe is closed
             if self._child is not child:
-                raise WorkerDied("the child process was killed from another thread.") from None
+                raise WorkerKilled("the child process was killed from another thread.") from None
             message = child.last_words()
             self.kill()
             raise WorkerDied(message) from None

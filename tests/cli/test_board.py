@@ -53,6 +53,7 @@ def said(process: subprocess.Popen[str]) -> dict[str, Any]:
     return line
 
 
+@pytest.mark.slow
 def test_a_board_is_served_listed_and_ended_by_ctrl_c(
     start: Start, capsys: pytest.CaptureFixture[str]
 ) -> None:

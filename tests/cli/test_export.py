@@ -64,6 +64,7 @@ def test_a_database_is_written_and_described(costhub: Costhub, data: Path, tmp_p
     assert len(ms.database.JSONDatabase(work_dir=str(tmp_path / "db"))) == 3
 
 
+@pytest.mark.slow
 def test_options_choose_the_records(costhub: Costhub, data: Path, tmp_path: Path) -> None:
     chosen = ["--best", "1", "--workload", "plus.one", "--operator", "elementwise", "--no-failures"]
     output = costhub("export", "metaschedule", str(data), "--out", str(tmp_path / "db"), *chosen, "--json")

@@ -57,6 +57,7 @@ def test_a_users_space_goes_on_in_a_new_child_after_a_crash(rules: str, target: 
     assert [p.trace for p in others] == [p.trace for p in Sampler(mod, target, seed=1).random(3)]
 
 
+@pytest.mark.slow
 def test_a_space_that_always_crashes_is_given_up_with_a_sentence(rules: str, target: str) -> None:
     with open_samplers(f"{rules}:crashes") as make:
         sampler = make(find_workload("softmax.64x1000").module(), target, seed=1)

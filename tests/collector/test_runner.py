@@ -62,6 +62,7 @@ def test_the_start_of_the_process_is_not_part_of_the_time_limit(
         assert runner.run(built.artifact, programs[0].arguments).status == "ok"
 
 
+@pytest.mark.slow
 def test_a_device_tvm_does_not_know_ends_the_collection(target: str, programs: list[Program]) -> None:
     with Runner(target, device_kind="abacus") as runner, pytest.raises(MeasureError, match="abacus"):
         runner.run("/nowhere/program.so", programs[0].arguments)

@@ -161,6 +161,7 @@ def test_an_error_in_a_users_code_is_told_by_its_last_line(
         Sampler(find_workload("softmax.64x1000").module(), target, seed=1, space="rules_that_raise:space")
 
 
+@pytest.mark.slow
 def test_tensor_core_programs_need_no_gpu_and_replay() -> None:
     """Half-precision products of a GPU's default space name the wmma intrinsics, and replay with them."""
     import tvm_ffi

@@ -105,6 +105,7 @@ def test_the_index_is_read_once_until_it_changes(hub: Path) -> None:
 
 def test_units_stand_in_the_names_of_the_columns() -> None:
     numbers = [n for n, t in index.Device.__annotations__.items() if t in ("int | None", "float | None")]
-    units = ("_bytes", "_bits", "_gflops", "_gbs", "_us")
+    types = ("_gflops_float64", "_gflops_float16", "_gflops_bfloat16", "_gops_int8")
+    units = ("_bytes", "_bits", "_gflops", "_gbs", "_us", *types)
 
     assert [name for name in numbers if not name.endswith(units)] == ["cores"]

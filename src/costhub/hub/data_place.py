@@ -43,8 +43,8 @@ def data_at(where: str | Path) -> Iterator[DataPlace]:
 
     Example:
         >>> with data_at("local-dir:/data/boards") as place:
-        ...     place
-        DataPlace(path='/data/boards', filesystem=None)
+        ...     place.path
+        '/data/boards'
     """
     found = DataPlace(str(where)) if isinstance(where, Path) else _found(where)
     if isinstance(found, DataPlace):

@@ -112,6 +112,7 @@ def test_what_is_no_program_is_a_row(boards: Boards, library: Library, programs:
     assert "2 boards" not in (ran.error or "")
 
 
+@pytest.mark.slow
 def test_the_work_of_a_killed_board_goes_to_the_others(
     boards: Boards, boards_of_key: list[Running], serve: Serve, library: Library, programs: list[Program]
 ) -> None:
