@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from costhub.collector.builder import Builder
-from costhub.collector.cpu_state import physical_cpus
+from costhub.collector.cpu_state import tvm_threads
 from costhub.collector.runner import Runner
 from costhub.collector.suite import find_workload
 from costhub.collector.target import local_target
@@ -30,8 +30,7 @@ def stock(workload: str, trials: int, seed: int, out: Path) -> list[tuple[int, f
             before = rounds[-1][0] if rounds else 0
             rounds.append((before + len(candidates), time.perf_counter() - start))
 
-    # Left to itself TVM measures on half of the CPUs that it sees, and costhub on all cores.
-    os.environ["TVM_NUM_THREADS"] = str(len(physical_cpus()))
+    os.environ.update(tvm_threads())  # as many as costhub measures with
     mod, target = find_workload(workload).module(), tvm.target.Target(local_target())
     start = time.perf_counter()
     callbacks = [*ms.measure_callback.MeasureCallback.create("default"), Stamp()]

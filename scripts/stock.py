@@ -13,7 +13,7 @@ from typing import Any
 import tvm
 from tvm.s_tir import meta_schedule as ms
 
-from costhub.collector.cpu_state import physical_cpus
+from costhub.collector.cpu_state import tvm_threads
 from costhub.collector.evaluator import Evaluator
 from costhub.collector.sampler import Program
 from costhub.dataset.intrinsics import load_intrinsics
@@ -29,8 +29,7 @@ class StockCollector:
 
     def __init__(self, target: str, *, light: bool) -> None:
         settings = Evaluator()
-        # Left to itself TVM uses half of the CPUs that it sees; the runner's process inherits this.
-        os.environ["TVM_NUM_THREADS"] = str(len(physical_cpus()))
+        os.environ.update(tvm_threads())  # the runner's process inherits it
         self.target = tvm.target.Target(json.loads(target))
         initializer = partial(load_intrinsics, "llvm") if light else None
         self.builder = ms.builder.LocalBuilder(initializer=initializer, timeout_sec=60)

@@ -5,7 +5,14 @@ import inspect
 import pytest
 
 from costhub import errors
-from costhub.errors import AmbiguousNameError, CosthubError, DataError, UnknownNameError, last_line
+from costhub.errors import (
+    AmbiguousNameError,
+    CosthubError,
+    DataError,
+    UnknownNameError,
+    class_and_end,
+    last_line,
+)
 
 ERRORS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception)]
 
@@ -47,3 +54,8 @@ def test_the_last_line_of_a_message_is_cut_and_never_empty() -> None:
     assert last_line(RuntimeError("  a\nb \n\n")) == "b"
     assert last_line(RuntimeError(" \n")) == "RuntimeError"
     assert len(last_line(RuntimeError("x" * 1000))) == 300
+
+
+def test_the_end_of_a_long_message_is_kept_behind_the_class() -> None:
+    assert class_and_end(ValueError("x" * 2000 + "y")) == "ValueError: " + "x" * 999 + "y"
+    assert class_and_end(ValueError("  ")) == "ValueError: ValueError"

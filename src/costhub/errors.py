@@ -84,3 +84,16 @@ def last_line(error: BaseException) -> str:
     """
     lines = str(error).strip().splitlines()
     return lines[-1][:300] if lines else type(error).__name__
+
+
+def class_and_end(error: BaseException) -> str:
+    """The class of an error and the end of its message, with which a child process tells what went wrong.
+
+    TVM ends its messages with the reason; the frames above it differ between machines.
+
+    Example:
+        >>> class_and_end(ValueError("no such block")), class_and_end(KeyError())
+        ('ValueError: no such block', 'KeyError: KeyError')
+    """
+    text = str(error).strip() or type(error).__name__
+    return f"{type(error).__name__}: {text[-1000:]}"

@@ -308,7 +308,8 @@ def worker_pool(service: str, count: int) -> Iterator[list[Worker]]:
             worker.kill()
 
 
-def _die_with_parent(parent: int) -> None:
+def die_with_parent(parent: int) -> None:
+    """Ends this process when its parent ends, and at once where it has already."""
     # A collector killed with -9 must not leave a kernel running that disturbs the next one.
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL)  # 1 = PR_SET_PDEATHSIG
@@ -328,7 +329,7 @@ def _load(service: str) -> Callable[[Any], Any]:
 
 def main(fd: int, service: str, parent: int, told: str) -> None:
     """The child's loop: import the service, say so, then answer until the parent hangs up."""
-    _die_with_parent(parent)
+    die_with_parent(parent)
     limits = Limits(**json.loads(told))
     limits.apply()
     # ^C and a request to end belong to the parent, which decides whether the row in flight is finished; both

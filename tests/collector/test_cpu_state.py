@@ -11,6 +11,7 @@ from costhub.collector.cpu_state import (
     governor,
     physical_cpus,
     pick_cpus,
+    tvm_threads,
     usable_cpus,
 )
 
@@ -56,3 +57,8 @@ def test_the_governor_is_read_where_there_is_one(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         (folder / "scaling_governor").write_text(said + "\n")
     assert governor(tmp_path) == "performance+schedutil"
+
+
+def test_tvm_is_told_its_threads_one_per_core_unless_said_otherwise() -> None:
+    assert tvm_threads(3) == {"TVM_NUM_THREADS": "3"}
+    assert tvm_threads() == {"TVM_NUM_THREADS": str(len(physical_cpus()))}

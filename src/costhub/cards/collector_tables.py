@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from costhub.cards.tables import Column, markdown_table, number
@@ -148,3 +148,15 @@ def boards_table(result: Result) -> str:
         number("ratio_to_one", "times one server", ".1f"),
     ]
     return f"{markdown_table(rows, columns)}\n\n{result['note']}"
+
+
+COLLECTOR_TABLES: dict[str, Callable[[Result], str]] = {
+    "collector": collector_table,
+    "collection": collection_table,
+    "noise": noise_table,
+    "probe": probe_table,
+    "torture": torture_table,
+    "kill": kill_table,
+    "boards": boards_table,
+}
+"""Name of a result file without its suffix -> its renderer."""

@@ -10,15 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from costhub.cards.collector_tables import (
-    boards_table,
-    collection_table,
-    collector_table,
-    kill_table,
-    noise_table,
-    probe_table,
-    torture_table,
-)
+from costhub.cards.collector_tables import COLLECTOR_TABLES
 from costhub.cards.tables import Column, markdown_table, number
 from costhub.errors import DataError
 
@@ -132,13 +124,7 @@ def provenance(result: Result) -> str:
 
 TABLES: dict[str, Callable[[Result], str]] = {
     "models": models_table,
-    "collector": collector_table,
-    "collection": collection_table,
-    "noise": noise_table,
-    "probe": probe_table,
-    "torture": torture_table,
-    "kill": kill_table,
-    "boards": boards_table,
+    **COLLECTOR_TABLES,
     "search": search_table,
     "dataset": dataset_table,
     "features": features_table,

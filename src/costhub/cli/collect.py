@@ -234,7 +234,7 @@ def _table(profile: Profile) -> str:
         for stage, seconds in profile.seconds.items()
     ]
     summary = (
-        f"{profile.good / profile.wall_s:.2f} good/s over {profile.wall_s:,.0f} s on {profile.cores} cores; "
-        f"LLVM and the runs alone would take {profile.floor_s / profile.wall_s:.0%} of that."
+        f"{profile.good_per_s:.2f} good/s over {profile.wall_s:,.0f} s on {profile.cores} cores; "
+        f"LLVM and the runs alone would take {profile.floor_share:.0%} of that."
     )
     return "\n".join([summary, *lines])

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from costhub.collector.linker import can_link, link_command
+from costhub.errors import class_and_end
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,7 @@ def handle(request: BuildRequest | str) -> BuildReply | None:
     try:
         seconds = _build(request)
     except Exception as error:
-        text = str(error).strip() or type(error).__name__
-        # TVM ends its tracebacks with the reason; the frames above it differ between machines.
-        return BuildReply(cpu_s() - start, f"{type(error).__name__}: {text[-1000:]}")
+        return BuildReply(cpu_s() - start, class_and_end(error))
     return BuildReply(cpu_s() - start, None, seconds)
 
 

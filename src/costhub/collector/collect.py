@@ -51,8 +51,6 @@ class Progress:
     failed: int = 0
     problems: dict[str, str] = field(default_factory=dict)
     """Why a workload was given up, by its name."""
-    best_us: dict[str, float] = field(default_factory=dict)
-    """Best latency in microseconds by workload name, on the first device."""
 
 
 class _Job(NamedTuple):
@@ -180,5 +178,3 @@ class _Work:
         progress.done += 1
         progress.good += outcome.status == "ok"
         progress.failed += outcome.status != "ok"
-        if plan.best_us is not None:
-            progress.best_us[plan.workload.name] = plan.best_us

@@ -33,6 +33,14 @@ def pick_cpus(threads: int, root: Path = CPUS) -> tuple[int, ...]:
     return tuple(sorted([*reversed(cores), *reversed(others)][:threads]))
 
 
+def tvm_threads(threads: int | None = None) -> dict[str, str]:
+    """The environment of a process in which TVM is to use that many threads, by default one per core.
+
+    Left to itself TVM uses half of the CPUs that it sees.
+    """
+    return {"TVM_NUM_THREADS": str(threads or len(physical_cpus()))}
+
+
 def cpu_list(cpus: Iterable[int]) -> str:
     """CPU numbers the way Linux writes them.
 

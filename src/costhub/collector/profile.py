@@ -65,15 +65,25 @@ class Profile:
         """Wall seconds that no collector can do without: LLVM's time over all cores, plus the runs."""
         return (self.seconds["llvm"] + self.seconds["run"]) / self.cores
 
+    @property
+    def good_per_s(self) -> float:
+        """Good measurements per wall second."""
+        return self.good / self.wall_s if self.wall_s else 0.0
+
+    @property
+    def floor_share(self) -> float:
+        """`floor_s` over `wall_s`."""
+        return self.floor_s / self.wall_s if self.wall_s else 0.0
+
     def as_dict(self) -> dict[str, float | dict[str, float]]:
-        """The figures for a JSON file; `floor_share` is `floor_s` over `wall_s`."""
+        """The figures for a JSON file."""
         return {
             "cores": self.cores,
             "wall_s": self.wall_s,
             "programs": self.programs,
             "good": self.good,
-            "good_per_s": self.good / self.wall_s if self.wall_s else 0.0,
+            "good_per_s": self.good_per_s,
             "floor_s": self.floor_s,
-            "floor_share": self.floor_s / self.wall_s if self.wall_s else 0.0,
+            "floor_share": self.floor_share,
             "core_seconds": dict(self.seconds),
         }

@@ -11,6 +11,7 @@ from costhub.collector.arguments import Arguments, forget, nbytes, on_device
 from costhub.collector.evaluator import COLLECTING, Evaluator, one_call, take
 from costhub.collector.output_check import Expected
 from costhub.collector.reference_timer import time_reference
+from costhub.errors import class_and_end
 
 __all__ = ["COLLECTING", "Arguments", "Evaluator"]  # part of the requests, so they are found here as well
 
@@ -90,9 +91,8 @@ def handle(request: RunRequest | ExpectRequest | ReferenceRequest | WarmUp) -> R
     try:
         seconds, checked = _answer(request)
     except Exception as error:
-        text = str(error).strip() or type(error).__name__
-        said = f"{type(error).__name__}: {text[-1000:]}"
-        return RunReply((), time.perf_counter() - start, said, is_wrong=isinstance(error, WrongOutput))
+        is_wrong = isinstance(error, WrongOutput)
+        return RunReply((), time.perf_counter() - start, class_and_end(error), is_wrong=is_wrong)
     return RunReply(seconds, time.perf_counter() - start, None, output_checked=checked)
 
 

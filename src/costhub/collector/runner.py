@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from costhub.collector.arguments import Arguments
-from costhub.collector.cpu_state import cpu_list, physical_cpus, pick_cpus
+from costhub.collector.cpu_state import cpu_list, physical_cpus, pick_cpus, tvm_threads
 from costhub.collector.evaluator import Evaluator
 from costhub.collector.run_service import ExpectRequest, ReferenceRequest, RunReply, RunRequest, WarmUp
 from costhub.errors import MeasureError
@@ -89,7 +89,7 @@ class Runner:
         """Threads that a CPU program may use."""
         self._worker = Worker(
             "costhub.collector.run_service:handle",
-            environment={"TVM_NUM_THREADS": str(self.threads)} if self.cpus else None,
+            environment=tvm_threads(self.threads) if self.cpus else None,
             limits=limits or _limits(device_kind, CPU_ALLOWANCE_S + 2 * timeout_s * max(1, len(self.cpus))),
         )
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import signal
 import socket
-import sys
 import tempfile
 import threading
 import time
@@ -18,10 +16,10 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from costhub.collector.boards.tracker import Tracker
-from costhub.collector.cpu_state import physical_cpus
+from costhub.collector.cpu_state import tvm_threads
 from costhub.collector.scratch import ScratchFolder
 from costhub.errors import DeviceError, MeasureError
-from costhub.worker import Worker, WorkerDied, WorkerTimeout
+from costhub.worker import Worker, WorkerDied, WorkerTimeout, die_with_parent
 
 IDENTIFY = "costhub.identify"
 """The packed function by which a board says what it is: JSON of its devices row and of its target."""
@@ -121,9 +119,8 @@ def tracker_server(*, host: str = "127.0.0.1", port: int = 9190) -> Iterator[Run
 
 @contextlib.contextmanager
 def _running(request: BoardRequest | TrackerRequest, identity: dict[str, Any] | None) -> Iterator[Running]:
-    # Left to itself TVM uses half of the CPUs that it sees; a board is all of its cores, sessions included.
-    environment = {"TVM_NUM_THREADS": str(len(physical_cpus()))}
-    with Worker(f"{__name__}:handle", environment=environment) as worker:
+    # A board is all of its cores, and its sessions inherit this.
+    with Worker(f"{__name__}:handle", environment=tvm_threads()) as worker:
         refusal = worker.call(request, timeout_s=worker.start_timeout_s)
         if refusal is not None:
             raise MeasureError(refusal)
@@ -217,10 +214,7 @@ def _send_at_once() -> None:
 
 def _in_session(server: int) -> None:
     """Lets a session end when TVM's server ends it, and when the server itself is killed."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL)  # 1 = PR_SET_PDEATHSIG
-    if os.getppid() != server:
-        os._exit(1)
+    die_with_parent(server)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # ignored by a worker, used by the server on a hung session
 
 

@@ -17,6 +17,7 @@ from costhub.collector.boards.tracker import Lease
 from costhub.collector.evaluator import Evaluator, take
 from costhub.collector.linker import can_link, link_command
 from costhub.collector.reference import ARGUMENTS, reference_module
+from costhub.errors import class_and_end
 
 # Where the header of an ELF file says what it is, and what it says of an object that is not linked yet.
 ELF_TYPE, ELF_RELOCATABLE = slice(16, 18), b"\x01\x00"
@@ -99,13 +100,13 @@ def _connect(request: OpenRequest) -> OpenReply:
     try:
         session = rpc.connect(lease.host, lease.port, lease.match_key, session_timeout=request.timeout_s)
     except Exception as error:
-        return OpenReply(None, _text(error))
+        return OpenReply(None, class_and_end(error))
     _open["session"] = session
     try:
         return OpenReply(str(session.get_function(IDENTIFY)()), None)
     except Exception as error:
         # A plain TVM server does not know the function; a session that is over knows none at all.
-        return OpenReply(None, None if _is_alive(session) else _text(error))
+        return OpenReply(None, None if _is_alive(session) else class_and_end(error))
 
 
 def _measure(request: TimeRequest) -> TimeReply:
@@ -114,7 +115,7 @@ def _measure(request: TimeRequest) -> TimeReply:
     try:
         reply = _time_both(session, request)
     except Exception as error:
-        reply = TimeReply(_blame(session, error), error=_text(error))
+        reply = TimeReply(_blame(session, error), error=class_and_end(error))
     return replace(reply, wall_s=time.perf_counter() - start)
 
 
@@ -175,9 +176,3 @@ def _build_reference(request: ReferenceRequest) -> str:
         return unlinked
     subprocess.run(link_command(triple, [unlinked], path), check=True)
     return path
-
-
-def _text(error: Exception) -> str:
-    text = str(error).strip() or type(error).__name__
-    # TVM ends its messages with the reason.
-    return f"{type(error).__name__}: {text[-1000:]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from costhub.collector.cpu_state import pick_cpus
+from costhub.collector.cpu_state import pick_cpus, tvm_threads
 from costhub.collector.probe.bench import CUDA_BLOCKS_PER_CORE, Bench
 
 
@@ -72,7 +72,7 @@ def handle(request: tuple[Setting, Step, float] | Setting) -> Answer | None:
 def _use_threads(setting: Setting) -> None:
     """Before TVM is loaded: its pool looks at them when it starts, and never again."""
     if setting.device_kind == "cpu":
-        os.environ["TVM_NUM_THREADS"] = str(setting.threads)
+        os.environ.update(tvm_threads(setting.threads))
         if hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, pick_cpus(setting.threads))
 
