@@ -89,14 +89,18 @@ def compare(first: list[list[float]], second: list[list[float]]) -> dict[str, An
 @click.command()
 @click.option("--data", required=True, type=click.Path(path_type=Path), help="A folder with the programs.")
 @click.option("--device", "devices", multiple=True, required=True)
+@click.option("--workloads", default=24, show_default=True, help="Per device, of all that it has.")
 @click.option("--quick", is_flag=True, help="Few workloads.")
 @click.option("--json", "path", type=click.Path(path_type=Path))
-def main(data: Path, devices: tuple[str, ...], quick: bool, path: Path | None) -> None:
+def main(data: Path, devices: tuple[str, ...], workloads: int, quick: bool, path: Path | None) -> None:
     """Run it with nothing else on the machine."""
     rows = []
     for device_id in devices:
         groups = chosen(
-            DataFolder.open(data), device_id, workloads=4 if quick else 24, programs=8 if quick else 16
+            DataFolder.open(data),
+            device_id,
+            workloads=4 if quick else workloads,
+            programs=8 if quick else 16,
         )
         with local_rig(find_local([device_id]), evaluator=COLLECTING, rights=Rights()) as rig:
             first, second = one_pass(rig, groups), one_pass(rig, groups)

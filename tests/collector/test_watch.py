@@ -56,6 +56,17 @@ def test_a_machine_that_stays_busy_is_not_waited_for_again_and_again(
     assert watched.look().reference_drift == pytest.approx(1.5), "read once"
 
 
+def test_waiting_takes_a_small_share_of_a_session(
+    runner: Runner, readings: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "QUIET_WAIT_S", 0.01)
+    monkeypatch.setattr(watch, "FREE_WAITING_S", 0.015)
+    monkeypatch.setattr(watch, "MOST_WAITING", 0.0)
+    readings += [1.0, 1.0, 1.0, 2.0, 2.5, 3.0, 1.0]
+
+    assert Watch(runner).look().reference_drift == pytest.approx(2.0), "two waits, though a third would do"
+
+
 def test_a_program_after_which_the_machine_is_found_busy_is_measured_again(
     runner: Runner, builder: Builder, programs: list[Program], readings: list[float]
 ) -> None:

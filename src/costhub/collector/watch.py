@@ -15,6 +15,10 @@ from costhub.collector.sampler import Program
 MOST_DRIFT = 0.15
 QUIET_ATTEMPTS = 5
 QUIET_WAIT_S = 2.0
+# Where the reference kernel itself is restless, waiting never ends: it may take this share of a session, after
+# the first waits. Rows say how the device was, so that what was measured then can be left out.
+MOST_WAITING = 0.05
+FREE_WAITING_S = 30.0
 # A program measured just before the reference kernel was found slow is measured again, so often at most.
 REPETITIONS = 2
 
@@ -28,6 +32,7 @@ class Watch:
         self._around = Surroundings(None, None, None)
         self._is_busy = False
         """Whether waiting did not help the last time: then it is not tried before every program."""
+        self._start, self._waited_s = time.monotonic(), 0.0
 
     def look(self) -> Surroundings:
         """The surroundings now; waits a little where the device is busier than at the start.
@@ -39,9 +44,10 @@ class Watch:
             self._baseline_s = min(self.runner.reference_s() for _ in range(3))
         reference_s = self.runner.reference_s()
         for _ in range(0 if self._is_busy else QUIET_ATTEMPTS):
-            if self._drift(reference_s) <= MOST_DRIFT:
+            if self._drift(reference_s) <= MOST_DRIFT or not self._may_wait():
                 break
             time.sleep(QUIET_WAIT_S)
+            self._waited_s += QUIET_WAIT_S
             reference_s = self.runner.reference_s()
         self._is_busy = self._drift(reference_s) > MOST_DRIFT
         # Once per batch: where they can be read at all, reading them takes milliseconds.
@@ -83,6 +89,9 @@ class Watch:
             if repetition < REPETITIONS:
                 self.look()
         return ran, replace(self._around, reference_after_s=after_s)
+
+    def _may_wait(self) -> bool:
+        return self._waited_s <= FREE_WAITING_S + MOST_WAITING * (time.monotonic() - self._start)
 
     def _drift(self, reference_s: float) -> float:
         return reference_s / (self._baseline_s or reference_s) - 1.0
