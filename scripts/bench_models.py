@@ -1,87 +1,152 @@
-"""Compares cost models with TVM's own recipe and with random choice, on workloads none of them has seen."""
+"""Compares cost models with TVM's and TenSet's recipes, chance and the noise, on workloads new to all."""
 
 from __future__ import annotations
 
+import fnmatch
 import json
+import math
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 import machine
-import numpy as np
-from embedded import DEVICE, SPLIT, copy_dataset
+from embedded import copy_dataset
+from model_grid import GRIDS, TWO_PASSES, Entry
+from model_runs import KEY, key_of, run
+from model_tasks import Part, Source
 
+from costhub.cards.model_tables import METRICS, summaries
 from costhub.cards.tables import Column, number, plain_table
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.load_programs import load_programs
-from costhub.dataset.programs import Programs
-from costhub.dataset.splits.split_file import load_split
-from costhub.dataset.splits.split_rules import split_by_workload
-from costhub.models.architectures import ARCHITECTURES
-from costhub.models.evaluate import METRICS, Evaluation, evaluate, evaluate_scores
-from costhub.models.train import train_model
-from costhub.models.tvm_xgb import TvmXgb
 
 COLUMNS = (
-    Column("model", "model"),
-    *(number(m, m) for m in METRICS),
-    *(number(f"{m}_std", "std") for m in METRICS),
+    *(Column(name, name) for name in ("device", "split", "model", "objective", "spec", "variant")),
+    *(part for name in METRICS for part in (number(name, name), number(f"{name}_se", "se"))),
+    number("top_1_std", "std"),
+    number("train_s", "train s", ",.0f"),
+    number("predictions_per_s", "scored/s", ",.0f"),
 )
 
 
-def compare(train: Programs, test: Programs, seed: int) -> dict[str, Evaluation]:
-    """Each model, trained and evaluated; "random" is the exact expectation over random orders."""
-    stock = TvmXgb()
-    stock.fit(train, seed=seed)
-    baselines = {"random": np.zeros(test.n), "tvm-xgb": stock.predict(test.rows, test.counts)}
-    found = {name: evaluate_scores(scores, test) for name, scores in baselines.items()}
-    return found | {arch: evaluate(train_model(train, arch, seed=seed), test) for arch in ARCHITECTURES}
+def read_rows(path: Path | None) -> list[dict[str, Any]]:
+    """The rows of a file of JSON lines; a line that an interruption cut short is left out."""
+    rows = []
+    for line in path.read_text().splitlines() if path and path.exists() else ():
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            continue
+    return rows
+
+
+def identity(row: dict[str, Any]) -> tuple[Any, ...]:
+    """What tells rows apart."""
+    return tuple(row.get(key, "") for key in KEY)
+
+
+def plan(
+    sources: list[Source], entries: list[Entry], splits: tuple[str, ...], seeds: int, only: str
+) -> Iterator[tuple[Source, Part, Entry, int]]:
+    """Everything to do, the rows of one feature spec together since loading them takes long."""
+    wanted = [entry for entry in entries if fnmatch.fnmatch(entry.label, only)]
+    for source in sources:
+        for kind in dict.fromkeys(entry.rows for entry in wanted):
+            for seed in range(seeds):
+                for part in source.parts(splits or source.default_splits(), seed):
+                    for entry in wanted:
+                        known = entry.variant != TWO_PASSES or source.median_gap() is not None
+                        if entry.rows == kind and known:
+                            yield source, part, entry, seed
+
+
+def work(
+    tasks: Iterator[tuple[Source, Part, Entry, int]],
+    rows: list[dict[str, Any]],
+    *,
+    rows_path: Path | None,
+    budget_s: float,
+    valid_share: float,
+) -> None:
+    """Adds the rows that are missing to the list, and to the file as they are done."""
+    ends = time.monotonic() + budget_s
+    done = {identity(row) for row in rows}
+    for source, part, entry, seed in tasks:
+        key = identity(key_of(source, part, entry, seed))
+        if key in done:
+            continue
+        if time.monotonic() > ends:
+            click.echo("The budget is spent; run it again to go on.", err=True)
+            return
+        label = f"{source.device} {part.split}.{part.fold} seed {seed} {entry.label}"
+        try:
+            row = run(source, part, entry, seed, valid_share=valid_share)
+        except Exception as error:  # hours of others must not be lost to one model
+            click.echo(f"{label}: {error!r}", err=True)
+            continue
+        rows.append(row)
+        done.add(key)
+        if rows_path:
+            with rows_path.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+        click.echo(f"{label}: top_1 {row['top_1']:.3f}, {row.get('train_s', 0.0):.1f} s")
 
 
 @click.command()
-@click.option("--data", type=click.Path(path_type=Path), help="Data folder; the embedded dataset by default.")
-@click.option("--device", default=DEVICE, show_default=True, help="Whose measurements.")
-@click.option("--split", type=click.Path(path_type=Path), help="Split file; else one is drawn for each seed.")
-@click.option("--held-out", default=12, type=click.IntRange(min=1), help="Workloads, of every operator.")
-@click.option("--quick", is_flag=True, help="One seed.")
-@click.option("--json", "path", type=click.Path(path_type=Path))
+@click.option("--data", "folders", multiple=True, type=click.Path(path_type=Path), help="Data folders; "
+              "a copy of the embedded dataset by default.")  # fmt: skip
+@click.option("--device", "devices", multiple=True, help="Of the folders; all by default.")
+@click.option("--split", "splits", multiple=True, help="A split of the folder; fold-N; c1-c6-to-c7; "
+              "c1-c6-to-matmul. By default held-out-14 and network-tenset, or fold-5.")  # fmt: skip
+@click.option("--also", type=click.Path(path_type=Path), help="A folder of one device to learn from as well.")
+@click.option("--grid", type=click.Choice(sorted(GRIDS)), default="comparison", show_default=True)
+@click.option("--only", default="*", show_default=True, help="Pattern of model/objective/spec/variant.")
+@click.option("--seeds", default=3, show_default=True)
+@click.option(
+    "--valid-share", default=0.0, show_default=True, help="Of the workloads, to stop training early."
+)
+@click.option(
+    "--budget", "budget_s", type=float, default=math.inf, help="Seconds after which no new row is begun."
+)
+@click.option("--quick", is_flag=True, help="One seed of a few models on one device.")
+@click.option("--rows", "rows_path", type=click.Path(path_type=Path), help="JSON lines, a row each; "
+              "what is there is not done again.")  # fmt: skip
+@click.option("--json", "path", type=click.Path(path_type=Path), help="The summary of all rows.")
 def main(
-    data: Path | None, device: str, split: Path | None, held_out: int, quick: bool, path: Path | None
+    folders: tuple[Path, ...],
+    devices: tuple[str, ...],
+    splits: tuple[str, ...],
+    also: Path | None,
+    grid: str,
+    only: str,
+    seeds: int,
+    valid_share: float,
+    budget_s: float,
+    quick: bool,
+    rows_path: Path | None,
+    path: Path | None,
 ) -> None:
-    """Trains on the other workloads and ranks the programs of the held-out ones, with three seeds."""
-    with tempfile.TemporaryDirectory() as folder:
-        if data is None:
-            data = copy_dataset(folder)
-            split = data / SPLIT
-        programs = load_programs(data, device=device)
-        about = DataFolder.open(data).workloads().select(["workload_id", "operator"]).to_pylist()
-        fixed = load_split(split) if split else None
-    about = [row for row in about if row["workload_id"] in programs.workload_ids]
-    rows: list[dict[str, Any]] = []
-    for seed in range(1 if quick else 3):
-        chosen = fixed or split_by_workload(about, held_out=held_out, seed=seed)
-        train, test = (programs.of_workloads(set(ids)) for ids in (chosen.train, chosen.test))
-        for model, found in compare(train, test, seed).items():
-            rows.append(
-                {"device": device, "model": model, "seed": seed, "split": chosen.name, **found.totals}
-            )
-    table = [summary(model, rows) for model in dict.fromkeys(row["model"] for row in rows)]
-    click.echo(plain_table(table, COLUMNS))
+    """Fits every model of a grid on the train side of every split and ranks the programs of the test side."""
+    folders = folders or (copy_dataset(tempfile.mkdtemp()),)
+    sources = [
+        Source(data, device, also)
+        for data in folders
+        for device in DataFolder.open(data).device_ids()
+        if not devices or device in devices
+    ]
+    if quick:
+        grid, seeds, sources = "quick", 1, sources[:1]
+        splits = splits or tuple(sources[0].default_splits()[:1])
+    rows = read_rows(rows_path)
+    tasks = plan(sources, GRIDS[grid], splits, seeds, only)
+    work(tasks, rows, rows_path=rows_path, budget_s=budget_s, valid_share=valid_share)
+    table = summaries(rows)
+    click.echo(plain_table(sorted(table, key=lambda row: -row["top_1"]), COLUMNS))
     if path:
-        result = {**machine.describe(), "programs": programs.n, "summary": table, "rows": rows}
-        path.write_text(json.dumps(result, indent=1))
-
-
-def summary(model: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Mean and spread over seeds of a model's figures."""
-    values = np.array([[row[m] for m in METRICS] for row in rows if row["model"] == model])
-    means = dict(zip(METRICS, values.mean(axis=0), strict=True))
-    return {
-        "model": model,
-        **means,
-        **{f"{m}_std": s for m, s in zip(METRICS, values.std(axis=0), strict=True)},
-    }
+        short = [{k: v for k, v in row.items() if k not in ("workload_ids", "by_workload")} for row in rows]
+        path.write_text(json.dumps({**machine.describe(), "summary": table, "rows": short}, indent=1))
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ def test_the_list_of_untested_modules_names_modules() -> None:
 
 
 def test_every_package_imported_is_declared() -> None:
-    dependencies = [*declared(), *declared(extra="datasets")]
+    dependencies = [*declared(), *declared(extra="dask"), *declared(extra="datasets")]
     names = {IMPORT_NAMES.get(dep.name, dep.name.replace("-", "_")) for dep in dependencies}
     known = names | set(sys.stdlib_module_names) | TYPES_OF_THE_STANDARD_LIBRARY | {"costhub"}
 
@@ -122,7 +122,7 @@ def test_constraints_pin_exactly() -> None:
         assert [clause.operator for clause in pin.specifier] == ["=="], f"{pin} is not a pin"
 
 
-@pytest.mark.parametrize("extra", [None, "datasets", "dev"])
+@pytest.mark.parametrize("extra", [None, "dask", "datasets", "dev"])
 def test_constraints_satisfy_the_ranges(extra: str | None) -> None:
     for dep in declared(extra=extra):
         (clause,) = pinned()[canonicalize_name(dep.name)].specifier

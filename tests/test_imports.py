@@ -21,6 +21,7 @@ ALLOWED = {
     "models": {"dataset"},
     "transfer": {"dataset", "models", "collector"},
     "cards": {"dataset", "models"},
+    "testing": {"dataset", "models", "transfer"},
     "hub": {"dataset", "collector", "models", "transfer", "cards"},
     "cli": {"dataset", "collector", "models", "transfer", "cards", "hub"},
 }

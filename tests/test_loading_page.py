@@ -29,6 +29,7 @@ def test_the_example_runs(code: str, tmp_path: Path) -> None:
         **os.environ,
         "PYTHONPATH": str(ROOT / "src"),
         "HF_HOME": str(tmp_path),
+        "COSTHUB_CACHE": str(tmp_path / "cache"),
         "HF_HUB_OFFLINE": "1",
     }
 

@@ -51,6 +51,21 @@ def test_the_result_is_one_sentence_and_a_table(summary: dict[str, Any]) -> None
     assert "JSONDatabase(work_dir='out/database')" in text
 
 
+def test_seconds_are_shown_by_stage_where_they_are_known(summary: dict[str, Any]) -> None:
+    assert "Where the time went" not in render_report(summary)
+    summary["workloads"][0]["stages"] = {
+        "evolution": 10.0,
+        "features": 4.0,
+        "prediction": 1.0,
+        "running": 25.0,
+    }
+
+    text = render_report(summary)
+
+    assert "| conv | 10.0 | 4.0 | 1.00 | - | - | 25.0 | - | 2.5% |" in text
+    assert "| matmul | 10.0" not in text
+
+
 def test_progress_stops_where_a_search_stopped(summary: dict[str, Any]) -> None:
     text = render_report(summary)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from costhub.cli.main import run
+from costhub.dataset.folder import DataFolder
 from costhub.dataset.splits.split import Split
 from costhub.dataset.splits.split_file import save_split
 
@@ -95,6 +96,49 @@ def test_workloads_with_nothing_to_rank_are_counted(
 
     assert run(["evaluate", str(model), "--data", str(data), "--noise-floor", "0.9999"]) == 2
     assert "None of the 2 workloads has two programs that differ" in capsys.readouterr().err
+
+
+def test_errors_families_and_networks_are_told(
+    model: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = DataFolder.open(data)
+    uses = [{"name": "net-a", "weight": 3.0}]
+    folder.put_workloads([{**row, "networks": uses} for row in folder.workloads().to_pylist()])
+    capsys.readouterr()
+
+    assert run(["evaluate", str(model), "--data", str(data), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert run(["evaluate", str(model), "--data", str(data)]) == 0
+    text = capsys.readouterr().out
+
+    assert [row["operator"] for row in found["operators"]] == ["conv2d", "matmul"]
+    assert found["operators"][0]["standard_errors"]["top_1"] is None  # of one workload
+    assert found["standard_errors"]["top_1"] >= 0.0
+    (network,) = found["networks"]
+    assert (network["network"], network["workloads"]) == ("net-a", 2)
+    assert found["variants"]["top_1_tenset"] == pytest.approx(network["top_1_weighted"])
+    assert found["variants"]["top_5_tlp"] == pytest.approx(found["variants"]["top_5_tenset"])
+    assert "standard error" in text
+    assert "net-a" in text
+    assert "top_1_tlp" in text
+
+
+def test_several_devices_are_told_apart(model: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    build_data(data, device_id="acme-two")
+    capsys.readouterr()
+    command = ["evaluate", str(model), "--data", str(data), "--json"]
+
+    assert run(command) == 2
+    assert "name one of them" in capsys.readouterr().err
+    assert run([*command, "--device", "acme-one", "--device", "acme-two"]) == 0
+
+    found = [(row["workload"], row["device_id"]) for row in json.loads(capsys.readouterr().out)["workloads"]]
+    assert found == [
+        ("conv2d0", "acme-one"),
+        ("conv2d0", "acme-two"),
+        ("matmul0", "acme-one"),
+        ("matmul0", "acme-two"),
+    ]
 
 
 def test_a_folder_that_is_no_model_exits_with_2(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,11 +9,14 @@ import pytest
 
 from costhub.cards.model_card import is_as_rendered
 from costhub.cli.main import run
+from costhub.dataset.folder import DataFolder
 from costhub.dataset.splits.split import Split
 from costhub.dataset.splits.split_file import put_split, save_split
 from costhub.hub.install import install_model
 from costhub.hub.pull import pull
+from costhub.models.checkpoint import Checkpoint
 from costhub.models.folder import load_model
+from costhub.models.training_state import TrainingState
 
 _measured = runpy.run_path(str(Path(__file__).with_name("measured_folder.py")))
 build_data, WORKLOADS = _measured["build_data"], _measured["WORKLOADS"]
@@ -148,12 +151,92 @@ def test_two_devices_need_a_choice(data: Path, tmp_path: Path, capsys: pytest.Ca
     assert load_model(tmp_path / "model")[1].device_id == "blit-gpu"
 
 
+def test_one_model_learns_from_several_devices_and_scores_for_one_it_has_never_seen(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for device_id, cores in (("acme-one", 1), ("blit-two", 2), ("core-four", 4)):
+        if device_id != "acme-one":
+            build_data(data, device_id=device_id)
+        DataFolder.open(data).put_device({"device_id": device_id, "kind": "cpu", "cores": cores})
+    out, several = str(tmp_path / "model"), ["--device", "blit-two", "--device", "acme-one"]
+
+    assert run(["train", "--data", str(data), "--arch", "conditioned", *several, "--out", out]) == 0
+
+    info = load_model(out)[1]
+    assert (info.device_ids, info.data_rows) == (("acme-one", "blit-two"), 2 * 48)
+    rows = json.loads(Path(out, "evaluation.json").read_text())["workloads"]
+    assert sorted(row["device_id"] for row in rows) == ["acme-one", "acme-one", "blit-two", "blit-two"]
+    assert is_as_rendered(Path(out, "README.md").read_text())
+    capsys.readouterr()
+    assert run(["evaluate", out, "--data", str(data), "--device", "core-four", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["totals"]["pairwise"] > 0.7
+
+
+def test_a_device_of_which_nothing_is_known_cannot_be_conditioned_on(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["train", "--data", str(data), "--arch", "conditioned", "--out", str(tmp_path / "model")]) == 2
+
+    assert "Nothing is known of the device 'acme-one'" in capsys.readouterr().err
+
+
 def test_an_unknown_architecture_exits_with_2(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["train", "--data", str(data), "--arch", "mpl", "--out", str(tmp_path / "model")]) == 2
     assert "no architecture named 'mpl'. Did you mean mlp?" in capsys.readouterr().err
     assert not (tmp_path / "model").exists()
+
+
+def test_options_of_the_architecture_are_given_by_name(data: Path, tmp_path: Path) -> None:
+    given = ["--objective", "lambdarank", "--option", "hidden=8", "--option", "epochs = 2"]
+
+    assert run(["train", "--data", str(data), "--out", str(tmp_path / "model"), *given]) == 0
+
+    options = json.loads((tmp_path / "model/config.json").read_text())["options"]
+    assert (options["objective"], options["hidden"], options["epochs"]) == ("lambdarank", 8, 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (["--option", "hiden=8"], "no option of mlp named 'hiden'. Did you mean hidden?"),
+        (["--option", "hidden=8.5"], "hidden must be a whole number, got '8.5'"),
+        (["--option", "hidden"], "'hidden' is not of the form NAME=VALUE"),
+        (["--objective", "ranks"], "objective must be one of regression, rank, lambdarank, gap"),
+    ],
+)
+def test_options_that_cannot_be_are_refused_before_the_data_are_read(
+    given: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nowhere, out = str(tmp_path / "nowhere"), str(tmp_path / "model")
+
+    assert run(["train", "--data", nowhere, "--out", out, *given]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_an_interrupted_training_says_how_to_go_on_and_does(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save, given = Checkpoint.save, ["--option", "hidden=8", "--option", "epochs=3"]
+
+    def saved_once(checkpoint: Checkpoint, state: TrainingState) -> None:
+        save(checkpoint, state)
+        if state.epochs == 2:
+            raise KeyboardInterrupt
+
+    def train(out: str) -> int:
+        return run(["train", "--data", str(data), "--out", str(tmp_path / out), *given])
+
+    with monkeypatch.context() as context:
+        context.setattr(Checkpoint, "save", saved_once)
+        assert train("model") == 130
+    assert f"The progress is in {tmp_path / 'model.partial'}: the same command" in capsys.readouterr().err
+    assert [train("model"), train("unbroken")] == [0, 0]
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "model", "unbroken"]
+    weights = [(tmp_path / out / "model.safetensors").read_bytes() for out in ("model", "unbroken")]
+    assert weights[0] == weights[1]
 
 
 def test_a_folder_of_something_else_is_refused_before_the_work(

@@ -50,6 +50,7 @@ def test_a_module_file_is_a_workload(costhub: Any, tmp_path: Path) -> None:
         (["resnet18.c77"], "resnet18.c7"),
         (["nothing.json"], "tvm.ir.save_json"),
         (["matmul.128x128x128", "--model", "no-such-device"], "no-such-device"),
+        (["matmul.128x128x128", "--draft", "no-such-draft"], "no-such-draft"),
         (["matmul.128x128x128", "--trials", "0"], "trials"),
     ],
 )

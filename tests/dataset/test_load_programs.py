@@ -10,13 +10,17 @@ import pytest
 from costhub.dataset import load_programs as load_module
 from costhub.dataset.features import compute as compute_module
 from costhub.dataset.features.cache import UNKNOWN, FeatureCache
+from costhub.dataset.features.combined import combine
 from costhub.dataset.features.part import PartLost
 from costhub.dataset.features.spec import find_spec, spec_names
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load_programs import iter_programs, load_programs
+from costhub.dataset.programs import Programs
+from costhub.dataset.schema import STATUSES
 from costhub.errors import DataError, UnknownNameError
 
 SPEC = find_spec("per_store@1")
+COMPOSITE = "trace_tokens@1+per_store@1"
 
 
 @pytest.fixture
@@ -81,13 +85,105 @@ def test_an_interrupted_computation_is_resumed(real: DataFolder, monkeypatch: py
     assert sum(asked) == 3
 
 
-@pytest.mark.parametrize("name", spec_names())
+@pytest.mark.parametrize("name", [*spec_names(), COMPOSITE])
 def test_every_spec_gives_programs(name: str, real: DataFolder) -> None:
     found = load_programs(real.path, spec=name)
 
     # What needs no TVM has features of a trace that does not replay, too.
     assert (found.n, found.spec) == (5 if name == "trace_tokens@1" else 4, name)
     assert found.rows.shape == (found.counts.sum(), find_spec(name).width)
+
+
+def test_a_composite_spec_has_the_rows_of_its_parts_out_of_their_caches(
+    real: DataFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The fifth program has tokens, and no loops to compute anything else from.
+    tokens = load_programs(real.path, spec="trace_tokens@1").select(np.arange(4))
+    stores = load_programs(real.path)
+    asked: list[str] = []
+    monkeypatch.setattr(load_module, "compute_missing", lambda *a, **_: asked.extend(a[3].to_pylist()))
+
+    found = load_programs(real.path, spec=COMPOSITE)
+
+    assert set(asked) == {"r00010"}, "only the one without a workload can still be missing"
+    expected, counts = combine([(tokens.rows, tokens.counts), (stores.rows, stores.counts)])
+    assert np.array_equal(found.rows, expected)
+    assert np.array_equal(found.counts, counts)
+    assert np.array_equal(found.latency_s, stores.latency_s)
+
+
+def test_programs_that_failed_are_there_where_they_are_asked_for(real: DataFolder) -> None:
+    found = load_programs(real.path, spec="trace_tokens@1", failures=True)
+
+    assert found.latency_s.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, np.inf]
+    assert found.is_ok.tolist() == [True] * 5 + [False]
+    # It is the first program once more, which failed at that time.
+    assert np.array_equal(found.rows[: found.counts[0]], found.rows[-found.counts[-1] :])
+    assert load_programs(real.path, spec="trace_tokens@1").latency_s.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+@pytest.mark.parametrize("status", [status for status in STATUSES if status != "ok"])
+def test_every_failure_says_something_about_the_program(
+    status: str, tmp_path: Path, measurement: Any
+) -> None:
+    root = DataFolder.create(tmp_path / "data")
+    with root.writer("cpu0") as writer:
+        writer.append(measurement(0, status=status, error="x", run_s=[]))
+        # Neither measured nor failed: nobody knows what became of it.
+        writer.append(measurement(1, run_s=[0.0]))
+        writer.append(measurement(2, run_s=[]))
+    rows = np.ones((2, 172), np.float32)
+    FeatureCache(root.path, "cpu0", SPEC).append([f"r{i:05d}" for i in range(3)], [rows] * 3)
+
+    found = load_programs(root.path, failures=True)
+
+    assert (found.latency_s.tolist(), found.counts.tolist()) == ([np.inf], [2])
+    assert load_programs(root.path).n == 0
+
+
+@pytest.fixture
+def two_devices(tmp_path: Path, measurement: Any) -> DataFolder:
+    """Workload w0 on both devices, w1 on the first and w2 on the second."""
+    root = DataFolder.create(tmp_path / "data")
+    for device_id, numbers in (("cpu0", [0, 1, 3]), ("cpu1", [5, 6, 9])):
+        with root.writer(device_id) as writer:
+            for number in numbers:
+                writer.append(measurement(number, device_id=device_id, run_s=[1.0 + number]))
+        rows = [np.full((1, 172), number, np.float32) for number in numbers]
+        FeatureCache(root.path, device_id, SPEC).append([f"r{n:05d}" for n in numbers], rows)
+    return root
+
+
+def test_programs_of_several_devices_come_together(two_devices: DataFolder) -> None:
+    found = load_programs(two_devices.path, device=["cpu1", "cpu0", "cpu1"])
+
+    assert found.device_ids == ("cpu1", "cpu0")
+    assert found.device.tolist() == [0, 0, 0, 1, 1, 1]
+    assert [found.workload_ids[w] for w in found.workload] == ["w0", "w0", "w2", "w0", "w0", "w1"]
+    assert found.rows[:, 0].tolist() == [6, 9, 5, 0, 3, 1]
+    assert found.latency_s.tolist() == [7, 10, 6, 1, 4, 2]
+    assert found.throughput().tolist() == [1, 0.7, 1, 1, 0.25, 1]
+
+
+def test_programs_of_one_device_say_which(two_devices: DataFolder) -> None:
+    assert load_programs(two_devices.path, device="cpu1").device_ids == ("cpu1",)
+
+
+def test_a_device_that_is_not_there_is_refused(two_devices: DataFolder) -> None:
+    with pytest.raises(DataError, match="no measurements of 'gpu0'; it has those of cpu0, cpu1"):
+        load_programs(two_devices.path, device=["cpu0", "gpu0"])
+
+
+def test_batches_of_several_devices_make_up_the_whole(two_devices: DataFolder) -> None:
+    devices = ["cpu0", "cpu1"]
+    whole = load_programs(two_devices.path, device=devices)
+
+    parts = list(iter_programs(two_devices.path, device=devices, batch_programs=1))
+
+    assert [part.device_ids for part in parts] == [("cpu0",), ("cpu0",), ("cpu1",), ("cpu1",)]
+    joined = Programs.join(parts)
+    assert np.array_equal(joined.rows, whole.rows)
+    assert np.array_equal(joined.throughput(), whole.throughput())
 
 
 def test_an_unknown_spec_is_refused(tmp_path: Path) -> None:

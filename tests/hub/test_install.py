@@ -12,7 +12,7 @@ from costhub.dataset.programs import Programs
 from costhub.errors import DataError, ModelError
 from costhub.hub.find import find_model
 from costhub.hub.install import install_model
-from costhub.hub.manifest import verify
+from costhub.hub.manifest import read_manifest, verify
 from costhub.hub.pull import pull
 from costhub.models.architectures import new_model
 from costhub.models.evaluate import evaluate
@@ -71,12 +71,26 @@ def test_figures_that_cannot_be_read_are_refused(hub: Path, trained: Path, text:
         install_model(trained, root=hub)
 
 
-def test_a_model_scores_the_same_after_its_way_through_a_hub(hub: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("arch", "options", "files"),
+    [
+        ("gbt", {"rounds": 9}, ["model.ubj"]),
+        ("ensemble", {"members": 2, "member": "gbt(rounds=9)"}, ["member_0/model.ubj", "member_1/model.ubj"]),
+        (
+            "blend",
+            {"members": "gbt(rounds=9) mlp(hidden=8,epochs=1)"},
+            ["member_0/model.ubj", "member_1/model.safetensors"],
+        ),
+    ],
+)
+def test_a_model_scores_the_same_after_its_way_through_a_hub(
+    hub: Path, tmp_path: Path, arch: str, options: dict[str, object], files: list[str]
+) -> None:
     rng = np.random.default_rng(0)
     features = [rng.random((2, 6)) for _ in range(60)]
     latency_s = np.array([1e-3 + f.sum() * 1e-3 for f in features])
     programs = Programs.from_list(features, np.arange(60) % 3, ("a", "b", "c"), latency_s)
-    model = new_model("gbt", feature_spec="test@1")
+    model = new_model(arch, feature_spec="test@1", options=options)
     model.fit(programs, None, seed=0, progress=False)
     info = describe_model(model, train=programs, device_id="acme-two", seed=0, licence="MIT")
     others = Programs(programs.rows, programs.counts, programs.workload, ("d", "e", "f"), latency_s)
@@ -84,8 +98,10 @@ def test_a_model_scores_the_same_after_its_way_through_a_hub(hub: Path, tmp_path
 
     save_model(model, tmp_path / "trained", info)
     install_model(tmp_path / "trained", root=hub, evaluation=figures)
-    loaded, loaded_info = load_model(pull("acme-two"))
+    folder = pull("acme-two")
+    loaded, loaded_info = load_model(folder)
 
+    assert set(files) < set(read_manifest(folder).files)
     assert loaded_info == info
     scores = loaded.predict(programs.rows, programs.counts)
     np.testing.assert_array_equal(scores, model.predict(programs.rows, programs.counts))

@@ -22,8 +22,8 @@ def test_an_unknown_name_is_refused_with_the_close_ones() -> None:
 
 
 def test_a_name_close_to_nothing_is_refused_with_all_there_are() -> None:
-    with pytest.raises(UnknownNameError, match="Did you mean mlp or gbt"):
-        new_model("perceiver", feature_spec="demo@1")
+    with pytest.raises(UnknownNameError, match="Did you mean mlp or gbt or treegru or tokens"):
+        new_model("xyz", feature_spec="demo@1")
 
 
 @pytest.mark.parametrize(("arch", "foreign"), [("mlp", "xgboost"), ("gbt", "torch")])
@@ -36,3 +36,11 @@ def test_one_architecture_does_not_bring_in_the_package_of_another(arch: str, fo
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "False"
+
+
+def test_options_are_given_by_name() -> None:
+    model = new_model("mlp", feature_spec="demo@1", options={"hidden": "32", "epochs": 3})
+
+    assert (model.config()["hidden"], model.config()["epochs"], model.feature_spec) == (32, 3, "demo@1")
+    with pytest.raises(UnknownNameError, match=r"no option of mlp named 'hiden'\. Did you mean hidden"):
+        new_model("mlp", feature_spec="demo@1", options={"hiden": 3})

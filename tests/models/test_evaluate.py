@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -88,8 +89,52 @@ def test_json_holds_the_totals_and_the_rows() -> None:
     found = json.loads(json.dumps(evaluate_scores(TWO.throughput(), TWO).to_json(), allow_nan=False))
 
     assert found["totals"]["top_1"] == 1.0
+    assert found["standard_errors"]["top_1"] == 0.0
     assert found["workloads"][0] == {
-        "workload_id": "w0", "n": 3,
+        "workload_id": "w0", "device_id": "", "n": 3,
         "top_1": 1.0, "top_5": 1.0, "pairwise": 1.0, "spearman": pytest.approx(1.0),
+        "best_s": 1.0, "best_of_1_s": 1.0, "best_of_5_s": 1.0,
     }  # fmt: skip
     assert (found["noise_floor"], found["skipped"]) == (0.02, [])
+
+
+def test_programs_that_failed_are_left_out() -> None:
+    failed = dataclasses.replace(TWO, latency_s=np.array([1.0, 2.0, 4.0, np.inf, 2.0]))
+
+    found = evaluate_scores(np.array([0.0, 1.0, 2.0, 9.0, 1.0]), failed)
+
+    assert [(row.workload_id, row.n) for row in found.workloads] == [("w0", 3)]
+    assert found.skipped == ("w1",)  # one program ran, so there is nothing to rank
+
+
+def test_programs_of_different_devices_are_never_compared() -> None:
+    fast, slow = (dataclasses.replace(TWO, device_ids=(name,)) for name in ("fast", "slow"))
+    slow = dataclasses.replace(slow, latency_s=1000 * TWO.latency_s)
+    scores = np.concatenate([TWO.throughput(), -TWO.throughput()])
+
+    found = evaluate_scores(scores, Programs.join([fast, slow]))
+
+    assert [(row.workload_id, row.device_id, row.pairwise) for row in found.workloads] == [
+        ("w0", "fast", 1.0),
+        ("w0", "slow", 0.0),
+        ("w1", "fast", 1.0),
+        ("w1", "slow", 0.0),
+    ]
+
+
+def test_the_standard_error_is_that_of_a_mean_over_workloads() -> None:
+    found = evaluate_scores(np.array([0.0, 1.0, 2.0, 0.0, 1.0]), TWO)
+
+    # top_1 is 0.25 and 1: their standard deviation over sqrt(2).
+    assert found.standard_errors["top_1"] == pytest.approx(np.std([0.25, 1.0], ddof=1) / np.sqrt(2))
+    one = evaluate_scores(np.zeros(2), programs([1.0, 2.0], [0, 0]))
+    assert one.to_json()["standard_errors"]["top_1"] is None
+
+
+def test_a_workload_measured_twice_as_often_is_no_surer() -> None:
+    both = Programs.join([dataclasses.replace(TWO, device_ids=(name,)) for name in ("a", "b")])
+    scores = np.array([0.0, 1.0, 2.0, 0.0, 1.0])
+
+    found = evaluate_scores(np.concatenate([scores, scores]), both)
+
+    assert found.standard_errors == pytest.approx(evaluate_scores(scores, TWO).standard_errors)

@@ -68,3 +68,10 @@ def test_a_missing_field_is_named(name: str) -> None:
 def test_a_field_of_another_type_is_refused(name: str, value: object) -> None:
     with pytest.raises(ModelError, match=rf"config\.json needs {name}, .*, but has "):
         ModelInfo.from_config({**as_json(INFO), name: value}, path="config.json")
+
+
+def test_several_devices_are_joined_in_one_id() -> None:
+    several = ModelInfo(**{**asdict(INFO), "device_id": "acme-one+blit-two"})
+
+    assert INFO.device_ids == ("acme-one",)
+    assert several.device_ids == ("acme-one", "blit-two")

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costhub.models.metrics import pairwise, rank_correlation, spearman, top_k
+from costhub.models.metrics import (
+    best_of_k_s,
+    pairwise,
+    rank_correlation,
+    spearman,
+    top_k,
+    weighted_top_k,
+)
 
 Arrays = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
@@ -34,6 +41,25 @@ def test_top_k_is_the_expectation_over_the_orders_of_ties(arrays: Arrays, k: int
         values.append(latency_s.min() / latency_s[first].min())
 
     assert top_k(scores, latency_s, k=k) == pytest.approx(np.mean(values), rel=1e-12)
+
+
+@given(ranked, st.integers(1, 8))
+def test_the_best_of_k_is_the_expected_latency(arrays: Arrays, k: int) -> None:
+    scores, latency_s = arrays
+    values = []
+    for order in itertools.permutations(range(len(scores))):
+        first = sorted(order, key=lambda i: -scores[i])[:k]
+        values.append(latency_s[first].min())
+
+    assert best_of_k_s(scores, latency_s, k=k) == pytest.approx(np.mean(values), rel=1e-12)
+
+
+def test_a_network_weighs_its_layers_by_use_and_by_length() -> None:
+    best_s, chosen_s = np.array([1e-3, 10e-3]), np.array([2e-3, 10e-3])
+
+    assert weighted_top_k(best_s, chosen_s, np.array([1.0, 1.0])) == pytest.approx(11 / 12)
+    assert weighted_top_k(best_s, chosen_s, np.array([8.0, 0.0])) == pytest.approx(0.5)
+    assert math.isnan(weighted_top_k(best_s, chosen_s, np.zeros(2)))
 
 
 def test_constant_scores_get_the_mean_throughput() -> None:

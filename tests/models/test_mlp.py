@@ -1,26 +1,19 @@
 from __future__ import annotations
 
-import copy
-from dataclasses import fields
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from costhub.dataset.features.combined import combine
 from costhub.dataset.programs import Programs
 from costhub.errors import ModelError
+from costhub.models.evaluate import evaluate
 from costhub.models.mlp import Mlp, MlpOptions
-from costhub.models.network import SegmentSumNetwork
+from costhub.models.network import FORMS, SegmentSumNetwork
 from costhub.models.scaler import Scaler
-
-SMALL = MlpOptions(hidden=8, epochs=3, members=2)
-
-
-@pytest.fixture
-def model(train: Programs) -> Mlp:
-    model = Mlp(feature_spec="demo@1", options=SMALL)
-    model.fit(train, None, seed=0, progress=False)
-    return model
 
 
 def test_predictions_are_pinned() -> None:
@@ -28,7 +21,7 @@ def test_predictions_are_pinned() -> None:
     model = Mlp(feature_spec="demo@1", options=MlpOptions(hidden=2))
     none = np.zeros(0, np.float32)
     mean, inverse_std = np.array([1.0, 0.0], np.float32), np.array([0.5, 2.0], np.float32)
-    model.scaler = Scaler(mean, inverse_std, none.astype(np.int64), none, none)
+    model.scalers = (Scaler(mean, inverse_std, none.astype(np.int64), none, none),)
     network = SegmentSumNetwork(2, 2, generator=torch.Generator())
     with torch.no_grad():
         for number, weight in enumerate(network.parameters()):
@@ -44,88 +37,83 @@ def test_predictions_are_pinned() -> None:
     np.testing.assert_allclose(found, [0.44921875, 0.625, 0.771484375], rtol=1e-12)
 
 
-def test_scores_are_the_mean_of_the_members(model: Mlp, unseen: Programs) -> None:
-    alone = []
-    for network in model.networks:
-        single = copy.deepcopy(model)
-        single.networks = [network]
-        alone.append(single.predict(unseen.rows, unseen.counts))
-
-    np.testing.assert_allclose(model.predict(unseen.rows, unseen.counts), np.mean(alone, axis=0))
-    assert not np.allclose(alone[0], alone[1])
-
-
-def test_blocks_of_any_size_give_the_same_scores(
-    model: Mlp, unseen: Programs, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("objective", ["regression", "rank"])
+def test_every_form_learns_under_every_kind_of_objective(
+    form: str, objective: str, train: Programs, unseen: Programs
 ) -> None:
-    whole = model.predict(unseen.rows, unseen.counts)
-    # One row per block is less than most programs have: such a program is a block of its own.
-    for rows in (1, 3, 50):
-        monkeypatch.setattr("costhub.models.mlp._BLOCK_ROWS", rows)
-        np.testing.assert_allclose(model.predict(unseen.rows, unseen.counts), whole, rtol=1e-12)
-
-
-def test_learning_more_leaves_the_scaler_and_the_global_random_state(model: Mlp, unseen: Programs) -> None:
-    assert model.scaler is not None
-    before, state = copy.deepcopy(model.scaler), torch.get_rng_state()
-
-    model.update(unseen, seed=0)
-    model.fine_tune(unseen, epochs=2, learning_rate=1e-3, seed=0)
-
-    for field in fields(Scaler):
-        assert np.array_equal(getattr(model.scaler, field.name), getattr(before, field.name))
-    assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_a_learning_rate_of_zero_changes_nothing(model: Mlp, unseen: Programs) -> None:
-    before = model.predict(unseen.rows, unseen.counts)
-
-    model.fine_tune(unseen, epochs=2, learning_rate=0.0, seed=0)
-
-    np.testing.assert_array_equal(model.predict(unseen.rows, unseen.counts), before)
-
-
-def test_programs_without_rows_teach_nothing(model: Mlp, unseen: Programs) -> None:
-    before = model.predict(unseen.rows, unseen.counts)
-    empty = Programs(
-        np.zeros((0, 0), np.float32),
-        np.zeros(2, np.int64),
-        np.zeros(2, np.int64),
-        ("w",),
-        np.array([1e-3, 2e-3]),
+    options = MlpOptions(
+        hidden=16, learning_rate=1e-2, form=form, objective=objective, epochs=20, batch=32, chunk=16
     )
-
-    model.update(empty, seed=0)
-
-    np.testing.assert_array_equal(model.predict(unseen.rows, unseen.counts), before)
-
-
-def test_the_larger_form_of_moses_is_an_option(train: Programs) -> None:
-    model = Mlp(feature_spec="demo@1", options=MlpOptions(hidden=512, epochs=1))
+    model = Mlp(feature_spec="demo@1", options=options)
     model.fit(train, None, seed=0, progress=False)
 
-    assert model.networks[0].encode_2.weight.shape == (512, 512)
+    assert evaluate(model, unseen).pairwise > 0.8
 
 
-@pytest.mark.parametrize("members", [1, 3])
-def test_validation_without_any_order_is_ignored(members: int, train: Programs) -> None:
-    single = train.select(np.array([0]))
-    options = MlpOptions(hidden=8, epochs=2, members=members)
-    with_it, without = (Mlp(feature_spec="demo@1", options=options) for _ in range(2))
+def test_a_folder_from_before_some_options_has_their_old_meaning(train: Programs, tmp_path: Path) -> None:
+    model = Mlp(feature_spec="demo@1", options=MlpOptions(hidden=8, epochs=1))
+    model.fit(train, None, seed=0, progress=False)
+    model.save_weights(tmp_path)
+    config = json.loads(json.dumps(model.config()))
+    del config["objective"], config["form"]
 
-    with_it.fit(train, single, seed=0, progress=False)
-    without.fit(train, None, seed=0, progress=False)
+    loaded = Mlp(feature_spec="demo@1")
+    loaded.load_weights(tmp_path, config)
 
-    np.testing.assert_allclose(
-        with_it.predict(train.rows, train.counts), without.predict(train.rows, train.counts), rtol=1e-6
-    )
+    assert (loaded.options.objective, loaded.options.form) == ("gap", "costhub")
 
 
 def test_options_out_of_range_are_refused() -> None:
     with pytest.raises(ValueError, match="hidden must be between 1 and 4096, got 0"):
         MlpOptions(hidden=0)
+    with pytest.raises(ValueError, match="form must be one of costhub, tenset, moses, got 'mose'"):
+        MlpOptions(form="mose")
 
 
-def test_an_unfitted_model_cannot_be_fine_tuned(train: Programs) -> None:
-    with pytest.raises(ModelError, match="no weights yet"):
-        Mlp(feature_spec="demo@1").fine_tune(train, epochs=1, learning_rate=1e-3, seed=0)
+def both_parts(programs: int, *, seed: int) -> Programs:
+    """Rows of two feature specs; how fast a program is depends on a column of each."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for width in (172, 123):
+        counts = rng.integers(1, 4, programs)
+        rows = np.zeros((int(counts.sum()), width), np.float32)
+        rows[:, 1] = rng.normal(size=len(rows))
+        parts.append((rows, counts))
+    rows, counts = combine(parts)
+    cost = np.sum([np.add.reduceat(own[:, 1], np.cumsum(n) - n) for own, n in parts], axis=0)
+    return Programs(rows, counts, np.arange(programs) % 4, ("a", "b", "c", "d"), np.exp(cost).astype(float))
+
+
+def test_the_parts_of_a_composite_spec_are_encoded_by_themselves(tmp_path: Path) -> None:
+    spec, unseen = "per_store@1+relation@1", both_parts(80, seed=1)
+    model = Mlp(feature_spec=spec, options=MlpOptions(hidden=16, epochs=40, learning_rate=1e-2))
+    model.fit(both_parts(240, seed=0), None, seed=0, progress=False)
+    model.save_weights(tmp_path)
+    loaded = Mlp(feature_spec=spec)
+    loaded.load_weights(tmp_path, json.loads(json.dumps(model.config())))
+
+    # Half of the spread comes from each part: one alone would order two thirds of the pairs.
+    assert evaluate(model, unseen).pairwise > 0.85
+    assert [scaler.columns for scaler in model.scalers] == [172, 123]
+    scores = model.predict(unseen.rows, unseen.counts)
+    np.testing.assert_array_equal(loaded.predict(unseen.rows, unseen.counts), scores)
+    np.testing.assert_allclose(
+        np.concatenate(
+            [model.predict(one.rows, one.counts) for one in map(unseen.select, np.eye(80, dtype=bool))]
+        ),
+        scores,
+        rtol=1e-9,
+    )
+
+
+def test_a_composite_spec_of_another_width_is_refused(train: Programs) -> None:
+    with pytest.raises(ModelError, match=r"per_store@1\+relation@1 have 173 columns, got 6"):
+        Mlp(feature_spec="per_store@1+relation@1").fit(train, None, seed=0, progress=False)
+
+
+def test_the_form_of_tenset_is_of_one_part() -> None:
+    model = Mlp(feature_spec="per_store@1+relation@1", options=MlpOptions(form="tenset", epochs=1))
+
+    with pytest.raises(ModelError, match="form tenset reads one feature spec"):
+        model.fit(both_parts(8, seed=0), None, seed=0, progress=False)

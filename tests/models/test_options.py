@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from costhub.errors import ModelError
-from costhub.models.options import check_ranges, parse_options
+from costhub.errors import ModelError, UnknownNameError
+from costhub.models.options import added, changed_options, check_choice, check_ranges, parse_options
 
 
 @dataclass(frozen=True)
@@ -48,3 +48,54 @@ def test_anything_else_is_refused_with_a_sentence(change: dict[str, Any], senten
 def test_a_missing_option_is_named() -> None:
     with pytest.raises(ModelError, match="missing or unknown: kind, rate"):
         parse_options(Options, {"size": 4}, arch="demo")
+
+
+@dataclass(frozen=True)
+class Later(Options):
+    objective: str = added("new", before="old")
+    layers: int = added(2)
+    deep: bool = False
+
+
+def test_an_option_that_was_added_means_what_was_done_before_it() -> None:
+    folder = {**asdict(Options()), "deep": True}
+
+    assert Later().objective == "new"
+    assert parse_options(Later, folder, arch="demo") == Later(objective="old", layers=2, deep=True)
+    assert parse_options(Later, {**folder, "layers": 3}, arch="demo").layers == 3
+    with pytest.raises(ModelError, match="missing or unknown: deep"):
+        parse_options(Later, asdict(Options()), arch="demo")
+
+
+def test_changes_may_be_values_or_the_text_of_values() -> None:
+    changed = changed_options(Later(), {"size": "7", "rate": 1, "kind": "b", "deep": "True"}, arch="demo")
+
+    assert changed == Later(size=7, rate=1.0, kind="b", deep=True)
+    assert type(changed.rate) is float
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"size": "4.5"}, "size must be a whole number, got '4.5'"),
+        ({"size": True}, "size must be a whole number, got True"),
+        ({"rate": "fast"}, "rate must be a number, got 'fast'"),
+        ({"deep": "yes"}, "deep must be true or false, got 'yes'"),
+        ({"kind": 3}, "kind must be a text, got 3"),
+        ({"size": "11"}, "size must be between 1 and 10, got 11"),
+    ],
+)
+def test_changes_that_make_no_sense_are_refused(change: dict[str, object], sentence: str) -> None:
+    with pytest.raises(ModelError, match=f"These options of demo cannot be used: {sentence}"):
+        changed_options(Later(), change, arch="demo")
+
+
+def test_an_unknown_option_is_refused_with_the_close_ones() -> None:
+    with pytest.raises(UnknownNameError, match=r"no option of demo named 'sizes'\. Did you mean size"):
+        changed_options(Later(), {"sizes": 1}, arch="demo")
+
+
+def test_a_choice_is_one_of_those_there_are() -> None:
+    check_choice("kind", "a", ("a", "b"))
+    with pytest.raises(ValueError, match="kind must be one of a, b, got 'c'"):
+        check_choice("kind", "c", ("a", "b"))

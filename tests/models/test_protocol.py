@@ -16,10 +16,15 @@ from hypothesis import strategies as st
 from costhub.dataset.programs import Programs
 from costhub.errors import DataError, ModelError
 from costhub.models.architectures import ARCHITECTURES
+from costhub.models.blend import Blend, BlendOptions
+from costhub.models.conditioned import Conditioned
+from costhub.models.ensemble import Ensemble, EnsembleOptions
 from costhub.models.evaluate import evaluate
 from costhub.models.gbt import Gbt, GbtOptions
 from costhub.models.mlp import Mlp, MlpOptions
 from costhub.models.protocol import CostModel
+from costhub.models.token_attention import TokenAttention, TokenAttentionOptions
+from costhub.models.tree_gru import TreeGru, TreeGruOptions
 
 MakePrograms = Callable[..., Programs]
 Fitted = Callable[[str], CostModel]
@@ -30,6 +35,25 @@ SMALL: dict[str, Callable[[], CostModel]] = {
         feature_spec="demo@1", options=MlpOptions(hidden=24, epochs=25, learning_rate=5e-3, members=2)
     ),
     "gbt": lambda: Gbt(feature_spec="demo@1", options=GbtOptions(rounds=30, learning_rate=0.2, depth=4)),
+    "treegru": lambda: TreeGru(
+        feature_spec="demo@1",
+        options=TreeGruOptions(hidden=16, slots=2, epochs=25, batch=64, chunk=16, learning_rate=5e-3),
+    ),
+    "tokens": lambda: TokenAttention(
+        feature_spec="demo@1",
+        options=TokenAttentionOptions(hidden=16, heads=2, epochs=25, batch=64, chunk=16, learning_rate=5e-3),
+    ),
+    "conditioned": lambda: Conditioned(feature_spec="demo@1", base=SMALL["gbt"]()).bind(
+        {"device_id": "demo", "kind": "cpu", "cores": 2}
+    ),
+    "ensemble": lambda: Ensemble(
+        feature_spec="demo@1",
+        options=EnsembleOptions(members=2, member="gbt(rounds=30,learning_rate=0.2,depth=4)"),
+    ),
+    "blend": lambda: Blend(
+        feature_spec="demo@1",
+        options=BlendOptions(members="gbt(rounds=30,learning_rate=0.2,depth=4) mlp(hidden=24,epochs=15)"),
+    ),
 }
 every_arch = pytest.mark.parametrize("arch", sorted(SMALL))
 

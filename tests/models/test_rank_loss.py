@@ -6,8 +6,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
-from costhub.models.rank_loss import Weighting, best_likelihood, pairwise_logistic, squared_error
+from costhub.models.rank_loss import Weighting, best_likelihood, pairs, pairwise_logistic, squared_error
 
 SCORES = torch.tensor([2.0, 0.5, 1.0, -1.0])
 THROUGHPUT = torch.tensor([0.5, 1.0, 1.0, 0.25])
@@ -74,3 +75,54 @@ def test_best_likelihood_is_the_mean_cross_entropy_of_workloads() -> None:
 
 def test_squared_error_is_the_mean_square() -> None:
     assert float(squared_error(torch.tensor([1.0, 0.0]), torch.tensor([0.5, 1.0]))) == pytest.approx(0.625)
+
+
+def of_matrices(scores: Tensor, throughput: Tensor, group: Tensor, weighting: Weighting) -> Tensor:
+    """The same loss written as the papers do, with all pairs in a matrix."""
+    gap = throughput[:, None] - throughput[None, :]
+    same = group[:, None] == group[None, :]
+    faster = ((gap > 0) & same).to(scores.dtype)
+    if weighting == "gap":
+        faster = faster * gap
+    elif weighting == "dcg":
+        rank = ((scores[None, :] > scores[:, None]) & same).sum(dim=1)
+        discount, gain = 1 / torch.log2(2.0 + rank), 2.0 ** (4 * throughput)
+        faster = faster * (gain[:, None] - gain).abs() * (discount[:, None] - discount).abs()
+    loss = torch.log1p(torch.exp(scores[None, :] - scores[:, None]))
+    return (loss * faster).sum() / faster.sum().clamp(min=1e-9)
+
+
+@pytest.mark.parametrize("weighting", ["equal", "gap", "dcg"])
+@given(
+    st.lists(
+        st.tuples(st.floats(-3, 3), st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.integers(0, 3)), max_size=12
+    )
+)
+def test_the_list_of_pairs_gives_what_the_matrix_gives(
+    weighting: Weighting, programs: list[tuple[float, float, int]]
+) -> None:
+    scores, throughput = (torch.tensor([p[i] for p in programs], dtype=torch.float64) for i in (0, 1))
+    group = torch.tensor([p[2] for p in programs], dtype=torch.int64)
+    # Scores that are equal or nearly so are ranked by the last bit.
+    scores = scores + torch.arange(len(programs)) * 1e-3
+
+    found = pairwise_logistic(scores, throughput, group, weighting=weighting)
+
+    torch.testing.assert_close(found, of_matrices(scores, throughput, group, weighting))
+
+
+@given(st.lists(st.integers(0, 3), max_size=12))
+def test_pairs_are_all_of_one_group_and_each_comes_once(group: list[int]) -> None:
+    first, second = pairs(torch.tensor(group, dtype=torch.int64))
+
+    found = {frozenset(pair) for pair in zip(first.tolist(), second.tolist(), strict=True)}
+    expected = {frozenset((i, j)) for i, a in enumerate(group) for j, b in enumerate(group[:i]) if a == b}
+    assert found == expected
+    assert len(first) == len(expected)
+
+
+def test_no_programs_are_no_loss() -> None:
+    none = torch.zeros(0)
+
+    assert float(best_likelihood(none, none, none.long())) == 0.0
+    assert float(pairwise_logistic(none, none, none.long())) == 0.0

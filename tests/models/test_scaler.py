@@ -71,3 +71,34 @@ def test_no_rows_mask_every_column() -> None:
     scaler = Scaler.fit(np.zeros((0, 2), np.float32), bins=4)
 
     assert scaler(np.ones((1, 2), np.float32)).tolist() == [[0.0, 0.0]]
+
+
+def test_raw_columns_follow_the_encoded_ones_as_they_are() -> None:
+    rows = np.array([[5.0, 0.0, 1.0], [7.0, 2.0, 2.0], [9.0, 1.0, 6.0]], np.float32)
+
+    scaler = Scaler.fit(rows, bins=2, raw=(1,))
+    encoded = scaler(rows)
+
+    assert set(scaler.bin_column.tolist()) == {0, 2}
+    assert encoded.shape == (3, scaler.width + 1)
+    assert encoded[:, 1].tolist() == [0.0, 0.0, 0.0]
+    assert encoded[:, -1].tolist() == [0.0, 2.0, 1.0]
+
+
+def test_a_scaler_comes_back_from_its_tensors() -> None:
+    scaler = Scaler.fit(ROWS, bins=4, raw=(2,))
+
+    found = Scaler.of_tensors(scaler.tensors(), raw=(2,))
+
+    np.testing.assert_array_equal(found(ROWS), scaler(ROWS))
+    blank = Scaler.blank(3, scaler.width - 3, raw=(2,))
+    assert {name: t.shape for name, t in blank.tensors().items()} == {
+        name: t.shape for name, t in scaler.tensors().items()
+    }
+
+
+def test_rows_that_cannot_be_written_to_are_read() -> None:
+    rows = ROWS.copy()
+    rows.flags.writeable = False
+
+    np.testing.assert_array_equal(Scaler.fit(rows, bins=2)(rows), Scaler.fit(ROWS, bins=2)(ROWS))

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from costhub.dataset.features.per_store import PER_STORE
 from costhub.dataset.programs import Programs
-from costhub.errors import UnknownNameError
-from costhub.models.train import ARCHITECTURES, data_hash, describe_model, hold_out, train_model
+from costhub.errors import ModelError, UnknownNameError
+from costhub.models.architectures import new_model
+from costhub.models.train import data_hash, describe_model, hold_out, train_model
 
 
 def rows(**families: int) -> list[dict[str, str]]:
@@ -30,9 +32,26 @@ def test_a_trained_model_reads_the_features_that_its_programs_name(train: Progra
     assert train_model(replace(train, spec="demo@1"), "gbt", progress=False).feature_spec == "demo@1"
 
 
+@pytest.mark.parametrize(("share", "held_out"), [(None, 2), (0.5, 3), (0.0, 0)])
+def test_workloads_are_held_out_to_tell_when_to_stop(
+    share: float | None, held_out: int, train: Programs
+) -> None:
+    options, given = {"hidden": 8, "epochs": 4}, {} if share is None else {"stop_share": share}
+    expected = new_model("mlp", feature_spec=PER_STORE, options=options)
+    rest, valid = train.split_off(0.1 if share is None else share, seed=3)
+
+    model = train_model(train, "mlp", options=options, seed=3, progress=False, **given)
+
+    assert len(np.unique(rest.workload)) == 6 - held_out
+    expected.fit(rest, valid, seed=3, progress=False)
+    np.testing.assert_array_equal(
+        model.predict(train.rows, train.counts), expected.predict(train.rows, train.counts)
+    )
+
+
 def test_validation_reaches_the_model(train: Programs, unseen: Programs) -> None:
     with_it = train_model(train, "gbt", valid=unseen, progress=False)
-    without = train_model(train, "gbt", progress=False)
+    without = train_model(train, "gbt", progress=False, stop_share=0.0)
 
     assert not np.allclose(
         with_it.predict(train.rows, train.counts), without.predict(train.rows, train.counts)
@@ -42,7 +61,25 @@ def test_validation_reaches_the_model(train: Programs, unseen: Programs) -> None
 def test_an_unknown_architecture_is_refused(train: Programs) -> None:
     with pytest.raises(UnknownNameError, match="architecture named 'mpl'"):
         train_model(train, "mpl")
-    assert set(ARCHITECTURES) == {"mlp", "gbt"}
+
+
+def test_options_reach_the_model(train: Programs) -> None:
+    model = train_model(train, "mlp", options={"hidden": "8", "epochs": 1}, progress=False)
+
+    assert (model.config()["hidden"], model.config()["epochs"]) == (8, 1)
+
+
+def test_a_training_goes_on_from_its_checkpoint(train: Programs, tmp_path: Path) -> None:
+    options = {"hidden": 8, "epochs": 2}
+    first = train_model(train, "mlp", options=options, progress=False, checkpoint=tmp_path / "partial")
+    again = train_model(train, "mlp", options=options, progress=False, checkpoint=str(tmp_path / "partial"))
+
+    assert (tmp_path / "partial/member_0.safetensors").is_file()
+    np.testing.assert_array_equal(
+        first.predict(train.rows, train.counts), again.predict(train.rows, train.counts)
+    )
+    with pytest.raises(ModelError, match="progress of another training"):
+        train_model(train, "mlp", options={"hidden": 8}, checkpoint=tmp_path / "partial", progress=False)
 
 
 def test_a_fifth_is_held_out_and_every_family_that_can_spare_one_is_tested() -> None:

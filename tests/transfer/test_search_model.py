@@ -26,6 +26,23 @@ def test_a_program_without_features_scores_lowest(linear: Any) -> None:
     assert scores[1] == scores.min() > 0
 
 
+def test_raw_scores_are_the_models_own(linear: Any) -> None:
+    model = SearchModel(linear([-1.0]))
+    raw = model.raw("t", [FEATURES[3], None, FEATURES[1]])
+    assert raw[[0, 2]].tolist() == [-6.0, -2.0]
+    assert np.isnan(raw[1])
+    expected = model.predict("t", [FEATURES[3], None, FEATURES[1]])
+    assert model.positive("t", raw).tolist() == expected.tolist()
+
+
+def test_the_model_of_a_task_is_the_pretrained_one_until_it_learns(linear: Any) -> None:
+    model = SearchModel(linear([-1.0], shift=2.0))
+    assert model.model_of("a") is model.base
+    model.update("a", FEATURES, LATENCY)
+    assert model.model_of("a") is not model.base
+    assert model.model_of("b") is model.base
+
+
 def test_each_task_learns_from_its_own_measurements_only(linear: Any) -> None:
     model = SearchModel(linear([-1.0], shift=2.0))
     model.update("a", FEATURES, LATENCY)

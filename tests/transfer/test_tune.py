@@ -19,7 +19,14 @@ OPTIONS = SearchOptions(population=64, generations=1, trials_per_round=8)
 
 
 def search(
-    tmp_path: Path, target: str, model: Any, *, mod: Any = None, trials: int = 16, on_trial: Any = None
+    tmp_path: Path,
+    target: str,
+    model: Any,
+    *,
+    mod: Any = None,
+    trials: int = 16,
+    on_trial: Any = None,
+    draft: Any = None,
 ) -> TuneResult:
     mod = mod if mod is not None else find_workload("matmul.128x128x128").module()
     with Builder(target) as builder, Runner(target) as runner:
@@ -33,6 +40,7 @@ def search(
             builder=builder,
             runner=runner,
             options=OPTIONS,
+            draft=draft,
             on_trial=on_trial,
         )
 
@@ -61,6 +69,20 @@ def test_stock_tvm_compiles_a_correct_and_faster_module_from_the_database(
     out = tvm.runtime.tensor(np.zeros((128, 128), np.float32))
     tvm.compile(schedule.mod, target=parsed)(tvm.runtime.tensor(a), tvm.runtime.tensor(b), out)
     np.testing.assert_allclose(out.numpy(), a @ b, rtol=1e-4)
+
+
+def test_a_search_with_a_draft_says_where_its_seconds_went(tmp_path: Path, target: str, linear: Any) -> None:
+    draft = linear(np.full(48, -0.01))
+    draft.feature_spec = "trace_tokens@1"
+
+    result = search(tmp_path, target, linear(np.full(172, -0.01)), trials=8, draft=draft)
+
+    assert (result.trials, result.failures) == (8, 0)
+    assert set(result.stages) == {
+        "evolution", "features", "prediction", "learning", "building", "running", "other"
+    }  # fmt: skip
+    assert sum(result.stages.values()) == pytest.approx(result.seconds)
+    assert draft.updates == []  # a copy of it learned
 
 
 def test_a_model_without_usable_scores_ends_the_search_with_its_own_error(

@@ -18,7 +18,9 @@ from costhub.dataset.trace import replay
 from costhub.models.folder import save_model
 from costhub.models.gbt import Gbt, GbtOptions
 from costhub.models.train import describe_model
+from costhub.transfer.draft import Draft
 from costhub.transfer.search_model import SearchModel
+from costhub.transfer.stages import Stages
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +69,37 @@ def test_results_reach_the_model_and_failures_do_not(
 
     (task,) = model.search_model._tasks.values()
     assert task.latency_s == pytest.approx([1e-3, 2e-3, 3e-3, 4e-3, 5e-3])
+
+
+def test_a_draft_reads_traces_and_learns_with_the_model(
+    linear: Any, context: Any, candidates: list[Any]
+) -> None:
+    from tvm.s_tir.meta_schedule.runner import RunnerResult
+
+    from costhub.transfer.tvm_cost_model import TvmCostModel
+
+    full, reader = SearchModel(linear(np.full(172, -0.01))), linear(np.full(48, -0.01))
+    reader.feature_spec = "trace_tokens@1"
+    model = TvmCostModel(full, draft=Draft(full, SearchModel(reader)))
+    # So few are all scored by the full model.
+    alone = TvmCostModel(SearchModel(linear(np.full(172, -0.01)))).predict(context, candidates)
+
+    assert model.predict(context, candidates) == pytest.approx(alone)
+    model.update(context, candidates, [RunnerResult([1e-3 * (i + 1)], None) for i in range(6)])
+    assert [search.health.updates for search in (full, model.draft.draft)] == [1, 1]
+    (task,) = model.draft.draft._tasks.values()
+    assert {rows.shape[1] for rows in task.features} == {48}
+
+
+def test_seconds_are_told_by_stage(linear: Any, context: Any, candidates: list[Any]) -> None:
+    from costhub.transfer.tvm_cost_model import TvmCostModel
+
+    stages = Stages()
+    TvmCostModel(SearchModel(linear(np.full(172, -0.01))), stages=stages).predict(context, candidates)
+
+    seconds = stages.seconds()
+    assert set(seconds) == {"features", "prediction", "other"}
+    assert min(seconds.values()) > 0
 
 
 def test_tvm_calls_it_through_its_own_interface(linear: Any, context: Any, candidates: list[Any]) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from costhub.cards.collector_tables import COLLECTOR_TABLES
+from costhub.cards.model_tables import MODEL_TABLES, MODEL_VIEWS
+from costhub.cards.speed_table import speed_table
 from costhub.cards.tables import Column, markdown_table, number
 from costhub.errors import DataError
 
@@ -125,11 +127,14 @@ def provenance(result: Result) -> str:
 TABLES: dict[str, Callable[[Result], str]] = {
     "models": models_table,
     **COLLECTOR_TABLES,
+    **MODEL_TABLES,
     "search": search_table,
     "dataset": dataset_table,
     "features": features_table,
+    "speed": speed_table,
 }
-"""Name of a result file without its suffix, and of its place in a page -> its renderer."""
+"""Name of a result file without its suffix, and of its place in a page -> its renderer; views of one file
+have names of their own, see `MODEL_VIEWS`."""
 
 _RANKS = ("top_1", "top_5", "pairwise")
 _REAL = {"shards": "costhub's shards", "tvm_json": "TVM's JSON database"}
@@ -156,7 +161,7 @@ def fill(text: str, results: Path) -> str:
 
 
 def _render(name: str, results: Path) -> str:
-    path = results / f"{name}.json"
+    path = results / f"{MODEL_VIEWS.get(name, name)}.json"
     if name not in TABLES:
         raise DataError(f"There is no results table named {name!r}; there are {', '.join(TABLES)}.")
     try:

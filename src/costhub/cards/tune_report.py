@@ -20,6 +20,17 @@ _COLUMNS = (
     number("best_us", "tuned (µs)", ".2f"),
     number("speedup", "speedup", ".2f"),
 )
+_STAGES = (
+    Column("workload", "workload"),
+    number("evolution", "evolution (s)", ".1f"),
+    number("features", "features (s)", ".1f"),
+    number("prediction", "prediction (s)", ".2f"),
+    number("learning", "learning (s)", ".1f"),
+    number("building", "building (s)", ".1f"),
+    number("running", "running (s)", ".1f"),
+    number("other", "other (s)", ".1f"),
+    number("share", "prediction", ".1%"),
+)
 # Where a search stands is read off at these numbers of trials, as far as it got.
 _MILESTONES = (16, 32, 64, 128, 200, 256, 512, 1024, 2048)
 
@@ -31,7 +42,8 @@ def render_report(summary: Mapping[str, Any], *, plots: Sequence[str] = ()) -> s
         summary: `device`, `model` and `method` (text), `database` (path) and `workloads`, a list of rows
             with `workload`, `trials`, `failures`, `seconds`, `untuned_us` (None where it was not measured),
             `best_us` (None where every program failed) and `curve`, a list of (trial, ..., best latency
-            in microseconds). Optional: `model_reason`, `command`, `created`, `versions`.
+            in microseconds). Optional: `model_reason`, `command`, `created`, `versions`, and in a row
+            `stages`, seconds by stage.
         plots: Paths of pictures, relative to the report.
 
     Raises:
@@ -47,6 +59,7 @@ def render_report(summary: Mapping[str, Any], *, plots: Sequence[str] = ()) -> s
         markdown_table(rows, _COLUMNS),
         *(f"![{name}]({name})" for name in plots),
         *_progress(rows),
+        *_seconds(rows),
         "## Use it",
         f"The best schedules are in the TVM database `{summary['database']}`:",
         _USE.format(database=summary["database"]),
@@ -119,6 +132,20 @@ def _progress(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
     columns = [Column("workload", "workload"), *(number(str(m), f"{m} (µs)", ".2f") for m in reached)]
     return ["## Best latency after so many measured programs", markdown_table(table, columns)]
+
+
+def _seconds(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Where the seconds of the searches went, as a table."""
+    table = [
+        {
+            "workload": row["workload"],
+            **row["stages"],
+            "share": row["stages"].get("prediction", 0.0) / sum(row["stages"].values()),
+        }
+        for row in rows
+        if row.get("stages")
+    ]
+    return ["## Where the time went", markdown_table(table, _STAGES)] if table else []
 
 
 def _best_at(curve: Sequence[Sequence[float]], trials: int) -> float | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from costhub.cards.tables import Column, number, plain_table
+from costhub.cards.model_tables import evaluation_text
 
 if TYPE_CHECKING:
     from costhub.models.evaluate import Evaluation
@@ -19,17 +19,8 @@ EXAMPLE = """
 Example:
   costhub evaluate nvidia-h200 --data measurements/
   costhub evaluate my-model/ --data measurements/ --split my-split.json --json
+  costhub evaluate my-model/ --data measurements/ --device cpu-1c --device cpu-2c
 """
-
-COLUMNS = (
-    Column("workload", "workload"),
-    Column("operator", "operator"),
-    number("programs", "programs", "d"),
-    number("top_1", "top_1"),
-    number("top_5", "top_5"),
-    number("pairwise", "pairwise"),
-    number("spearman", "spearman"),
-)
 
 
 @click.command("evaluate", epilog=EXAMPLE)
@@ -37,7 +28,12 @@ COLUMNS = (
 @click.option(
     "--data", required=True, type=click.Path(path_type=Path), help="Data folder with the measurements."
 )
-@click.option("--device", help="Device whose measurements to use; may be left out where there is only one.")
+@click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    help="Device whose measurements to use, may be repeated; not needed where data or split have one.",
+)
 @click.option(
     "--split", help="Split, by name in the data folder or as a file: evaluate on its test workloads only."
 )
@@ -48,7 +44,7 @@ COLUMNS = (
 def command(
     model: str,
     data: Path,
-    device: str | None,
+    devices: tuple[str, ...],
     split: str | None,
     every: bool,
     noise_floor: float,
@@ -57,29 +53,36 @@ def command(
     """Score MODEL (a name, an address or a model folder) on measured programs.
 
     Workloads that the model has learned from are left out unless --all is given: their figures say nothing.
+    Programs of different devices are never compared with one another; each workload counts once per device.
     """
     from costhub.dataset.load_programs import load_programs
     from costhub.dataset.splits.split_file import find_split
     from costhub.errors import DataError
+    from costhub.hub.device_rows import device_rows
     from costhub.hub.pull import resolve
+    from costhub.models.conditioned import tell_devices
     from costhub.models.evaluate import evaluate
     from costhub.models.folder import load_model
 
     loaded, info = load_model(resolve(model))
     chosen = find_split(data, split) if split is not None else None
     wanted = set(chosen.test) if chosen else workload_ids(data)
-    if chosen and chosen.test_devices:
-        device = device or (chosen.test_devices[0] if len(chosen.test_devices) == 1 else None)
-        chosen.check_device(device or "", "test")
-    # On a device that is new to the model, a workload that it knows from another one is a fair test.
-    new_device = chosen is not None and bool(chosen.test_devices) and info.device_id != device
-    if not every and not new_device:
+    if chosen:
+        devices = devices or chosen.test_devices
+        for device_id in devices:
+            chosen.check_device(device_id, "test")
+    # On devices that are new to the model, a workload that it knows from another one is a fair test.
+    new_devices = (
+        chosen is not None and bool(chosen.test_devices) and set(info.device_ids).isdisjoint(devices)
+    )
+    if not every and not new_devices:
         wanted -= set(info.train_workloads)
     if not wanted:
         raise DataError(
             f"{model} has learned from every workload asked for. Give --all to evaluate on those."
         )
-    programs = load_programs(data, device=device, workloads=wanted, spec=info.feature_spec)
+    programs = load_programs(data, device=devices or None, workloads=wanted, spec=info.feature_spec)
+    tell_devices(loaded, device_rows(data, programs.device_ids))
     evaluation = evaluate(loaded, programs, noise_floor=noise_floor)
     figures = described(evaluation, data)
     click.echo(json.dumps(figures, indent=2) if as_json else table(figures))
@@ -93,33 +96,61 @@ def workload_ids(data: Path) -> set[str]:
 
 
 def described(evaluation: Evaluation, data: Path) -> dict[str, Any]:
-    """The evaluation as JSON values, with the name and operator of every workload, as cards want it."""
-    from costhub.dataset.folder import DataFolder
+    """The evaluation as JSON values, with the name and operator of every workload, as cards want it.
 
-    table = DataFolder.open(data).workloads().select(["workload_id", "name", "operator"])
-    known: dict[str, Mapping[str, Any]] = {row["workload_id"]: row for row in table.to_pylist()}
+    Beside what `Evaluation.to_json` has: `operators` and `networks`, the same figures by family and by
+    network, and `variants`, the literature's totals where the data know of networks.
+    """
+    from costhub.dataset.folder import DataFolder
+    from costhub.models.breakdown import by_network, by_operator, network_top_k, workload_uses
+
+    about = DataFolder.open(data).workloads(["workload_id", "name", "operator", "networks"])
+    known: dict[str, Mapping[str, Any]] = {row["workload_id"]: row for row in about.to_pylist()}
+    uses = workload_uses(about)
     figures = evaluation.to_json()
     for row in figures["workloads"]:
-        about = known.get(row["workload_id"], {})
-        row["workload"] = about.get("name") or row["workload_id"][:12]
-        row["operator"] = about.get("operator")
+        found = known.get(row["workload_id"], {})
+        row["workload"] = found.get("name") or row["workload_id"][:12]
+        row["operator"] = found.get("operator")
         row["programs"] = row.pop("n")
-    figures["workloads"].sort(key=lambda row: (row["operator"] or "", row["workload"]))
+    figures["workloads"].sort(key=lambda row: (row["operator"] or "", row["workload"], row["device_id"]))
+    figures["operators"] = [
+        {"operator": name, **_part(part)} for name, part in by_operator(evaluation, uses).items()
+    ]
+    networks = {k: network_top_k(evaluation, uses, k=k) for k in (1, 5)}
+    figures["networks"] = [
+        {
+            "network": name,
+            **_part(part),
+            **{f"top_{k}_weighted": found.networks[name] for k, found in networks.items() if found},
+        }
+        for name, part in by_network(evaluation, uses).items()
+    ]
+    figures["variants"] = {
+        f"top_{k}_{name}": getattr(found, name)
+        for name in ("tenset", "tlp")
+        for k, found in networks.items()
+        if found
+    }
     return figures
 
 
 def table(figures: Mapping[str, Any]) -> str:
-    """The figures as text: one line per workload, their means last."""
-    rows = figures["workloads"]
-    total = {
-        "workload": f"mean of {len(rows)}",
-        "programs": sum(row["programs"] for row in rows),
-        **figures["totals"],
-    }
-    lines = [plain_table([*rows, total], COLUMNS)]
+    """The figures as text, with what was left out."""
+    lines = [evaluation_text(figures)]
     if figures["skipped"]:
         lines.append(
             f"{len(figures['skipped'])} workloads left out: no two of their programs differ by more than "
             f"{figures['noise_floor']:.0%}."
         )
     return "\n".join(lines)
+
+
+def _part(part: Evaluation) -> dict[str, Any]:
+    errors = part.to_json()["standard_errors"]
+    return {
+        "workloads": len(part.workloads),
+        "programs": sum(row.n for row in part.workloads),
+        **part.totals,
+        "standard_errors": errors,
+    }

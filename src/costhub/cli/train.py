@@ -3,34 +3,52 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from costhub.cli.evaluate import described, table
+from costhub.cli.interrupt import ended_like_by_ctrl_c
+from costhub.cli.train_data import evaluated, joined, read_programs, to_learn_from
 
 if TYPE_CHECKING:
-    from costhub.dataset.programs import Programs
     from costhub.dataset.splits.split import Split
+    from costhub.models.info import ModelInfo
+    from costhub.models.protocol import CostModel
 
 EXAMPLE = """
 \b
 Example:
   costhub train --data measurements/ --arch mlp --out my-model/
   costhub train --data measurements/ --arch gbt --split held-out-14 --out my-trees/
+  costhub train --data measurements/ --objective lambdarank --option hidden=512 --out large/
+  costhub train --data measurements/ --arch conditioned --device cpu-1c --device cpu-2c --out for-many/
 """
 
 
 @click.command("train", epilog=EXAMPLE)
 @click.option("--data", required=True, type=click.Path(path_type=Path), help="Data folder to learn from.")
-@click.option("--arch", default="mlp", show_default=True, help="Architecture: mlp or gbt.")
+@click.option("--arch", default="mlp", show_default=True, help="Architecture: mlp, gbt or conditioned.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Model folder to write.")
-@click.option("--device", help="Device whose measurements to use; may be left out where there is only one.")
+@click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    help="Device whose measurements to use, may be repeated; not needed where the data have one.",
+)
 @click.option("--split", "chosen", help="Split, by name in the data folder or as a file: learn "
               "from its train workloads, evaluate on its test workloads.")  # fmt: skip
 @click.option("--features", "spec", default="per_store@1", show_default=True,
-              help="Feature spec: per_store@1, relation@1, loop_context@1 or trace_tokens@1.")  # fmt: skip
+              help="Feature spec: per_store@1, relation@1, loop_context@1, trace_tokens@1, or several "
+              "joined with +.")  # fmt: skip
+@click.option("--objective", help="What to learn: regression, rank, lambdarank or (networks) gap.")
+@click.option("--option", "pairs", multiple=True, metavar="NAME=VALUE",
+              help="Option of the architecture, may be repeated.")  # fmt: skip
+@click.option("--stream", is_flag=True,
+              help="Read the data block by block: for more programs than fit in memory.")  # fmt: skip
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option(
     "--licence", default="Apache-2.0", show_default=True, help="Licence of the model (an SPDX name)."
@@ -40,9 +58,12 @@ def command(
     data: Path,
     arch: str,
     out: Path,
-    device: str | None,
+    devices: tuple[str, ...],
     chosen: str | None,
     spec: str,
+    objective: str | None,
+    pairs: tuple[str, ...],
+    stream: bool,
     seed: int,
     licence: str,
     as_json: bool,
@@ -51,44 +72,86 @@ def command(
 
     A fifth of the workloads, of every operator that can spare one, is held out to evaluate the model on; its
     card shows the figures.
+
+    The progress of a network's training is kept in OUT.partial until OUT is written: after an interruption
+    the same command goes on from there.
     """
     from costhub.dataset.folder import DataFolder
-    from costhub.dataset.load_programs import load_programs
-    from costhub.models.evaluate import evaluate
+    from costhub.hub.device_rows import device_rows
+    from costhub.models.architectures import new_model
     from costhub.models.folder import check_replaceable, save_model
     from costhub.models.train import describe_model, train_model
 
     check_replaceable(out)
-    device = device or DataFolder.open(data).only_device(" with --device.")
-    programs = load_programs(data, device=device, spec=spec)
-    split = _split(data, programs, chosen, seed)
-    split.check_device(device, "train")
-    train = programs.of_workloads(set(split.train))
+    options = _options(objective, pairs)
+    new_model(arch, feature_spec=spec, options=options)  # refuses what cannot be before the features are made
+    devices = tuple(sorted(set(devices))) or (DataFolder.open(data).only_device(" with --device."),)
+    partial = out.absolute().with_name(f"{out.absolute().name}.partial")
+    with joined(arch, stream=stream) as place:
+        programs = read_programs(data, devices, spec, stream=stream, place=place)
+        split = _split(data, programs.workload_ids, chosen, seed)
+        for device_id in devices:
+            split.check_device(device_id, "train")
+        train = programs.of_workloads(set(split.train))
+        own, valid = to_learn_from(train, place, seed=seed)
+        model = _resumable(partial, lambda: train_model(
+            own, arch, valid=valid, seed=seed, devices=device_rows(data, devices), options=options,
+            checkpoint=None if place[1] > 1 else partial, progress=place[0] == 0, feature_spec=spec,
+        ))  # fmt: skip
+    if place[0]:
+        return  # All processes end with the same model, and the first one writes it.
     # A split by device is tested on other devices: `costhub evaluate` does that.
-    test = programs.of_workloads(set() if split.test_devices else set(split.test))
-    model = train_model(train, arch, seed=seed)
-    evaluation = evaluate(model, test) if test.n else None
+    evaluation = evaluated(model, programs.of_workloads(set() if split.test_devices else set(split.test)))
+    figures = described(evaluation, data) if evaluation else None
     info = describe_model(
-        model, train, device_id=device, seed=seed, licence=licence,
+        model, train, device_id="+".join(devices), seed=seed, licence=licence,
         metrics=evaluation.totals if evaluation else None, test_workloads=split.test,
     )  # fmt: skip
-    figures = described(evaluation, data) if evaluation else None
     save_model(model, out, info, documents=_documents(model, info, figures, out.name))
+    shutil.rmtree(partial, ignore_errors=True)
+    _say(out, info, figures, as_json=as_json)
+
+
+def _say(out: Path, info: ModelInfo, figures: dict[str, Any] | None, *, as_json: bool) -> None:
+    """What was written, and how good it is."""
     if as_json:
         click.echo(json.dumps({"folder": str(out), "evaluation": figures}, indent=2))
-    else:
-        click.echo(
-            f"{table(figures)}\n"
-            if figures
-            else "No workload could be held out, so the model was not evaluated.\n"
-        )
-        click.echo(
-            f"Wrote {out}: {arch} for {device}, "
-            f"from {train.n} programs of {len(info.train_workloads)} workloads."
-        )
+        return
+    untested = "No workload could be held out, so the model was not evaluated."
+    click.echo(f"{table(figures) if figures else untested}\n")
+    click.echo(
+        f"Wrote {out}: {info.arch} for {info.device_id}, "
+        f"from {info.data_rows} programs of {len(info.train_workloads)} workloads."
+    )
 
 
-def _split(data: Path, programs: Programs, chosen: str | None, seed: int) -> Split:
+def _options(objective: str | None, pairs: tuple[str, ...]) -> dict[str, str]:
+    """Name -> text of the value, of all options given."""
+    found = {} if objective is None else {"objective": objective}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{pair!r} is not of the form NAME=VALUE.", param_hint="--option")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _resumable(partial: Path, train: Callable[[], CostModel]) -> CostModel:
+    """The trained model; who interrupts the training is told how to go on."""
+    try:
+        with ended_like_by_ctrl_c():
+            return train()
+    except KeyboardInterrupt:
+        if partial.exists():
+            click.echo(
+                f"The progress is in {partial}: the same command goes on from there; without that folder it "
+                "starts over.",
+                err=True,
+            )
+        raise
+
+
+def _split(data: Path, workload_ids: Sequence[str], chosen: str | None, seed: int) -> Split:
     """The split that was chosen, or one of the workloads that have programs."""
     from costhub.dataset.folder import DataFolder
     from costhub.dataset.splits.split_file import find_split
@@ -97,7 +160,7 @@ def _split(data: Path, programs: Programs, chosen: str | None, seed: int) -> Spl
     if chosen is not None:
         return find_split(data, chosen)
     rows = DataFolder.open(data).workloads().select(["workload_id", "operator"]).to_pylist()
-    return hold_out([row for row in rows if row["workload_id"] in programs.workload_ids], seed=seed)
+    return hold_out([row for row in rows if row["workload_id"] in workload_ids], seed=seed)
 
 
 def _documents(model: Any, info: Any, figures: dict[str, Any] | None, name: str) -> dict[str, str]:

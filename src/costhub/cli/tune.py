@@ -32,6 +32,11 @@ Example:
 )
 @click.option("--arch", help="Architecture of the model, for example mlp; by default the best one.")
 @click.option(
+    "--draft",
+    metavar="MODEL",
+    help="A cheap model, as one of trace_decisions@1, that ranks all candidates; --model sees the best.",
+)
+@click.option(
     "--trials",
     default=64,
     show_default=True,
@@ -53,6 +58,7 @@ def command(
     workloads: tuple[str, ...],
     model_name: str,
     arch: str | None,
+    draft: str | None,
     trials: int,
     out: Path,
     adapt: bool,
@@ -66,14 +72,15 @@ def command(
     """
     from costhub.collector.device import identify
     from costhub.hub.auto import choose_model
-    from costhub.hub.pull import pull_found
+    from costhub.hub.pull import pull, pull_found
 
     modules = [pair for text in workloads for pair in _modules(text)]
     device = identify()
     found = choose_model(model_name, device, arch=arch)
     folder = pull_found(found)
     click.echo(f"Model {found.entry.name} ({found.entry.arch}). {found.reason}", err=True)
-    results = _tune(modules, folder, trials=trials, out=out, adapt=adapt, seed=seed)
+    drafting = pull(draft) if draft else None
+    results = _tune(modules, folder, drafting, trials=trials, out=out, adapt=adapt, seed=seed)
     summary = _write_report(
         results, out, device=device["device_id"], model=found.entry.name, reason=found.reason, adapt=adapt
     )
@@ -99,16 +106,29 @@ def _modules(text: str) -> list[tuple[str, Any]]:
 
 
 def _tune(
-    modules: list[tuple[str, Any]], folder: Path, *, trials: int, out: Path, adapt: bool, seed: int
+    modules: list[tuple[str, Any]],
+    folder: Path,
+    drafting: Path | None,
+    *,
+    trials: int,
+    out: Path,
+    adapt: bool,
+    seed: int,
 ) -> list[TuneResult]:
     from costhub.collector.builder import Builder
+    from costhub.collector.device import identify
     from costhub.collector.runner import Runner
     from costhub.collector.target import local_target
+    from costhub.hub.device_rows import completed
+    from costhub.models.conditioned import bound_to
     from costhub.models.folder import load_model
     from costhub.transfer.tune import tune
 
     target = local_target()
     model, _ = load_model(folder)
+    device = completed(identify())
+    model = bound_to(model, device)
+    draft = bound_to(load_model(drafting)[0], device) if drafting else None
     results = []
     with Builder(json.dumps(target)) as builder, Runner(json.dumps(target)) as runner:
         for name, mod in modules:
@@ -122,6 +142,7 @@ def _tune(
                     mod,
                     name,
                     model=model,
+                    draft=draft,
                     target=target,
                     out=out,
                     trials=trials,

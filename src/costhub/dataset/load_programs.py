@@ -1,8 +1,8 @@
-"""Provides load_programs: the programs of one device with their features, as arrays to learn from."""
+"""Provides load_programs: the programs of devices with their features, as arrays to learn from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,53 +12,57 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from costhub.dataset.features.cache import UNKNOWN, FeatureCache, Found
+from costhub.dataset.features.combined import blank_rows, fill_part
 from costhub.dataset.features.compute import compute_missing
 from costhub.dataset.features.part import PartLost
-from costhub.dataset.features.spec import find_spec
+from costhub.dataset.features.spec import FeatureSpec, find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.latency import median_latency_s
-from costhub.dataset.programs import IntArray, Programs
+from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.errors import DataError
 
 _ATTEMPTS = 5
-_NOT_MIXED = ", since latencies of different devices cannot be mixed."
+_OR_SEVERAL = ", or several: programs are compared within each device."
 
 
 def load_programs(
     path: str | Path,
     *,
-    device: str | None = None,
+    device: str | Sequence[str] | None = None,
     workloads: set[str] | None = None,
     spec: str = "per_store@1",
+    failures: bool = False,
     progress: bool = True,
 ) -> Programs:
-    """Reads the programs that ran on one device, with their features; missing features are computed and kept.
+    """Reads the programs that ran on some devices, with their features; what is missing is computed and kept.
 
     Args:
         path: A data folder.
-        device: The device; may be left out where the folder has only one.
+        device: The device, or several; may be left out where the folder has only one.
         workloads: Ids of the workloads to keep; all by default.
-        spec: Name of the feature spec.
+        spec: Name of the feature spec; of a composite one, a program has features where every part has.
+        failures: Add the programs that failed, whatever their status, with infinite latency.
         progress: Show a progress bar on a terminal while features are computed.
 
     Returns:
-        The programs whose status is `ok` and that have features, by workload, and within each in the order
-        of the measurements.
+        The programs whose status is `ok` and that have features, device by device, each by workload, and
+        within one in the order of the measurements.
 
     Raises:
-        DataError: The folder cannot be read, has several devices, or no such device.
+        DataError: The folder cannot be read, has several devices and none is named, or no such device.
         UnknownNameError: There is no such feature spec.
     """
-    folder, cache, measured = _open(path, device, workloads, spec)
-    return _loaded(folder, cache, measured, progress=progress)
+    sources = _open(path, device, workloads, spec, failures=failures)
+    return Programs.join([source.load(source.measured, progress=progress) for source in sources])
 
 
 def iter_programs(
     path: str | Path,
     *,
-    device: str | None = None,
+    device: str | Sequence[str] | None = None,
     workloads: set[str] | None = None,
     spec: str = "per_store@1",
+    failures: bool = False,
     batch_programs: int = 65_536,
     progress: bool = True,
 ) -> Iterator[Programs]:
@@ -66,9 +70,10 @@ def iter_programs(
 
     Args:
         path: As for `load_programs`, and so the other arguments.
-        device: The device.
+        device: The device, or several; a batch is of one device.
         workloads: Ids of the workloads to keep.
         spec: Name of the feature spec.
+        failures: Add the programs that failed.
         batch_programs: A batch ends with the workload that reaches this many; a single workload is never cut,
             since its programs are compared with one another.
         progress: Show a progress bar on a terminal while features are computed.
@@ -80,21 +85,20 @@ def iter_programs(
         DataError: As `load_programs`.
         UnknownNameError: As `load_programs`.
     """
-    folder, cache, measured = _open(path, device, workloads, spec)
-    measured, _ = _complete(folder, cache, measured, progress=progress)
-    ends = np.flatnonzero(np.diff(measured.workload, append=-1)) + 1
-    start = 0
-    for end in ends.tolist():
-        if end - start >= batch_programs or end == ends[-1]:
-            yield _loaded(folder, cache, measured.take(np.arange(start, end)), progress=progress)
-            start = end
+    for source in _open(path, device, workloads, spec, failures=failures):
+        measured, _ = source.complete(source.measured, progress=progress)
+        ends = np.flatnonzero(np.diff(measured.workload, append=-1)) + 1
+        start = 0
+        for end in ends.tolist():
+            if end - start >= batch_programs or end == ends[-1]:
+                yield source.load(measured.take(np.arange(start, end)), progress=progress)
+                start = end
 
 
 @dataclass(frozen=True)
 class _Measured:
-    """The good measurements of a device, sorted by workload."""
+    """The measurements of a device that are wanted, sorted by workload."""
 
-    device_id: str
     record_ids: pa.Array
     workload: IntArray
     """(n,) index into `workload_ids`, ascending."""
@@ -104,7 +108,6 @@ class _Measured:
     def take(self, places: IntArray) -> _Measured:
         """Those at `places`, which ascend."""
         return _Measured(
-            self.device_id,
             self.record_ids.take(pa.array(places, pa.int64())),
             self.workload[places],
             self.workload_ids,
@@ -112,27 +115,93 @@ class _Measured:
         )
 
 
+@dataclass(frozen=True)
+class _Source:
+    """One device of a data folder, with the features of its programs."""
+
+    folder: DataFolder
+    device_id: str
+    spec: FeatureSpec
+    caches: tuple[FeatureCache, ...]
+    """One for each part of the spec: what is kept on disk is simple."""
+    measured: _Measured
+
+    def load(self, measured: _Measured, *, progress: bool) -> Programs:
+        for _ in range(_ATTEMPTS):
+            known, found = self.complete(measured, progress=progress)
+            try:
+                rows = self._rows(found)
+            except PartLost:
+                continue
+            used, workload = np.unique(known.workload, return_inverse=True)
+            return Programs(
+                rows,
+                np.sum([own.counts for own in found], axis=0, dtype=np.int64),
+                workload,
+                tuple(known.workload_ids[i] for i in used),
+                known.latency_s,
+                self.spec.name,
+                device_ids=(self.device_id,),
+            )
+        folders = " or ".join(str(cache.folder) for cache in self.caches)
+        raise DataError(f"The parts in {folders} keep breaking; check the disk, or remove the folder.")
+
+    def complete(self, measured: _Measured, *, progress: bool) -> tuple[_Measured, list[Found]]:
+        """Computes what is not in the caches; returns the programs that have features, and where they are."""
+        found = [self._found(cache, measured.record_ids, progress=progress) for cache in self.caches]
+        good = np.flatnonzero(np.all([own.counts >= 0 for own in found], axis=0))
+        return measured.take(good), [own.take(good) for own in found]
+
+    def _found(self, cache: FeatureCache, record_ids: pa.Array, *, progress: bool) -> Found:
+        found = cache.find(record_ids)
+        missing = record_ids.filter(pa.array(found.counts == UNKNOWN))
+        if len(missing):
+            compute_missing(self.folder, cache, self.device_id, missing, progress=progress)
+            found = cache.find(record_ids)
+        return found
+
+    def _rows(self, found: Sequence[Found]) -> FloatArray:
+        if len(self.caches) == 1:
+            return self.caches[0].read(found[0])
+        # Part by part: beside the rows that are returned, those of one part are in memory.
+        rows = blank_rows([own.counts for own in found], [part.width for part in self.spec.parts])
+        for number, (cache, own) in enumerate(zip(self.caches, found, strict=True)):
+            fill_part(rows, number, cache.read(own))
+        return rows
+
+
 def _open(
-    path: str | Path, device: str | None, workloads: set[str] | None, spec: str
-) -> tuple[DataFolder, FeatureCache, _Measured]:
+    path: str | Path,
+    device: str | Sequence[str] | None,
+    workloads: set[str] | None,
+    spec: str,
+    *,
+    failures: bool,
+) -> list[_Source]:
     layout = find_spec(spec)
     folder = DataFolder.open(path)
-    device_id = device or folder.only_device(_NOT_MIXED)
-    measured = _measured(folder, device_id, workloads)
-    return folder, FeatureCache(folder.path, device_id, layout), measured
+    named = device or folder.only_device(_OR_SEVERAL)
+    sources = []
+    for device_id in [named] if isinstance(named, str) else dict.fromkeys(named):
+        caches = tuple(FeatureCache(folder.path, device_id, part) for part in layout.parts)
+        measured = _measured(folder, device_id, workloads, failures=failures)
+        sources.append(_Source(folder, device_id, layout, caches, measured))
+    return sources
 
 
-def _measured(folder: DataFolder, device_id: str, workloads: set[str] | None) -> _Measured:
-    where = pc.field("status") == "ok"
+def _measured(folder: DataFolder, device_id: str, workloads: set[str] | None, *, failures: bool) -> _Measured:
+    # Every status but ok is the program's own doing, so that each of them says something about it.
+    where = pc.scalar(True) if failures else pc.field("status") == "ok"
     if workloads is not None:
         where &= pc.field("workload_id").isin(pa.array(sorted(workloads), pa.string()))
-    table = folder.select_measurements([device_id], ["record_id", "workload_id", "run_s"], where)
+    table = folder.select_measurements([device_id], ["record_id", "workload_id", "status", "run_s"], where)
     latency_s = median_latency_s(table["run_s"])
+    is_ok = pc.equal(table["status"], "ok").to_numpy()
     names, workload = _codes(table["workload_id"])
-    good = np.flatnonzero(np.isfinite(latency_s) & (latency_s > 0))
+    good = np.flatnonzero(~is_ok | (np.isfinite(latency_s) & (latency_s > 0)))
     order = good[np.argsort(workload[good], kind="stable")]
     record_ids = pa.concat_arrays([pa.array([], pa.string()), *table["record_id"].chunks])
-    return _Measured(device_id, record_ids, workload, names, latency_s).take(order)
+    return _Measured(record_ids, workload, names, np.where(is_ok, latency_s, np.inf)).take(order)
 
 
 def _codes(column: pa.ChunkedArray) -> tuple[tuple[str, ...], IntArray]:
@@ -141,29 +210,3 @@ def _codes(column: pa.ChunkedArray) -> tuple[tuple[str, ...], IntArray]:
     return tuple(names), pc.index_in(column, value_set=pa.array(names, pa.string())).to_numpy().astype(
         np.int64
     )
-
-
-def _loaded(folder: DataFolder, cache: FeatureCache, measured: _Measured, *, progress: bool) -> Programs:
-    for _ in range(_ATTEMPTS):
-        known, found = _complete(folder, cache, measured, progress=progress)
-        try:
-            rows = cache.read(found)
-        except PartLost:
-            continue
-        used, workload = np.unique(known.workload, return_inverse=True)
-        names = tuple(known.workload_ids[i] for i in used)
-        return Programs(rows, found.counts, workload, names, known.latency_s, cache.spec.name)
-    raise DataError(f"The parts in {cache.folder} keep breaking; check the disk, or remove the folder.")
-
-
-def _complete(
-    folder: DataFolder, cache: FeatureCache, measured: _Measured, *, progress: bool
-) -> tuple[_Measured, Found]:
-    """Computes what is not in the cache; returns the programs that have features, and where these are."""
-    found = cache.find(measured.record_ids)
-    missing = measured.record_ids.filter(pa.array(found.counts == UNKNOWN))
-    if len(missing):
-        compute_missing(folder, cache, measured.device_id, missing, progress=progress)
-        found = cache.find(measured.record_ids)
-    good = np.flatnonzero(found.counts >= 0)
-    return measured.take(good), found.take(good)

@@ -1,19 +1,26 @@
-"""Provides Programs: featurised, measured programs in the arrays that models learn from."""
+"""Provides Programs: programs with their features and latencies, in the arrays that models learn from."""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Programs:
-    """Measured programs of one device, with their features.
+    """Programs of one or more devices with their features and latencies.
+
+    Latencies compare within a group only: the programs of one workload on one device.
 
     Example:
         >>> features, latency_s = [np.ones((2, 3)), np.zeros((1, 3))], np.array([1e-3, 2e-3])
@@ -30,18 +37,24 @@ class Programs:
     """(n,) index into `workload_ids`."""
     workload_ids: tuple[str, ...]
     latency_s: npt.NDArray[np.float64]
-    """(n,) median latency in seconds, finite and positive."""
+    """(n,) median latency in seconds, positive; infinite for a program that failed."""
     spec: str = ""
     """Name of the feature spec of the rows; empty where they are of none of costhub's."""
+    # Never None once it is built, so that those who read it need not ask.
+    device: IntArray = None  # type: ignore[assignment]
+    """(n,) index into `device_ids`; all 0 by default."""
+    device_ids: tuple[str, ...] = ("",)
 
     def __post_init__(self) -> None:
+        if cast("IntArray | None", self.device) is None:
+            object.__setattr__(self, "device", np.zeros(len(self.counts), np.int64))
         if self.rows.ndim != 2 or int(self.counts.sum()) != len(self.rows):
             raise ValueError(
                 f"rows must be (r, d) with r = counts.sum() = {int(self.counts.sum())}, "
                 f"got shape {self.rows.shape}."
             )
-        if not len(self.counts) == len(self.workload) == len(self.latency_s):
-            raise ValueError("counts, workload and latency_s must have one entry per program.")
+        if len({len(self.counts), len(self.workload), len(self.latency_s), len(self.device)}) > 1:
+            raise ValueError("counts, workload, latency_s and device must have one entry per program.")
 
     @classmethod
     def from_list(
@@ -58,35 +71,154 @@ class Programs:
             rows, counts, np.asarray(workload, np.int64), workload_ids, np.asarray(latency_s, np.float64)
         )
 
+    @classmethod
+    def join(cls, parts: Sequence[Programs]) -> Programs:
+        """The programs of all parts, one part after the other; what has the same id in two parts is the same.
+
+        Raises:
+            ValueError: There are no parts, or they differ in feature spec or in the width of the rows.
+
+        Example:
+            >>> a = Programs.from_list([np.ones((1, 2))], np.array([0]), ("w",), np.array([1e-3]))
+            >>> b = dataclasses.replace(a, latency_s=np.array([2e-3]), device_ids=("cpu1",))
+            >>> both = Programs.join([a, b])
+            >>> both.workload_ids, both.device.tolist(), both.throughput().tolist()
+            (('w',), [0, 1], [1.0, 1.0])
+        """
+        layouts = sorted({(part.spec, part.rows.shape[1]) for part in parts})
+        if len(layouts) != 1:
+            raise ValueError(f"Programs of one spec and width can be joined, got {layouts}.")
+        if len(parts) == 1:
+            return parts[0]
+        workload_ids, workload = _united([(part.workload_ids, part.workload) for part in parts])
+        device_ids, device = _united([(part.device_ids, part.device) for part in parts])
+        return cls(
+            np.concatenate([part.rows for part in parts]),
+            np.concatenate([part.counts for part in parts]),
+            workload,
+            workload_ids,
+            np.concatenate([part.latency_s for part in parts]),
+            parts[0].spec,
+            device,
+            device_ids,
+        )
+
     @property
     def n(self) -> int:
         """Number of programs."""
         return len(self.counts)
 
-    def throughput(self) -> npt.NDArray[np.float64]:
-        """(n,) best latency of the program's workload / its own latency: in (0, 1], 1 is the best."""
-        best = np.full(len(self.workload_ids), np.inf)
-        np.minimum.at(best, self.workload, self.latency_s)
-        return best[self.workload] / self.latency_s
+    @property
+    def is_ok(self) -> BoolArray:
+        """(n,) whether the program ran and was measured; the others failed."""
+        return np.isfinite(self.latency_s)
 
-    def select(self, index: npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> Programs:
-        """The programs at `index` (positions or a mask), in that order; workload indices are kept."""
+    @functools.cached_property
+    def group(self) -> IntArray:
+        """(n,) number of each program's pair of workload and device.
+
+        The pairs that have programs are numbered from 0, by workload and then by device.
+        """
+        pair = self.workload * len(self.device_ids) + self.device
+        # Not by np.unique, which would sort a million programs to find some hundred pairs.
+        used = np.zeros(len(self.workload_ids) * len(self.device_ids), dtype=bool)
+        used[pair] = True
+        group: IntArray = (np.cumsum(used, dtype=np.int64) - 1)[pair]
+        return group
+
+    def throughput(self) -> npt.NDArray[np.float64]:
+        """(n,) best latency of the program's group / its own: 1 is the best, 0 a program that failed."""
+        best, _ = self._extremes_s()
+        relative = np.zeros(self.n)
+        np.divide(best[self.group], self.latency_s, out=relative, where=self.is_ok)
+        return relative
+
+    def informative(self) -> BoolArray:
+        """(number of `workload_ids`,) whether two measured programs of one group of the workload differ."""
+        best, worst = self._extremes_s()
+        found = np.zeros(len(self.workload_ids), dtype=bool)
+        found[self.workload[(best < worst)[self.group]]] = True
+        return found
+
+    def _extremes_s(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """(groups,) lowest and highest measured latency; inf and -inf where all failed."""
+        groups = int(self.group.max(initial=-1)) + 1
+        best, worst = np.full(groups, np.inf), np.full(groups, -np.inf)
+        group, latency_s = self.group[self.is_ok], self.latency_s[self.is_ok]
+        np.minimum.at(best, group, latency_s)
+        np.maximum.at(worst, group, latency_s)
+        return best, worst
+
+    def select(self, index: npt.NDArray[np.integer] | BoolArray) -> Programs:
+        """The programs at `index` (positions or a mask), in that order.
+
+        Indices of workloads and devices are kept.
+        """
         positions = np.flatnonzero(index) if np.asarray(index).dtype == bool else np.asarray(index, np.int64)
         starts = np.concatenate([[0], np.cumsum(self.counts)])
         counts = self.counts[positions]
         # Row numbers of the chosen programs without a loop: each program's start, repeated, plus 0..count-1.
         within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
         take = np.repeat(starts[positions], counts) + within
-        return Programs(
-            self.rows[take],
-            counts,
-            self.workload[positions],
-            self.workload_ids,
-            self.latency_s[positions],
-            self.spec,
+        return dataclasses.replace(
+            self,
+            rows=self.rows[take],
+            counts=counts,
+            workload=self.workload[positions],
+            latency_s=self.latency_s[positions],
+            device=self.device[positions],
         )
+
+    def measured(self) -> Programs:
+        """The programs that did not fail."""
+        return self if self.is_ok.all() else self.select(self.is_ok)
 
     def of_workloads(self, ids: set[str]) -> Programs:
         """The programs whose workload is in `ids`."""
-        wanted = np.array([w in ids for w in self.workload_ids], dtype=bool)
-        return self.select(wanted[self.workload])
+        return self.select(_among(ids, self.workload_ids)[self.workload])
+
+    def of_devices(self, ids: set[str]) -> Programs:
+        """The programs whose device is in `ids`."""
+        return self.select(_among(ids, self.device_ids)[self.device])
+
+    def split_off(self, share: float, *, seed: int) -> tuple[Programs, Programs | None]:
+        """Holds out whole workloads, on all devices, to tell when training should stop.
+
+        Only informative workloads are held out, since the others tell nothing. Two at least are, and two at
+        least stay: with fewer than four of them nothing is held out.
+
+        Args:
+            share: Of the informative workloads to hold out, in [0, 1); 0 holds out nothing.
+            seed: Chooses them; the same seed chooses the same of the same ids, in whatever order they are.
+
+        Returns:
+            The programs that stay, and those held out or None.
+
+        Example:
+            >>> rows, ids = [np.ones((1, 2))] * 8, ("a", "b", "c", "d")
+            >>> p = Programs.from_list(rows, np.arange(8) // 2, ids, np.arange(1.0, 9.0))
+            >>> rest, valid = p.split_off(0.2, seed=0)
+            >>> rest.n, valid.n
+            (4, 4)
+        """
+        if not 0 <= share < 1:
+            raise ValueError(f"share must be in [0, 1), got {share}.")
+        names = sorted(np.array(self.workload_ids, dtype=object)[self.informative()])
+        held_out = min(max(round(share * len(names)), 2), len(names) - 2)
+        if share == 0 or held_out < 2:
+            return self, None
+        chosen = np.random.default_rng(seed).permutation(len(names))[:held_out]
+        is_held_out = _among({names[i] for i in chosen}, self.workload_ids)[self.workload]
+        return self.select(~is_held_out), self.select(is_held_out)
+
+
+def _among(wanted: set[str], ids: tuple[str, ...]) -> BoolArray:
+    return np.array([name in wanted for name in ids], dtype=bool)
+
+
+def _united(parts: Sequence[tuple[tuple[str, ...], IntArray]]) -> tuple[tuple[str, ...], IntArray]:
+    """The ids of all parts, and the indices of all parts among them."""
+    united = tuple(dict.fromkeys(name for ids, _ in parts for name in ids))
+    place = {name: number for number, name in enumerate(united)}
+    codes = [np.array([place[name] for name in ids], np.int64)[index] for ids, index in parts]
+    return united, np.concatenate(codes)

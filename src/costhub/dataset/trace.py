@@ -11,7 +11,20 @@ from costhub.errors import WorkloadError, last_line
 
 def trace_to_json(trace: Any) -> str:
     """The trace (``tvm.s_tir.schedule.Trace``) as one canonical line of JSON."""
-    return json.dumps(_plain(trace.as_json()), separators=(",", ":"))
+    return json.dumps(plain(trace_parts(trace)), separators=(",", ":"))
+
+
+def trace_parts(trace: Any, *, postproc: bool = True) -> Any:
+    """The pair of instructions and decisions of a trace in TVM's containers; `plain` makes Python's of it.
+
+    Args:
+        trace: a ``tvm.s_tir.schedule.Trace``.
+        postproc: with the instructions of post-processing.
+    """
+    import tvm_ffi
+
+    # Trace.as_json makes Python lists with boxed numbers in them, which would have to be gone through again.
+    return tvm_ffi.get_global_func("s_tir.schedule.TraceAsJSON")(trace, not postproc)
 
 
 def program_id(workload_id: str, trace_json: str) -> str:
@@ -60,17 +73,26 @@ def check_decisions(instructions: list[Any], decisions: list[Any]) -> None:
         raise WorkloadError("its trace has decisions that are of none of its instructions")
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """TVM's containers and boxed numbers as plain Python, which json can write."""
-    if value is None or isinstance(value, (bool, int, float)):
-        return value
-    if isinstance(value, str):
-        return str(value)
-    if hasattr(value, "items"):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if hasattr(value, "__iter__"):
-        return [_plain(v) for v in value]
-    number = value.value if hasattr(value, "value") else value
-    return (
-        float(number) if isinstance(number, float) or "float" in type(value).__name__.lower() else int(number)
-    )
+    import tvm_ffi
+
+    # Iterating over an array asks for its length at every element.
+    size, item = (tvm_ffi.get_global_func(f"ffi.Array{name}") for name in ("Size", "GetItem"))
+
+    def made(value: Any) -> Any:
+        if isinstance(value, str):
+            return str(value)
+        if value is None or isinstance(value, (bool, int, float)):
+            return value
+        if isinstance(value, tvm_ffi.Array):
+            return [made(item(value, i)) for i in range(size(value))]
+        if hasattr(value, "items"):
+            return {str(k): made(v) for k, v in value.items()}
+        if hasattr(value, "__iter__"):
+            return [made(v) for v in value]
+        number = value.value if hasattr(value, "value") else value
+        is_float = isinstance(number, float) or "float" in type(value).__name__.lower()
+        return float(number) if is_float else int(number)
+
+    return made(value)

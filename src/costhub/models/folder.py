@@ -140,7 +140,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 def _sync(folder: Path) -> None:
     """Brings every file of the folder to the disk, so that the rename cannot come before them."""
-    for path in (*folder.iterdir(), folder):
+    for path in (*folder.rglob("*"), folder):
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)

@@ -13,8 +13,9 @@ import xgboost as xgb
 from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.errors import ModelError
 from costhub.models.inputs import check_training, checked_rows, informative, not_fitted
-from costhub.models.options import check_ranges, check_width, parse_options
-from costhub.models.pooling import pool
+from costhub.models.options import added, check_choice, check_ranges, check_width, parse_options
+from costhub.models.parts import part_widths
+from costhub.models.pooling import pool_parts, pooled_width
 from costhub.models.protocol import Scores
 from costhub.progress import bar
 
@@ -22,7 +23,15 @@ WEIGHTS = "model.ubj"
 MAX_BYTES = 1 << 30
 """A cost model has a few MB; nothing larger is read."""
 
-OBJECTIVES = {"rank": "rank:pairwise", "regression": "reg:squarederror"}
+OBJECTIVES = {"regression": "reg:squarederror", "rank": "rank:pairwise", "lambdarank": "rank:ndcg"}
+"""`regression`: squared error on normalised throughput. The others compare pairs of programs of one group, a
+workload on a device, by the logistic loss: `rank` all pairs alike (AutoTVM, eq. 2), `lambdarank` by the
+change of discounted cumulative gain (Burges, 2010), where a program's gain is its normalised throughput."""
+
+_CURVATURE = {"regression": 1.0, "rank": 0.1, "lambdarank": 0.02}
+"""About the second derivative of the objective by the score of one program, the unit in which XGBoost counts
+the weight of a leaf. XGBoost scales pairs down to the size of a group, and the change of gain is small: with
+the constants of regression an update by `lambdarank` with 48 programs grew no leaves at all."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +39,12 @@ class GbtOptions:
     """How a Gbt is built and trained; the defaults are what the benchmark found best."""
 
     objective: str = "regression"
-    """"rank": pairwise logistic within a workload; "regression": squared error on normalised throughput."""
+    """A key of `OBJECTIVES`."""
     rounds: int = 400
     learning_rate: float = 0.05
     depth: int = 8
     min_child_weight: float = 2.0
+    """Fewest programs in a leaf."""
     subsample: float = 0.7
     """Share of the programs each tree sees."""
     colsample: float = 0.3
@@ -43,10 +53,12 @@ class GbtOptions:
     """Trees without a better validation score after which training ends."""
     update_rounds: int = 20
     """Trees that an update adds."""
+    pairs: int = added(32)
+    """Under `rank` and `lambdarank`, how many programs at the top of a group, as the trees score them so far,
+    are compared with all others of it."""
 
     def __post_init__(self) -> None:
-        if self.objective not in OBJECTIVES:
-            raise ValueError(f"objective must be one of {', '.join(OBJECTIVES)}, got {self.objective!r}.")
+        check_choice("objective", self.objective, tuple(OBJECTIVES))
         check_ranges(
             {
                 "rounds": (self.rounds, 1, 10_000),
@@ -57,16 +69,25 @@ class GbtOptions:
                 "colsample": (self.colsample, 0.01, 1.0),
                 "patience": (self.patience, 1, 10_000),
                 "update_rounds": (self.update_rounds, 1, 1_000),
+                "pairs": (self.pairs, 1, 100_000),
             }
         )
 
     def parameters(self, *, seed: int) -> dict[str, Any]:
         """The same in XGBoost's words."""
+        ranking = {
+            "lambdarank_pair_method": "topk",
+            "lambdarank_num_pair_per_sample": self.pairs,
+            # With exponential gain labels must be whole grades; throughput is a real number.
+            "ndcg_exp_gain": False,
+        }
         return {
             "objective": OBJECTIVES[self.objective],
+            **(ranking if self.objective != "regression" else {}),
             "learning_rate": self.learning_rate,
             "max_depth": self.depth,
-            "min_child_weight": self.min_child_weight,
+            "min_child_weight": self.min_child_weight * _CURVATURE[self.objective],
+            "reg_lambda": _CURVATURE[self.objective],
             "subsample": self.subsample,
             "colsample_bytree": self.colsample,
             "tree_method": "hist",
@@ -80,6 +101,8 @@ class GbtOptions:
 
 class Gbt:
     """Sum, maximum and mean of a program's rows, and their number, are ranked by boosted trees.
+
+    Rows of a composite feature spec are pooled part by part.
 
     Args:
         feature_spec: Name and version of the feature layout it reads.
@@ -112,20 +135,38 @@ class Gbt:
             DataError: No workload has two programs of different latency.
         """
         check_training(train)
+        self.boost(self._matrix(train), valid, columns=train.rows.shape[1], seed=seed, progress=progress)
+
+    def boost(
+        self, train: xgb.DMatrix, valid: Programs | None, *, columns: int, seed: int, progress: bool = True
+    ) -> None:
+        """Learns from scratch from what `labelled` gives, in whatever form XGBoost holds it.
+
+        Args:
+            train: Pooled rows and labels.
+            valid: Programs of other workloads that tell when to stop.
+            columns: Width of the feature rows that were pooled.
+            seed: As in `fit`.
+            progress: Show a progress bar on a terminal.
+        """
         stopping = valid is not None and informative(valid)
         with bar(self.options.rounds, desc="training", unit="tree", enabled=progress) as shown:
             callbacks: list[xgb.callback.TrainingCallback] = [_Shown(shown.update)]
             if stopping:
-                callbacks.append(xgb.callback.EarlyStopping(rounds=self.options.patience, save_best=True))
+                callbacks.append(self.early_stopping())
             self.booster = xgb.train(
                 self.options.parameters(seed=seed),
-                self._matrix(train),
+                train,
                 num_boost_round=self.options.rounds,
                 evals=[(self._matrix(valid), "valid")] if stopping and valid is not None else [],
                 callbacks=callbacks,
                 verbose_eval=False,
             )
-        self.columns = train.rows.shape[1]
+        self.columns = columns
+
+    def early_stopping(self) -> xgb.callback.EarlyStopping:
+        """Ends training by the options, and keeps the trees up to the best."""
+        return xgb.callback.EarlyStopping(rounds=self.options.patience, save_best=True)
 
     def predict(self, rows: FloatArray, counts: IntArray) -> Scores:
         """(n,) scores, see `CostModel.predict`."""
@@ -133,7 +174,8 @@ class Gbt:
         rows = checked_rows(rows, counts, columns=columns)
         if not len(counts):
             return np.zeros(0)
-        scores: Scores = booster.inplace_predict(pool(rows, counts)).astype(np.float64)
+        pooled = pool_parts(rows, counts, part_widths(self.feature_spec, columns))
+        scores: Scores = booster.inplace_predict(pooled).astype(np.float64)
         return scores
 
     def update(self, programs: Programs, *, seed: int) -> None:
@@ -168,7 +210,7 @@ class Gbt:
         columns = check_width("columns", rest.pop("columns", None), arch=self.arch)
         options = parse_options(GbtOptions, rest, arch=self.arch)
         booster = _read_booster(folder / WEIGHTS)
-        expected = 3 * columns + 1
+        expected = pooled_width(part_widths(self.feature_spec, columns))
         if booster.num_features() != expected:
             raise ModelError(
                 f"{folder / WEIGHTS} reads {booster.num_features()} features, "
@@ -181,13 +223,23 @@ class Gbt:
             raise not_fitted()
         return self.booster, self.columns
 
+    def labelled(self, programs: Programs) -> tuple[FloatArray, Scores, IntArray | None]:
+        """What the trees learn from.
+
+        Returns:
+            (n, k) pooled rows, (n,) normalised throughput, and (n,) group; for objectives that compare within
+            a group the programs of each stand together, for others there is no group.
+        """
+        widths = part_widths(self.feature_spec, programs.rows.shape[1])
+        pooled, label = pool_parts(programs.rows, programs.counts, widths), programs.throughput()
+        if self.options.objective == "regression":
+            return pooled, label, None
+        order = np.argsort(programs.group, kind="stable")  # XGBoost wants the groups in one piece each
+        return pooled[order], label[order], programs.group[order]
+
     def _matrix(self, programs: Programs) -> xgb.DMatrix:
-        """Pooled rows and labels, grouped by workload where the objective compares within one."""
-        pooled, label = pool(programs.rows, programs.counts), programs.throughput()
-        if self.options.objective != "rank":
-            return xgb.DMatrix(pooled, label=label)
-        order = np.argsort(programs.workload, kind="stable")  # XGBoost wants the groups in one piece each
-        return xgb.DMatrix(pooled[order], label=label[order], qid=programs.workload[order])
+        pooled, label, group = self.labelled(programs)
+        return xgb.DMatrix(pooled, label=label, qid=group)
 
 
 class _Shown(xgb.callback.TrainingCallback):

@@ -18,6 +18,7 @@ class ModelInfo:
     feature_spec: str
     """Name and version of the feature layout the model reads."""
     device_id: str
+    """Of several devices, their ids joined by `+`."""
     data_hash: str
     """sha256 of the programs it learned from, see `train.data_hash`."""
     data_rows: int
@@ -37,6 +38,11 @@ class ModelInfo:
     """Ids of the workloads it learned from, those that told when to stop included."""
     test_workloads: tuple[str, ...] = ()
     """Ids of the workloads held out for `metrics`."""
+
+    @property
+    def device_ids(self) -> tuple[str, ...]:
+        """The devices it learned from."""
+        return tuple(self.device_id.split("+"))
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *, path: str) -> ModelInfo:

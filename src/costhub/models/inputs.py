@@ -45,10 +45,15 @@ def check_training(train: Programs) -> None:
         DataError: No workload has two programs of different latency.
     """
     if not informative(train):
-        raise DataError(
-            f"There is nothing to learn from {train.n} programs: some workload needs two programs whose "
-            "latencies differ. Measure more programs."
-        )
+        raise nothing_to_learn(train.n)
+
+
+def nothing_to_learn(programs: int) -> DataError:
+    """The error of so many programs of which no two of one workload differ in latency."""
+    return DataError(
+        f"There is nothing to learn from {programs} programs: some workload needs two programs whose "
+        "latencies differ. Measure more programs."
+    )
 
 
 def informative(programs: Programs) -> bool:

@@ -18,7 +18,7 @@ def top_k(scores: Array, latency_s: Array, *, k: int) -> float:
     over that order is returned, so a constant score gets exactly what random choice gets.
 
     Origin: the top-k score of TenSet (Zheng et al., NeurIPS Datasets and Benchmarks 2021), without its
-    weights per network.
+    weights per network; `weighted_top_k` has those.
 
     Args:
         scores: (n,) predicted scores, higher is faster.
@@ -32,18 +32,40 @@ def top_k(scores: Array, latency_s: Array, *, k: int) -> float:
         >>> top_k(np.array([3.0, 2.0, 1.0]), np.array([2e-3, 1e-3, 4e-3]), k=1)
         0.5
     """
-    throughput = latency_s.min() / latency_s
-    k = min(k, len(scores))
-    cut = np.partition(scores, len(scores) - k)[len(scores) - k]
-    certain = throughput[scores > cut]
-    tied = np.sort(throughput[scores == cut])[::-1]
-    # `take` of the m tied programs are drawn without replacement. chance[i] is the chance that tied[i] is the
-    # fastest drawn, C(m-1-i, take-1) / C(m, take), by the recurrence
-    # chance[i+1] / chance[i] = (m-i-take) / (m-1-i).
-    m, take = len(tied), k - len(certain)
-    left = np.arange(m - 1, 0, -1)
-    chance = np.cumprod(np.concatenate([[take / m], (left + 1 - take).clip(0) / left]))
-    return float(np.sum(chance * np.maximum(tied, certain.max(initial=0.0))))
+    return _expected_best(scores, latency_s.min() / latency_s, k)
+
+
+def best_of_k_s(scores: Array, latency_s: Array, *, k: int) -> float:
+    """Expected latency in seconds of the fastest of the `k` highest-scored programs, ties as in `top_k`.
+
+    Example:
+        >>> best_of_k_s(np.array([3.0, 2.0, 1.0]), np.array([2e-3, 1e-3, 4e-3]), k=1)
+        0.002
+    """
+    return -_expected_best(scores, -latency_s, k)
+
+
+def weighted_top_k(best_s: Array, chosen_s: Array, weight: Array) -> float:
+    """Weighted sum of best latencies / that of chosen ones: what a network keeps of its speed.
+
+    sum_l w_l min c / sum_l w_l min_K c. For the layers of one network this is the figure of which TenSet
+    (Zheng et al., NeurIPS Datasets and Benchmarks 2021) takes the mean over networks; for the layers of all
+    networks together it is the top-k score of TLP (Zhai et al., ASPLOS 2023).
+
+    Args:
+        best_s: (l,) best latency of each workload.
+        chosen_s: (l,) latency of the best of its `k` highest-scored programs, see `best_of_k_s`.
+        weight: (l,) how often a workload occurs, not negative.
+
+    Returns:
+        A number in (0, 1]; NaN where all weights are 0.
+
+    Example:
+        >>> weighted_top_k(np.array([1e-3, 3e-3]), np.array([2e-3, 3e-3]), np.array([1.0, 2.0]))
+        0.875
+    """
+    chosen = float(np.sum(weight * chosen_s))
+    return float(np.sum(weight * best_s)) / chosen if chosen else float("nan")
 
 
 def pairwise(scores: Array, latency_s: Array, *, noise_floor: float) -> float:
@@ -117,3 +139,18 @@ def _average_rank(values: Array) -> Array:
     first = np.cumsum(counts) - counts
     rank: Array = (first + (counts - 1) / 2.0)[inverse]
     return rank
+
+
+def _expected_best(scores: Array, value: Array, k: int) -> float:
+    """Expectation of the highest value among the `k` highest scores; ties at the k-th enter at random."""
+    k = min(k, len(scores))
+    cut = np.partition(scores, len(scores) - k)[len(scores) - k]
+    certain = value[scores > cut]
+    tied = np.sort(value[scores == cut])[::-1]
+    # `take` of the m tied programs are drawn without replacement. chance[i] is the chance that tied[i] is the
+    # best drawn, C(m-1-i, take-1) / C(m, take), by the recurrence
+    # chance[i+1] / chance[i] = (m-i-take) / (m-1-i).
+    m, take = len(tied), k - len(certain)
+    left = np.arange(m - 1, 0, -1)
+    chance = np.cumprod(np.concatenate([[take / m], (left + 1 - take).clip(0) / left]))
+    return float(np.sum(chance * np.maximum(tied, certain.max(initial=-np.inf))))

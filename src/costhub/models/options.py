@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from costhub.errors import ModelError
+from costhub.errors import ModelError, UnknownNameError
+from costhub.names import close_names
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -15,12 +17,27 @@ if TYPE_CHECKING:
 else:
     Options = TypeVar("Options")
 
+Value = TypeVar("Value", int, float, bool, str)
+
+_BEFORE = "before"
+_TRUTH = {"true": True, "false": False}
+
+
+def added(default: Value, *, before: Value | None = None) -> Value:
+    """A field of an options dataclass that older model folders lack.
+
+    Args:
+        default: Of new models.
+        before: What a folder without the option means; by default the same.
+    """
+    return dataclasses.field(default=default, metadata={_BEFORE: default if before is None else before})
+
 
 def parse_options(kind: type[Options], found: Mapping[str, Any], *, arch: str) -> Options:
     """Builds the options dataclass of an architecture from untrusted JSON values.
 
-    Every field must be there with the type of its default, and nothing else may be. Ranges are the business
-    of `__post_init__`, which raises ValueError.
+    Every field but those that were `added` must be there with the type of its default, and nothing else may
+    be. Ranges are the business of `__post_init__`, which raises ValueError.
 
     Args:
         kind: A dataclass whose fields all have defaults of type int, float, bool or str.
@@ -31,6 +48,8 @@ def parse_options(kind: type[Options], found: Mapping[str, Any], *, arch: str) -
         ModelError: A field is missing, unknown, of another type or out of range.
     """
     defaults = {field.name: field.default for field in fields(kind)}
+    before = {field.name: field.metadata[_BEFORE] for field in fields(kind) if _BEFORE in field.metadata}
+    found = {**before, **found}
     if set(found) != set(defaults):
         odd = sorted(set(found) ^ set(defaults))
         raise ModelError(
@@ -47,9 +66,59 @@ def parse_options(kind: type[Options], found: Mapping[str, Any], *, arch: str) -
                 f"got {found[name]!r}; fetch or train the model again."
             )
     try:
-        return kind(*(found[name] for name in defaults))
+        return kind(**found)
     except ValueError as error:
         raise ModelError(f"The options of this {arch} model cannot be used: {error}") from error
+
+
+def changed_options(options: Options, changes: Mapping[str, object], *, arch: str) -> Options:
+    """Options with some of them changed, as a person asks for it.
+
+    Args:
+        options: A dataclass whose fields are of type int, float, bool or str.
+        changes: Name -> value; text stands for the value that it spells.
+        arch: For the message.
+
+    Raises:
+        UnknownNameError: There is no such option.
+        ModelError: A value is of another type than the option, or out of range.
+    """
+    present = {field.name: getattr(options, field.name) for field in fields(options)}
+    for name in changes:
+        if name not in present:
+            known = tuple(present)
+            raise UnknownNameError(
+                f"option of {arch}", name, close_names(name, known) or known, "`costhub train --help`"
+            )
+    try:
+        return replace(options, **{name: _read(name, changes[name], present[name]) for name in changes})
+    except ValueError as error:
+        raise ModelError(f"These options of {arch} cannot be used: {error}") from error
+
+
+def _read(name: str, value: object, present: object) -> object:
+    """The value in the type of the present one."""
+    kind = type(present)
+    try:
+        if kind is bool and isinstance(value, str):
+            return _TRUTH[value.lower()]
+        # 64.5 is no number of units, and True is no number at all.
+        if isinstance(value, str) or type(value) is kind or (kind is float and type(value) is int):
+            return kind(value)  # type: ignore[call-arg]
+    except (ValueError, KeyError):
+        pass
+    wanted = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a text"}
+    raise ValueError(f"{name} must be {wanted[kind.__name__]}, got {value!r}.")
+
+
+def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    """Refuses a value that is none of the choices.
+
+    Raises:
+        ValueError: It is none of them.
+    """
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}.")
 
 
 def check_ranges(limits: Mapping[str, tuple[float, float, float]]) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from costhub.dataset.features.combined import split_parts
 from costhub.dataset.programs import FloatArray, IntArray
 
 
@@ -33,3 +36,29 @@ def pool(rows: FloatArray, counts: IntArray) -> FloatArray:
         pooled[some, 2 * columns : 3 * columns] = total / counts[some, None]
     pooled[:, -1] = counts
     return pooled
+
+
+def pool_parts(rows: FloatArray, counts: IntArray, widths: Sequence[int]) -> FloatArray:
+    """The pooled rows of every part of a composite spec side by side.
+
+    Args:
+        rows: (r, d) feature rows.
+        counts: (n,) number of rows of each program.
+        widths: For each part its number of columns d_k; a single one where the spec is simple.
+
+    Returns:
+        (n, `pooled_width(widths)`) pooled rows.
+
+    Example:
+        >>> rows = np.array([[0, 5, 6], [1, 9, 0]], np.float32)
+        >>> pool_parts(rows, np.array([2]), [2, 1]).tolist()
+        [[5.0, 6.0, 5.0, 6.0, 5.0, 6.0, 1.0, 9.0, 9.0, 9.0, 1.0]]
+    """
+    if len(widths) == 1:
+        return pool(rows, counts)
+    return np.concatenate([pool(*part) for part in split_parts(rows, counts, widths)], axis=1)
+
+
+def pooled_width(widths: Sequence[int]) -> int:
+    """The number of columns that `pool_parts` gives."""
+    return sum(3 * width + 1 for width in widths)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from costhub.dataset.programs import FloatArray, IntArray
 
 CLIP = 8.0
 """Largest size of a standardised feature: what hardly varied in training must not explode elsewhere."""
+_ARRAYS = ("mean", "inverse_std", "bin_column", "bin_low", "bin_inverse_width")
 
 
 @dataclass(frozen=True)
@@ -40,22 +44,45 @@ class Scaler:
     """(m,) where the bin begins."""
     bin_inverse_width: FloatArray
     """(m,) 1 / width of the bin."""
+    raw: tuple[int, ...] = ()
+    """Columns that are no quantities, such as the number of a parent or of a kind: they are masked, and
+    follow the encoded columns as they are."""
 
     @classmethod
-    def fit(cls, rows: FloatArray, *, bins: int) -> Scaler:
+    def fit(cls, rows: FloatArray, *, bins: int, raw: Sequence[int] = ()) -> Scaler:
         """The scaler of training rows.
 
         Args:
             rows: (r, d) rows; r = 0 masks every column.
             bins: Most bins per column. Equal quantiles fall together; a column of two values needs no bins.
+            raw: Columns that pass through as they are.
         """
         mean, std = np.zeros((2, rows.shape[1]))
         if len(rows):
             mean, std = rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)
         constant = std <= 1e-6 * np.maximum(1.0, np.abs(mean))
+        constant[list(raw)] = True
         inverse = np.where(constant, 0.0, 1.0 / np.where(constant, 1.0, std))
         column, low, inverse_width = _bins(rows, np.flatnonzero(~constant), bins)
-        return cls(mean.astype(np.float32), inverse.astype(np.float32), column, low, inverse_width)
+        return cls(
+            mean.astype(np.float32), inverse.astype(np.float32), column, low, inverse_width, tuple(raw)
+        )
+
+    @classmethod
+    def blank(cls, columns: int, bins: int, *, raw: Sequence[int] = ()) -> Scaler:
+        """A scaler of a given form without numbers, for the shapes of its arrays."""
+        by_column, by_bin = np.zeros(columns, np.float32), np.zeros(bins, np.float32)
+        return cls(by_column, by_column, by_bin.astype(np.int64), by_bin, by_bin, tuple(raw))
+
+    @classmethod
+    def of_tensors(cls, tensors: Mapping[str, Tensor], *, raw: Sequence[int] = ()) -> Scaler:
+        """The scaler that `tensors` gave these."""
+        mean, inverse_std, column, low, inverse_width = (tensors[name].numpy() for name in _ARRAYS)
+        return cls(mean, inverse_std, column, low, inverse_width, tuple(raw))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Its arrays by name, to be saved; `raw` belongs to the architecture."""
+        return {name: torch.from_numpy(getattr(self, name)) for name in _ARRAYS}
 
     @property
     def columns(self) -> int:
@@ -64,19 +91,31 @@ class Scaler:
 
     @property
     def width(self) -> int:
-        """Number of encoded columns d + m."""
+        """Number of encoded columns d + m, to which `raw` adds its own."""
         return len(self.mean) + len(self.bin_low)
 
     def __call__(self, rows: npt.NDArray[np.floating]) -> FloatArray:
-        """(r, d + m) encoded rows: standardised columns within [-CLIP, CLIP], then bins within [0, 1]."""
-        rows = rows.astype(np.float32, copy=False)
-        encoded = np.empty((len(rows), self.width), np.float32)
-        standard, binned = encoded[:, : self.columns], encoded[:, self.columns :]
-        # Beyond the range of float32 a value is infinite for a moment, and then clipped like any other.
-        with np.errstate(over="ignore"):
-            np.clip((rows - self.mean) * self.inverse_std, -CLIP, CLIP, out=standard)
-            np.clip((rows[:, self.bin_column] - self.bin_low) * self.bin_inverse_width, 0.0, 1.0, out=binned)
+        """The same as `encode`, of an array."""
+        encoded: FloatArray = self.encode(torch.from_numpy(np.require(rows, np.float32, "W"))).numpy()
         return encoded
+
+    def encode(self, rows: Tensor) -> Tensor:
+        """Encodes rows, on their device.
+
+        Args:
+            rows: (r, d) float32 rows.
+
+        Returns:
+            (r, d + m + len(raw)) rows: standardised columns within [-CLIP, CLIP], bins within [0, 1], and the
+            raw columns.
+        """
+        mean, inverse_std, column, low, inverse_width = (
+            tensor.to(rows.device) for tensor in self.tensors().values()
+        )
+        # Beyond the range of float32 a value is infinite for a moment, and then clipped like any other.
+        standard = rows.sub(mean).mul_(inverse_std).clamp_(-CLIP, CLIP)
+        bins = rows.index_select(1, column).sub_(low).mul_(inverse_width).clamp_(0.0, 1.0)
+        return torch.cat([standard, bins, *(rows[:, [column]] for column in self.raw)], dim=1)
 
 
 def _bins(rows: FloatArray, columns: IntArray, bins: int) -> tuple[IntArray, FloatArray, FloatArray]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,38 +15,58 @@ from costhub.dataset.programs import Programs
 from costhub.dataset.splits.split import Split
 from costhub.dataset.splits.split_rules import split_by_workload
 from costhub.models.architectures import ARCHITECTURES, new_model
+from costhub.models.conditioned import tell_devices
+from costhub.models.fit_blocks import fit_blocks
 from costhub.models.info import ModelInfo
 from costhub.models.protocol import CostModel
+from costhub.models.resumable import Resumable
 from costhub.versions import costhub_version, installed_versions
 
 __all__ = ["ARCHITECTURES", "data_hash", "describe_model", "hold_out", "train_model"]
 
+STOP_SHARE = 0.1
+"""Share of the workloads that tells by default when to stop. To train on all of them afterwards, as long as
+was found best, or at once to the full length, gave no better ranking of the H200's workloads."""
+
 
 def train_model(
-    programs: Programs,
+    programs: Programs | Sequence[Programs],
     arch: str,
     *,
     valid: Programs | None = None,
     seed: int = 0,
     progress: bool = True,
     feature_spec: str | None = None,
+    devices: Mapping[str, Mapping[str, Any]] | None = None,
+    options: Mapping[str, object] | None = None,
+    checkpoint: str | Path | None = None,
+    stop_share: float = STOP_SHARE,
 ) -> CostModel:
     """Trains a model from scratch.
 
     Args:
-        programs: Programs of one device to learn from.
+        programs: Programs of one or more devices to learn from, or blocks of them (`ProgramBlocks`) where
+            they are too many for memory.
         arch: A key of `ARCHITECTURES`.
-        valid: Programs of other workloads that tell when to stop; without them training runs its full length.
+        valid: Programs of other workloads that tell when to stop.
         seed: Equal seeds give equal models on one machine.
         progress: Show a progress bar on a terminal.
         feature_spec: Name and version of the layout of the rows; by default that of the programs, or
             `per_store@1` where they name none.
+        devices: Rows of the `devices` table by id, for an architecture that is told what devices can do.
+        options: Of the architecture, as in `new_model`.
+        checkpoint: Folder that keeps the progress of a training that takes long, for architectures that are
+            `Resumable`: after an interruption the same call goes on from there, and ends with the same model.
+            It may be removed afterwards.
+        stop_share: Share of the workloads that is held out to tell when to stop where there is no `valid`; 0
+            trains the full length. Of blocks, nothing is held out.
 
     Returns:
         The fitted model.
 
     Raises:
-        UnknownNameError: There is no such architecture.
+        UnknownNameError: There is no such architecture or option.
+        ModelError: An option cannot be used, or the checkpoint is of another training.
         DataError: No workload has two programs of different latency.
 
     Example:
@@ -55,7 +76,17 @@ def train_model(
         >>> train_model(programs, "gbt", progress=False, feature_spec="demo@1").arch
         'gbt'
     """
-    model = new_model(arch, feature_spec=feature_spec or programs.spec or PER_STORE)
+    first = programs if isinstance(programs, Programs) else next(iter(programs), None)
+    spec = feature_spec or (first.spec if first is not None else "") or PER_STORE
+    model = new_model(arch, feature_spec=spec, options=options)
+    if checkpoint is not None and isinstance(model, Resumable):
+        model.checkpoint = Path(checkpoint)
+    tell_devices(model, devices or {})
+    if not isinstance(programs, Programs):
+        fit_blocks(model, programs, valid, seed=seed, progress=progress)
+        return model
+    if valid is None:
+        programs, valid = programs.split_off(stop_share, seed=seed)
     model.fit(programs, valid, seed=seed, progress=progress)
     return model
 
@@ -84,7 +115,7 @@ def hold_out(workload_rows: Sequence[Mapping[str, Any]], *, seed: int, share: fl
 
 def describe_model(
     model: CostModel,
-    train: Programs,
+    train: Programs | Sequence[Programs],
     *,
     device_id: str,
     seed: int,
@@ -97,27 +128,32 @@ def describe_model(
 
     Args:
         model: The fitted model.
-        train: What it learned from, programs that told when to stop included.
-        device_id: The device that was measured.
+        train: What it learned from, whole or in blocks, programs that told when to stop included.
+        device_id: The device that was measured; of several, their ids joined by `+`.
         seed: Of the training.
         licence: An SPDX name.
         metrics: Metric -> mean over the held-out workloads.
         test_workloads: Their ids.
         base: The model it was continued from.
     """
+    used: set[str] = set()
+    digests: list[bytes] = []
+    for part in [train] if isinstance(train, Programs) else train:
+        used.update(part.workload_ids[i] for i in np.unique(part.workload))
+        digests += _digests(part)
     return ModelInfo(
         arch=model.arch,
         feature_spec=model.feature_spec,
         device_id=device_id,
-        data_hash=data_hash(train),
-        data_rows=train.n,
+        data_hash=_hash_of(digests),
+        data_rows=len(digests),
         seed=seed,
         versions={"costhub": costhub_version(), **installed_versions()},
         metrics=dict(metrics or {}),
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         licence=licence,
         base=base,
-        train_workloads=tuple(sorted(train.workload_ids[i] for i in np.unique(train.workload))),
+        train_workloads=tuple(sorted(used)),
         test_workloads=tuple(sorted(test_workloads)),
     )
 
@@ -130,8 +166,17 @@ def data_hash(programs: Programs) -> str:
         >>> data_hash(pair) == data_hash(pair.select(np.array([1, 0])))
         True
     """
+    return _hash_of(_digests(programs))
+
+
+def _hash_of(digests: list[bytes]) -> str:
+    return hashlib.sha256(b"".join(sorted(digests))).hexdigest()
+
+
+def _digests(programs: Programs) -> list[bytes]:
+    """One for each program."""
     ends = np.cumsum(programs.counts)
-    digests = sorted(
+    return [
         hashlib.sha256(
             b"\0".join([
                 programs.workload_ids[programs.workload[i]].encode(),
@@ -140,5 +185,4 @@ def data_hash(programs: Programs) -> str:
             ])
         ).digest()
         for i in range(programs.n)
-    )  # fmt: skip
-    return hashlib.sha256(b"".join(digests)).hexdigest()
+    ]  # fmt: skip

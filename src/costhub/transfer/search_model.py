@@ -65,14 +65,32 @@ class SearchModel:
         Raises:
             ScoreError: even the pretrained model gives NaN or infinity.
         """
-        task = self._task(task_id)
+        return self.positive(task_id, self.raw(task_id, features))
+
+    def raw(self, task_id: str, features: list[FloatArray | None]) -> Scores:
+        """(n,) scores as the task's model gives them, NaN for a candidate without features.
+
+        Raises:
+            ScoreError: even the pretrained model gives NaN or infinity.
+        """
+        raw = np.full(len(features), np.nan)
         known = np.array([f is not None for f in features], dtype=bool)
-        raw = self._raw(task, [f for f in features if f is not None])
-        scores = np.full(len(features), np.exp(-MOST_SPREADS))
-        scores[known] = task.scores(raw)
+        raw[known] = self._raw(self._task(task_id), [f for f in features if f is not None])
+        return raw
+
+    def positive(self, task_id: str, raw: Scores) -> Scores:
+        """(n,) raw scores of the task's model as TVM needs them; NaN becomes the lowest of the batch."""
+        task, known = self._task(task_id), ~np.isnan(raw)
+        self._note_constant(task, raw[known])
+        scores = np.full(len(raw), np.exp(-MOST_SPREADS))
+        scores[known] = task.scores(raw[known])
         if known.any():
             scores[~known] = scores[known].min()
         return scores
+
+    def model_of(self, task_id: str) -> CostModel:
+        """The model that scores a task now: the pretrained one, or what became of it."""
+        return self._task(task_id).model
 
     def update(
         self, task_id: str, features: list[FloatArray | None], latency_s: npt.NDArray[np.float64]
@@ -115,13 +133,15 @@ class SearchModel:
                 )
             self._give_up(task, "The fine-tuned model gives NaN or infinity")
             return self._raw(task, features)
+        return raw
+
+    def _note_constant(self, task: _Task, raw: Scores) -> None:
         if len(raw) > 1 and np.ptp(raw) == 0 and not task.constant:
             task.constant = True
             self.health.constant_rounds += 1
             log.warning(
                 "All %d candidates score the same: this round of the search is a random one.", len(raw)
             )
-        return raw
 
     def _give_up(self, task: _Task, what: str) -> None:
         """Returns to the pretrained model, whose scores have another scale."""

@@ -17,7 +17,9 @@ from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.workload import argument_shapes, check_schedulable, module_to_json
 from costhub.errors import CosthubError, WorkloadError, last_line
 from costhub.models.protocol import CostModel
+from costhub.transfer.draft import Draft
 from costhub.transfer.search_model import Health, SearchModel
+from costhub.transfer.stages import EVOLUTION, Stages
 from costhub.transfer.tvm_errors import register_errors
 from costhub.transfer.tvm_logs import tvm_logs_in_files
 
@@ -50,6 +52,8 @@ class TuneResult:
     curve: list[tuple[int, float, float]] = field(default_factory=list)
     """(trials so far, seconds so far, best latency so far in us) after each trial that succeeded."""
     health: Health = field(default_factory=Health)
+    stages: dict[str, float] = field(default_factory=dict)
+    """Stage -> seconds of the search; see `costhub.transfer.stages`."""
 
     @property
     def speedup(self) -> float | None:
@@ -62,6 +66,7 @@ class _Meter:
 
     def __init__(self, on_trial: Callable[[int, float | None], None] | None) -> None:
         self.start = time.perf_counter()
+        self.stages = Stages()
         self.trials = self.failures = 0
         self.best_us: float | None = None
         self.curve: list[tuple[int, float, float]] = []
@@ -77,6 +82,22 @@ class _Meter:
         if self._on_trial:
             self._on_trial(self.trials, self.best_us)
 
+    def result(
+        self, workload: str, health: Health, stages: dict[str, float], untuned_us: float | None
+    ) -> TuneResult:
+        """What came out, of a search that took these stages."""
+        return TuneResult(
+            workload,
+            self.trials,
+            self.failures,
+            sum(stages.values()),
+            untuned_us,
+            self.best_us,
+            self.curve,
+            health,
+            stages,
+        )
+
 
 def tune(
     mod: Any,
@@ -88,6 +109,7 @@ def tune(
     trials: int,
     builder: Builder,
     runner: Runner,
+    draft: CostModel | None = None,
     adapt: bool = True,
     options: SearchOptions | None = None,
     seed: int = 0,
@@ -108,7 +130,8 @@ def tune(
         trials: how many programs to measure at most.
         builder: compiles candidates for `target`.
         runner: measures them.
-        adapt: fine-tune the model on what is measured.
+        draft: a cheap model that ranks all candidates, so that `model` need see only the best of them.
+        adapt: fine-tune the models on what is measured.
         options: sizes of the search.
         seed: of the search.
         on_trial: told after each trial of the number so far and the best latency in us.
@@ -123,20 +146,12 @@ def tune(
     meter = _Meter(on_trial)
     builder.launch()
     runner.launch()
-    search_model = SearchModel(model, adapt=adapt, seed=seed)
+    full = SearchModel(model, adapt=adapt, seed=seed)
+    drafting = Draft(full, SearchModel(draft, adapt=adapt, seed=seed)) if draft else None
     search = _Search(mod, target, out, trials, options or SearchOptions(), seed)
-    search.run(search_model, builder, runner, meter)
-    seconds = time.perf_counter() - meter.start
-    return TuneResult(
-        name,
-        meter.trials,
-        meter.failures,
-        seconds,
-        untuned_us(mod, builder, runner),
-        meter.best_us,
-        meter.curve,
-        search_model.health,
-    )
+    search.run(full, drafting, builder, runner, meter)
+    stages = meter.stages.seconds()
+    return meter.result(name, full.health, stages, untuned_us(mod, builder, runner))
 
 
 @dataclass(frozen=True)
@@ -150,7 +165,9 @@ class _Search:
     options: SearchOptions
     seed: int
 
-    def run(self, model: SearchModel, builder: Builder, runner: Runner, meter: _Meter) -> None:
+    def run(
+        self, model: SearchModel, draft: Draft | None, builder: Builder, runner: Runner, meter: _Meter
+    ) -> None:
         import tvm
         from tvm.s_tir import meta_schedule as ms
 
@@ -163,16 +180,16 @@ class _Search:
         register_errors()
         self.out.mkdir(parents=True, exist_ok=True)
         try:
-            with tvm_logs_in_files():
+            with tvm_logs_in_files(), meter.stages.during(EVOLUTION):
                 ms.tune_tir(
                     self.mod,
                     tvm.target.Target(self.target),
                     os.fspath(self.out),
                     max_trials_global=self.trials,
                     num_trials_per_iter=min(self.options.trials_per_round, self.trials),
-                    builder=TvmBuilder(builder, meter),
-                    runner=TvmRunner(runner, meter),
-                    cost_model=TvmCostModel(model),
+                    builder=TvmBuilder(builder, meter, meter.stages),
+                    runner=TvmRunner(runner, meter, meter.stages),
+                    cost_model=TvmCostModel(model, draft=draft, stages=meter.stages),
                     strategy=strategy,
                     seed=self.seed + 1,
                 )

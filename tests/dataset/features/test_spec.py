@@ -11,8 +11,10 @@ from costhub.dataset.features.spec import find_spec, slog, spec_names
 from costhub.dataset.workload import module_from_json
 from costhub.errors import UnknownNameError
 
+COMPOSITE = "trace_tokens@1+per_store@1+loop_context@1"
 
-@pytest.mark.parametrize("name", spec_names())
+
+@pytest.mark.parametrize("name", [*spec_names(), COMPOSITE])
 def test_a_spec_names_each_of_its_columns(name: str) -> None:
     spec = find_spec(name)
 
@@ -20,7 +22,7 @@ def test_a_spec_names_each_of_its_columns(name: str) -> None:
     assert spec.width == len(spec.columns) == len(set(spec.columns))
 
 
-@pytest.mark.parametrize("name", spec_names())
+@pytest.mark.parametrize("name", [*spec_names(), COMPOSITE])
 def test_features_of_a_program_do_not_depend_on_the_others(name: str, tiny_matmul: Any) -> None:
     spec = find_spec(name)
     mod = module_from_json(tiny_matmul.module_json)
@@ -39,7 +41,7 @@ def test_features_of_a_program_do_not_depend_on_the_others(name: str, tiny_matmu
         assert np.array_equal(a, b)
 
 
-@pytest.mark.parametrize("name", spec_names())
+@pytest.mark.parametrize("name", [*spec_names(), COMPOSITE])
 def test_what_a_search_holds_has_the_features_of_its_trace(name: str, tiny_matmul: Any) -> None:
     from tvm.s_tir import meta_schedule as ms
 
@@ -72,6 +74,38 @@ def test_an_unknown_name_is_answered_with_close_ones() -> None:
     ) as e:
         find_spec("per_stor@2")
     assert e.value.close[0] == "per_store@1"
+
+
+def test_a_simple_spec_is_its_only_part() -> None:
+    spec = find_spec("relation@1")
+
+    assert spec.parts == (spec,)
+
+
+@pytest.mark.parametrize("name", ["per_store@1+relation@1", "relation@1+per_store@1"])
+def test_a_composite_spec_is_found_by_the_names_of_its_parts(name: str) -> None:
+    spec = find_spec(name)
+
+    assert "+".join(part.name for part in spec.parts) == spec.name == name
+    assert spec == find_spec(name)
+
+
+@pytest.mark.parametrize("name", ["per_store@1+relatoin@1", "relatoin@1+relatoin@1"])
+def test_an_unknown_part_is_answered_with_close_ones(name: str) -> None:
+    with pytest.raises(UnknownNameError, match=r"named 'relatoin@1'. Did you mean relation@1") as e:
+        find_spec(name)
+    assert e.value.close[0] == "relation@1"
+
+
+@pytest.mark.parametrize("name", ["", "+", "per_store@1+", "per_store@1 + relation@1"])
+def test_a_name_with_something_between_the_parts_is_refused(name: str) -> None:
+    with pytest.raises(UnknownNameError):
+        find_spec(name)
+
+
+def test_a_part_named_twice_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match=r"Did you mean per_store@1\+relation@1\?"):
+        find_spec("per_store@1+relation@1+per_store@1")
 
 
 @pytest.mark.parametrize(

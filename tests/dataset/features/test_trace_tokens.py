@@ -83,10 +83,24 @@ def test_real_traces_have_known_instructions_only(tiny_matmul: Any) -> None:
         assert len(rows) == len(json.loads(trace)[0])
 
 
-def test_the_kinds_are_those_of_tvm() -> None:
-    from tvm.s_tir.schedule import InstructionKind
+@pytest.mark.parametrize("name", ["matmul.128x128x128", "softmax.64x1000"])
+def test_candidates_of_a_search_have_the_rows_of_their_traces(name: str) -> None:
+    from tvm.s_tir import meta_schedule as ms
 
-    assert [InstructionKind.get(kind).name for kind in KINDS] == KINDS
+    from costhub.collector.sampler import Sampler
+    from costhub.collector.suite import find_workload
+    from costhub.dataset.trace import replay
+
+    mod = find_workload(name).module()
+    target = '{"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 2}'
+    traces = [program.trace for program in Sampler(mod, target, seed=1).random(12)]
+    candidates = [ms.MeasureCandidate(replay(mod, trace), []) for trace in traces]
+
+    found = trace_tokens.extract_candidates(None, candidates)
+
+    assert len({json.dumps(json.loads(trace)[0]) for trace in traces}) > 1
+    for rows, trace in zip(found, traces, strict=True):
+        np.testing.assert_array_equal(rows, tokenise(trace))
 
 
 def test_a_long_trace_is_cut_and_a_huge_text_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,6 +44,13 @@ class FeatureSpec:
     """Features of what a search holds: a ``TuneContext`` and its ``MeasureCandidate``s."""
     needs_tvm: bool = True
     """Without TVM the module is not looked at, and features are computed in this process."""
+    composed_of: tuple[FeatureSpec, ...] = ()
+    """The parts of a composite spec, whose rows `combined.combine` has stacked; none of a simple one."""
+
+    @property
+    def parts(self) -> tuple[FeatureSpec, ...]:
+        """The simple specs it is made of; of a simple one, itself."""
+        return self.composed_of or (self,)
 
     @property
     def width(self) -> int:
@@ -57,36 +64,44 @@ class FeatureSpec:
 
 
 def spec_names() -> tuple[str, ...]:
-    """The names of all feature specs.
+    """The names of the simple feature specs, of which `find_spec` makes composite ones.
 
     Example:
         >>> spec_names()
-        ('per_store@1', 'relation@1', 'loop_context@1', 'trace_tokens@1')
+        ('per_store@1', 'relation@1', 'loop_context@1', 'trace_tokens@1', 'trace_decisions@1')
     """
     return tuple(_specs())
 
 
 def find_spec(name: str) -> FeatureSpec:
-    """Finds a feature spec.
+    """Finds a feature spec, or makes a composite one: names joined with `+`, each once, in the order given.
 
     Raises:
-        UnknownNameError: There is none of that name.
+        UnknownNameError: There is none of that name, or a part is named twice.
 
     Example:
         >>> find_spec("trace_tokens@1").needs_tvm
         False
+        >>> [part.width for part in find_spec("per_store@1+relation@1").parts]
+        [172, 123]
     """
-    known = _specs()
-    if name not in known:
-        raise UnknownNameError("feature spec", name, close_names(name, list(known)), "docs/features.md")
-    return known[name]
+    from costhub.dataset.features.combined import composite
+
+    known, names = _specs(), name.split("+")
+    for part in names:
+        if part not in known:
+            raise UnknownNameError("feature spec", part, close_names(part, list(known)), "docs/features.md")
+    if len(set(names)) < len(names):
+        raise UnknownNameError("feature spec", name, ["+".join(dict.fromkeys(names))], "docs/features.md")
+    return known[name] if len(names) == 1 else composite(tuple(known[part] for part in names))
 
 
 def _specs() -> dict[str, FeatureSpec]:
     # Imported here, since each of these files needs FeatureSpec.
-    from costhub.dataset.features import loop_context, per_store, relation, trace_tokens
+    from costhub.dataset.features import loop_context, per_store, relation, trace_decisions, trace_tokens
 
-    specs = (per_store.SPEC, relation.SPEC, loop_context.SPEC, trace_tokens.SPEC)
+    modules = (per_store, relation, loop_context, trace_tokens, trace_decisions)
+    specs: list[FeatureSpec] = [module.SPEC for module in modules]
     return {spec.name: spec for spec in specs}
 
 

@@ -1,0 +1,147 @@
+"""Asks whether a model that is told the numbers of devices scores better for one that it has never seen."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import machine
+import numpy as np
+from embedded import SPLIT, copy_dataset
+
+from costhub.cards.tables import Column, number, plain_table
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.load_programs import load_programs
+from costhub.dataset.programs import Programs
+from costhub.dataset.splits.split_file import load_split
+from costhub.hub.device_rows import device_rows
+from costhub.models.conditioned import BASES, Conditioned, ConditionedOptions
+from costhub.models.evaluate import evaluate
+from costhub.models.gbt import Gbt, GbtOptions
+from costhub.models.mlp import Mlp, MlpOptions
+from costhub.models.protocol import CostModel
+
+SPEC = "per_store@1"
+SEEN, NEW = "workloads known from others", "new workloads"
+TOLD = {"told numbers": False, "told numbers and relations": True}
+METRICS = ("top_1", "top_5", "pairwise")
+COLUMNS = (
+    Column("test", "on the device left out"),
+    Column("base", "base"),
+    Column("method", "method"),
+    *(number(metric, metric) for metric in METRICS),
+    *(number(f"{metric}_std", "std") for metric in METRICS),
+)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is learned: small, so that all devices can be left out in turn."""
+
+    each: int
+    rounds: int
+    epochs: int
+    hidden: int
+
+    def new(self, base: str) -> CostModel:
+        """A model that is told nothing of devices."""
+        if base == "gbt":
+            return Gbt(feature_spec=SPEC, options=GbtOptions(rounds=self.rounds, learning_rate=0.1))
+        return Mlp(feature_spec=SPEC, options=MlpOptions(epochs=self.epochs, hidden=self.hidden))
+
+    def drawn(self, programs: Programs, seed: int) -> Programs:
+        """At most `each` programs of every group, so that no device counts more for having more of them."""
+        shuffled = np.random.default_rng(seed).permutation(programs.n)
+        order = shuffled[np.argsort(programs.group[shuffled], kind="stable")]
+        first = np.searchsorted(programs.group[order], programs.group[order])
+        return programs.select(np.sort(order[np.arange(programs.n) - first < self.each]))
+
+
+def compare(
+    programs: Programs, left_out: str, base: str, seed: int, sizes: Sizes,
+    split: Mapping[str, set[str]], devices: Mapping[str, Mapping[str, Any]], kin: set[str],
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """Each method's figures on the device left out."""
+    own = programs.of_devices({left_out})
+    known = programs.of_workloads(split[SEEN])
+    others = sizes.drawn(known.of_devices(set(devices) - {left_out} - kin), seed)
+    models: dict[str, tuple[CostModel, Programs]] = {"told nothing": (sizes.new(base), others)}
+    for method, relations in TOLD.items():
+        options = ConditionedOptions(relations=relations)
+        told = Conditioned(feature_spec=SPEC, options=options, devices=devices, base=sizes.new(base))
+        models[method] = told, others
+    models["trained on this device"] = sizes.new(base), sizes.drawn(known.of_devices({left_out}), seed)
+    for method, (model, train) in models.items():
+        start = time.perf_counter()
+        model.fit(train, None, seed=seed, progress=False)
+        row = {"method": method, "programs": train.n, "train_s": time.perf_counter() - start}
+        scorer = model.bind(devices[left_out]) if isinstance(model, Conditioned) else model
+        # What a model has learned from says nothing of it.
+        for test in (NEW,) if method == "trained on this device" else (SEEN, NEW):
+            totals = evaluate(scorer, own.of_workloads(split[test])).totals
+            yield {**row, "test": test, **{metric: totals[metric] for metric in METRICS}}
+
+
+@click.command()
+@click.option("--data", type=click.Path(path_type=Path), help="Data folder; the embedded dataset by default.")
+@click.option("--bases", default=" ".join(BASES), show_default=True, help="Architectures to be told.")
+@click.option("--each", default=32, show_default=True, help="Programs of a workload and device, at most.")
+@click.option("--rounds", default=200, show_default=True, help="Trees of the gbt.")
+@click.option("--epochs", default=20, show_default=True, help="Of the mlp.")
+@click.option("--hidden", default=128, show_default=True, help="Of the mlp.")
+@click.option("--no-kin", is_flag=True, help="Leave out those with the same vector width as well.")
+@click.option("--seeds", default=2, show_default=True, type=click.IntRange(min=1))
+@click.option("--quick", is_flag=True, help="One seed, every other device left out.")
+@click.option("--json", "path", type=click.Path(path_type=Path))
+def main(
+    data: Path | None, bases: str, each: int, rounds: int, epochs: int, hidden: int, seeds: int,
+    no_kin: bool, quick: bool, path: Path | None,
+) -> None:  # fmt: skip
+    """Leaves out one device of the data after the other, and trains on the workloads of the split."""
+    sizes = Sizes(each, rounds, epochs, hidden)
+    with tempfile.TemporaryDirectory() as folder:
+        data = data or copy_dataset(folder)
+        names, found = DataFolder.open(data).device_ids(), load_split(data / SPLIT)
+        split = {SEEN: set(found.train), NEW: set(found.test)}
+        programs = load_programs(data, device=names, workloads=split[SEEN] | split[NEW], spec=SPEC)
+        devices = device_rows(data, names)
+    rows: list[dict[str, Any]] = []
+    for seed in range(1 if quick else seeds):
+        for base in bases.split():
+            for left_out in names[::2] if quick else names:
+                bits = devices[left_out]["simd_bits"]
+                kin = {name for name in names if no_kin and devices[name]["simd_bits"] == bits}
+                asked = compare(programs, left_out, base, seed, sizes, split, devices, kin)
+                rows += [{"device": left_out, "base": base, "seed": seed, **row} for row in asked]
+                if path:  # As it goes, since all of it takes long.
+                    about = {**machine.describe(), **vars(sizes), "no_kin": no_kin}
+                    result = {**about, "summary": summary(rows), "rows": rows}
+                    path.write_text(json.dumps(result, indent=1))
+    click.echo(plain_table(summary(rows), COLUMNS))
+
+
+def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Mean over the devices left out of the means over seeds, and the spread over devices."""
+    table = []
+    keys = ("test", "base", "method")
+    for key in sorted({tuple(row[name] for name in keys) for row in rows}):
+        own = [row for row in rows if tuple(row[name] for name in keys) == key]
+        line: dict[str, Any] = dict(zip(keys, key, strict=True))
+        for metric in METRICS:
+            means = [
+                np.mean([row[metric] for row in own if row["device"] == device])
+                for device in sorted({row["device"] for row in own})
+            ]
+            line |= {metric: float(np.mean(means)), f"{metric}_std": float(np.std(means))}
+        table.append(line)
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Whether the spread of an ensemble tells how far it is off, on workloads that it has not seen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import machine
+import numpy as np
+from model_grid import STORE, Entry
+from model_tasks import Source
+
+from costhub.cards.model_plots import plot_calibration
+from costhub.dataset.folder import DataFolder
+from costhub.models.calibration import calibrate
+from costhub.models.evaluate import evaluate_scores
+
+ENTRIES = {
+    "trees": Entry("ensemble", STORE, "", {"member": "gbt"}),
+    "networks": Entry("ensemble", STORE, "", {"member": "mlp(objective=regression)"}),
+}
+
+
+@click.command()
+@click.option("--data", required=True, type=click.Path(path_type=Path), help="Data folder.")
+@click.option("--device", "devices", multiple=True, help="All by default.")
+@click.option("--split", help="Of the folder; the first default one otherwise.")
+@click.option("--seeds", default=3, show_default=True)
+@click.option("--quick", is_flag=True, help="Trees on one device, one seed.")
+@click.option("--json", "path", type=click.Path(path_type=Path), help="A picture goes beside it.")
+def main(
+    data: Path, devices: tuple[str, ...], split: str | None, seeds: int, quick: bool, path: Path | None
+) -> None:
+    """Fits ensembles on the train side of a split and compares spread and error on its test side."""
+    devices = devices or tuple(DataFolder.open(data).device_ids())
+    entries = dict(ENTRIES)
+    if quick:
+        devices, seeds, entries = devices[:1], 1, {"trees": ENTRIES["trees"]}
+    rows: list[dict[str, Any]] = []
+    for device in devices:
+        source = Source(data, device)
+        names = [split] if split else source.default_splits()[:1]
+        for member, entry in entries.items():
+            found = [fitted(source, entry, names, seed) for seed in range(seeds)]
+            mean = {
+                key: float(np.mean([one[key] for one in found]))
+                for key in ("rank_correlation", "ratio", "top_1")
+            }
+            covered = {
+                level: float(np.mean([one["covered"][level] for one in found]))
+                for level in found[0]["covered"]
+            }
+            bins = np.mean([one["bins"] for one in found], axis=0).tolist()
+            rows.append(
+                {
+                    "device": device, "member": member, "split": names[0], "seeds": seeds, **mean,
+                    "covered": covered, "bins": bins,
+                }
+            )  # fmt: skip
+            click.echo(json.dumps(rows[-1]))
+    if path:
+        path.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1))
+        plot_calibration(path.with_suffix(".png"), {f"{row['member']}, {row['device']}": row for row in rows})
+
+
+def fitted(source: Source, entry: Entry, names: list[str], seed: int) -> dict[str, Any]:
+    """The calibration of one ensemble on the first part of the split."""
+    part = next(iter(source.parts(names, seed)))
+    train, test = source.sides(part, entry, seed)
+    model: Any = entry.make()
+    model.fit(train, None, seed=seed, progress=False)
+    mean, std = model.predict_with_spread(test.rows, test.counts)
+    # All members regress, so that their scores are throughput itself.
+    return {**calibrate(mean, std, test).to_json(), "top_1": evaluate_scores(mean, test).top_1}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""The models that the benchmarks compare: an architecture or baseline, objective, feature spec, options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from costhub.models.architectures import new_model
+from costhub.models.protocol import CostModel
+from costhub.models.tenset_mlp import TensetMlp
+from costhub.models.tvm_xgb import TvmXgb
+
+STORE, RELATION, LOOPS, TOKENS = "per_store@1", "relation@1", "loop_context@1", "trace_tokens@1"
+BOTH = f"{STORE}+{RELATION}"
+BLENDED = f"{STORE}+{RELATION}+{TOKENS}"
+
+RANDOM, CEILING = "random", "noise ceiling"
+BASELINES: dict[str, Callable[[], Any]] = {"TVM recipe": TvmXgb, "TenSet recipe": TensetMlp}
+"""Name -> a baseline, which learns from everything and holds nothing out."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a comparison."""
+
+    model: str
+    """An architecture, a baseline, RANDOM or CEILING."""
+    spec: str = STORE
+    objective: str = ""
+    """Empty where the model has but one."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Beside the objective."""
+    variant: str = ""
+    """What is unusual about it, for tables."""
+    share: float = 1.0
+    """Of the programs of every workload to learn from."""
+    workloads: int | None = None
+    """How many workloads to learn from; None for all."""
+    failures: bool = False
+    """Whether to learn from programs that failed as well, as the slowest ones."""
+
+    @property
+    def rows(self) -> tuple[str, bool]:
+        """What has to be loaded for it; entries of the same are run together."""
+        return self.spec, self.failures
+
+    @property
+    def label(self) -> str:
+        """For `--only` and messages."""
+        return "/".join(part for part in (self.model, self.objective, self.spec, self.variant) if part)
+
+    def make(self) -> CostModel:
+        """The architecture with the entry's options, not yet fitted."""
+        objective = {"objective": self.objective} if self.objective else {}
+        return new_model(self.model, feature_spec=self.spec, options={**objective, **self.options})
+
+
+TWO_PASSES = "two passes"
+FIXED = [Entry(RANDOM), Entry(CEILING), Entry(CEILING, variant=TWO_PASSES)]
+BASIC = [*FIXED, *(Entry(name) for name in BASELINES)]
+
+COMPARISON = [
+    *BASIC,
+    *(Entry("gbt", STORE, objective) for objective in ("regression", "rank", "lambdarank")),
+    *(Entry("mlp", STORE, objective) for objective in ("regression", "rank", "lambdarank", "gap")),
+    *(Entry("gbt", spec, objective) for spec in (RELATION, BOTH) for objective in ("regression", "rank")),
+    *(Entry("mlp", spec, "gap") for spec in (RELATION, BOTH)),
+    Entry("mlp", STORE, "gap", {"hidden": 512}, "2 x 512 (Moses)"),
+    *(Entry("treegru", LOOPS, objective) for objective in ("regression", "rank", "gap")),
+    *(Entry("tokens", TOKENS, objective) for objective in ("regression", "rank", "gap")),
+    Entry("ensemble", STORE),
+    Entry("ensemble", BOTH),
+    Entry("blend", STORE),
+    Entry("blend", BLENDED, options={"members": f"gbt:{BOTH} mlp:{STORE} tokens:{TOKENS}"}),
+]
+"""Every model, with the objectives and specs that it can have."""
+
+ABLATIONS = [
+    *FIXED,
+    *(Entry("gbt", spec, objective) for spec in (STORE, RELATION, BOTH)
+      for objective in ("regression", "rank", "lambdarank")),
+    *(Entry("mlp", spec, objective) for spec in (STORE, RELATION, BOTH)
+      for objective in ("regression", "rank", "lambdarank", "gap")),
+    *(Entry("gbt", STORE, "regression", {"depth": depth}, f"depth {depth}") for depth in (3, 5, 8, 12)),
+    *(Entry("gbt", STORE, "regression", {"rounds": rounds}, f"{rounds} trees")
+      for rounds in (50, 150, 400, 1200)),
+    *(Entry("mlp", STORE, "gap", {"hidden": hidden}, f"hidden {hidden}")
+      for hidden in (32, 64, 128, 256, 512)),
+    *(Entry("mlp", STORE, "gap", {"members": members}, f"{members} members") for members in (1, 3, 5)),
+    *(Entry("mlp", STORE, "gap", {"bins": bins}, f"{bins} bins") for bins in (0, 4, 8, 16)),
+    Entry("gbt", STORE, "rank", variant="with failures", failures=True),
+    Entry("gbt", STORE, "regression", variant="with failures", failures=True),
+    Entry("mlp", STORE, "gap", variant="with failures", failures=True),
+]  # fmt: skip
+"""What each choice of feature spec, objective and size is worth."""
+
+_LEARNERS = [
+    Entry("gbt", STORE, "regression"),
+    Entry("mlp", STORE, "gap"),
+    Entry("TVM recipe"),
+    Entry("TenSet recipe"),
+]
+LEARNING = [
+    *(replace(entry, share=1 / 2**k, variant=f"programs 1/{2**k}") for entry in _LEARNERS for k in range(7)),
+    *(
+        replace(entry, workloads=2**k, variant=f"workloads {2**k}")
+        for entry in _LEARNERS
+        for k in range(1, 8)
+    ),
+]
+"""Quality against the number of programs of each workload, and against the number of workloads."""
+
+TRANSFER = [
+    *FIXED,
+    *(Entry(arch, spec, objective)
+      for arch, objective in (("gbt", "rank"), ("gbt", "regression"), ("mlp", "gap"))
+      for spec in (STORE, RELATION, BOTH)),
+    Entry("treegru", LOOPS, "rank"),
+    Entry("tokens", TOKENS, "rank"),
+]  # fmt: skip
+"""Which features carry over from convolutions to other operators (AutoTVM, figure 9)."""
+
+QUICK = [*BASIC, Entry("gbt", STORE, "regression"), Entry("mlp", STORE, "gap", {"epochs": 10}, "10 epochs")]
+
+GRIDS = {
+    "comparison": COMPARISON,
+    "ablations": ABLATIONS,
+    "learning": LEARNING,
+    "transfer": TRANSFER,
+    "quick": QUICK,
+}

@@ -1,0 +1,150 @@
+"""Draws and tabulates the rows of scripts/bench_models.py: learning curves, ablations, differences."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import machine
+from bench_models import read_rows
+from model_grid import BOTH, RELATION, STORE
+
+from costhub.cards.model_plots import plot_curves, plot_intervals
+from costhub.cards.model_tables import METRICS, summaries
+
+Row = dict[str, Any]
+PAIRS: dict[str, tuple[tuple[str, str, str], tuple[str, str, str]]] = {
+    "rank - regression, trees": (("gbt", "rank", STORE), ("gbt", "regression", STORE)),
+    "rank - regression, MLP": (("mlp", "rank", STORE), ("mlp", "regression", STORE)),
+    "gap - regression, MLP": (("mlp", "gap", STORE), ("mlp", "regression", STORE)),
+    "lambdarank - rank, trees": (("gbt", "lambdarank", STORE), ("gbt", "rank", STORE)),
+    "TreeGRU - trees, rank": (("treegru", "rank", "loop_context@1"), ("gbt", "rank", STORE)),
+    "relation - per_store, trees": (("gbt", "regression", RELATION), ("gbt", "regression", STORE)),
+    "both specs - per_store, trees": (("gbt", "regression", BOTH), ("gbt", "regression", STORE)),
+    "both specs - per_store, MLP": (("mlp", "gap", BOTH), ("mlp", "gap", STORE)),
+    "trees - TVM recipe": (("gbt", "regression", STORE), ("TVM recipe", "", STORE)),
+    "MLP - TenSet recipe": (("mlp", "gap", STORE), ("TenSet recipe", "", STORE)),
+    "blend - trees": (("blend", "", "per_store@1+relation@1+trace_tokens@1"), ("gbt", "regression", STORE)),
+}
+"""Question -> the two models, as (model, objective, spec), of which the first minus the second is taken."""
+
+
+def pairs(rows: list[Row]) -> list[Row]:
+    """Differences on the same workloads, of means over seeds, with the standard error over workloads."""
+    found = []
+    for place in dict.fromkeys((row["device"], row["split"], row["also"]) for row in rows):
+        own = [
+            row for row in rows if (row["device"], row["split"], row["also"]) == place and not row["variant"]
+        ]
+        for question, sides in PAIRS.items():
+            values = [_by_workload(own, side) for side in sides]
+            both = sorted(set(values[0]) & set(values[1]))
+            for metric in METRICS if len(both) > 1 else ():
+                gaps = [values[0][w][metric] - values[1][w][metric] for w in both]
+                found.append(
+                    {
+                        "question": question, "device": place[0], "split": place[1], "also": place[2],
+                        "metric": metric, "workloads": len(both), "difference": statistics.fmean(gaps),
+                        "standard_error": statistics.stdev(gaps) / math.sqrt(len(gaps)),
+                    }
+                )  # fmt: skip
+    return found
+
+
+def _by_workload(rows: list[Row], side: tuple[str, str, str]) -> dict[str, dict[str, float]]:
+    """Workload -> metric -> mean over seeds."""
+    seen: dict[str, list[dict[str, float]]] = {}
+    for row in rows:
+        if (row["model"], row["objective"], row["spec"]) == side:
+            for place, name in enumerate(row["workload_ids"]):
+                seen.setdefault(name, []).append({m: row["by_workload"][m][place] for m in METRICS})
+    return {
+        name: {m: statistics.fmean(each[m] for each in found) for m in METRICS}
+        for name, found in seen.items()
+    }
+
+
+def learning(rows: list[Row], kind: str) -> list[Row]:
+    """Curves of top-1 against what was learned from: `kind` is "programs" or "workloads"."""
+    size = "train_programs" if kind == "programs" else "train_workloads"
+    curves: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+    for found in summaries(row for row in rows if row["variant"].startswith(kind)):
+        own = [
+            row
+            for row in rows
+            if all(row[key] == found[key] for key in ("device", "split", "model", "variant"))
+        ]
+        x = statistics.fmean(row[size] for row in own)
+        label = f"{found['model']} {found['objective']}".strip()
+        curves.setdefault((found["device"], label), []).append((x, found["top_1"], found["top_1_se"] or 0.0))
+    return [
+        {"device": device, "label": label,
+         **{key: [point[i] for point in sorted(points)] for i, key in enumerate(("x", "y", "se"))}}
+        for (device, label), points in curves.items()
+    ]  # fmt: skip
+
+
+def _panels(curves: list[Row]) -> dict[str, list[Row]]:
+    return {d: [c for c in curves if c["device"] == d] for d in dict.fromkeys(c["device"] for c in curves)}
+
+
+def draw_learning(rows: list[Row], out: Path) -> dict[str, Any]:
+    """Both learning curves as pictures; those of programs as the table."""
+    for kind in ("programs", "workloads"):
+        x = "programs learned from" if kind == "programs" else "workloads learned from"
+        plot_curves(
+            out.with_name(f"{out.stem}-{kind}.png"), _panels(learning(rows, kind)), x=x, y="top-1", log=True
+        )
+    return {"x": "programs", "y": "top-1", "curves": learning(rows, "programs")}
+
+
+def draw_intervals(rows: list[Row], out: Path) -> dict[str, Any]:
+    """Top-1 of every line with its standard error, coloured by feature spec."""
+    found = summaries(rows)
+    specs = list(dict.fromkeys(row["spec"] for row in found))
+    panels: dict[str, list[Row]] = {}
+    for row in found:
+        label = " ".join(row[key] for key in ("model", "objective", "spec", "variant") if row[key])
+        title = f"{row['device']}, {row['split']}"
+        panels.setdefault(title, []).append(
+            {
+                "label": label,
+                "value": row["top_1"],
+                "error": row["top_1_se"],
+                "colour": specs.index(row["spec"]),
+            }
+        )
+    for title, lines in panels.items():
+        name = "".join(letter if letter.isalnum() else "-" for letter in title.replace(", ", "-"))
+        plot_intervals(
+            out.with_name(f"{out.stem}-{name}.png"), {title: lines}, x="top-1, mean ± standard error"
+        )
+    return {"summary": found}
+
+
+REPORTS: dict[str, Callable[[list[Row], Path], dict[str, Any]]] = {
+    "comparison": draw_intervals,
+    "ablations": draw_intervals,
+    "transfer": draw_intervals,
+    "learning": draw_learning,
+    "pairs": lambda rows, out: {"pairs": pairs(rows)},
+}
+
+
+@click.command()
+@click.argument("kind", type=click.Choice(sorted(REPORTS)))
+@click.option("--rows", "rows_path", required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--json", "path", required=True, type=click.Path(path_type=Path), help="Pictures go beside it.")
+def main(kind: str, rows_path: Path, path: Path) -> None:
+    """Writes docs/results/model_KIND.json and its pictures from rows."""
+    report = REPORTS[kind](read_rows(rows_path), path)
+    path.write_text(json.dumps({**machine.describe(), **report}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

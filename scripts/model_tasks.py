@@ -1,0 +1,143 @@
+"""What the benchmarks of models learn from and test on: data folders, devices, splits and folds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+from model_grid import Entry
+
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.load_programs import load_programs
+from costhub.dataset.programs import Programs
+from costhub.dataset.splits.split_file import list_splits, load_split
+from costhub.models.breakdown import WorkloadUse, workload_uses
+from costhub.models.noise_ceiling import Measured
+
+NOISE = Path(__file__).resolve().parent.parent / "docs" / "results" / "noise.json"
+"""What scripts/bench_noise.py found."""
+FIRST_SIX = tuple(f"resnet18.c{number}" for number in range(1, 7))
+"""The convolutions that AutoTVM's figure 9 learns from."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One split, or one fold of it, of one device."""
+
+    split: str
+    """`held-out-14`, or `fold-5`."""
+    fold: int
+    train: frozenset[str]
+    test: frozenset[str]
+
+
+@dataclass
+class Source:
+    """One device of a data folder; holds the programs of one kind of entry at a time."""
+
+    data: Path
+    device: str
+    also: Path | None = None
+    """Another data folder with one device, whose programs are learned from as well."""
+    _loaded: dict[tuple[str, bool], tuple[Programs, Programs | None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        folder = DataFolder.open(self.data)
+        self.uses: dict[str, WorkloadUse] = workload_uses(folder.workloads())
+        columns = ["workload_id", "name", "operator", "networks"]
+        known = set(
+            pc.unique(folder.measurements(self.device, ["workload_id"], "ok")["workload_id"]).to_pylist()
+        )
+        self.about: list[dict[str, Any]] = [
+            row for row in folder.workloads(columns).to_pylist() if row["workload_id"] in known
+        ]
+
+    def programs(self, entry: Entry) -> tuple[Programs, Programs | None]:
+        """What the entry can use of the device, and of the other folder."""
+        if entry.rows not in self._loaded:
+            self._loaded.clear()
+            spec, failures = entry.rows
+            own = load_programs(self.data, device=self.device, spec=spec, failures=failures)
+            other = load_programs(self.also, spec=spec, failures=failures) if self.also else None
+            self._loaded[entry.rows] = own, other
+        return self._loaded[entry.rows]
+
+    def sides(self, part: Part, entry: Entry, seed: int) -> tuple[Programs, Programs]:
+        """What to learn from and what to test on; a workload that is tested is not learned from anywhere."""
+        own, other = self.programs(entry)
+        train = thinned(own.of_workloads(set(part.train)), entry, seed)
+        if other is not None:
+            train = Programs.join([train, other.of_workloads(set(other.workload_ids) - part.test)])
+        return train, own.of_workloads(set(part.test)).measured()
+
+    def measured(self, part: Part) -> Measured:
+        """The measurements of the test side, without features."""
+        where = pc.field("workload_id").isin(sorted(part.test)) & (pc.field("status") == "ok")
+        folder = DataFolder.open(self.data)
+        table = folder.select_measurements([self.device], ["workload_id", "run_s"], where)
+        return Measured.of(table, device_id=self.device)
+
+    def median_gap(self) -> float | None:
+        """Median difference between two passes over the device's programs; None where not measured."""
+        rows = json.loads(NOISE.read_text())["rows"] if NOISE.exists() else []
+        return next((row["median_gap"] for row in rows if row["device"] == self.device), None)
+
+    def parts(self, names: Sequence[str], seed: int) -> Iterator[Part]:
+        """The splits of these names; `fold-N` for N folds drawn with `seed`, and the two of figure 9."""
+        for name in names:
+            if name.startswith("fold-"):
+                yield from folds(self.about, int(name.removeprefix("fold-")), seed)
+            elif name in ("c1-c6-to-c7", "c1-c6-to-matmul"):
+                yield self._figure_9(name)
+            else:
+                split = load_split(self.data, name)
+                yield Part(name, 0, frozenset(split.train), frozenset(split.test))
+
+    def default_splits(self) -> list[str]:
+        """The splits by workload and by all TenSet networks that the folder has, or else five folds."""
+        kept = [name for name in list_splits(self.data) if name in ("held-out-14", "network-tenset")]
+        return kept or ["fold-5"]
+
+    def _figure_9(self, name: str) -> Part:
+        by_name = {row["name"]: row for row in self.about}
+        train = {by_name[n]["workload_id"] for n in FIRST_SIX if n in by_name}
+        test = (
+            {by_name["resnet18.c7"]["workload_id"]}
+            if name.endswith("c7")
+            else {row["workload_id"] for row in self.about if row["operator"] == "matmul"}
+        )
+        return Part(name, 0, frozenset(train), frozenset(test))
+
+
+def folds(about: Sequence[dict[str, Any]], count: int, seed: int) -> list[Part]:
+    """Deals the workloads of each operator family over the folds, one after the other, in random order."""
+    rng = np.random.default_rng(seed)
+    ids = sorted((row["operator"], row["workload_id"]) for row in about)
+    families = sorted({operator for operator, _ in ids})
+    dealt = [
+        i for f in families for i in rng.permutation([w for operator, w in ids if operator == f]).tolist()
+    ]
+    sides = [frozenset(dealt[number::count]) for number in range(count)]
+    return [Part(f"fold-{count}", n, frozenset(dealt) - test, test) for n, test in enumerate(sides)]
+
+
+def thinned(train: Programs, entry: Entry, seed: int) -> Programs:
+    """A share of the programs of every workload, or some workloads: a larger share holds the smaller."""
+    rng = np.random.default_rng(seed)
+    if entry.workloads is not None:
+        present = sorted(train.workload_ids[i] for i in np.unique(train.workload))
+        train = train.of_workloads(set(rng.permutation(present)[: entry.workloads].tolist()))
+    if entry.share < 1.0:
+        draw = rng.permutation(train.n)
+        # The place of each program among those of its group, in the order drawn.
+        order = draw[np.argsort(train.group[draw], kind="stable")]
+        sizes = np.bincount(train.group)
+        place = np.empty(train.n, np.int64)
+        place[order] = np.arange(train.n) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        train = train.select(np.flatnonzero(place < np.maximum(2, entry.share * sizes)[train.group]))
+    return train

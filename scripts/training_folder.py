@@ -1,0 +1,77 @@
+"""A synthetic data folder of any size with its features, for benchmarks of training."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from embedded import DATASET, DEVICE
+from synthetic import synthetic_batches
+
+from costhub.dataset.features.cache import FeatureCache
+from costhub.dataset.features.spec import find_spec
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.load_programs import load_programs
+from costhub.dataset.programs import FloatArray
+from costhub.hub.roots import EMBEDDED
+
+REAL = EMBEDDED / "datasets" / "costhub" / DATASET
+SPEC = find_spec("per_store@1")
+DEVICES = tuple(f"{DEVICE}-synthetic-{number}" for number in range(4))
+TILES = 3
+"""Times that the rows of a real program are repeated: 7 rows a program, as programs of a GPU have."""
+JITTER = 0.01
+
+
+def write_folder(path: Path, programs: int) -> None:
+    """Writes measurements of four devices, each made of real ones, and their features.
+
+    A program's latency is that of a real one within 5 %, and its features are those of the same one within
+    1 %, so there is as much to learn as in the real data. Traces are not those of the features.
+    """
+    source, folder = DataFolder.open(REAL), DataFolder.create(path)
+    folder.put_workloads(source.workloads().to_pylist())
+    about = source.devices().to_pylist()[0]
+    real = source.measurements(DEVICE, status="ok")
+    features = real_features(real["record_id"].combine_chunks())
+    for device in DEVICES:
+        folder.put_device(about | {"device_id": device, "aliases": []})
+        with folder.writer(device) as writer:
+            for batch in synthetic_batches(real, device, programs // len(DEVICES)):
+                writer.extend(batch)
+        write_features(path, device, features, programs // len(DEVICES))
+
+
+def real_features(record_ids: pa.Array) -> list[FloatArray | None]:
+    """The features of real programs; they are computed the first time."""
+    load_programs(REAL, device=DEVICE, progress=False)
+    cache = FeatureCache(REAL, DEVICE, SPEC)
+    found = cache.find(record_ids)
+    ends = np.cumsum(np.maximum(found.counts, 0))
+    parts = np.split(cache.read(found), ends[:-1])
+    return [part if count >= 0 else None for part, count in zip(parts, found.counts, strict=True)]
+
+
+def write_features(path: Path, device: str, features: list[FloatArray | None], programs: int) -> None:
+    """Puts features into the cache in the order of the measurements, as if they had been computed."""
+    # The ids that `synthetic_batches` gives: they tell which real program is behind each.
+    ids = [hashlib.sha256(f"{device} {number}".encode()).hexdigest()[:32] for number in range(programs)]
+    numbers = pa.array(ids)
+    cache, rng = FeatureCache(path, device, SPEC), np.random.default_rng(0)
+    for batch in DataFolder.open(path).iter_measurements([device], ["record_id"]):
+        places = pc.index_in(batch["record_id"], value_set=numbers).to_numpy() % len(features)
+        cache.append(batch["record_id"].to_pylist(), list(_jittered([features[i] for i in places], rng)))
+    cache.merge()
+
+
+def _jittered(features: list[FloatArray | None], rng: np.random.Generator) -> Iterator[FloatArray | None]:
+    known = [np.tile(rows, (TILES, 1)) for rows in features if rows is not None]
+    rows = np.concatenate(known)
+    rows *= 1.0 + JITTER * rng.standard_normal(rows.shape, dtype=np.float32)
+    pieces = iter(np.split(rows, np.cumsum([len(part) for part in known])[:-1]))
+    for own in features:
+        yield None if own is None else next(pieces)

@@ -1,0 +1,181 @@
+"""Draws how cost models compare: curves with bands, means with their errors, calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from costhub.cards.plots import COLOURS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_INK, _FAINT, _GREY = "#333333", "#dddddd", "#777777"
+_MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+Curve = Mapping[str, Any]
+
+
+def plot_curves(
+    path: str | Path, panels: Mapping[str, Sequence[Curve]], *, x: str, y: str, log: bool = False
+) -> Path:
+    """Draws curves with bands of one standard error, a panel each for several devices, and saves them.
+
+    Args:
+        path: Where the picture goes; its suffix, png or svg, chooses the format.
+        panels: Title -> curves: `label`, and lists `x`, `y` and `se` of equal length.
+        x: What the x axis shows, with its unit.
+        y: What the y axis shows; the panels share it.
+        log: Whether the x axis is logarithmic.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    figure, places = _panels(len(panels))
+    labels = list(dict.fromkeys(curve["label"] for curves in panels.values() for curve in curves))
+    for axes, (title, curves) in zip(places, panels.items(), strict=True):
+        _furnish(axes, title=title, x=x, y=y if axes is places[0] else "")
+        for curve in curves:
+            number = labels.index(curve["label"])
+            colour, mark = COLOURS[number % len(COLOURS)], _MARKS[number % len(_MARKS)]
+            low = [v - e for v, e in zip(curve["y"], curve["se"], strict=True)]
+            high = [v + e for v, e in zip(curve["y"], curve["se"], strict=True)]
+            axes.fill_between(curve["x"], low, high, color=colour, alpha=0.15, linewidth=0)
+            axes.plot(
+                curve["x"], curve["y"], color=colour, linewidth=1.8, marker=mark, markersize=4,
+                label=curve["label"],
+            )  # fmt: skip
+        if log:
+            _doublings(axes)
+        else:
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _legend(figure, places)
+    return _save(figure, path)
+
+
+def plot_intervals(path: str | Path, panels: Mapping[str, Sequence[Mapping[str, Any]]], *, x: str) -> Path:
+    """Draws means with their standard errors, one line each, the highest on top, and saves them.
+
+    Args:
+        path: Where the picture goes; its suffix, png or svg, chooses the format.
+        panels: Title -> rows: `label`, `value`, `error` (None for none) and perhaps `colour`, a number:
+            rows of one number share a colour.
+        x: What is shown.
+    """
+    from matplotlib.figure import Figure
+
+    most = max((len(rows) for rows in panels.values()), default=1)
+    figure = Figure(
+        figsize=(4.2 * max(len(panels), 1) + 1.0, 1.3 + 0.27 * most), dpi=150, layout="constrained"
+    )
+    made = figure.subplots(1, max(len(panels), 1), squeeze=False)[0]
+    for axes, (title, rows) in zip(made, panels.items(), strict=True):
+        ranked = sorted(rows, key=lambda row: float(row["value"]))
+        _furnish(axes, title=title, x=x, y="")
+        for place, row in enumerate(ranked):
+            colour = COLOURS[int(row.get("colour", 0)) % len(COLOURS)]
+            axes.errorbar(
+                [row["value"]],
+                [place],
+                xerr=[row["error"] or 0.0],
+                fmt="o",
+                color=colour,
+                markersize=5,
+                capsize=3,
+            )
+        axes.set_yticks(range(len(ranked)), [row["label"] for row in ranked], fontsize=8)
+        axes.set_ylim(-0.7, len(ranked) - 0.3)
+    return _save(figure, path)
+
+
+def plot_calibration(path: str | Path, rows: Mapping[str, Mapping[str, Any]]) -> Path:
+    """Draws nominal against actual coverage, and spread against error, and saves both.
+
+    Args:
+        path: Where the picture goes; its suffix, png or svg, chooses the format.
+        rows: Label -> `covered` (nominal level as text -> share) and `bins` (spread, error), as
+            `Calibration.to_json` has them.
+    """
+    figure, (left, right) = _panels(2, shared=False)
+    _furnish(left, title="", x="share that the interval should hold", y="share that it holds")
+    _furnish(right, title="", x="spread of the members", y="root mean square error")
+    left.plot([0, 1], [0, 1], color=_GREY, linewidth=1, linestyle="--", label="right")
+    for number, (label, row) in enumerate(rows.items()):
+        colour, mark = COLOURS[number % len(COLOURS)], _MARKS[number % len(_MARKS)]
+        levels = sorted(float(level) for level in row["covered"])
+        shares = {float(level): share for level, share in row["covered"].items()}
+        style: dict[str, Any] = {"color": colour, "marker": mark, "markersize": 5, "linewidth": 1.6}
+        left.plot(levels, [shares[level] for level in levels], label=label, **style)
+        right.plot([pair[0] for pair in row["bins"]], [pair[1] for pair in row["bins"]], **style)
+    most = max((max(pair) for row in rows.values() for pair in row["bins"]), default=1.0)
+    right.plot([0, most], [0, most], color=_GREY, linewidth=1, linestyle="--")
+    left.set_xlim(0, 1)
+    left.set_ylim(0, 1)
+    right.set_xlim(left=0)
+    right.set_ylim(bottom=0)
+    _legend(figure, [left])
+    return _save(figure, path)
+
+
+def _panels(count: int, *, shared: bool = True) -> tuple[Figure, list[Axes]]:
+    """A figure of panels side by side, at most three in a row, free of pyplot's global state."""
+    from matplotlib.figure import Figure
+
+    columns = min(max(count, 1), 3)
+    lines = -(-max(count, 1) // columns)
+    figure = Figure(figsize=(3.4 * columns + 1.2, 3.3 * lines + 0.7), dpi=150, layout="constrained")
+    made = figure.subplots(lines, columns, squeeze=False, sharey=shared).ravel().tolist()
+    for spare in made[count:]:
+        spare.set_visible(False)
+    return figure, made[:count]
+
+
+def _furnish(axes: Axes, *, title: str, x: str, y: str) -> None:
+    axes.set_title(title, loc="left", color=_INK, fontsize=10)
+    axes.set_xlabel(x, color=_INK)
+    axes.set_ylabel(y, color=_INK)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(_INK)
+    axes.tick_params(colors=_INK)
+    axes.grid(visible=True, color=_FAINT, linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def _doublings(axes: Axes) -> None:
+    """A logarithmic axis with plain numbers, at powers of two."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_locator(LogLocator(base=2, subs=(1.0,), numticks=8))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _legend(figure: Figure, places: Sequence[Axes]) -> None:
+    """One legend below all panels, of everything that any of them shows."""
+    found = {
+        label: handle
+        for axes in places
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    if found:
+        columns = min(len(found), int(figure.get_figwidth() / 2.2))
+        figure.legend(
+            list(found.values()),
+            list(found),
+            loc="outside lower center",
+            ncols=columns,
+            frameon=False,
+            fontsize=9,
+        )
+
+
+def _save(figure: Figure, path: str | Path) -> Path:
+    from matplotlib import rc_context
+
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Without the date in the file, equal data give equal bytes.
+    with rc_context({"svg.hashsalt": "models"}):
+        figure.savefig(target, metadata={"Date" if target.suffix == ".svg" else "Software": None})
+    return target

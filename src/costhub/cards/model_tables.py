@@ -1,0 +1,238 @@
+"""Renders what is known of cost models: an evaluation as text, and the tables of the results pages."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from costhub.cards.tables import Column, markdown_table, number, plain_table
+
+Result = Mapping[str, Any]
+Row = Mapping[str, Any]
+
+METRICS = ("top_1", "top_5", "pairwise", "spearman")
+_FIGURES = tuple(number(name, name) for name in METRICS)
+_KEYS = ("dataset", "device", "split", "also", "model", "objective", "spec", "variant")
+
+
+def evaluation_text(figures: Row) -> str:
+    """An evaluation for a terminal: workloads, their mean, its standard error, then families and networks.
+
+    Args:
+        figures: As `costhub evaluate --json` prints them.
+    """
+    rows = figures["workloads"]
+    several = len({row.get("device_id", "") for row in rows}) > 1
+    device = (Column("device_id", "device"),) if several else ()
+    columns = (Column("workload", "workload"), Column("operator", "operator"), *device)
+    errors = figures.get("standard_errors", {})
+    total = {
+        "workload": f"mean of {len(rows)}",
+        "programs": sum(row["programs"] for row in rows),
+        **figures["totals"],
+    }
+    error = {"workload": "standard error", **errors, "programs": ""}
+    parts = [plain_table([*rows, total, error], (*columns, number("programs", "programs", "d"), *_FIGURES))]
+    counts = (number("workloads", "workloads", "d"), number("programs", "programs", "d"))
+    if figures.get("operators"):
+        parts.append(plain_table(figures["operators"], (Column("operator", "operator"), *counts, *_FIGURES)))
+    if figures.get("networks"):
+        weighted = (number("top_1_weighted", "top_1 weighted"), number("top_5_weighted", "top_5 weighted"))
+        named = (Column("network", "network"), *counts, *_FIGURES, *weighted)
+        parts.append(plain_table(figures["networks"], named))
+    if figures.get("variants"):
+        parts.append("  ".join(f"{name} {value:.3f}" for name, value in figures["variants"].items()))
+    return "\n\n".join(parts)
+
+
+def summaries(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """One summary per dataset, device, split, further data, model, objective, spec and variant.
+
+    Args:
+        rows: As scripts/bench_models.py writes them: totals of one seed, and `by_workload`, the figures of
+            each workload in the order of its `workload_ids`. Folds of one split and seed are put together.
+
+    Returns:
+        Each metric's mean over workloads and seeds, `_std` over seeds and `_se`, the standard error over
+        workloads of their means over seeds; medians of time, rate and size.
+    """
+    cells: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        cells.setdefault(tuple(str(row.get(key, "")) for key in _KEYS), []).append(row)
+    return [{**dict(zip(_KEYS, cell, strict=True)), **_summary(found)} for cell, found in cells.items()]
+
+
+def _summary(rows: Sequence[Row]) -> dict[str, Any]:
+    seeds = sorted({row["seed"] for row in rows})
+    found: dict[str, Any] = {"seeds": len(seeds), "rows": len(rows)}
+    for name in METRICS:
+        by_seed = {seed: _values([row for row in rows if row["seed"] == seed], name) for seed in seeds}
+        means = [statistics.fmean(v for _, v in values) for values in by_seed.values()]
+        by_workload: dict[str, list[float]] = {}
+        for workload, value in (pair for values in by_seed.values() for pair in values):
+            by_workload.setdefault(workload, []).append(value)
+        per_workload = [statistics.fmean(values) for values in by_workload.values()]
+        found[name] = statistics.fmean(means)
+        found[f"{name}_std"] = statistics.stdev(means) if len(means) > 1 else None
+        found[f"{name}_se"] = (
+            statistics.stdev(per_workload) / math.sqrt(len(per_workload)) if len(per_workload) > 1 else None
+        )
+        found["workloads"] = len(per_workload)
+    for name in ("train_s", "predictions_per_s", "bytes"):
+        known = [row[name] for row in rows if row.get(name) is not None]
+        found[name] = statistics.median(known) if known else None
+    return found
+
+
+def _values(rows: Iterable[Row], name: str) -> list[tuple[str, float]]:
+    """(workload, value) of every fold."""
+    return [pair for row in rows for pair in zip(row["workload_ids"], row["by_workload"][name], strict=True)]
+
+
+def comparison_table(result: Result) -> str:
+    """For every dataset, device and split: one line per model, the best top-1 first."""
+    found = result.get("summary") or summaries(result["rows"])
+    places = list(dict.fromkeys((row["dataset"], row["device"], row["split"]) for row in found))
+    parts = []
+    for place in places:
+        own = [row for row in found if (row["dataset"], row["device"], row["split"]) == place]
+        own.sort(key=lambda row: -row["top_1"])
+        title = f"**{place[1]}**, split `{place[2]}`, {own[0]['workloads']} workloads"
+        parts.append(f"{title}\n\n{markdown_table([_shown(row) for row in own], _COMPARED)}")
+    return "\n\n".join(parts)
+
+
+def overview_table(result: Result) -> str:
+    """One line per model and one column per device and split: top-1 / top-5 / pairwise.
+
+    Of each architecture the objective and features with the highest mean top-1 over all columns are shown,
+    among those that were tried in all of them.
+    """
+    found = result["summary"]
+    places = list(dict.fromkeys((row["device"], row["split"], row["also"]) for row in found))
+    forms: dict[tuple[str, ...], dict[tuple[str, ...], Row]] = {}
+    for row in found:
+        key = tuple(str(row[name]) for name in ("model", "objective", "spec", "variant"))
+        forms.setdefault(key, {})[row["device"], row["split"], row["also"]] = row
+    best: dict[str, tuple[float, tuple[str, ...]]] = {}
+    for form, by_place in forms.items():
+        if len(by_place) == len(places):
+            mean = statistics.fmean(row["top_1"] for row in by_place.values())
+            best[form[0]] = max(best.get(form[0], (0.0, ())), (mean, form))
+    rows = [
+        {
+            "name": " ".join(part for part in (form[0], form[1], form[3]) if part),
+            "spec": form[2],
+            **{str(place): _short(forms[form][place]) for place in places},
+        }
+        for _, form in sorted(best.values())
+    ]
+    titles = {
+        place: ", ".join((place[0], place[1], *([f"with {place[2]}"] if place[2] else [])))
+        for place in places
+    }
+    columns = [Column("name", "model"), Column("spec", "features")]
+    columns += [Column(str(place), title, align="right") for place, title in titles.items()]
+    return markdown_table(rows, columns)
+
+
+def _short(row: Row) -> str:
+    return " / ".join(f"{row[name]:.3f}" for name in ("top_1", "top_5", "pairwise"))
+
+
+def _shown(row: Row) -> dict[str, Any]:
+    more = f"with {row['also']}" if row["also"] else ""
+    model = " ".join(part for part in (row["model"], row["objective"], row["variant"], more) if part)
+    return {
+        **row,
+        "name": model,
+        **{f"{name}_text": plus_minus(row[name], row[f"{name}_se"]) for name in METRICS},
+        "kib": None if row["bytes"] is None else row["bytes"] / 1024,
+    }
+
+
+_COMPARED = (
+    Column("name", "model"),
+    Column("spec", "features"),
+    *(Column(f"{name}_text", name.replace("_", "-"), align="right") for name in METRICS),
+    number("top_1_std", "std of top-1 over seeds"),
+    number("train_s", "training (s)", ",.0f"),
+    number("predictions_per_s", "predictions / s", ",.0f"),
+    number("kib", "size (KiB)", ",.0f"),
+    number("seeds", "seeds", "d"),
+)
+
+
+def plus_minus(value: float, error: float | None) -> str:
+    """A mean with its standard error: ``0.912 ± 0.013``."""
+    return f"{value:.3f}" if error is None else f"{value:.3f} ± {error:.3f}"
+
+
+def paired_table(result: Result) -> str:
+    """One line per question: the difference of two models on the same workloads, with its standard error."""
+    rows = [
+        {**row, "text": f"{row['difference']:+.3f} ± {row['standard_error']:.3f}"} for row in result["pairs"]
+    ]
+    columns = [
+        Column("question", "question"),
+        Column("device", "device"),
+        Column("metric", "metric"),
+        Column("text", "difference", align="right"),
+        number("workloads", "workloads", "d"),
+    ]
+    return markdown_table(rows, columns)
+
+
+def calibration_table(result: Result) -> str:
+    """One line per device and member: what intervals should hold, what they hold, spread against error."""
+    levels = list(result["rows"][0]["covered"])
+    rows = [{**row, **{f"at {level}": row["covered"][level] for level in levels}} for row in result["rows"]]
+    columns = [
+        Column("device", "device"),
+        Column("member", "members"),
+        *(number(f"at {level}", f"within the {float(level):.0%} interval", ".2f") for level in levels),
+        number("rank_correlation", "spread against error (spearman)", ".2f"),
+        number("ratio", "error / spread", ".2f"),
+    ]
+    return markdown_table(rows, columns)
+
+
+def curves_table(result: Result) -> str:
+    """One line per method and device: the ends of its curve."""
+    rows = [
+        {
+            **row,
+            "first": plus_minus(row["y"][0], row["se"][0]),
+            "middle": plus_minus(row["y"][len(row["y"]) // 2], row["se"][len(row["y"]) // 2]),
+            "last": plus_minus(row["y"][-1], row["se"][-1]),
+            "x_range": " / ".join(f"{row['x'][i]:,g}" for i in (0, len(row["x"]) // 2, -1)),
+        }
+        for row in result["curves"]
+    ]
+    columns = [
+        Column("device", "device"),
+        Column("label", "method"),
+        Column("x_range", result["x"], align="right"),
+        Column("first", result["y"], align="right"),
+        Column("middle", "", align="right"),
+        Column("last", "", align="right"),
+    ]
+    return markdown_table(rows, columns)
+
+
+MODEL_TABLES: dict[str, Callable[[Result], str]] = {
+    "model_comparison": comparison_table,
+    "model_overview": overview_table,
+    "model_ablations": comparison_table,
+    "model_transfer": comparison_table,
+    "model_pairs": paired_table,
+    "model_calibration": calibration_table,
+    "model_search": curves_table,
+    "model_learning": curves_table,
+}
+"""Name of a result file without its suffix, or of a view of one -> its renderer."""
+
+MODEL_VIEWS = {"model_overview": "model_comparison"}
+"""Name of a view -> the file whose figures it shows."""

@@ -1,0 +1,89 @@
+"""Provides what `costhub train` learns from: programs in memory, or blocks of them for several processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from costhub.errors import ModelError
+
+if TYPE_CHECKING:
+    from costhub.dataset.program_blocks import ProgramBlocks
+    from costhub.dataset.programs import Programs
+    from costhub.models.evaluate import Evaluation
+    from costhub.models.protocol import CostModel
+
+VALID_SHARE = 0.05
+"""Of the programs of a stream, to tell when to stop."""
+
+
+@contextlib.contextmanager
+def joined(arch: str, *, stream: bool) -> Iterator[tuple[int, int]]:
+    """Number of this process and how many train together: (0, 1) unless `torchrun` has started several.
+
+    Raises:
+        ModelError: Several were started for what one process does alone.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield 0, 1
+        return
+    if not stream or arch == "gbt":
+        raise ModelError(
+            "torchrun has started several processes, which can train a network together with --stream, and "
+            "nothing else. Trees of several machines are grown through Dask: see docs/training.md."
+        )
+    from costhub.models.processes import joined_processes
+
+    with joined_processes() as place:
+        yield place
+
+
+def read_programs(
+    data: Path, devices: Sequence[str], spec: str, *, stream: bool, place: tuple[int, int]
+) -> Programs | ProgramBlocks:
+    """The programs of a data folder, as blocks for a stream.
+
+    Process 0 goes first: what it computes of the features, the others find.
+    """
+    if not stream:
+        from costhub.dataset.load_programs import load_programs
+
+        return load_programs(data, device=devices, spec=spec)
+    from costhub.dataset.program_blocks import ProgramBlocks
+
+    if place == (0, 1):
+        return ProgramBlocks.open(data, device=devices, spec=spec)
+    from costhub.models.processes import meet
+
+    if place[0]:
+        meet()
+    blocks = ProgramBlocks.open(data, device=devices, spec=spec)
+    if not place[0]:
+        meet()
+    return blocks
+
+
+def to_learn_from(
+    train: Programs | ProgramBlocks, place: tuple[int, int], *, seed: int
+) -> tuple[Programs | ProgramBlocks, Programs | None]:
+    """What this process learns from, and what tells it when to stop: of a stream, other workloads."""
+    from costhub.dataset.programs import Programs
+
+    if isinstance(train, Programs):
+        return train, None
+    rest, valid = train.split_off(VALID_SHARE, seed=seed)
+    return rest.share(*place), valid
+
+
+def evaluated(model: CostModel, test: Programs | ProgramBlocks) -> Evaluation | None:
+    """The evaluation on held-out programs; None where there are none."""
+    from costhub.dataset.programs import Programs
+    from costhub.models.evaluate import evaluate
+    from costhub.models.fit_blocks import evaluate_blocks
+
+    if not test.n:
+        return None
+    return evaluate(model, test) if isinstance(test, Programs) else evaluate_blocks(model, test)

@@ -1,0 +1,97 @@
+"""Provides the feature layout trace_decisions@1: the decisions of a schedule trace as one row.
+
+Candidates of a search differ in what was decided: factors of tiles, choices among numbers, places to compute
+at. Here these stand in one row, in the order of the trace, each with its place there. Post-processing follows
+from them and is left out, and so are instructions, of which only the number is told: a draft that ranks
+candidates before they are lowered (`costhub.transfer.draft`) needs to be fast, not complete.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from costhub.dataset.features.spec import Features, FeatureSpec, slog
+from costhub.dataset.programs import FloatArray
+
+TRACE_DECISIONS = "trace_decisions@1"
+
+MAX_CHARACTERS = 1 << 22
+"""A longer trace has no features: it would take memory out of proportion."""
+_DECISIONS, _FACTORS = 24, 4
+_PARTS = ("place", "choice", "factors", *(f"factor{i}" for i in range(_FACTORS)))
+
+COLUMN_NAMES: tuple[str, ...] = (
+    "instructions",
+    "decisions",
+    *(f"decision{i}.{part}" for i in range(_DECISIONS) for part in _PARTS),
+)
+"""The names of the columns.
+
+`instructions` and `decisions` are how many there are before post-processing. Of each decision, `place` is the
+number of its instruction, `choice` the decision of SampleCategorical or SampleComputeLocation as it is,
+within +-1024, `factors` the number of factors of a tile, and `factor` log2(x + 1) of the first of them. What
+is more than the columns hold is left out.
+"""
+
+_MOST = 1024
+
+
+def extract(mod: Any, traces: Sequence[str], target: str) -> Features:
+    """One (1, width) array per trace, or None for a text that is none; no TVM is needed."""
+    del mod, target
+    return [_of_text(trace) for trace in traces]
+
+
+def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
+    """Computes the features of scheduled candidates, as a search has them."""
+    from costhub.dataset.trace import plain, trace_parts
+
+    del context
+    features: Features = []
+    for candidate in candidates:
+        instructions, decisions = trace_parts(candidate.sch.trace, postproc=False)
+        features.append(_row(len(instructions), plain(decisions)))
+    return features
+
+
+def _of_text(trace_json: str) -> FloatArray | None:
+    """The row of a trace; any text will do."""
+    if len(trace_json) > MAX_CHARACTERS:
+        return None
+    try:
+        trace = json.loads(trace_json)
+    except (ValueError, RecursionError):
+        return None
+    if not (isinstance(trace, list) and len(trace) == 2 and all(isinstance(part, list) for part in trace)):
+        return None
+    kinds = [i[0] if isinstance(i, list) and i else None for i in trace[0]]
+    return _row(kinds.index("EnterPostproc") if "EnterPostproc" in kinds else len(kinds), trace[1])
+
+
+def _row(instructions: int, pairs: list[Any]) -> FloatArray:
+    """(1, width) row of the decisions that are of the first instructions."""
+    made = [
+        (pair[0], pair[1])
+        for pair in pairs
+        if isinstance(pair, list) and len(pair) == 2 and type(pair[0]) is int and 0 <= pair[0] < instructions
+    ]
+    row = [float(min(instructions, _MOST)), float(min(len(made), _MOST))]
+    for place, decision in made[:_DECISIONS]:
+        factors = decision if isinstance(decision, list) else []
+        choice = decision if isinstance(decision, int) else 0
+        row += [
+            float(min(place, _MOST)),
+            float(max(-_MOST, min(_MOST, choice))),
+            float(min(len(factors), _MOST)),
+        ]
+        row += [slog(f) if isinstance(f, (int, float)) else 0.0 for f in factors[:_FACTORS]]
+        row += [0.0] * (_FACTORS - len(factors))
+    row += [0.0] * (len(COLUMN_NAMES) - len(row))
+    return np.array([row], np.float32)
+
+
+SPEC = FeatureSpec(TRACE_DECISIONS, COLUMN_NAMES, extract, extract_candidates, needs_tvm=False)

@@ -1,0 +1,128 @@
+"""Provides device_vector, the numbers known of a device as the fixed layout device@1, and its scaler."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from costhub.errors import ModelError
+
+DEVICE_VECTOR = "device@1"
+"""Name and version of the layout; a change of `NAMES` is a new version."""
+
+NUMBERS = (
+    "cores",
+    "simd_bits",
+    "l1d_bytes",
+    "l2_bytes",
+    "l3_bytes",
+    "memory_bytes",
+    "peak_gflops",
+    "peak_gflops_float64",
+    "peak_gflops_float16",
+    "peak_gflops_bfloat16",
+    "peak_gops_int8",
+    "l1_gbs",
+    "l2_gbs",
+    "l3_gbs",
+    "dram_gbs",
+    "launch_overhead_us",
+)
+"""Columns of the `devices` table; each enters as its log2, since what matters is by how many times one
+device has more of it than another."""
+
+KINDS = ("cpu", "cuda", "rocm", "metal", "vulkan", "opencl")
+"""TVM's device kinds that have a flag; all others share the last one."""
+
+NAMES: tuple[str, ...] = (
+    *(f"log2_{name}" for name in NUMBERS),
+    *(f"no_{name}" for name in NUMBERS),
+    *(f"is_{kind}" for kind in (*KINDS, "other")),
+)
+"""The names of the entries of a vector."""
+
+Vector = npt.NDArray[np.float64]
+
+_KNOWN = slice(0, len(NUMBERS))
+_MISSING = slice(len(NUMBERS), 2 * len(NUMBERS))
+_KIND = slice(2 * len(NUMBERS), len(NAMES))
+
+
+def device_vector(row: Mapping[str, Any]) -> Vector:
+    """The vector of a device.
+
+    Args:
+        row: Of the `devices` table. A number that is null, missing or not above 0 becomes 0, and its flag
+            `no_...` says so.
+
+    Returns:
+        (v,) the entries that `NAMES` names.
+
+    Raises:
+        ModelError: The row does not say what kind of device it is.
+
+    Example:
+        >>> vector = device_vector({"device_id": "board", "kind": "cpu", "cores": 8})
+        >>> [name for name, value in zip(NAMES, vector) if value and not name.startswith("no_")]
+        ['log2_cores', 'is_cpu']
+    """
+    kind = row.get("kind")
+    if not isinstance(kind, str) or not kind:
+        raise ModelError(
+            f"Nothing is known of the device {row.get('device_id')!r}, and this model scores by what a "
+            "device can do. Write its row with `costhub probe --out DATA`."
+        )
+    values = [float(row.get(name) or 0.0) for name in NUMBERS]
+    known = [0.0 < value < math.inf for value in values]
+    numbers = [math.log2(value) if ok else 0.0 for value, ok in zip(values, known, strict=True)]
+    found = kind if kind in KINDS else "other"
+    flags = [found == name for name in (*KINDS, "other")]
+    return np.array([*numbers, *(not ok for ok in known), *flags], np.float64)
+
+
+@dataclass(frozen=True)
+class DeviceScaler:
+    """Standardises vectors by the devices learned from; what is not known of one is taken as their mean.
+
+    Example:
+        >>> rows = [{"kind": "cpu", "cores": 1, "dram_gbs": 20.0}, {"kind": "cpu", "cores": 4}]
+        >>> scaler = DeviceScaler.fit(np.stack([device_vector(row) for row in rows]))
+        >>> scaler(device_vector({"kind": "cpu", "cores": 2}))[:2].tolist()
+        [0.0, 0.0]
+    """
+
+    mean: Vector
+    """(v,) over the devices; of a number, over those that have it."""
+    inverse_std: Vector
+    """(v,) 1 / standard deviation; 0 where the devices do not differ, which masks the entry: what a model has
+    never seen change it cannot have learned from."""
+
+    @classmethod
+    def fit(cls, vectors: Vector) -> DeviceScaler:
+        """The scaler of (k, v) vectors, one per device."""
+        known = np.ones(vectors.shape, bool)
+        known[:, _KNOWN] = vectors[:, _MISSING] == 0
+        having = np.maximum(known.sum(axis=0), 1)
+        mean = (vectors * known).sum(axis=0) / having
+        std = np.sqrt((np.square(vectors - mean) * known).sum(axis=0) / having)
+        apart = std > 1e-6
+        return cls(mean, np.where(apart, 1.0 / np.where(apart, std, 1.0), 0.0))
+
+    def filled(self, vector: Vector) -> Vector:
+        """(..., v) the vectors with the mean in place of numbers that are not known."""
+        missing = np.zeros(vector.shape, bool)
+        missing[..., _KNOWN] = vector[..., _MISSING] > 0
+        return np.where(missing, self.mean, vector)
+
+    def __call__(self, vector: Vector) -> Vector:
+        """(..., v) standardised entries; 0 where the number is not known or the entry is masked."""
+        return (self.filled(vector) - self.mean) * self.inverse_std
+
+    def knows_kind(self, vector: Vector) -> bool:
+        """Whether one of the devices was of the kind of this one."""
+        return bool((self.mean[_KIND] * vector[_KIND]).sum() > 0)

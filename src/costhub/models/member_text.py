@@ -1,0 +1,73 @@
+"""Provides Member: a part of a compound model, as the options of the whole write it in one word."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from costhub.errors import ModelError, UnknownNameError
+from costhub.models.architectures import ARCHITECTURES, new_model
+from costhub.models.protocol import CostModel
+
+COMPOUND = ("ensemble", "blend", "conditioned")
+"""Architectures made of others; they are no members themselves, so that no file nests without end."""
+
+_WORD = re.compile(
+    r"(?P<arch>[a-z][a-z0-9_]*)(\((?P<options>[a-z0-9_]+=[\w.+-]+(,[a-z0-9_]+=[\w.+-]+)*)\))?"
+    r"(:(?P<spec>[a-z0-9_]+@\d+(\+[a-z0-9_]+@\d+)*))?",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A model inside a model: `gbt`, `gbt(rounds=100,depth=4)`, `mlp:per_store@1`."""
+
+    arch: str
+    """A key of `ARCHITECTURES`, none of `COMPOUND`."""
+    options: tuple[tuple[str, str], ...] = ()
+    """Name and value of each option that differs from the default."""
+    feature_spec: str = ""
+    """The feature spec it reads; empty where it reads that of the whole."""
+
+    @classmethod
+    def parse(cls, word: str) -> Member:
+        """Reads a member from `ARCH[(NAME=VALUE,...)][:SPEC]`.
+
+        Raises:
+            ValueError: It is written in another way, or names an architecture that cannot be a member.
+
+        Example:
+            >>> Member.parse("gbt(rounds=100):per_store@1+relation@1")
+            Member(arch='gbt', options=(('rounds', '100'),), feature_spec='per_store@1+relation@1')
+        """
+        found = _WORD.fullmatch(word)
+        if found is None:
+            raise ValueError(
+                f"a member must be ARCH, ARCH(NAME=VALUE,...) or either with :SPEC after it, got {word!r}."
+            )
+        arch, options, spec = found["arch"], found["options"] or "", found["spec"] or ""
+        able = [name for name in ARCHITECTURES if name not in COMPOUND]
+        if arch not in able:
+            raise ValueError(f"a member must be one of {', '.join(able)}, got {arch!r}.")
+        pairs = tuple(
+            (name, value) for name, _, value in (pair.partition("=") for pair in options.split(",") if pair)
+        )
+        if len(dict(pairs)) < len(pairs):
+            raise ValueError(f"the member {word!r} gives an option twice.")
+        return cls(arch, pairs, spec)
+
+    def new(self, *, feature_spec: str) -> CostModel:
+        """A model of this kind that is not yet fitted.
+
+        Args:
+            feature_spec: What it reads where it names nothing else.
+
+        Raises:
+            ModelError: There is no such option, or it cannot have that value.
+        """
+        spec = self.feature_spec or feature_spec
+        try:
+            return new_model(self.arch, feature_spec=spec, options=dict(self.options))
+        except UnknownNameError as error:
+            raise ModelError(f"A member of the model cannot be made. {error}") from error

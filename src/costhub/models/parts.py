@@ -1,0 +1,71 @@
+"""Provides the parts of a composite feature spec as models need them: their widths, and a choice of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from costhub.dataset.features.combined import combine, split_parts
+from costhub.dataset.features.spec import find_spec
+from costhub.dataset.programs import FloatArray, IntArray
+from costhub.errors import ModelError
+
+Rows = tuple[FloatArray, IntArray]
+"""(r, d) rows of programs, and (n,) number of rows of each."""
+
+
+def part_names(feature_spec: str) -> tuple[str, ...]:
+    """The names of the parts; a simple spec is its only part.
+
+    Example:
+        >>> part_names("per_store@1+relation@1")
+        ('per_store@1', 'relation@1')
+    """
+    return tuple(feature_spec.split("+"))
+
+
+def part_widths(feature_spec: str, columns: int) -> tuple[int, ...]:
+    """The number of columns of each part.
+
+    Args:
+        feature_spec: Its name; a simple one need not be one of costhub's.
+        columns: Width of the rows.
+
+    Raises:
+        UnknownNameError: A part of a composite spec is not known.
+        ModelError: Rows of a composite spec have another width than these.
+
+    Example:
+        >>> part_widths("demo@1", 6), part_widths("per_store@1+relation@1", 173)
+        ((6,), (172, 123))
+    """
+    if len(part_names(feature_spec)) == 1:
+        return (columns,)
+    spec = find_spec(feature_spec)
+    if columns != spec.width:
+        raise ModelError(
+            f"Rows of {feature_spec} have {spec.width} columns, got {columns}; compute the features again."
+        )
+    return tuple(part.width for part in spec.parts)
+
+
+def take_parts(rows: FloatArray, counts: IntArray, *, feature_spec: str, wanted: Sequence[str]) -> list[Rows]:
+    """The rows that each of several models reads, of a composite spec that is taken apart once.
+
+    Args:
+        rows: (r, d) rows of `feature_spec`.
+        counts: (n,) number of rows of each program.
+        feature_spec: Simple or composite.
+        wanted: For each model the name of a spec that is made of parts of `feature_spec`, in any order.
+
+    Returns:
+        For each model its rows and counts.
+    """
+    names = part_names(feature_spec)
+    if all(name == feature_spec for name in wanted):
+        return [(rows, counts)] * len(wanted)
+    parts = dict(zip(names, split_parts(rows, counts, part_widths(feature_spec, rows.shape[1])), strict=True))
+    made: dict[str, Rows] = {feature_spec: (rows, counts), **parts}
+    for name in wanted:
+        if name not in made:
+            made[name] = combine([parts[part] for part in part_names(name)])
+    return [made[name] for name in wanted]

@@ -1,0 +1,111 @@
+"""Provides made_programs: programs that nobody measured, whose latency a model can learn from their rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from costhub.dataset.features.combined import combine
+from costhub.dataset.features.loop_context import LOOP_CONTEXT
+from costhub.dataset.features.spec import find_spec, spec_names
+from costhub.dataset.features.trace_tokens import KINDS, TRACE_TOKENS, WORDS
+from costhub.dataset.programs import FloatArray, IntArray, Programs
+from costhub.models.parts import part_names
+
+COLUMNS = 6
+"""Width of the rows of a spec that is none of costhub's, unless another is given."""
+
+STRUCTURE = {
+    LOOP_CONTEXT: ("parent", "depth"),
+    TRACE_TOKENS: ("kind", "text0", "text1", "choice"),
+}
+"""Feature spec -> the columns in which not every number means something."""
+
+
+def made_programs(
+    feature_spec: str, *, columns: int | None = None, workloads: int = 4, each: int = 24, seed: int = 0
+) -> Programs:
+    """Programs of 0 to 4 rows whose log latency is a sum over their rows, shifted per workload.
+
+    Rows of costhub's own specs are valid ones: parents stand before their children, kinds are of the
+    vocabulary, and rows of a composite spec say which part they are of.
+
+    Args:
+        feature_spec: Name of the feature spec; of a simple one that is none of costhub's, any name.
+        columns: Width of a row where costhub does not know the spec; `COLUMNS` by default.
+        workloads: How many workloads.
+        each: Programs per workload.
+        seed: The only source of chance.
+
+    Raises:
+        UnknownNameError: A part of a composite spec is not known.
+
+    Example:
+        >>> made_programs("relation@1", workloads=2, each=8).rows.shape[1]
+        123
+    """
+    rng = np.random.default_rng(seed)
+    parts = []
+    for name in part_names(feature_spec):
+        counts = rng.integers(0, 5, size=workloads * each)
+        parts.append((_rows(name, _width(name, columns), counts, rng), counts))
+    cost = np.sum([_cost(rows, counts) for rows, counts in parts], axis=0)
+    workload = np.repeat(np.arange(workloads), each)
+    shift = 2.0 * rng.normal(size=workloads)
+    rows, counts = combine(parts) if len(parts) > 1 else parts[0]
+    return Programs(
+        rows,
+        counts,
+        workload,
+        tuple(f"made-{seed}-{number}" for number in range(workloads)),
+        1e-3 * np.exp(0.5 * cost + shift[workload]),
+        feature_spec,
+    )
+
+
+def free_columns(feature_spec: str, width: int) -> IntArray:
+    """The places of the columns, of a simple spec of that width, in which every number means something."""
+    if feature_spec not in STRUCTURE:
+        return np.arange(width)
+    names = find_spec(feature_spec).columns
+    return np.flatnonzero([name not in STRUCTURE[feature_spec] for name in names])
+
+
+def _width(name: str, columns: int | None) -> int:
+    return find_spec(name).width if name in spec_names() else columns or COLUMNS
+
+
+def _rows(name: str, width: int, counts: IntArray, rng: np.random.Generator) -> FloatArray:
+    rows = rng.normal(size=(int(counts.sum()), width)).astype(np.float32)
+    if name == LOOP_CONTEXT:
+        rows[:, :2] = _trees(counts, rng)
+    elif name == TRACE_TOKENS:
+        names = find_spec(name).columns
+        for column, highest in (
+            ("kind", len(KINDS)),
+            ("text0", len(WORDS)),
+            ("text1", len(WORDS)),
+            ("choice", 8),
+        ):
+            rows[:, names.index(column)] = rng.integers(0, highest + 1, size=len(rows))
+    return rows
+
+
+def _trees(counts: IntArray, rng: np.random.Generator) -> FloatArray:
+    """(r, 2) parent and depth of each row: a random tree per program, its root first."""
+    rows: list[tuple[int, int]] = []
+    for count in counts.tolist():
+        depths: list[int] = []
+        for number in range(count):
+            parent = int(rng.integers(number)) if number else -1
+            depths.append(depths[parent] + 1 if number else 0)
+            rows.append((parent, depths[-1]))
+    return np.array(rows, np.float32).reshape(-1, 2)
+
+
+def _cost(rows: FloatArray, counts: IntArray) -> npt.NDArray[np.float64]:
+    """(n,) what the last columns say of a program; they are free ones in all specs."""
+    x, y = rows[:, -1], rows[:, max(-2, -rows.shape[1])]
+    own = np.tanh(x) + 0.5 * np.maximum(y, 0.0)
+    program = np.repeat(np.arange(len(counts)), counts)
+    return np.bincount(program, weights=own, minlength=len(counts)).astype(np.float64)

@@ -1,0 +1,229 @@
+"""Provides PROPERTIES: what every cost model must do, one function for each."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from costhub.testing.checks import agreement, require, require_equal, require_model_error, scores_of
+from costhub.testing.subject import Subject
+from costhub.testing.variants import (
+    filled,
+    first_rows,
+    none_of,
+    partly_failed,
+    rescaled,
+    reversed_order,
+    without_rows,
+)
+
+Property = Callable[[Subject], None]
+
+PROPERTIES: list[Property] = []
+"""Those whose failure explains others come first."""
+
+
+def _property(sentence: str) -> Callable[[Property], Property]:
+    """Enters a function into `PROPERTIES`, and words its failures with the sentence."""
+
+    def enter(check: Property) -> Property:
+        @functools.wraps(check)
+        def worded(subject: Subject) -> None:
+            try:
+                check(subject)
+            except Exception as error:  # a stranger's model may raise anything, and all of it is a finding
+                said = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
+                first_line = said.strip().partition("\n")[0].rstrip(".")
+                raise AssertionError(
+                    f"{subject.name} breaks the property {sentence!r}: {first_line}."
+                ) from error
+
+        PROPERTIES.append(worded)
+        return worded
+
+    return enter
+
+
+@_property("higher scores are for faster programs")
+def higher_is_faster(subject: Subject) -> None:
+    """After `fit`, the programs it was fitted on are ranked better than by chance."""
+    found = agreement(subject.fitted, subject.train)
+    require(found > 0.55, f"it has {found:.0%} of the pairs it was fitted on in the right order.")
+
+
+@_property("a model without weights refuses to score, learn and save")
+def without_weights(subject: Subject) -> None:
+    """With `ModelError`, so that callers can tell it from a defect."""
+    train = subject.train
+    require_model_error(lambda: subject.make().predict(train.rows, train.counts), "predict before fit")
+    require_model_error(lambda: subject.make().update(train, seed=0), "update before fit")
+    with tempfile.TemporaryDirectory() as folder:
+        require_model_error(lambda: subject.make().save_weights(Path(folder)), "save_weights before fit")
+
+
+@_property("rows of another width are refused")
+def other_width(subject: Subject) -> None:
+    """Features of another spec are an error and must not pass for a score."""
+    for width in (subject.width - 1, subject.width + 1):
+        rows = np.ones((1, width), np.float32)
+        require_model_error(
+            functools.partial(subject.fitted.predict, rows, np.array([1])),
+            f"predict of rows with {width} columns in place of {subject.width}",
+        )
+
+
+@_property("no programs have no scores")
+def no_programs(subject: Subject) -> None:
+    """A search may have nothing to score."""
+    scores_of(subject.fitted, none_of(subject.unseen))
+
+
+@_property("a program without rows has a score")
+def no_rows(subject: Subject) -> None:
+    """Always the same one, whether other programs have rows or not."""
+    mixed = without_rows(subject.unseen, every=2)
+    without = scores_of(subject.fitted, mixed)[mixed.counts == 0]
+    alone = scores_of(subject.fitted, without_rows(subject.unseen, every=1))
+    require_equal(without, np.full(len(without), alone[0]), "Programs without rows must score the same")
+
+
+@_property("a program of one row has a score")
+def one_row(subject: Subject) -> None:
+    """There may be no spread over rows to divide by."""
+    scores_of(subject.fitted, first_rows(subject.unseen))
+
+
+@_property("features beyond anything seen have finite scores")
+def extreme_rows(subject: Subject) -> None:
+    """A NaN would silently make a search a random one."""
+    for value in (1e30, -1e30, 1e-30, 0.0):
+        scores_of(subject.fitted, filled(subject.unseen, value, feature_spec=subject.feature_spec))
+
+
+@_property("a score does not depend on the other programs of the batch")
+def batch_independence(subject: Subject) -> None:
+    """A search scores batches of all sizes and keeps the best of several."""
+    unseen = subject.unseen
+    places = np.split(np.arange(unseen.n), [1, 2, 3, unseen.n // 2])
+    apart = [scores_of(subject.fitted, unseen.select(own)) for own in places]
+    together = scores_of(subject.fitted, unseen)
+    require_equal(np.concatenate(apart), together, "A program must score alone as it does among others")
+
+
+@_property("scores follow their programs into another order")
+def permutation(subject: Subject) -> None:
+    """The order of the programs means nothing."""
+    order = np.random.default_rng(0).permutation(subject.unseen.n)
+    permuted = scores_of(subject.fitted, subject.unseen.select(order))
+    expected = scores_of(subject.fitted, subject.unseen)[order]
+    require_equal(permuted, expected, "Permuted programs must have permuted scores")
+
+
+@_property("rows and latencies are only read")
+def only_read(subject: Subject) -> None:
+    """Callers go on to use what they pass."""
+    passed = copy.deepcopy(subject.unseen)
+    model = subject.fit(passed)
+    scores_of(model, passed)
+    model.update(passed, seed=0)
+    for name in ("rows", "counts", "workload", "latency_s"):
+        same = np.array_equal(getattr(passed, name), getattr(subject.unseen, name))
+        require(same, f"fit, predict or update has changed {name} in place.")
+
+
+@_property("equal seeds give equal models")
+def determinism(subject: Subject) -> None:
+    """Nothing but the seed is left to chance."""
+    again, first = (
+        scores_of(subject.fit(subject.train), subject.unseen),
+        scores_of(subject.fitted, subject.unseen),
+    )
+    require_equal(again, first, "Two fits with one seed must score alike", tolerance=1e-3)
+
+
+@_property("latencies are compared within a workload only")
+def monotone_relabelling(subject: Subject) -> None:
+    """All latencies of a workload times a constant are the same ranking, so they give the same model."""
+    found = scores_of(subject.fit(rescaled(subject.train)), subject.unseen)
+    expected = scores_of(subject.fitted, subject.unseen)
+    what = "Latencies scaled by a constant for each workload must give the same model"
+    require_equal(found, expected, what, tolerance=1e-2)
+
+
+@_property("a failed program can be learned from")
+def failed_programs(subject: Subject) -> None:
+    """Its latency is infinite, its throughput 0."""
+    scores_of(subject.fit(partly_failed(subject.train, every=4)), subject.unseen)
+
+
+@_property("a saved model comes back as it was")
+def save_and_load(subject: Subject) -> None:
+    """Through files and JSON."""
+    loaded = subject.make()
+    with tempfile.TemporaryDirectory() as folder:
+        subject.fitted.save_weights(Path(folder))
+        loaded.load_weights(Path(folder), json.loads(json.dumps(subject.fitted.config(), allow_nan=False)))
+    expected = scores_of(subject.fitted, subject.unseen)
+    require_equal(scores_of(loaded, subject.unseen), expected, "A loaded model must score as the saved one")
+    require(loaded.config() == subject.fitted.config(), "config() differs after loading.")
+
+
+@_property("updating a copy leaves the original as it was")
+def independent_copies(subject: Subject) -> None:
+    """A search updates a `copy.deepcopy` for each of its tasks."""
+    model = subject.fit(subject.train)
+    before = scores_of(model, subject.unseen)
+    copy.deepcopy(model).update(reversed_order(subject.unseen), seed=0)
+    require_equal(
+        scores_of(model, subject.unseen), before, "The original must score as before", tolerance=0.0
+    )
+
+
+@_property("an update with nothing to learn changes nothing")
+def update_with_nothing(subject: Subject) -> None:
+    """No program, one program, and programs that are equally fast."""
+    before = scores_of(subject.fitted, subject.unseen)
+    one = subject.unseen.select(np.array([0]))
+    equally_fast = replace(subject.unseen, latency_s=np.full(subject.unseen.n, 1e-3))
+    for programs in (none_of(subject.unseen), one, equally_fast):
+        model = copy.deepcopy(subject.fitted)
+        model.update(programs, seed=0)
+        what = f"{programs.n} programs that do not differ must leave the scores as they are"
+        require_equal(scores_of(model, subject.unseen), before, what)
+
+
+@_property("an update learns the order of what was measured")
+def update_learns(subject: Subject) -> None:
+    """On a device where the slow programs are the fast ones, the scores turn round."""
+    measured = reversed_order(subject.unseen)
+    model = copy.deepcopy(subject.fitted)
+    before = agreement(model, measured)
+    for seed in range(3):
+        model.update(measured, seed=seed)
+    after = agreement(model, measured)
+    said = (
+        f"of the measured pairs {before:.1%} were in the right order before three updates, {after:.1%} after."
+    )
+    require(after > before + 0.02, said)
+
+
+@_property("the search of TVM can use the scores")
+def positive_at_the_seam(subject: Subject) -> None:
+    """TVM clamps scores at zero, so they are made positive for it, see `transfer.positive`."""
+    from costhub.transfer.positive import PositiveScores
+
+    raw = scores_of(subject.fitted, subject.unseen)
+    with np.errstate(all="ignore"):
+        positive = PositiveScores()(raw)
+    good = np.isfinite(positive).all() and (positive > 0.0).all()
+    require(good, "made positive, some scores are not finite or not above zero.")
+    rises = np.diff(positive[np.argsort(raw, kind="stable")]) >= 0.0
+    require(rises.all(), "made positive, some scores have another order.")
+    require(np.ptp(raw) == 0.0 or np.ptp(positive) > 0.0, "made positive, scores that differ are all equal.")

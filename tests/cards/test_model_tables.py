@@ -1,0 +1,111 @@
+"""The tables of models: which figures a line has, and how spread and error are taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from costhub.cards.model_tables import (
+    calibration_table,
+    comparison_table,
+    curves_table,
+    evaluation_text,
+    overview_table,
+    paired_table,
+    summaries,
+)
+
+
+def row(model: str, seed: int, values: list[float], **more: Any) -> dict[str, Any]:
+    """One row of a benchmark: all metrics have the same values."""
+    return {
+        "dataset": "d", "device": "cpu0", "split": "s", "also": "", "fold": 0, "seed": seed, "model": model,
+        "objective": "rank", "spec": "per_store@1", "variant": "", "train_s": 2.0,
+        "predictions_per_s": 1000.0, "bytes": 2048, "workload_ids": [f"w{i}" for i in range(len(values))],
+        "by_workload": {name: values for name in ("top_1", "top_5", "pairwise", "spearman")}, **more,
+    }  # fmt: skip
+
+
+def test_a_summary_has_the_spread_over_seeds_and_the_error_over_workloads() -> None:
+    (found,) = summaries([row("gbt", 0, [0.5, 0.7]), row("gbt", 1, [0.7, 0.9])])
+
+    assert found["top_1"] == pytest.approx(0.7)
+    assert found["top_1_std"] == pytest.approx(0.2 / 2**0.5)  # seeds: 0.6 and 0.8
+    assert found["top_1_se"] == pytest.approx(0.1)  # workloads: 0.6 and 0.8
+    assert (found["seeds"], found["workloads"]) == (2, 2)
+
+
+def test_folds_of_a_seed_are_put_together() -> None:
+    folds = [row("gbt", 0, [0.4]), {**row("gbt", 0, [0.8]), "fold": 1, "workload_ids": ["v"]}]
+
+    (found,) = summaries(folds)
+
+    assert (found["top_1"], found["workloads"], found["seeds"]) == (pytest.approx(0.6), 2, 1)
+    assert found["top_1_std"] is None
+
+
+def test_the_comparison_has_the_best_first() -> None:
+    rows = [row("mlp", 0, [0.5, 0.7]), row("gbt", 0, [0.7, 0.9]), row("gbt", 0, [0.9, 0.9], device="cpu1")]
+
+    shown = comparison_table({"rows": rows}).splitlines()
+
+    assert shown[0] == "**cpu0**, split `s`, 2 workloads"
+    assert shown[4].startswith("| gbt rank | per_store@1 | 0.800 ± 0.100 |")
+    assert "| 2 | 1,000 | 2 | 1 |" in shown[4]
+    assert shown[5].startswith("| mlp rank |")
+    assert "**cpu1**, split `s`, 2 workloads" in shown
+
+
+def test_the_overview_shows_the_best_form_that_was_tried_everywhere() -> None:
+    rows = [
+        row("gbt", 0, [0.9, 0.9], variant="only here"),
+        row("gbt", 0, [0.6, 0.6]),
+        row("gbt", 0, [0.5, 0.5], objective="regression"),
+        row("gbt", 0, [0.8, 0.8], device="cpu1"),
+        row("gbt", 0, [0.5, 0.5], device="cpu1", objective="regression"),
+    ]
+
+    shown = overview_table({"summary": summaries(rows)}).splitlines()
+
+    assert shown[2:] == ["| gbt rank | per_store@1 | 0.600 / 0.600 / 0.600 | 0.800 / 0.800 / 0.800 |"]
+
+
+def test_text_for_a_terminal_names_devices_only_where_there_are_several() -> None:
+    def line(device: str) -> dict[str, Any]:
+        return {"workload": "w", "operator": "conv", "programs": 3, "device_id": device, **figures}
+
+    figures = {"top_1": 0.5, "top_5": 1.0, "pairwise": 0.75, "spearman": 0.25}
+    errors = {**figures, "top_1": None}
+    found = {"workloads": [line("a"), line("a")], "totals": figures, "standard_errors": errors}
+    network = {"network": "resnet-18", "workloads": 1, "programs": 3, **figures, "top_1_weighted": 0.4}
+
+    one = evaluation_text(found).splitlines()
+    several = evaluation_text(
+        {**found, "workloads": [line("a"), line("b")], "networks": [network], "variants": {"top_1_tlp": 0.4}}
+    )
+
+    assert one[0].split() == ["workload", "operator", "programs", "top_1", "top_5", "pairwise", "spearman"]
+    assert one[-1].split() == ["standard", "error", "-", "-", "1.000", "0.750", "0.250"]
+    assert "device" in several.splitlines()[0]
+    assert "resnet-18" in several
+    assert several.endswith("top_1_tlp 0.400")
+
+
+def test_pairs_calibration_and_curves() -> None:
+    pair = {"question": "rank - regression", "device": "cpu0", "metric": "top_1", "difference": 0.0123,
+            "standard_error": 0.004, "workloads": 14}  # fmt: skip
+    ensemble = {
+        "device": "cpu0",
+        "member": "trees",
+        "covered": {"0.5": 0.31},
+        "rank_correlation": 0.2,
+        "ratio": 2.0,
+    }
+    curve = {"device": "cpu0", "label": "gbt", "x": [8, 16, 24], "y": [0.5, 0.6, 0.7], "se": [0.0, 0.1, 0.2]}
+
+    assert "| rank - regression | cpu0 | top_1 | +0.012 ± 0.004 | 14 |" in paired_table({"pairs": [pair]})
+    assert "within the 50% interval" in calibration_table({"rows": [ensemble]})
+    assert "| 0.31 | 0.20 | 2.00 |" in calibration_table({"rows": [ensemble]})
+    shown = curves_table({"x": "trials", "y": "best", "curves": [curve]})
+    assert "| cpu0 | gbt | 8 / 16 / 24 | 0.500 ± 0.000 | 0.600 ± 0.100 | 0.700 ± 0.200 |" in shown

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from costhub.cli.main import run
+from costhub.models.folder import load_model
+
+_measured = runpy.run_path(str(Path(__file__).with_name("measured_folder.py")))
+build_data, WORKLOADS = _measured["build_data"], _measured["WORKLOADS"]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    found: Path = build_data(tmp_path / "data", each=40)
+    return found
+
+
+@pytest.mark.parametrize("arch", ["gbt", "mlp"])
+def test_a_stream_gives_a_model_like_any_other(
+    arch: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["train", "--data", str(data), "--arch", arch, "--json", "--out"]
+    assert run([*arguments, str(tmp_path / "whole")]) == 0
+    whole = json.loads(capsys.readouterr().out)["evaluation"]
+
+    assert run([*arguments, str(tmp_path / "streamed"), "--stream"]) == 0
+
+    streamed = json.loads(capsys.readouterr().out)["evaluation"]
+    tested = [[row["workload"] for row in found["workloads"]] for found in (streamed, whole)]
+    assert tested[0] == tested[1]
+    assert abs(streamed["totals"]["pairwise"] - whole["totals"]["pairwise"]) < 0.2
+    (model, said), (_, expected) = (load_model(tmp_path / name) for name in ("streamed", "whole"))
+    assert model.arch == arch
+    # Both have learned from the same programs, and say so.
+    assert (said.data_hash, said.data_rows) == (expected.data_hash, expected.data_rows)
+    assert (said.train_workloads, said.test_workloads) == (expected.train_workloads, expected.test_workloads)
+    assert (tmp_path / "streamed/README.md").is_file()
+
+
+def test_what_cannot_learn_from_a_stream_is_told(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["train", "--data", str(data), "--arch", "ensemble", "--stream", "--out", str(tmp_path / "m")]
+
+    assert run(arguments) == 2
+
+    assert "learns from programs in memory only" in capsys.readouterr().err
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("wrong", [["--arch", "gbt", "--stream"], ["--arch", "mlp"]])
+def test_torchrun_is_for_streamed_networks_only(
+    wrong: list[str],
+    data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+
+    assert run(["train", "--data", str(data), "--out", str(tmp_path / "m"), *wrong]) == 2
+
+    assert "docs/training.md" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_two_processes_of_torchrun_write_one_model(data: Path, tmp_path: Path) -> None:
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2",
+        "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "--local-addr", "127.0.0.1",
+        "--no-python", str(Path(sys.executable).with_name("costhub")), "train", "--data", str(data),
+        "--stream", "--json", "--option", "epochs=20", "--out", str(tmp_path / "model"),
+    ]  # fmt: skip
+    done = subprocess.run(
+        command,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+        capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    [folder] = [json.loads(done.stdout)["folder"]]
+    model, info = load_model(folder)
+    assert info.data_rows == 40 * len(info.train_workloads)
+    rows = np.zeros((2, 172), np.float32)
+    assert np.isfinite(model.predict(rows, np.array([1, 1]))).all()
