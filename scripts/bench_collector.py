@@ -20,7 +20,7 @@ from costhub.collector.runner import Runner
 from costhub.collector.sampler import Program, Sampler
 from costhub.collector.suite import find_suites
 from costhub.collector.target import local_target
-from costhub.models.metrics import rank_correlation
+from costhub.models.evaluation.metrics import rank_correlation
 
 WORKLOADS = (
     "resnet18.c6", "resnet18.c11", "matmul.256x256x256", "batch_matmul.12x128x128x64",

@@ -21,11 +21,11 @@ from costhub.dataset.load_programs import load_programs
 from costhub.dataset.programs import Programs
 from costhub.dataset.splits.split_file import load_split
 from costhub.hub.device_rows import device_rows
-from costhub.models.conditioned import BASES, Conditioned, ConditionedOptions
-from costhub.models.evaluate import evaluate
-from costhub.models.gbt import Gbt, GbtOptions
-from costhub.models.mlp import Mlp, MlpOptions
+from costhub.models.compound.conditioned import BASES, Conditioned, ConditionedOptions
+from costhub.models.evaluation.evaluate import evaluate
+from costhub.models.networks.mlp import Mlp, MlpOptions
 from costhub.models.protocol import CostModel
+from costhub.models.trees.gbt import Gbt, GbtOptions
 
 SPEC = "per_store@1"
 SEEN, NEW = "workloads known from others", "new workloads"

@@ -14,8 +14,8 @@ from model_tasks import Source
 
 from costhub.cards.model_plots import plot_calibration
 from costhub.dataset.folder import DataFolder
-from costhub.models.calibration import calibrate
-from costhub.models.evaluate import evaluate_scores
+from costhub.models.evaluation.calibration import calibrate
+from costhub.models.evaluation.evaluate import evaluate_scores
 
 ENTRIES = {
     "trees": Entry("ensemble", STORE, "", {"member": "gbt"}),

@@ -19,7 +19,7 @@ from costhub.collector.sampler import Program
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.trace import replay
 from costhub.dataset.workload import argument_shapes, module_from_json, module_to_json
-from costhub.models.metrics import rank_correlation
+from costhub.models.evaluation.metrics import rank_correlation
 from costhub.progress import bar
 
 

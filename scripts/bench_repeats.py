@@ -18,7 +18,7 @@ from costhub.collector.runner import Runner
 from costhub.collector.sampler import Sampler
 from costhub.collector.suite import find_suites
 from costhub.collector.target import local_target
-from costhub.models.metrics import spearman
+from costhub.models.evaluation.metrics import spearman
 from costhub.progress import bar
 
 SUITES = ("matmul.128x128x128", "softmax.64x1000", "resnet18.c7", "resnet18.c12", "depthwise.112x64s2")

@@ -26,8 +26,8 @@ from costhub.dataset.load_programs import load_programs
 from costhub.dataset.workload import workload_id
 from costhub.hub.pull import resolve
 from costhub.models.folder import load_model
+from costhub.models.networks.token_attention import TokenAttention, TokenAttentionOptions
 from costhub.models.protocol import CostModel
-from costhub.models.token_attention import TokenAttention, TokenAttentionOptions
 from costhub.models.train import train_model
 from costhub.transfer.draft import Draft
 from costhub.transfer.search_model import SearchModel

@@ -128,7 +128,9 @@ def main(collectors: int, children: int, quick: bool, seed: int, result: Path | 
     click.echo(json.dumps(figures, indent=1))
     if result:
         result.write_text(json.dumps({**machine.describe(), **figures}, indent=1))
-    bad = {key: figures[key] for key in ("lost", "doubled", "orphans", "check_findings", "temporary_files_left")}
+    bad = {
+        key: figures[key] for key in ("lost", "doubled", "orphans", "check_findings", "temporary_files_left")
+    }
     if any(bad.values()):
         raise click.ClickException(f"{bad}; all is kept in {place}")
     shutil.rmtree(place)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from costhub.models.architectures import new_model
+from costhub.models.baselines.tenset_mlp import TensetMlp
+from costhub.models.baselines.tvm_xgb import TvmXgb
 from costhub.models.protocol import CostModel
-from costhub.models.tenset_mlp import TensetMlp
-from costhub.models.tvm_xgb import TvmXgb
 
 STORE, RELATION, LOOPS, TOKENS = "per_store@1", "relation@1", "loop_context@1", "trace_tokens@1"
 BOTH = f"{STORE}+{RELATION}"

@@ -14,10 +14,10 @@ from model_grid import BASELINES, CEILING, RANDOM, TWO_PASSES, Entry
 from model_tasks import Part, Source
 
 from costhub.dataset.programs import Programs
-from costhub.models.breakdown import network_top_k
-from costhub.models.evaluate import METRICS, Evaluation, evaluate_scores
-from costhub.models.noise_ceiling import gap_noise, noise_ceiling, repeat_noise
-from costhub.models.tenset_mlp import TensetMlp
+from costhub.models.baselines.tenset_mlp import TensetMlp
+from costhub.models.evaluation.breakdown import network_top_k
+from costhub.models.evaluation.evaluate import METRICS, Evaluation, evaluate_scores
+from costhub.models.evaluation.noise_ceiling import gap_noise, noise_ceiling, repeat_noise
 
 SCORED = 2048
 """Programs scored at once for the rate: what a search asks for."""

@@ -16,8 +16,8 @@ from costhub.dataset.folder import DataFolder
 from costhub.dataset.load_programs import load_programs
 from costhub.dataset.programs import Programs
 from costhub.dataset.splits.split_file import list_splits, load_split
-from costhub.models.breakdown import WorkloadUse, workload_uses
-from costhub.models.noise_ceiling import Measured
+from costhub.models.evaluation.breakdown import WorkloadUse, workload_uses
+from costhub.models.evaluation.noise_ceiling import Measured
 
 NOISE = Path(__file__).resolve().parent.parent / "docs" / "results" / "noise.json"
 """What scripts/bench_noise.py found."""

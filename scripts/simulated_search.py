@@ -10,7 +10,7 @@ import numpy.typing as npt
 from model_grid import Entry
 
 from costhub.dataset.programs import Programs
-from costhub.models.acquisition import expected_improvement, upper_confidence_bound
+from costhub.models.compound.acquisition import expected_improvement, upper_confidence_bound
 
 Scores = npt.NDArray[np.float64]
 KAPPA = 1.0

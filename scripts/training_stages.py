@@ -70,7 +70,7 @@ def gbt_bins_in_memory(run: Run) -> dict[str, Any]:
 
 def gbt_in_memory(run: Run) -> dict[str, Any]:
     """Trees on all programs at once, as `costhub train` does without --stream."""
-    from costhub.models.gbt import Gbt, GbtOptions
+    from costhub.models.trees.gbt import Gbt, GbtOptions
 
     options = GbtOptions(rounds=run.rounds)
     return _in_memory(run, Gbt(feature_spec="per_store@1", options=options), run.rounds)
@@ -78,8 +78,8 @@ def gbt_in_memory(run: Run) -> dict[str, Any]:
 
 def mlp(run: Run) -> dict[str, Any]:
     """A network from a stream."""
-    from costhub.models.mlp import Mlp, MlpOptions
-    from costhub.models.stream_network import fit_network
+    from costhub.models.networks.mlp import Mlp, MlpOptions
+    from costhub.models.training.stream_network import fit_network
 
     model = Mlp(feature_spec="per_store@1", options=MlpOptions(epochs=run.epochs))
     return _streamed(run, model, run.epochs, lambda blocks: fit_network(model, blocks, None, seed=0))
@@ -87,15 +87,15 @@ def mlp(run: Run) -> dict[str, Any]:
 
 def mlp_in_memory(run: Run) -> dict[str, Any]:
     """A network on all programs at once."""
-    from costhub.models.mlp import Mlp, MlpOptions
+    from costhub.models.networks.mlp import Mlp, MlpOptions
 
     options = MlpOptions(epochs=run.epochs)
     return _in_memory(run, Mlp(feature_spec="per_store@1", options=options), run.epochs)
 
 
 def _trees(run: Run, *, external: bool) -> dict[str, Any]:
-    from costhub.models.gbt import Gbt, GbtOptions
-    from costhub.models.stream_trees import fit_trees
+    from costhub.models.training.stream_trees import fit_trees
+    from costhub.models.trees.gbt import Gbt, GbtOptions
 
     model = Gbt(feature_spec="per_store@1", options=GbtOptions(rounds=run.rounds))
     return _streamed(
@@ -142,7 +142,7 @@ def _figures(programs: int, seconds: float, passes: int) -> dict[str, Any]:
 
 
 def _evaluated(model: Any, test: Any) -> dict[str, Any]:
-    from costhub.models.evaluate import evaluate
+    from costhub.models.evaluation.evaluate import evaluate
 
     return evaluate(model, test).totals
 

@@ -89,7 +89,7 @@ def test_every_folder_of_the_package_is_a_stage_with_a_direction() -> None:
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("costhub.dataset.load", "import costhub.models.gbt"),
+        ("costhub.dataset.load", "import costhub.models.trees.gbt"),
         ("costhub.models.train", "from costhub.collector import run"),
         ("costhub.models.train", "def f():\n    from costhub.transfer.tune import tune"),
         ("costhub.cards.plots", "if TYPE_CHECKING:\n    from costhub.transfer.tune import Report"),

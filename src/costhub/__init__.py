@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from costhub.dataset.load_programs import iter_programs, load_programs
     from costhub.hub.data import iter_measurements, load_measurements
     from costhub.hub.pull import pull
-    from costhub.models.evaluate import evaluate
+    from costhub.models.evaluation.evaluate import evaluate
     from costhub.models.folder import load_model
     from costhub.models.train import train_model as train
     from costhub.transfer.tune import tune
@@ -22,7 +22,7 @@ __version__ = "0.1.0.dev0"
 # Resolved on first use (PEP 562): each of these modules brings in tvm, torch or pyarrow, seconds of import
 # that `costhub --help` and a script needing one of them should not pay.
 _LAZY = {
-    "evaluate": "costhub.models.evaluate:evaluate",
+    "evaluate": "costhub.models.evaluation.evaluate:evaluate",
     "iter_measurements": "costhub.hub.data:iter_measurements",
     "iter_programs": "costhub.dataset.load_programs:iter_programs",
     "load_measurements": "costhub.hub.data:load_measurements",

@@ -14,9 +14,9 @@ from costhub.dataset.splits.split import Split
 from costhub.dataset.splits.split_file import put_split, save_split
 from costhub.hub.install import install_model
 from costhub.hub.pull import pull
-from costhub.models.checkpoint import Checkpoint
 from costhub.models.folder import load_model
-from costhub.models.training_state import TrainingState
+from costhub.models.training.checkpoint import Checkpoint
+from costhub.models.training.training_state import TrainingState
 
 _measured = runpy.run_path(str(Path(__file__).with_name("measured_folder.py")))
 build_data, WORKLOADS = _measured["build_data"], _measured["WORKLOADS"]

@@ -15,7 +15,7 @@ from costhub.hub.install import install_model
 from costhub.hub.manifest import read_manifest, verify
 from costhub.hub.pull import pull
 from costhub.models.architectures import new_model
-from costhub.models.evaluate import evaluate
+from costhub.models.evaluation.evaluate import evaluate
 from costhub.models.folder import load_model, save_model
 from costhub.models.train import describe_model
 

@@ -8,9 +8,9 @@ from functools import cache
 import pytest
 
 from costhub.models.architectures import ARCHITECTURES, new_model
+from costhub.models.networks.token_attention import TokenAttention, TokenAttentionOptions
+from costhub.models.networks.tree_gru import TreeGru, TreeGruOptions
 from costhub.models.protocol import CostModel
-from costhub.models.token_attention import TokenAttention, TokenAttentionOptions
-from costhub.models.tree_gru import TreeGru, TreeGruOptions
 from costhub.testing import Subject, properties
 from costhub.testing.properties import Property
 
@@ -20,7 +20,7 @@ SMALL_GBT, SMALL_MLP = "gbt(rounds=12,learning_rate=0.2,depth=3)", "mlp(hidden=8
 
 
 def conditioned() -> CostModel:
-    from costhub.models.conditioned import Conditioned
+    from costhub.models.compound.conditioned import Conditioned
 
     base = new_model("gbt", feature_spec="demo@1", options=TREES)
     return Conditioned(feature_spec="demo@1", base=base).bind(

@@ -13,11 +13,11 @@ from costhub.dataset.programs import Programs
 from costhub.errors import ModelError
 from costhub.models import folder as module
 from costhub.models.folder import CONFIG, config_of, load_model, save_model
-from costhub.models.gbt import Gbt, GbtOptions
 from costhub.models.info import ModelInfo
-from costhub.models.mlp import Mlp, MlpOptions
+from costhub.models.networks.mlp import Mlp, MlpOptions
 from costhub.models.protocol import CostModel
 from costhub.models.train import describe_model
+from costhub.models.trees.gbt import Gbt, GbtOptions
 
 Spoil = Callable[[Path], None]
 Fitted = Callable[[str], tuple[CostModel, ModelInfo]]

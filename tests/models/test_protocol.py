@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from costhub.dataset.programs import Programs
 from costhub.errors import DataError, ModelError
 from costhub.models.architectures import ARCHITECTURES
-from costhub.models.blend import Blend, BlendOptions
-from costhub.models.conditioned import Conditioned
-from costhub.models.ensemble import Ensemble, EnsembleOptions
-from costhub.models.evaluate import evaluate
-from costhub.models.gbt import Gbt, GbtOptions
-from costhub.models.mlp import Mlp, MlpOptions
+from costhub.models.compound.blend import Blend, BlendOptions
+from costhub.models.compound.conditioned import Conditioned
+from costhub.models.compound.ensemble import Ensemble, EnsembleOptions
+from costhub.models.evaluation.evaluate import evaluate
+from costhub.models.networks.mlp import Mlp, MlpOptions
+from costhub.models.networks.token_attention import TokenAttention, TokenAttentionOptions
+from costhub.models.networks.tree_gru import TreeGru, TreeGruOptions
 from costhub.models.protocol import CostModel
-from costhub.models.token_attention import TokenAttention, TokenAttentionOptions
-from costhub.models.tree_gru import TreeGru, TreeGruOptions
+from costhub.models.trees.gbt import Gbt, GbtOptions
 
 MakePrograms = Callable[..., Programs]
 Fitted = Callable[[str], CostModel]

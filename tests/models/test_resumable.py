@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from costhub.models.mlp import Mlp
+from costhub.models.networks.mlp import Mlp
 from costhub.models.resumable import Resumable
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from costhub.dataset.programs import Programs
 from costhub.errors import ModelError
-from costhub.models.gbt import Gbt, GbtOptions
+from costhub.models.trees.gbt import Gbt, GbtOptions
 from costhub.testing.checks import agreement, require, require_equal, require_model_error, scores_of
 from costhub.testing.made_programs import made_programs
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from costhub.models.gbt import Gbt, GbtOptions
 from costhub.models.protocol import Scores
+from costhub.models.trees.gbt import Gbt, GbtOptions
 from costhub.testing import check_cost_model, made_programs, properties
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from costhub.models.gbt import Gbt, GbtOptions
+from costhub.models.trees.gbt import Gbt, GbtOptions
 from costhub.testing.made_programs import made_programs
 from costhub.testing.subject import Subject
 

@@ -12,7 +12,7 @@ from costhub.collector.suite import find_workload
 from costhub.dataset.features.spec import find_spec
 from costhub.dataset.trace import replay
 from costhub.errors import ScoreError
-from costhub.models.gbt import Gbt
+from costhub.models.trees.gbt import Gbt
 from costhub.transfer.schedule_scorer import ScheduleScorer
 from costhub.worker import Worker
 

@@ -16,8 +16,8 @@ from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.programs import Programs
 from costhub.dataset.trace import replay
 from costhub.models.folder import save_model
-from costhub.models.gbt import Gbt, GbtOptions
 from costhub.models.train import describe_model
+from costhub.models.trees.gbt import Gbt, GbtOptions
 from costhub.transfer.draft import Draft
 from costhub.transfer.search_model import SearchModel
 from costhub.transfer.stages import Stages

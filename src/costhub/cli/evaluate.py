@@ -12,7 +12,7 @@ import click
 from costhub.cards.model_tables import evaluation_text
 
 if TYPE_CHECKING:
-    from costhub.models.evaluate import Evaluation
+    from costhub.models.evaluation.evaluate import Evaluation
 
 EXAMPLE = """
 \b
@@ -60,8 +60,8 @@ def command(
     from costhub.errors import DataError
     from costhub.hub.device_rows import device_rows
     from costhub.hub.pull import resolve
-    from costhub.models.conditioned import tell_devices
-    from costhub.models.evaluate import evaluate
+    from costhub.models.compound.conditioned import tell_devices
+    from costhub.models.evaluation.evaluate import evaluate
     from costhub.models.folder import load_model
 
     loaded, info = load_model(resolve(model))
@@ -102,7 +102,7 @@ def described(evaluation: Evaluation, data: Path) -> dict[str, Any]:
     network, and `variants`, the literature's totals where the data know of networks.
     """
     from costhub.dataset.folder import DataFolder
-    from costhub.models.breakdown import by_network, by_operator, network_top_k, workload_uses
+    from costhub.models.evaluation.breakdown import by_network, by_operator, network_top_k, workload_uses
 
     about = DataFolder.open(data).workloads(["workload_id", "name", "operator", "networks"])
     known: dict[str, Mapping[str, Any]] = {row["workload_id"]: row for row in about.to_pylist()}

@@ -13,7 +13,7 @@ from costhub.errors import ModelError
 if TYPE_CHECKING:
     from costhub.dataset.program_blocks import ProgramBlocks
     from costhub.dataset.programs import Programs
-    from costhub.models.evaluate import Evaluation
+    from costhub.models.evaluation.evaluate import Evaluation
     from costhub.models.protocol import CostModel
 
 VALID_SHARE = 0.05
@@ -35,7 +35,7 @@ def joined(arch: str, *, stream: bool) -> Iterator[tuple[int, int]]:
             "torchrun has started several processes, which can train a network together with --stream, and "
             "nothing else. Trees of several machines are grown through Dask: see docs/training.md."
         )
-    from costhub.models.processes import joined_processes
+    from costhub.models.training.processes import joined_processes
 
     with joined_processes() as place:
         yield place
@@ -56,7 +56,7 @@ def read_programs(
 
     if place == (0, 1):
         return ProgramBlocks.open(data, device=devices, spec=spec)
-    from costhub.models.processes import meet
+    from costhub.models.training.processes import meet
 
     if place[0]:
         meet()
@@ -81,8 +81,8 @@ def to_learn_from(
 def evaluated(model: CostModel, test: Programs | ProgramBlocks) -> Evaluation | None:
     """The evaluation on held-out programs; None where there are none."""
     from costhub.dataset.programs import Programs
-    from costhub.models.evaluate import evaluate
-    from costhub.models.fit_blocks import evaluate_blocks
+    from costhub.models.evaluation.evaluate import evaluate
+    from costhub.models.training.fit_blocks import evaluate_blocks
 
     if not test.n:
         return None

@@ -120,7 +120,7 @@ def _tune(
     from costhub.collector.runner import Runner
     from costhub.collector.target import local_target
     from costhub.hub.device_rows import completed
-    from costhub.models.conditioned import bound_to
+    from costhub.models.compound.conditioned import bound_to
     from costhub.models.folder import load_model
     from costhub.transfer.tune import tune
 

@@ -15,8 +15,8 @@ from costhub.collector.sampler import Program
 MOST_DRIFT = 0.15
 QUIET_ATTEMPTS = 5
 QUIET_WAIT_S = 2.0
-# Where the reference kernel itself is restless, waiting never ends: it may take this share of a session, after
-# the first waits. Rows say how the device was, so that what was measured then can be left out.
+# Where the reference kernel itself is restless, waiting would never end: it may take this share of a session,
+# after the first waits. Rows say how the device was, so that what was measured then can be left out.
 MOST_WAITING = 0.05
 FREE_WAITING_S = 30.0
 # A program measured just before the reference kernel was found slow is measured again, so often at most.

@@ -12,43 +12,43 @@ from costhub.names import close_names
 
 
 def _mlp(feature_spec: str) -> CostModel:
-    from costhub.models.mlp import Mlp
+    from costhub.models.networks.mlp import Mlp
 
     return Mlp(feature_spec=feature_spec)
 
 
 def _gbt(feature_spec: str) -> CostModel:
-    from costhub.models.gbt import Gbt
+    from costhub.models.trees.gbt import Gbt
 
     return Gbt(feature_spec=feature_spec)
 
 
 def _treegru(feature_spec: str) -> CostModel:
-    from costhub.models.tree_gru import TreeGru
+    from costhub.models.networks.tree_gru import TreeGru
 
     return TreeGru(feature_spec=feature_spec)
 
 
 def _tokens(feature_spec: str) -> CostModel:
-    from costhub.models.token_attention import TokenAttention
+    from costhub.models.networks.token_attention import TokenAttention
 
     return TokenAttention(feature_spec=feature_spec)
 
 
 def _conditioned(feature_spec: str) -> CostModel:
-    from costhub.models.conditioned import Conditioned
+    from costhub.models.compound.conditioned import Conditioned
 
     return Conditioned(feature_spec=feature_spec)
 
 
 def _ensemble(feature_spec: str) -> CostModel:
-    from costhub.models.ensemble import Ensemble
+    from costhub.models.compound.ensemble import Ensemble
 
     return Ensemble(feature_spec=feature_spec)
 
 
 def _blend(feature_spec: str) -> CostModel:
-    from costhub.models.blend import Blend
+    from costhub.models.compound.blend import Blend
 
     return Blend(feature_spec=feature_spec)
 

@@ -15,11 +15,11 @@ from costhub.dataset.programs import Programs
 from costhub.dataset.splits.split import Split
 from costhub.dataset.splits.split_rules import split_by_workload
 from costhub.models.architectures import ARCHITECTURES, new_model
-from costhub.models.conditioned import tell_devices
-from costhub.models.fit_blocks import fit_blocks
+from costhub.models.compound.conditioned import tell_devices
 from costhub.models.info import ModelInfo
 from costhub.models.protocol import CostModel
 from costhub.models.resumable import Resumable
+from costhub.models.training.fit_blocks import fit_blocks
 from costhub.versions import costhub_version, installed_versions
 
 __all__ = ["ARCHITECTURES", "data_hash", "describe_model", "hold_out", "train_model"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from costhub.dataset.programs import Programs
 from costhub.errors import ModelError
-from costhub.models.metrics import pairwise
+from costhub.models.evaluation.metrics import pairwise
 from costhub.models.protocol import CostModel, Scores
 
 

@@ -36,7 +36,7 @@ def check_cost_model(
         ValueError: `programs` are of a single workload.
 
     Example:
-        >>> from costhub.models.gbt import Gbt, GbtOptions
+        >>> from costhub.models.trees.gbt import Gbt, GbtOptions
         >>> check_cost_model(lambda: Gbt(feature_spec="demo@1", options=GbtOptions(rounds=20)))
     """
     subject = Subject(make, columns=columns, programs=programs)

@@ -1,0 +1,1 @@
+"""The recipes of others, to compare with."""

@@ -1,0 +1,193 @@
+"""Provides Blend: models of different architectures, each reading some parts of the features, as one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from costhub.dataset.programs import FloatArray, IntArray, Programs
+from costhub.errors import ModelError
+from costhub.models.compound.blend_weights import Standard, fitted_weights
+from costhub.models.compound.member_folders import load_members, save_members
+from costhub.models.compound.member_text import Member
+from costhub.models.inputs import check_training, checked_rows, informative, not_fitted
+from costhub.models.options import check_width, parse_options
+from costhub.models.parts import part_names, part_widths, take_parts
+from costhub.models.protocol import CostModel, Scores
+from costhub.progress import bar
+
+MOST_MEMBERS = 6
+WEIGHTS = ("equal", "fitted")
+
+
+@dataclass(frozen=True)
+class BlendOptions:
+    """What a Blend is made of."""
+
+    members: str = "gbt mlp"
+    """Words as `Member.parse` reads them, `gbt:per_store@1+relation@1 mlp:per_store@1`; a member without a
+    spec reads all parts."""
+    weights: str = "equal"
+    """"equal", or "fitted": those of a coarse grid that rank the validation programs best."""
+
+    def __post_init__(self) -> None:
+        if self.weights not in WEIGHTS:
+            raise ValueError(f"weights must be one of {', '.join(WEIGHTS)}, got {self.weights!r}.")
+        count = len(self.parsed())
+        if not 1 <= count <= MOST_MEMBERS:
+            raise ValueError(f"members must be 1 to {MOST_MEMBERS} words, got {count}.")
+
+    def parsed(self) -> list[Member]:
+        """The members."""
+        return [Member.parse(word) for word in self.members.split()]
+
+
+class Blend:
+    """The score is a weighted mean of the members' scores, each on its own scale.
+
+    The scale of a member is the mean and the spread of its scores within the groups it was trained on. It is
+    fixed at `fit`, so the score of a program never depends on its neighbours in a batch.
+
+    Args:
+        feature_spec: Name and version of the feature layout it reads; usually a composite one.
+        options: What it is made of.
+
+    Raises:
+        ModelError: A member reads a part that `feature_spec` lacks, or has an option that there is not.
+
+    Example:
+        >>> rows = np.random.default_rng(0).normal(size=(64, 3)).astype(np.float32)
+        >>> ones, latency_s = np.ones(64, np.int64), np.exp(rows[:, 0]).astype(float)
+        >>> programs = Programs(rows, ones, 0 * ones, ("w",), latency_s)
+        >>> options = BlendOptions(members="gbt(rounds=20) gbt(rounds=20,objective=rank)")
+        >>> model = Blend(feature_spec="demo@1", options=options)
+        >>> model.fit(programs, None, seed=0, progress=False)
+        >>> model.predict(programs.rows, programs.counts).shape
+        (64,)
+    """
+
+    arch = "blend"
+
+    def __init__(self, *, feature_spec: str, options: BlendOptions | None = None) -> None:
+        self.feature_spec = feature_spec
+        self.options = options or BlendOptions()
+        self.columns: int | None = None
+        """Width of a feature row; None before fitting or loading."""
+        self.members = self._new_members(self.options)
+        self.standard: Standard | None = None
+
+    def fit(self, train: Programs, valid: Programs | None, *, seed: int, progress: bool = True) -> None:
+        """Learns from scratch; `valid`, of other workloads, tells when to stop, and the fitted weights.
+
+        Without validation programs fitted weights are equal ones.
+
+        Raises:
+            DataError: No workload has two programs of different latency.
+        """
+        check_training(train)
+        columns = train.rows.shape[1]
+        part_widths(self.feature_spec, columns)
+        members = self._new_members(self.options)
+        seeds = np.random.SeedSequence(seed).generate_state(len(members))
+        held_out = [None] * len(members) if valid is None else self._of_members(members, valid)
+        own_train = self._of_members(members, train)
+        with bar(len(members), desc="training", unit="model", enabled=progress) as shown:
+            for i, member in enumerate(members):
+                member.fit(own_train[i], held_out[i], seed=int(seeds[i]), progress=False)
+                shown.update()
+        scores = np.stack([m.predict(p.rows, p.counts) for m, p in zip(members, own_train, strict=True)])
+        standard = Standard.of(scores, train.group)
+        self.members, self.columns, self.standard = members, columns, standard
+        if self.options.weights == "fitted" and valid is not None and informative(valid):
+            found = standard(self._by_member(valid.rows, valid.counts))
+            self.standard = replace(standard, weight=fitted_weights(found, valid))
+
+    def predict(self, rows: FloatArray, counts: IntArray) -> Scores:
+        """(n,) scores, see `CostModel.predict`."""
+        columns, standard = self._fitted()
+        rows = checked_rows(rows, counts, columns=columns)
+        scores: Scores = standard.weight @ standard(self._by_member(rows, counts))
+        return scores
+
+    def update(self, programs: Programs, *, seed: int) -> None:
+        """Every member learns a little more; scales and weights stay.
+
+        Takes as long as its members together.
+        """
+        columns, _ = self._fitted()
+        rows = checked_rows(programs.rows, programs.counts, columns=columns)
+        own = self._of_members(self.members, replace(programs, rows=rows))
+        for number, (member, mine) in enumerate(zip(self.members, own, strict=True)):
+            member.update(mine, seed=seed + number)
+
+    def config(self) -> dict[str, Any]:
+        """The width of the rows, the options, scales and weights, and what each member needs."""
+        return {
+            "columns": self.columns or 0,
+            **asdict(self.options),
+            "standard": self.standard.to_json() if self.standard else {},
+            "fitted": [member.config() for member in self.members],
+        }
+
+    def save_weights(self, folder: Path) -> None:
+        """Writes the weights of each member into a sub-folder of its own."""
+        self._fitted()
+        save_members(self.members, folder)
+
+    def load_weights(self, folder: Path, config: Mapping[str, Any]) -> None:
+        """Reads the sub-folders.
+
+        Raises:
+            ModelError: `config` or a file is not what the code expects.
+        """
+        rest = dict(config)
+        columns = check_width("columns", rest.pop("columns", None), arch=self.arch)
+        fitted, standard = rest.pop("fitted", None), rest.pop("standard", None)
+        options = parse_options(BlendOptions, rest, arch=self.arch)
+        members = self._new_members(options)
+        checked = Standard.from_json(standard, members=len(members))
+        load_members(members, folder, fitted, columns=self._widths(members, columns))
+        self.options, self.columns, self.members, self.standard = options, columns, members, checked
+
+    def _new_members(self, options: BlendOptions) -> list[CostModel]:
+        members = [member.new(feature_spec=self.feature_spec) for member in options.parsed()]
+        known = part_names(self.feature_spec)
+        for member in members:
+            odd = [part for part in part_names(member.feature_spec) if part not in known]
+            if odd:
+                raise ModelError(
+                    f"A member of the blend reads {odd[0]}, which is no part of {self.feature_spec}; name "
+                    "the parts of all members in the feature spec, joined with +."
+                )
+        return members
+
+    def _widths(self, members: list[CostModel], columns: int) -> list[int]:
+        """The width of the rows that each member reads."""
+        names = part_names(self.feature_spec)
+        widths = dict(zip(names, part_widths(self.feature_spec, columns), strict=True))
+        read = [part_names(member.feature_spec) for member in members]
+        return [widths[own[0]] if len(own) == 1 else 1 + max(widths[part] for part in own) for own in read]
+
+    def _of_members(self, members: list[CostModel], programs: Programs) -> list[Programs]:
+        """The same programs with the rows that each member reads."""
+        wanted = [member.feature_spec for member in members]
+        parts = take_parts(programs.rows, programs.counts, feature_spec=self.feature_spec, wanted=wanted)
+        return [
+            replace(programs, rows=rows, counts=counts, spec=name if programs.spec else "")
+            for name, (rows, counts) in zip(wanted, parts, strict=True)
+        ]
+
+    def _by_member(self, rows: FloatArray, counts: IntArray) -> Scores:
+        """(members, n) scores, each on its member's own scale."""
+        wanted = [member.feature_spec for member in self.members]
+        parts = take_parts(rows, counts, feature_spec=self.feature_spec, wanted=wanted)
+        return np.stack([m.predict(*part) for m, part in zip(self.members, parts, strict=True)])
+
+    def _fitted(self) -> tuple[int, Standard]:
+        if self.columns is None or self.standard is None:
+            raise not_fitted()
+        return self.columns, self.standard

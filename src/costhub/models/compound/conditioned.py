@@ -1,0 +1,295 @@
+"""Provides Conditioned: one cost model for many devices, told what each can do, also for unseen ones."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from costhub.dataset.programs import FloatArray, IntArray, Programs
+from costhub.errors import ModelError
+from costhub.models.architectures import new_model
+from costhub.models.compound.device_relations import related, relation_places
+from costhub.models.compound.device_vector import NAMES, DeviceScaler, Vector, device_vector
+from costhub.models.inputs import check_training, checked_rows, not_fitted
+from costhub.models.options import check_width, parse_options
+from costhub.models.protocol import CostModel, Scores
+
+BASES = ("gbt", "mlp")
+"""Architectures that can be conditioned: those to which a feature row is a list of numbers and no more."""
+
+
+@dataclass(frozen=True)
+class ConditionedOptions:
+    """How a Conditioned is built."""
+
+    base: str = "gbt"
+    """The architecture that learns."""
+    relations: bool = True
+    """Whether rows also get what `device_relations` relates; else the device's own numbers only."""
+    objective: str = ""
+    """Of the base; empty for the one that the base has by default."""
+
+    def __post_init__(self) -> None:
+        if self.base not in BASES:
+            raise ValueError(f"base must be one of {', '.join(BASES)}, got {self.base!r}.")
+
+
+class Conditioned:
+    """A base model on wider rows: each holds the numbers of the program's device, and relations to them.
+
+    Pairs and normalisation stay within a workload and device, so the device alone tells nothing apart; what
+    the base learns is which programs gain on which devices.
+
+    Args:
+        feature_spec: Name and version of the feature layout it reads; no composite one.
+        options: How it is built.
+        devices: Rows of the `devices` table by id, of the devices that `fit` will meet.
+        base: The model to condition, not yet fitted; by default a new one of `options.base`.
+
+    Example:
+        >>> cpu = {"device_id": "a", "kind": "cpu", "cores": 2}
+        >>> rows = np.random.default_rng(0).normal(size=(64, 3)).astype(np.float32)
+        >>> ones, latency_s = np.ones(64, np.int64), np.exp(rows[:, 0]).astype(float)
+        >>> programs = Programs(rows, ones, 0 * ones, ("w",), latency_s, device_ids=("a",))
+        >>> model = Conditioned(feature_spec="demo@1", devices={"a": cpu})
+        >>> model.fit(programs, None, seed=0, progress=False)
+        >>> model.bind({**cpu, "device_id": "b", "cores": 4}).predict(rows, ones).shape
+        (64,)
+    """
+
+    arch = "conditioned"
+
+    def __init__(
+        self,
+        *,
+        feature_spec: str,
+        options: ConditionedOptions | None = None,
+        devices: Mapping[str, Mapping[str, Any]] | None = None,
+        base: CostModel | None = None,
+    ) -> None:
+        if "+" in feature_spec:
+            raise ModelError(
+                f"A conditioned model reads one feature spec, got {feature_spec}; name one of its parts."
+            )
+        options = options or ConditionedOptions()
+        self.feature_spec = feature_spec
+        self.options = options if base is None else replace(options, base=base.arch)
+        self.devices = dict(devices or {})
+        """Not saved: a loaded model is bound to the device it is used for."""
+        self.base = _new_base(options, feature_spec) if base is None else base
+        self.columns: int | None = None
+        """Width of a program's row; None before fitting or loading."""
+        self.scaler: DeviceScaler | None = None
+        self.device: Vector | None = None
+        """The device it is bound to."""
+
+    def bind(self, device: Mapping[str, Any]) -> Conditioned:
+        """This model for one device, for which it fits, scores and learns like any other model.
+
+        Args:
+            device: A row of the `devices` table; numbers it lacks are taken as the mean of those learned
+                from.
+
+        Returns:
+            A copy; this model stays as it is.
+
+        Raises:
+            ModelError: No kind is given, or none of the devices learned from was of that kind.
+        """
+        vector = self._vector(device)
+        bound = copy.deepcopy(self)
+        bound.device = vector
+        return bound
+
+    def fit(self, train: Programs, valid: Programs | None, *, seed: int, progress: bool = True) -> None:
+        """Learns from scratch; `valid`, of other workloads, tells when to stop.
+
+        Raises:
+            DataError: No workload has two programs of different latency.
+            ModelError: A program is of a device that is not among `devices`.
+        """
+        check_training(train)
+        self.scaler = None  # What an earlier fit has met does not count.
+        self.scaler = DeviceScaler.fit(self._vectors(train)[0])
+        self.columns = train.rows.shape[1]
+        held_out = None if valid is None else self._widened(valid)
+        self.base.fit(self._widened(train), held_out, seed=seed, progress=progress)
+
+    def predict(self, rows: FloatArray, counts: IntArray) -> Scores:
+        """(n,) scores, see `CostModel.predict`.
+
+        Raises:
+            ModelError: Also where it is bound to no device.
+        """
+        columns, _ = self._fitted()
+        rows = checked_rows(rows, counts, columns=columns)
+        if self.device is None:
+            raise ModelError(
+                "This model scores for many devices and was not told for which one; call its `bind` with a "
+                "row of the devices table first."
+            )
+        which = np.zeros(len(rows), np.int64)
+        return self.base.predict(self._wide(rows, self.device[None], which), counts)
+
+    def predict_programs(self, programs: Programs) -> Scores:
+        """(n,) scores of programs of several devices, each for its own; comparable within a group only.
+
+        Raises:
+            ModelError: A program is of a device that is not among `devices`.
+        """
+        columns, _ = self._fitted()
+        checked_rows(programs.rows, programs.counts, columns=columns)
+        return self.base.predict(self._widened(programs).rows, programs.counts)
+
+    def update(self, programs: Programs, *, seed: int) -> None:
+        """Learns a little more, as the base does."""
+        columns, _ = self._fitted()
+        checked_rows(programs.rows, programs.counts, columns=columns)
+        if programs.n:
+            self.base.update(self._widened(programs), seed=seed)
+
+    def config(self) -> dict[str, Any]:
+        """The width of the rows, the options, the scaler, the device bound to, and the base's own."""
+        scaler = self.scaler
+        return {
+            "columns": self.columns or 0,
+            **asdict(self.options),
+            "device_mean": scaler.mean.tolist() if scaler else [],
+            "device_inverse_std": scaler.inverse_std.tolist() if scaler else [],
+            "device": None if self.device is None else self.device.tolist(),
+            "base_options": self.base.config(),
+        }
+
+    def save_weights(self, folder: Path) -> None:
+        """Writes the weights of the base; the rest is in `config`."""
+        self._fitted()
+        self.base.save_weights(folder)
+
+    def load_weights(self, folder: Path, config: Mapping[str, Any]) -> None:
+        """Reads what `save_weights` wrote.
+
+        Raises:
+            ModelError: `config` or a file is not what the code expects.
+        """
+        rest = dict(config)
+        columns = check_width("columns", rest.pop("columns", None), arch=self.arch)
+        mean, inverse_std = (_checked_vector(key, rest.pop(key, None)) for key in _SCALER_KEYS)
+        device = rest.pop("device", None)
+        bound = None if device is None else _checked_vector("device", device)
+        inner = rest.pop("base_options", None)
+        options = parse_options(ConditionedOptions, rest, arch=self.arch)
+        width = columns + self._extra(options)
+        found = inner.get("columns") if isinstance(inner, Mapping) else None
+        if found != width:
+            raise ModelError(
+                f"{folder} holds a base that reads {found} columns, but its config.json describes {width}. "
+                "Fetch it again."
+            )
+        base = _new_base(options, self.feature_spec)
+        base.load_weights(folder, inner)
+        self.options, self.columns, self.base = options, columns, base
+        self.scaler, self.device = DeviceScaler(mean, inverse_std), bound
+
+    def _fitted(self) -> tuple[int, DeviceScaler]:
+        if self.columns is None or self.scaler is None:
+            raise not_fitted()
+        return self.columns, self.scaler
+
+    def _extra(self, options: ConditionedOptions) -> int:
+        return len(NAMES) + (len(relation_places(self.feature_spec)) if options.relations else 0)
+
+    def _vector(self, row: Mapping[str, Any]) -> Vector:
+        """(v,) the vector of a device that this model can score for."""
+        vector = device_vector(row)
+        if self.scaler is not None and not self.scaler.knows_kind(vector):
+            raise ModelError(
+                f"None of the devices that this model has learned from is of the kind {row['kind']!r}, so it "
+                f"cannot score for {row.get('device_id')!r}; train one with measurements of that kind."
+            )
+        return vector
+
+    def _vectors(self, programs: Programs) -> tuple[Vector, IntArray]:
+        """(k, v) vectors of the devices of these programs, and (n,) which is each program's."""
+        if self.device is not None:
+            return self.device[None], np.zeros(programs.n, np.int64)
+        used, which = np.unique(programs.device, return_inverse=True)
+        names = [programs.device_ids[number] for number in used]
+        unknown = [name for name in names if name not in self.devices]
+        if unknown:
+            raise ModelError(
+                f"There are programs of the device {unknown[0]!r}, of which nothing is known; give its row "
+                "of the devices table, or bind the model to it."
+            )
+        return np.stack([self._vector(self.devices[name]) for name in names]), which
+
+    def _widened(self, programs: Programs) -> Programs:
+        vectors, which = self._vectors(programs)
+        wide = self._wide(programs.rows, vectors, np.repeat(which, programs.counts))
+        return replace(programs, rows=wide, spec="")
+
+    def _wide(self, rows: FloatArray, vectors: Vector, which: IntArray) -> FloatArray:
+        """(r, d) rows with what is known of their devices beside them: (k, v) vectors, and (r,) which."""
+        _, scaler = self._fitted()
+        numbers = scaler(vectors).astype(np.float32)[which]
+        if not self.options.relations:
+            return np.concatenate([rows, numbers], axis=1)
+        relations = related(rows, scaler.filled(vectors)[which], relation_places(self.feature_spec))
+        return np.concatenate([rows, numbers, relations], axis=1)
+
+
+_SCALER_KEYS = ("device_mean", "device_inverse_std")
+_MOST = 1e9  # A logarithm, or 1 / its standard deviation; NaN and infinity are not below it.
+
+
+def _new_base(options: ConditionedOptions, feature_spec: str) -> CostModel:
+    chosen = {"objective": options.objective} if options.objective else None
+    return new_model(options.base, feature_spec=feature_spec, options=chosen)
+
+
+def _checked_vector(name: str, found: object) -> Vector:
+    """(v,) numbers from untrusted JSON."""
+    if (
+        not isinstance(found, list)
+        or len(found) != len(NAMES)
+        or not all(type(value) in (int, float) and abs(value) < _MOST for value in found)
+    ):
+        raise ModelError(
+            f"{name} of this conditioned model must be {len(NAMES)} numbers; it is damaged or of another "
+            "version of costhub: fetch or train it again."
+        )
+    return np.array(found, np.float64)
+
+
+def bound_to(model: CostModel, device: Mapping[str, Any]) -> CostModel:
+    """The model for one device: bound to it where it is a conditioned one, else the model itself.
+
+    Args:
+        model: Any model.
+        device: A row of the `devices` table.
+
+    Raises:
+        ModelError: As `Conditioned.bind`.
+    """
+    return model.bind(device) if isinstance(model, Conditioned) else model
+
+
+def scores_of(model: CostModel, programs: Programs) -> Scores:
+    """(n,) scores of programs of one or more devices, by a conditioned model that knows them or by any other.
+
+    Raises:
+        ModelError: As `CostModel.predict` and `Conditioned.predict_programs`.
+    """
+    if isinstance(model, Conditioned):
+        return model.predict_programs(programs)
+    return model.predict(programs.rows, programs.counts)
+
+
+def tell_devices(model: CostModel, devices: Mapping[str, Mapping[str, Any]]) -> None:
+    """Gives a conditioned model the rows, by id, of devices whose programs it meets; no other asks."""
+    if isinstance(model, Conditioned):
+        model.devices.update(devices)

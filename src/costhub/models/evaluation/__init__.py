@@ -1,0 +1,1 @@
+"""How well models rank: metrics, per operator and network, noise, calibration."""

@@ -1,0 +1,1 @@
+"""Networks: what all share, and the architectures."""

@@ -1,0 +1,62 @@
+"""Provides NetworkOptions: how a network of any architecture is trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from costhub.models.options import added, check_choice, check_ranges
+from costhub.models.training.gradient import Schedule
+from costhub.models.training.objective import OBJECTIVES
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """The options that every network has; an architecture adds those that shape it."""
+
+    bins: int = 8
+    """Most bins into which the scaler spreads a column; 0 leaves columns standardised only."""
+    members: int = 1
+    """Networks, trained from different initial weights, whose scores are averaged."""
+    epochs: int = 60
+    """Passes over the programs; fewer where validation ends the training."""
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-2
+    batch: int = 512
+    """Programs per step."""
+    chunk: int = 64
+    """Programs of one group that stay together in a batch."""
+    listwise: float = 0.2
+    """Weight of the ListNet loss beside the pairwise one of the objective `gap`."""
+    patience: int = 20
+    """Epochs without a better validation loss after which training ends."""
+    objective: str = added("gap")
+    """`regression`, `rank`, `lambdarank` or `gap`: see `costhub.models.training.objective`."""
+
+    def __post_init__(self) -> None:
+        check_choice("objective", self.objective, OBJECTIVES)
+        check_ranges(
+            {
+                "bins": (self.bins, 0, 64),
+                "members": (self.members, 1, 64),
+                "epochs": (self.epochs, 1, 10_000),
+                "learning_rate": (self.learning_rate, 0.0, 1.0),
+                "weight_decay": (self.weight_decay, 0.0, 1.0),
+                "batch": (self.batch, 2, 65_536),
+                "chunk": (self.chunk, 2, 65_536),
+                "listwise": (self.listwise, 0.0, 100.0),
+                "patience": (self.patience, 1, 10_000),
+            }
+        )
+
+    def schedule(self, *, epochs: int | None = None, learning_rate: float | None = None) -> Schedule:
+        """The training schedule, with other epochs or another learning rate where they are given."""
+        return Schedule(
+            epochs=self.epochs if epochs is None else epochs,
+            learning_rate=self.learning_rate if learning_rate is None else learning_rate,
+            weight_decay=self.weight_decay,
+            batch=self.batch,
+            chunk=self.chunk,
+            objective=self.objective,
+            listwise=self.listwise,
+            patience=self.patience,
+        )

@@ -1,0 +1,1 @@
+"""How models learn: losses, batches, streams, progress on disk."""

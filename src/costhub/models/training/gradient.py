@@ -1,0 +1,136 @@
+"""Trains a network on measured programs by gradient steps: the loop shared by fitting and updating."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from costhub.dataset.programs import IntArray
+from costhub.models.training.batches import Batch, Examples, Source, chunks
+from costhub.models.training.checkpoint import Checkpoint
+from costhub.models.training.objective import objective_loss
+from costhub.models.training.processes import data_parallel, mean
+from costhub.models.training.training_state import TrainingState
+
+WARM_UP = 0.1
+"""Share of the steps over which the learning rate rises; it falls as a cosine over the rest."""
+_VALID_PIECE = 1024  # Programs of one group compared with each other in validation: half a million pairs.
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long, how fast and for what a network learns."""
+
+    epochs: int
+    learning_rate: float
+    """The highest one of the schedule."""
+    weight_decay: float
+    """Decoupled from the gradient (AdamW)."""
+    batch: int
+    """Programs per step."""
+    chunk: int
+    """Programs of one group that stay together in a batch."""
+    objective: str
+    """One of `objective.OBJECTIVES`."""
+    listwise: float
+    """Weight of the ListNet loss in the objective `gap`."""
+    patience: int
+    """Epochs without a better validation loss after which training ends."""
+
+
+def train_network(
+    network: nn.Module,
+    train: Source,
+    valid: Examples | None,
+    *,
+    schedule: Schedule,
+    seed: int,
+    on_epoch: Callable[[int, float], object] | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> None:
+    """Changes the weights of `network` in place, on a GPU where torch sees one.
+
+    Processes that are joined (see `processes`) train together, each on programs of its own.
+
+    Args:
+        network: The network, on the CPU before and after; it is called with `Batch.inputs`.
+        train: All programs to learn from.
+        valid: Programs of other workloads; the weights of the epoch in which their loss was lowest are kept,
+            and training ends when it has not fallen for long. None runs all epochs.
+        schedule: How long, how fast and for what.
+        seed: Orders the programs; nothing else is left to chance.
+        on_epoch: Called after each epoch with the number of epochs done and the validation loss, NaN without
+            `valid`.
+        checkpoint: Where the progress is kept after each epoch, and taken up from if there is any.
+    """
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    network.to(device)
+    optimizer = torch.optim.AdamW(
+        network.parameters(), lr=0.0, weight_decay=schedule.weight_decay, fused=True
+    )
+    state = TrainingState(network, optimizer, np.random.default_rng(seed))
+    if checkpoint is not None:
+        checkpoint.restore(state)
+    parallel = data_parallel(network)
+    pieces = []
+    if valid is not None:
+        pieces = chunks(valid.group, size=_VALID_PIECE, rng=np.random.default_rng(0))
+    while state.epochs < schedule.epochs:
+        if valid is not None and state.epochs - state.best_epochs >= schedule.patience:
+            break
+        _pass(state, parallel, train, schedule, device)
+        valid_loss = math.nan
+        if valid is not None:
+            valid_loss = mean(_valid_loss(network, valid, pieces, schedule, device))
+        state.end_epoch(valid_loss)
+        if checkpoint is not None:
+            checkpoint.save(state)
+        if on_epoch is not None:
+            on_epoch(state.epochs, valid_loss)
+    if state.kept is not None:
+        network.load_state_dict(state.kept)
+    network.cpu()
+
+
+def loss(network: nn.Module, batch: Batch, schedule: Schedule) -> Tensor:
+    """The loss of a batch, a scalar."""
+    return objective_loss(
+        schedule.objective, network(*batch.inputs), batch.throughput, batch.group, listwise=schedule.listwise
+    )
+
+
+def _pass(
+    state: TrainingState, network: nn.Module, train: Source, schedule: Schedule, device: torch.device
+) -> None:
+    """One epoch of gradient steps; `network` is that of the state, or shares its weights."""
+    each = train.steps(schedule.batch)
+    drawn = train.batches(size=schedule.batch, chunk=schedule.chunk, rng=state.rng, device=device)
+    for step, batch in enumerate(drawn, state.epochs * each):
+        rate = schedule.learning_rate * _shape(step, schedule.epochs * each)
+        state.optimizer.param_groups[0]["lr"] = rate
+        state.optimizer.zero_grad(set_to_none=True)
+        found = loss(network, batch, schedule)
+        found.backward()  # type: ignore[no-untyped-call]
+        state.optimizer.step()
+
+
+def _shape(step: int, steps: int) -> float:
+    """Share of the highest learning rate at a step: linear warm-up, then half a cosine."""
+    done = (step + 0.5) / steps
+    if done < WARM_UP:
+        return done / WARM_UP
+    return 0.5 * (1.0 + math.cos(math.pi * (done - WARM_UP) / (1.0 - WARM_UP)))
+
+
+def _valid_loss(
+    network: nn.Module, valid: Examples, pieces: list[IntArray], schedule: Schedule, device: torch.device
+) -> float:
+    """Mean over pieces: a workload with many programs tells no more about others than one with few."""
+    with torch.inference_mode():
+        losses = [loss(network, valid.take(piece, device=device), schedule) for piece in pieces]
+        return float(torch.stack(losses).mean())

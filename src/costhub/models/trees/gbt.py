@@ -1,0 +1,270 @@
+"""Provides Gbt: gradient-boosted trees (XGBoost) over the pooled rows of a program as a cost model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xgboost as xgb
+
+from costhub.dataset.programs import FloatArray, IntArray, Programs
+from costhub.errors import ModelError
+from costhub.models.inputs import check_training, checked_rows, informative, not_fitted
+from costhub.models.options import added, check_choice, check_ranges, check_width, parse_options
+from costhub.models.parts import part_widths
+from costhub.models.protocol import Scores
+from costhub.models.trees.pooling import pool_parts, pooled_width
+from costhub.progress import bar
+
+WEIGHTS = "model.ubj"
+MAX_BYTES = 1 << 30
+"""A cost model has a few MB; nothing larger is read."""
+
+OBJECTIVES = {"regression": "reg:squarederror", "rank": "rank:pairwise", "lambdarank": "rank:ndcg"}
+"""`regression`: squared error on normalised throughput. The others compare pairs of programs of one group, a
+workload on a device, by the logistic loss: `rank` all pairs alike (AutoTVM, eq. 2), `lambdarank` by the
+change of discounted cumulative gain (Burges, 2010), where a program's gain is its normalised throughput."""
+
+_CURVATURE = {"regression": 1.0, "rank": 0.1, "lambdarank": 0.02}
+"""About the second derivative of the objective by the score of one program, the unit in which XGBoost counts
+the weight of a leaf. XGBoost scales pairs down to the size of a group, and the change of gain is small: with
+the constants of regression an update by `lambdarank` with 48 programs grew no leaves at all."""
+
+
+@dataclass(frozen=True)
+class GbtOptions:
+    """How a Gbt is built and trained; the defaults are what the benchmark found best."""
+
+    objective: str = "regression"
+    """A key of `OBJECTIVES`."""
+    rounds: int = 400
+    learning_rate: float = 0.05
+    depth: int = 8
+    min_child_weight: float = 2.0
+    """Fewest programs in a leaf."""
+    subsample: float = 0.7
+    """Share of the programs each tree sees."""
+    colsample: float = 0.3
+    """Share of the columns each tree sees."""
+    patience: int = 50
+    """Trees without a better validation score after which training ends."""
+    update_rounds: int = 20
+    """Trees that an update adds."""
+    pairs: int = added(32)
+    """Under `rank` and `lambdarank`, how many programs at the top of a group, as the trees score them so far,
+    are compared with all others of it."""
+
+    def __post_init__(self) -> None:
+        check_choice("objective", self.objective, tuple(OBJECTIVES))
+        check_ranges(
+            {
+                "rounds": (self.rounds, 1, 10_000),
+                "learning_rate": (self.learning_rate, 0.0, 1.0),
+                "depth": (self.depth, 1, 16),
+                "min_child_weight": (self.min_child_weight, 0.0, 1e6),
+                "subsample": (self.subsample, 0.01, 1.0),
+                "colsample": (self.colsample, 0.01, 1.0),
+                "patience": (self.patience, 1, 10_000),
+                "update_rounds": (self.update_rounds, 1, 1_000),
+                "pairs": (self.pairs, 1, 100_000),
+            }
+        )
+
+    def parameters(self, *, seed: int) -> dict[str, Any]:
+        """The same in XGBoost's words."""
+        ranking = {
+            "lambdarank_pair_method": "topk",
+            "lambdarank_num_pair_per_sample": self.pairs,
+            # With exponential gain labels must be whole grades; throughput is a real number.
+            "ndcg_exp_gain": False,
+        }
+        return {
+            "objective": OBJECTIVES[self.objective],
+            **(ranking if self.objective != "regression" else {}),
+            "learning_rate": self.learning_rate,
+            "max_depth": self.depth,
+            "min_child_weight": self.min_child_weight * _CURVATURE[self.objective],
+            "reg_lambda": _CURVATURE[self.objective],
+            "subsample": self.subsample,
+            "colsample_bytree": self.colsample,
+            "tree_method": "hist",
+            "seed": seed % 2**31,
+            # Else the draws depend on the trees grown before in this process, and a loaded model updates
+            # differently.
+            "seed_per_iteration": True,
+            "verbosity": 0,
+        }
+
+
+class Gbt:
+    """Sum, maximum and mean of a program's rows, and their number, are ranked by boosted trees.
+
+    Rows of a composite feature spec are pooled part by part.
+
+    Args:
+        feature_spec: Name and version of the feature layout it reads.
+        options: How it is built and trained.
+
+    Example:
+        >>> rows = np.random.default_rng(0).normal(size=(64, 3)).astype(np.float32)
+        >>> ones, latency_s = np.ones(64, np.int64), np.exp(rows[:, 0]).astype(float)
+        >>> programs = Programs(rows, ones, 0 * ones, ("w",), latency_s)
+        >>> model = Gbt(feature_spec="demo@1", options=GbtOptions(rounds=20))
+        >>> model.fit(programs, None, seed=0, progress=False)
+        >>> scores = model.predict(programs.rows, programs.counts)
+        >>> bool(scores[programs.latency_s.argmin()] > scores[programs.latency_s.argmax()])
+        True
+    """
+
+    arch = "gbt"
+
+    def __init__(self, *, feature_spec: str, options: GbtOptions | None = None) -> None:
+        self.feature_spec = feature_spec
+        self.options = options or GbtOptions()
+        self.columns: int | None = None
+        """Width of a feature row; None before fitting or loading."""
+        self.booster: xgb.Booster | None = None
+
+    def fit(self, train: Programs, valid: Programs | None, *, seed: int, progress: bool = True) -> None:
+        """Learns from scratch; `valid`, of other workloads, tells when to stop.
+
+        Raises:
+            DataError: No workload has two programs of different latency.
+        """
+        check_training(train)
+        self.boost(self._matrix(train), valid, columns=train.rows.shape[1], seed=seed, progress=progress)
+
+    def boost(
+        self, train: xgb.DMatrix, valid: Programs | None, *, columns: int, seed: int, progress: bool = True
+    ) -> None:
+        """Learns from scratch from what `labelled` gives, in whatever form XGBoost holds it.
+
+        Args:
+            train: Pooled rows and labels.
+            valid: Programs of other workloads that tell when to stop.
+            columns: Width of the feature rows that were pooled.
+            seed: As in `fit`.
+            progress: Show a progress bar on a terminal.
+        """
+        stopping = valid is not None and informative(valid)
+        with bar(self.options.rounds, desc="training", unit="tree", enabled=progress) as shown:
+            callbacks: list[xgb.callback.TrainingCallback] = [_Shown(shown.update)]
+            if stopping:
+                callbacks.append(self.early_stopping())
+            self.booster = xgb.train(
+                self.options.parameters(seed=seed),
+                train,
+                num_boost_round=self.options.rounds,
+                evals=[(self._matrix(valid), "valid")] if stopping and valid is not None else [],
+                callbacks=callbacks,
+                verbose_eval=False,
+            )
+        self.columns = columns
+
+    def early_stopping(self) -> xgb.callback.EarlyStopping:
+        """Ends training by the options, and keeps the trees up to the best."""
+        return xgb.callback.EarlyStopping(rounds=self.options.patience, save_best=True)
+
+    def predict(self, rows: FloatArray, counts: IntArray) -> Scores:
+        """(n,) scores, see `CostModel.predict`."""
+        booster, columns = self._fitted()
+        rows = checked_rows(rows, counts, columns=columns)
+        if not len(counts):
+            return np.zeros(0)
+        pooled = pool_parts(rows, counts, part_widths(self.feature_spec, columns))
+        scores: Scores = booster.inplace_predict(pooled).astype(np.float64)
+        return scores
+
+    def update(self, programs: Programs, *, seed: int) -> None:
+        """Goes on boosting: adds a few trees that correct the present ones on these programs."""
+        booster, columns = self._fitted()
+        checked_rows(programs.rows, programs.counts, columns=columns)
+        if not len(programs.rows) or not informative(programs):
+            return
+        self.booster = xgb.train(
+            self.options.parameters(seed=seed),
+            self._matrix(programs),
+            num_boost_round=self.options.update_rounds,
+            xgb_model=booster,
+            verbose_eval=False,
+        )
+
+    def config(self) -> dict[str, Any]:
+        """The width of the rows and the options."""
+        return {"columns": self.columns or 0, **asdict(self.options)}
+
+    def save_weights(self, folder: Path) -> None:
+        """Writes model.ubj, XGBoost's own binary JSON."""
+        self._fitted()[0].save_model(folder / WEIGHTS)
+
+    def load_weights(self, folder: Path, config: Mapping[str, Any]) -> None:
+        """Reads model.ubj and checks its number of features and its objective.
+
+        Raises:
+            ModelError: `config` or the file is not what the code expects.
+        """
+        rest = dict(config)
+        columns = check_width("columns", rest.pop("columns", None), arch=self.arch)
+        options = parse_options(GbtOptions, rest, arch=self.arch)
+        booster = _read_booster(folder / WEIGHTS)
+        expected = pooled_width(part_widths(self.feature_spec, columns))
+        if booster.num_features() != expected:
+            raise ModelError(
+                f"{folder / WEIGHTS} reads {booster.num_features()} features, "
+                f"but config.json describes {expected}."
+            )
+        self.options, self.columns, self.booster = options, columns, booster
+
+    def _fitted(self) -> tuple[xgb.Booster, int]:
+        if self.booster is None or self.columns is None:
+            raise not_fitted()
+        return self.booster, self.columns
+
+    def labelled(self, programs: Programs) -> tuple[FloatArray, Scores, IntArray | None]:
+        """What the trees learn from.
+
+        Returns:
+            (n, k) pooled rows, (n,) normalised throughput, and (n,) group; for objectives that compare within
+            a group the programs of each stand together, for others there is no group.
+        """
+        widths = part_widths(self.feature_spec, programs.rows.shape[1])
+        pooled, label = pool_parts(programs.rows, programs.counts, widths), programs.throughput()
+        if self.options.objective == "regression":
+            return pooled, label, None
+        order = np.argsort(programs.group, kind="stable")  # XGBoost wants the groups in one piece each
+        return pooled[order], label[order], programs.group[order]
+
+    def _matrix(self, programs: Programs) -> xgb.DMatrix:
+        pooled, label, group = self.labelled(programs)
+        return xgb.DMatrix(pooled, label=label, qid=group)
+
+
+class _Shown(xgb.callback.TrainingCallback):
+    """Reports every tree to a progress bar."""
+
+    def __init__(self, step: Any) -> None:
+        self._step = step
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        self._step(1)
+        return False
+
+
+def _read_booster(path: Path) -> xgb.Booster:
+    if not path.is_file():
+        raise ModelError(f"{path.parent} lacks {path.name}, the trees of the model. Fetch the folder again.")
+    if path.stat().st_size > MAX_BYTES:
+        raise ModelError(f"{path} has more than {MAX_BYTES} bytes, so it is no cost model.")
+    booster = xgb.Booster()
+    try:
+        booster.load_model(path)
+    except (xgb.core.XGBoostError, ValueError, OSError) as error:
+        first_line = str(error).strip().splitlines()[0]
+        raise ModelError(
+            f"{path} cannot be read as an XGBoost model ({first_line}): it is damaged or cut short. "
+            "Fetch it again."
+        ) from error
+    return booster

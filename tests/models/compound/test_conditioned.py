@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costhub.dataset.features.spec import find_spec
+from costhub.dataset.programs import Programs
+from costhub.errors import DataError, ModelError
+from costhub.models.compound.conditioned import BASES, Conditioned, ConditionedOptions, bound_to, scores_of
+from costhub.models.evaluation.evaluate import evaluate, evaluate_scores
+from costhub.models.folder import load_model, save_model
+from costhub.models.networks.mlp import Mlp, MlpOptions
+from costhub.models.protocol import CostModel
+from costhub.models.train import describe_model
+from costhub.models.trees.gbt import Gbt, GbtOptions
+
+SPEC = "per_store@1"
+COLUMNS = find_spec(SPEC).columns
+CORES = {"one": 1, "four": 4, "eight": 8, "sixteen": 16, "sixtyfour": 64}
+DEVICES: dict[str, dict[str, Any]] = {
+    name: {"device_id": name, "kind": "cpu", "cores": cores} for name, cores in CORES.items()
+}
+UNSEEN = "eight"
+
+BASE: dict[str, Callable[[], CostModel]] = {
+    "gbt": lambda: Gbt(feature_spec=SPEC, options=GbtOptions(rounds=60, learning_rate=0.2, depth=5)),
+    "mlp": lambda: Mlp(feature_spec=SPEC, options=MlpOptions(hidden=32, epochs=30, learning_rate=5e-3)),
+}
+
+
+def measured(device_id: str, *, workloads: int = 3, each: int = 60, seed: int = 0) -> Programs:
+    """Programs that are the faster the nearer their parallel extent is to the number of cores."""
+    rng = np.random.default_rng([seed, CORES[device_id]])
+    n = workloads * each
+    rows = np.zeros((n, len(COLUMNS)), np.float32)
+    parallel = rng.uniform(0.0, 7.0, size=n)
+    rows[:, COLUMNS.index("parallel_prod")] = parallel
+    workload = np.repeat(np.arange(workloads), each)
+    latency_s = 1e-3 * np.exp(
+        np.abs(parallel - np.log2(CORES[device_id])) + rng.normal(size=workloads)[workload]
+    )
+    ids = tuple(f"{seed}-{number}" for number in range(workloads))
+    return Programs(rows, np.ones(n, np.int64), workload, ids, latency_s, SPEC, device_ids=(device_id,))
+
+
+@pytest.fixture(scope="module")
+def train() -> Programs:
+    return Programs.join([measured(name) for name in DEVICES if name != UNSEEN])
+
+
+@pytest.fixture(scope="module")
+def model(train: Programs) -> Conditioned:
+    """Fitted on all devices but one; tests must not change it."""
+    return fitted("gbt", train)
+
+
+def fitted(base: str, train: Programs, *, relations: bool = True) -> Conditioned:
+    options = ConditionedOptions(relations=relations)
+    made = Conditioned(feature_spec=SPEC, options=options, devices=DEVICES, base=BASE[base]())
+    made.fit(train, None, seed=0, progress=False)
+    return made
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_it_ranks_for_a_device_it_has_never_seen_better_than_a_model_that_knows_no_devices(
+    base: str, train: Programs
+) -> None:
+    unseen = measured(UNSEEN, seed=1)
+    blind = BASE[base]()
+    blind.fit(train, None, seed=0, progress=False)
+
+    found = evaluate(fitted(base, train).bind(DEVICES[UNSEEN]), unseen).pairwise
+
+    assert found > 0.85
+    assert found > evaluate(blind, unseen).pairwise + 0.1
+
+
+def test_the_same_program_ranks_otherwise_on_another_device(model: Conditioned) -> None:
+    programs = measured("one", workloads=1, seed=1)
+    few, many = (
+        model.bind(DEVICES[name]).predict(programs.rows, programs.counts) for name in ("one", "sixtyfour")
+    )
+
+    assert evaluate_scores(few, programs).pairwise > 0.85
+    assert evaluate_scores(many, programs).pairwise < 0.3
+
+
+def test_without_relations_rows_get_the_numbers_of_the_device_only(
+    train: Programs, model: Conditioned
+) -> None:
+    plain = fitted("gbt", train, relations=False)
+
+    assert plain.config()["base_options"]["columns"] < model.config()["base_options"]["columns"]
+    assert evaluate(plain.bind(DEVICES["one"]), measured("one", seed=1)).pairwise > 0.85
+
+
+def test_unbound_it_does_not_score(model: Conditioned, train: Programs) -> None:
+    with pytest.raises(ModelError, match="was not told for which one; call its `bind`"):
+        model.predict(train.rows, train.counts)
+
+
+def test_programs_of_several_devices_are_scored_each_for_its_own(model: Conditioned, train: Programs) -> None:
+    together = model.predict_programs(train)
+
+    for name in ("one", "sixteen"):
+        own = train.of_devices({name})
+        np.testing.assert_array_equal(
+            together[train.device == train.device_ids.index(name)],
+            model.bind(DEVICES[name]).predict(own.rows, own.counts),
+        )
+    np.testing.assert_array_equal(scores_of(model, train), together)
+
+
+def test_a_model_of_one_device_passes_by_unbound(train: Programs) -> None:
+    model = BASE["gbt"]()
+    model.fit(train, None, seed=0, progress=False)
+
+    assert bound_to(model, {}) is model
+    np.testing.assert_array_equal(scores_of(model, train), model.predict(train.rows, train.counts))
+
+
+def test_binding_and_updating_leave_the_model_as_it_is(model: Conditioned) -> None:
+    new = measured(UNSEEN, workloads=1, seed=2)
+    before = model.bind(DEVICES["one"]).predict(new.rows, new.counts)
+    bound = bound_to(model, DEVICES[UNSEEN])
+
+    bound.update(dataclasses.replace(new, device_ids=("",)), seed=0)
+
+    assert model.device is None
+    np.testing.assert_array_equal(model.bind(DEVICES["one"]).predict(new.rows, new.counts), before)
+    assert not np.allclose(
+        bound.predict(new.rows, new.counts), model.bind(DEVICES[UNSEEN]).predict(new.rows, new.counts)
+    )
+
+
+def test_numbers_that_are_not_known_are_taken_as_the_mean_of_those_learned_from(model: Conditioned) -> None:
+    programs = measured("eight", seed=1)
+    mean = float(np.exp2(np.mean([np.log2(cores) for name, cores in CORES.items() if name != UNSEEN])))
+
+    unknown, middle = (
+        model.bind({"device_id": "new", "kind": "cpu", "cores": cores}) for cores in (None, mean)
+    )
+
+    np.testing.assert_allclose(
+        unknown.predict(programs.rows, programs.counts),
+        middle.predict(programs.rows, programs.counts),
+        rtol=1e-6,
+    )
+
+
+def test_a_kind_it_has_never_met_is_refused(model: Conditioned) -> None:
+    with pytest.raises(ModelError, match=r"None of the devices .* is of the kind 'cuda'"):
+        model.bind({"device_id": "gpu", "kind": "cuda"})
+
+
+def test_programs_of_a_device_without_a_row_are_refused(train: Programs, model: Conditioned) -> None:
+    known = {name: row for name, row in DEVICES.items() if name != "sixteen"}
+    new = Conditioned(feature_spec=SPEC, devices=known, base=BASE["gbt"]())
+    alien = dataclasses.replace(measured("one"), device_ids=("alien",))
+
+    with pytest.raises(ModelError, match="programs of the device 'sixteen', of which nothing is known"):
+        new.fit(train, None, seed=0, progress=False)
+    with pytest.raises(ModelError, match="programs of the device 'alien'"):
+        model.predict_programs(alien)
+
+
+def test_a_composite_spec_is_refused() -> None:
+    with pytest.raises(ModelError, match="reads one feature spec"):
+        Conditioned(feature_spec="per_store@1+relation@1", devices=DEVICES)
+
+
+def test_an_unknown_base_is_refused() -> None:
+    with pytest.raises(ValueError, match="base must be one of gbt, mlp, got 'conditioned'"):
+        ConditionedOptions(base="conditioned")
+
+
+def test_nothing_to_learn_is_said_before_what_is_known_of_devices(train: Programs) -> None:
+    with pytest.raises(DataError, match="nothing to learn"):
+        Conditioned(feature_spec=SPEC).fit(train.select(np.array([0])), None, seed=0)
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_a_folder_holds_all_but_the_rows_of_the_devices(base: str, train: Programs, tmp_path: Path) -> None:
+    model = fitted(base, train)
+    info = describe_model(model, train, device_id="many", seed=0, licence="MIT")
+    programs = measured(UNSEEN, seed=1)
+    wanted = model.bind(DEVICES[UNSEEN])
+
+    save_model(model, tmp_path / "all", info)
+    save_model(wanted, tmp_path / "one", info)
+    loaded, one = (load_model(tmp_path / name)[0] for name in ("all", "one"))
+
+    expected = wanted.predict(programs.rows, programs.counts)
+    np.testing.assert_array_equal(
+        bound_to(loaded, DEVICES[UNSEEN]).predict(programs.rows, programs.counts), expected
+    )
+    # Saved while it was bound, it stays so.
+    np.testing.assert_array_equal(one.predict(programs.rows, programs.counts), expected)
+    assert (loaded.config(), one.config()) == (model.config(), wanted.config())
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("device_mean", []),
+        ("device_mean", None),
+        ("device_mean", "1.0"),
+        ("device_inverse_std", [float("nan")] * 39),
+        ("device_inverse_std", [10**400] * 39),
+        ("device", [True] * 39),
+        ("device", {"kind": "cpu"}),
+        ("base", "mpl"),
+        ("base", "conditioned"),
+        ("relations", 1),
+        ("relations", False),
+        ("base_options", None),
+        ("base_options", []),
+        ("base_options", {}),
+        ("more", 1),
+    ],
+)
+def test_a_configuration_that_does_not_fit_is_refused_in_a_sentence(
+    key: str, value: object, model: Conditioned, tmp_path: Path
+) -> None:
+    model.save_weights(tmp_path)
+
+    with pytest.raises(ModelError) as error:
+        Conditioned(feature_spec=SPEC).load_weights(tmp_path, {**model.config(), key: value})
+    assert str(error.value).endswith(".")
+    assert "\n" not in str(error.value)
+
+
+def test_the_objective_is_that_of_the_base() -> None:
+    chosen = Conditioned(feature_spec=SPEC, options=ConditionedOptions(base="mlp", objective="rank"))
+    default = Conditioned(feature_spec=SPEC, options=ConditionedOptions(base="mlp"))
+
+    assert chosen.config()["base_options"]["objective"] == "rank"
+    assert default.config()["base_options"] == Mlp(feature_spec=SPEC).config()

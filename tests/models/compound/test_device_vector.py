@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costhub.dataset.schema import columns_of
+from costhub.errors import ModelError
+from costhub.hub.index import load_devices
+from costhub.models.compound.device_vector import KINDS, NAMES, NUMBERS, DeviceScaler, Vector, device_vector
+
+CPU = {"device_id": "a", "kind": "cpu", "cores": 2, "dram_gbs": 32.0}
+
+
+def named(vector: Vector) -> dict[str, float]:
+    return dict(zip(NAMES, vector.tolist(), strict=True))
+
+
+def test_every_number_is_a_column_of_the_devices_table() -> None:
+    assert set(NUMBERS) <= {column.name for column in columns_of("devices")}
+
+
+def test_a_number_enters_as_its_logarithm_and_a_gap_as_a_flag() -> None:
+    found = named(device_vector({**CPU, "l3_bytes": None}))
+
+    assert (found["log2_cores"], found["no_cores"]) == (1.0, 0.0)
+    assert (found["log2_l3_bytes"], found["no_l3_bytes"]) == (0.0, 1.0)
+    assert (found["log2_simd_bits"], found["no_simd_bits"]) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("value", [0, -1.0, math.nan, math.inf])
+def test_a_number_that_no_device_can_have_is_taken_as_not_known(value: float) -> None:
+    found = named(device_vector({**CPU, "dram_gbs": value}))
+
+    assert (found["log2_dram_gbs"], found["no_dram_gbs"]) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(("kind", "flag"), [*((kind, kind) for kind in KINDS), ("hexagon", "other")])
+def test_exactly_one_flag_says_the_kind(kind: str, flag: str) -> None:
+    found = named(device_vector({**CPU, "kind": kind}))
+
+    assert [name for name, value in found.items() if name.startswith("is_") and value] == [f"is_{flag}"]
+
+
+@pytest.mark.parametrize("row", [{"device_id": "a"}, {"device_id": "a", "kind": None}, {"kind": 3}])
+def test_a_device_of_no_kind_is_refused(row: dict[str, Any]) -> None:
+    with pytest.raises(ModelError, match="Nothing is known of the device"):
+        device_vector(row)
+
+
+def test_the_devices_of_the_index_have_finite_vectors_and_probed_ones_differ() -> None:
+    vectors = {device.device_id: device_vector(device.row()) for device in load_devices()}
+
+    assert all(np.isfinite(vector).all() for vector in vectors.values())
+    probed = [v.tobytes() for name, v in vectors.items() if name.startswith("amd-epyc-zen5-")]
+    assert len(set(probed)) == len(probed) >= 6
+
+
+def test_the_scaler_masks_what_does_not_differ_and_fills_gaps_with_the_mean() -> None:
+    rows: list[dict[str, Any]] = [{**CPU, "cores": cores} for cores in (1, 4, None)]
+    scaler = DeviceScaler.fit(np.stack([device_vector(row) for row in rows]))
+
+    unlike = named(scaler(device_vector({**CPU, "cores": 16, "dram_gbs": 4096.0})))
+    unknown = device_vector({"kind": "cpu"})
+
+    assert unlike["log2_cores"] == 3.0  # log2 of 1 and 4: mean 1, standard deviation 1
+    assert unlike["log2_dram_gbs"] == 0.0
+    assert named(scaler(unknown))["log2_cores"] == 0.0
+    assert named(scaler.filled(unknown))["log2_cores"] == 1.0
+    assert named(scaler.filled(unknown))["log2_dram_gbs"] == 5.0
+
+
+def test_vectors_are_scaled_alike_one_by_one_and_together() -> None:
+    vectors = np.stack([device_vector(device.row()) for device in load_devices()])
+    scaler = DeviceScaler.fit(vectors)
+
+    np.testing.assert_array_equal(scaler(vectors), np.stack([scaler(vector) for vector in vectors]))
+    assert np.isfinite(scaler(vectors)).all()
+
+
+def test_the_scaler_knows_the_kinds_it_was_made_from() -> None:
+    scaler = DeviceScaler.fit(np.stack([device_vector(CPU), device_vector({"kind": "rocm"})]))
+
+    assert scaler.knows_kind(device_vector({"kind": "rocm"}))
+    assert not scaler.knows_kind(device_vector({"kind": "cuda"}))

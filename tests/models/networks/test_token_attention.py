@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from costhub.dataset.features.trace_tokens import COLUMN_NAMES, TRACE_TOKENS
+from costhub.dataset.programs import Programs
+from costhub.models.evaluation.evaluate import evaluate
+from costhub.models.networks.mlp import Mlp, MlpOptions
+from costhub.models.networks.token_attention import TokenAttention, TokenAttentionOptions
+from costhub.testing import check_cost_model
+
+SMALL = TokenAttentionOptions(hidden=16, heads=2, bins=0, epochs=30, batch=32, chunk=16, learning_rate=5e-3)
+KIND, FACTOR = COLUMN_NAMES.index("kind"), COLUMN_NAMES.index("factor0")
+LENGTH = 5
+
+
+def sequences(workloads: int, each: int, *, seed: int) -> Programs:
+    """Programs of the instructions 1, 2, 3, 3, 3 in any order; those with 1 before 2 are slow."""
+    rng = np.random.default_rng(seed)
+    n = workloads * each
+    kinds = rng.permuted(np.tile([1.0, 2.0, 3.0, 3.0, 3.0], (n, 1)), axis=1)
+    rows = np.zeros((n, LENGTH, len(COLUMN_NAMES)), np.float32)
+    rows[:, :, KIND] = kinds
+    slow = np.argmax(kinds == 1.0, axis=1) < np.argmax(kinds == 2.0, axis=1)
+    latency_s = 1e-3 * np.exp(1.0 * slow + 0.01 * rng.normal(size=n))
+    workload = np.repeat(np.arange(workloads), each)
+    ids = tuple(f"{seed}-{i}" for i in range(workloads))
+    return Programs(rows.reshape(LENGTH * n, -1), np.full(n, LENGTH), workload, ids, latency_s)
+
+
+@pytest.fixture(scope="module")
+def model() -> TokenAttention:
+    model = TokenAttention(feature_spec=TRACE_TOKENS, options=SMALL)
+    model.fit(sequences(6, 40, seed=0), None, seed=0, progress=False)
+    return model
+
+
+def test_what_only_the_order_of_tokens_shows_is_learned(model: TokenAttention) -> None:
+    rows_only = Mlp(
+        feature_spec=TRACE_TOKENS,
+        options=MlpOptions(hidden=16, epochs=30, batch=32, chunk=16, learning_rate=5e-3),
+    )
+    rows_only.fit(sequences(6, 40, seed=0), None, seed=0, progress=False)
+    unseen = sequences(3, 40, seed=1)
+
+    # Programs of one kind differ by 1 % at random, and count as equal.
+    assert evaluate(model, unseen, noise_floor=0.2).pairwise > 0.95
+    assert evaluate(rows_only, unseen, noise_floor=0.2).pairwise < 0.6
+
+
+def test_neither_other_programs_nor_their_lengths_change_a_score(model: TokenAttention) -> None:
+    programs = sequences(1, 30, seed=2)
+    found = model.predict(programs.rows, programs.counts)
+    lengths = np.array([1, 40, 0, 9, 100])
+    rows = programs.rows[: lengths.sum()]
+
+    together = model.predict(
+        np.concatenate([rows, programs.rows]), np.concatenate([lengths, programs.counts])
+    )
+
+    np.testing.assert_allclose(together[len(lengths) :], found, rtol=1e-11)
+
+
+def test_weights_come_back_as_they_were(model: TokenAttention, tmp_path: Path) -> None:
+    programs, loaded = sequences(1, 30, seed=2), TokenAttention(feature_spec=TRACE_TOKENS)
+    model.save_weights(tmp_path)
+
+    loaded.load_weights(tmp_path, model.config())
+
+    found = loaded.predict(programs.rows, programs.counts)
+    np.testing.assert_array_equal(found, model.predict(programs.rows, programs.counts))
+
+
+def test_equal_seeds_give_equal_models() -> None:
+    options = TokenAttentionOptions(hidden=8, heads=2, layers=2, bins=0, epochs=2)
+    programs = sequences(2, 20, seed=0)
+    found = []
+    for seed in (0, 0, 1):
+        model = TokenAttention(feature_spec=TRACE_TOKENS, options=options)
+        model.fit(programs, None, seed=seed, progress=False)
+        found.append(model.predict(programs.rows, programs.counts))
+
+    np.testing.assert_array_equal(found[0], found[1])
+    assert not np.allclose(found[0], found[2])
+
+
+def test_the_factors_of_a_tile_count(model: TokenAttention) -> None:
+    programs = sequences(4, 40, seed=4)
+    rng = np.random.default_rng(0)
+    factors = rng.integers(0, 8, programs.n)
+    programs.rows[2::LENGTH, FACTOR] = factors
+    by_factor = Programs(
+        programs.rows, programs.counts, programs.workload, programs.workload_ids, 1e-3 * 2.0**factors
+    )
+    learned = TokenAttention(feature_spec=TRACE_TOKENS, options=SMALL)
+
+    learned.fit(by_factor, None, seed=0, progress=False)
+
+    assert evaluate(learned, by_factor).pairwise > 0.95
+
+
+def test_rows_of_other_specs_are_tokens_of_quantities(train: Programs, unseen: Programs) -> None:
+    model = TokenAttention(feature_spec="demo@1", options=SMALL)
+    model.fit(train, None, seed=0, progress=False)
+
+    assert model.raw == ()
+    assert evaluate(model, unseen).pairwise > 0.8
+
+
+def test_options_that_make_no_network_are_refused() -> None:
+    with pytest.raises(ValueError, match="heads must be between 1 and 64"):
+        TokenAttentionOptions(heads=0)
+    with pytest.raises(ValueError, match=r"multiple of 2 \* heads = 8, got 20"):
+        TokenAttentionOptions(hidden=20)
+
+
+def test_it_is_a_good_cost_model_of_the_rows_it_is_made_for() -> None:
+    check_cost_model(lambda: TokenAttention(feature_spec=TRACE_TOKENS, options=SMALL))

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import torch
+from torch import nn
+
+from costhub.models.training.training_state import TrainingState
+
+
+def made(seed: int = 0) -> TrainingState:
+    network = nn.Linear(3, 1)
+    return TrainingState(
+        network, torch.optim.AdamW(network.parameters(), lr=0.1), np.random.default_rng(seed)
+    )
+
+
+def step(state: TrainingState) -> None:
+    """A step that depends on all that a state holds: weights, moments and the next random number."""
+    state.optimizer.zero_grad()
+    (state.network(torch.ones(1, 3)) * state.rng.normal()).sum().backward()
+    state.optimizer.step()
+
+
+def test_a_restored_state_goes_on_as_the_one_that_was_put_away() -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        state, restored = made(), made(seed=9)
+    for valid_loss in (0.5, 0.75):
+        step(state)
+        state.end_epoch(valid_loss)
+
+    tensors = {name: tensor.clone() for name, tensor in state.tensors().items()}
+    restored.restore(tensors, json.loads(json.dumps(state.numbers())))
+
+    assert (restored.epochs, restored.best, restored.best_epochs) == (2, 0.5, 1)
+    for _ in range(2):
+        step(state)
+        step(restored)
+    for one, other in zip(state.network.parameters(), restored.network.parameters(), strict=True):
+        assert torch.equal(one, other)
+    assert state.kept is not None
+    assert restored.kept is not None
+    assert all(torch.equal(state.kept[name], restored.kept[name]) for name in state.kept)
+
+
+def test_the_weights_with_the_lowest_loss_are_kept() -> None:
+    state, weights = made(), []
+    for valid_loss in (0.5, 0.25, 0.25, float("nan")):
+        step(state)
+        weights.append(state.network.weight.detach().clone())  # type: ignore[operator, union-attr]
+        state.end_epoch(valid_loss)
+
+    assert (state.best_epochs, state.epochs) == (2, 4)
+    assert state.kept is not None
+    assert torch.equal(state.kept["weight"], weights[1])
+
+
+def test_without_validation_nothing_is_kept() -> None:
+    state, restored = made(), made()
+    step(state)
+    state.end_epoch(float("nan"))
+
+    restored.restore(state.tensors(), json.loads(json.dumps(state.numbers())))
+
+    assert (restored.kept, restored.epochs, restored.best_epochs) == (None, 1, 0)

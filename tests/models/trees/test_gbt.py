@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from costhub.dataset.programs import Programs
+from costhub.errors import ModelError
+from costhub.models.evaluation.evaluate import evaluate
+from costhub.models.folder import load_model
+from costhub.models.parts import take_parts
+from costhub.models.trees import gbt
+from costhub.models.trees.gbt import OBJECTIVES, WEIGHTS, Gbt, GbtOptions
+from costhub.testing import made_programs
+
+SMALL = GbtOptions(rounds=12, learning_rate=0.3, depth=3)
+
+
+@pytest.fixture(scope="module")
+def model(train: Programs) -> Gbt:
+    model = Gbt(feature_spec="demo@1", options=SMALL)
+    model.fit(train, None, seed=0, progress=False)
+    return model
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_every_objective_learns_from_workloads_in_any_order(
+    objective: str, train: Programs, unseen: Programs
+) -> None:
+    mixed = train.select(np.random.default_rng(0).permutation(train.n))
+    model = Gbt(feature_spec="demo@1", options=GbtOptions(objective=objective, rounds=40, learning_rate=0.2))
+    model.fit(mixed, None, seed=0, progress=False)
+
+    assert evaluate(model, unseen).pairwise > 0.75
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_training_stops_on_validation_and_keeps_the_best_trees(objective: str, train: Programs) -> None:
+    options = GbtOptions(objective=objective, rounds=300, learning_rate=0.3, patience=3)
+    noise = Programs(
+        train.rows, train.counts, train.workload, train.workload_ids,
+        np.random.default_rng(0).uniform(1e-3, 2e-3, size=train.n),
+    )  # fmt: skip
+    model = Gbt(feature_spec="demo@1", options=options)
+    model.fit(train, noise, seed=0, progress=False)
+
+    assert model.booster is not None
+    assert model.booster.num_boosted_rounds() < 20
+
+
+def test_an_update_adds_trees_to_those_that_are_there(train: Programs, unseen: Programs) -> None:
+    model = Gbt(feature_spec="demo@1", options=SMALL)
+    model.fit(train, None, seed=0, progress=False)
+    assert model.booster is not None
+    before = model.booster
+
+    model.update(unseen, seed=0)
+
+    rounds = SMALL.rounds + SMALL.update_rounds
+    assert (before.num_boosted_rounds(), model.booster.num_boosted_rounds()) == (SMALL.rounds, rounds)
+
+
+def test_a_file_with_another_number_of_features_is_refused(model: Gbt, tmp_path: Path) -> None:
+    model.save_weights(tmp_path)
+
+    with pytest.raises(ModelError, match=r"reads 19 features, but config\.json describes 22"):
+        Gbt(feature_spec="demo@1").load_weights(tmp_path, {**model.config(), "columns": 7})
+
+
+def test_a_missing_file_is_named(model: Gbt, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"lacks model\.ubj"):
+        Gbt(feature_spec="demo@1").load_weights(tmp_path, model.config())
+
+
+def test_a_file_beyond_any_cost_model_is_not_read(
+    model: Gbt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model.save_weights(tmp_path)
+    monkeypatch.setattr(gbt, "MAX_BYTES", 10)
+
+    with pytest.raises(ModelError, match="more than 10 bytes"):
+        Gbt(feature_spec="demo@1").load_weights(tmp_path, model.config())
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
+def test_a_file_cut_short_is_refused_in_a_sentence(model: Gbt, tmp_path: Path, share: float) -> None:
+    model.save_weights(tmp_path)
+    whole = (tmp_path / WEIGHTS).read_bytes()
+    (tmp_path / WEIGHTS).write_bytes(whole[: int(share * len(whole))])
+
+    with pytest.raises(ModelError, match="cannot be read as an XGBoost model") as error:
+        Gbt(feature_spec="demo@1").load_weights(tmp_path, model.config())
+    assert "\n" not in str(error.value)
+
+
+def test_bytes_that_are_no_model_are_refused(model: Gbt, tmp_path: Path) -> None:
+    for seed in range(10):
+        (tmp_path / WEIGHTS).write_bytes(random.Random(seed).randbytes(1000))
+        with pytest.raises(ModelError, match="cannot be read as an XGBoost model"):
+            Gbt(feature_spec="demo@1").load_weights(tmp_path, model.config())
+
+
+def test_an_unknown_objective_is_refused() -> None:
+    with pytest.raises(ValueError, match="objective must be one of regression, rank, lambdarank, got 'best'"):
+        GbtOptions(objective="best")
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_failed_programs_are_scored_below_the_others(
+    objective: str, train: Programs, unseen: Programs
+) -> None:
+    # What fails is told by a column that says nothing of the speed.
+    def with_failures(programs: Programs) -> Programs:
+        highest = np.full(programs.n, -np.inf)
+        np.maximum.at(highest, np.repeat(np.arange(programs.n), programs.counts), programs.rows[:, 4])
+        return replace(programs, latency_s=np.where(highest > 1.0, np.inf, programs.latency_s))
+
+    model = Gbt(feature_spec="demo@1", options=GbtOptions(objective=objective, rounds=40, learning_rate=0.2))
+    model.fit(with_failures(train), None, seed=0, progress=False)
+
+    scores, failed = model.predict(unseen.rows, unseen.counts), ~with_failures(unseen).is_ok
+    assert 0.1 < failed.mean() < 0.5
+    assert np.mean(scores[failed][:, None] < scores[~failed]) > 0.85
+
+
+@pytest.mark.parametrize("objective", ["rank", "lambdarank"])
+def test_programs_are_compared_on_one_device_only(objective: str, train: Programs) -> None:
+    devices = replace(train, device=np.arange(train.n) % 3 // 2, device_ids=("a", "b"))
+    mixed = devices.select(np.random.default_rng(0).permutation(train.n))
+
+    matrix = Gbt(feature_spec="demo@1", options=GbtOptions(objective=objective))._matrix(mixed)
+
+    np.testing.assert_array_equal(np.diff(matrix.get_uint_info("group_ptr")), np.bincount(mixed.group))
+    np.testing.assert_allclose(matrix.get_label(), mixed.throughput()[np.argsort(mixed.group, kind="stable")])
+
+
+def test_every_part_of_a_composite_spec_is_read() -> None:
+    spec = "trace_tokens@1+relation@1"
+    train, unseen = (made_programs(spec, workloads=5, each=60, seed=seed) for seed in (0, 1))
+    scores = {}
+    for part in (spec, "trace_tokens@1", "relation@1"):
+        model = Gbt(feature_spec=part, options=GbtOptions(rounds=40, learning_rate=0.2, depth=4))
+        own = [take(programs, part) for programs in (train, unseen)]
+        model.fit(own[0], None, seed=0, progress=False)
+        scores[part] = evaluate(model, own[1]).pairwise
+
+    # Half of the latency is explained by each part.
+    assert scores[spec] > max(scores["trace_tokens@1"], scores["relation@1"]) + 0.05
+
+
+def take(programs: Programs, part: str) -> Programs:
+    ((rows, counts),) = take_parts(programs.rows, programs.counts, feature_spec=programs.spec, wanted=[part])
+    return replace(programs, rows=rows, counts=counts, spec=part)
+
+
+def test_rows_that_are_not_of_the_composite_spec_are_refused(train: Programs) -> None:
+    with pytest.raises(ModelError, match="have 173 columns, got 6"):
+        Gbt(feature_spec="per_store@1+relation@1").fit(train, None, seed=0, progress=False)
+
+
+SHIPPED = {
+    "amd-epyc-zen5-1c-gbt": [0.5712134838104248, 0.15120606124401093, 0.3439449369907379, 0.4067177176475525],
+    "amd-epyc-zen5-2c-gbt": [
+        0.38724368810653687,
+        0.1689593344926834,
+        0.33857524394989014,
+        0.4190555214881897,
+    ],
+}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_model_scores_as_it_did_when_it_was_released(name: str) -> None:
+    folder = resources.files("costhub.hub") / "embedded/models/costhub" / name
+    model, _ = load_model(str(folder))
+    rng = np.random.default_rng(0)
+    counts = np.array([1, 0, 3, 2])
+
+    found = model.predict(rng.uniform(0.0, 20.0, size=(6, 172)).astype(np.float32), counts)
+
+    np.testing.assert_allclose(found, SHIPPED[name], rtol=1e-6)
+
+
+def test_a_folder_from_before_an_option_was_added_is_read(
+    model: Gbt, unseen: Programs, tmp_path: Path
+) -> None:
+    model.save_weights(tmp_path)
+    old = {name: value for name, value in model.config().items() if name != "pairs"}
+    loaded = Gbt(feature_spec="demo@1")
+
+    loaded.load_weights(tmp_path, json.loads(json.dumps(old)))
+
+    assert loaded.options == SMALL
