@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from costhub.dataset.features.trace_tokens import COLUMN_NAMES, TRACE_TOKENS
 from costhub.dataset.programs import Programs
+from costhub.errors import ModelError
 from costhub.models.evaluation.evaluate import evaluate
 from costhub.models.networks.mlp import Mlp, MlpOptions
 from costhub.models.networks.token_attention import TokenAttention, TokenAttentionOptions
@@ -119,3 +121,10 @@ def test_options_that_make_no_network_are_refused() -> None:
 
 def test_it_is_a_good_cost_model_of_the_rows_it_is_made_for() -> None:
     check_cost_model(lambda: TokenAttention(feature_spec=TRACE_TOKENS, options=SMALL))
+
+
+def test_rows_that_lack_columns_of_the_spec_are_refused() -> None:
+    whole = sequences(2, 8, seed=0)
+    narrow = replace(whole, rows=whole.rows[:, : COLUMN_NAMES.index("choice")])
+    with pytest.raises(ModelError, match="needs all columns of trace_tokens@1"):
+        TokenAttention(feature_spec=TRACE_TOKENS, options=SMALL).fit(narrow, None, seed=0, progress=False)

@@ -28,7 +28,6 @@ from costhub.models.weights import read_tensors, write_tensors
 from costhub.progress import bar
 
 WEIGHTS = "model.safetensors"
-_UPDATE_ROWS = 40_000  # Rows times steps of one update: about half a second on two cores.
 
 Options = TypeVar("Options", bound=NetworkOptions)
 
@@ -77,6 +76,8 @@ class NeuralModel(ABC, Generic[Options]):
     part in turn, and `raw` is of all parts."""
     block_rows: ClassVar[int] = 8192
     """Rows scored at once: 16 MB of activations at 256 hidden units in double precision."""
+    update_rows: ClassVar[int] = 40_000
+    """Rows times epochs of one update: about half a second on two cores."""
 
     def __init__(self, *, feature_spec: str, options: Options | None = None) -> None:
         self.feature_spec = feature_spec
@@ -112,7 +113,7 @@ class NeuralModel(ABC, Generic[Options]):
 
         Raises:
             DataError: No workload has two programs of different latency.
-            ModelError: The checkpoint is of another training.
+            ModelError: The checkpoint is of another training, or the rows lack columns of the feature spec.
         """
         check_training(train)
         self.fit_scalers(train.rows, train.counts)
@@ -125,7 +126,9 @@ class NeuralModel(ABC, Generic[Options]):
             rows: (r, d) rows of all programs, or of a fair sample of them.
             counts: (n,) rows per program.
         """
-        parts = parts_of(rows, counts, part_widths(self.feature_spec, rows.shape[1]))
+        widths = part_widths(self.feature_spec, rows.shape[1])
+        self._check_raw(widths)
+        parts = parts_of(rows, counts, widths)
         self.scalers = tuple(Scaler.fit(own, bins=self.options.bins, raw=self.raw) for own, _ in parts)
 
     def fit_members(
@@ -197,7 +200,7 @@ class NeuralModel(ABC, Generic[Options]):
     def update(self, programs: Programs, *, seed: int) -> None:
         """Fine-tunes briefly; fewer passes over more programs, so that it takes under a second."""
         rows = max(1, len(programs.rows) * len(self.networks))
-        epochs = int(np.clip(_UPDATE_ROWS // rows, 2, 20))
+        epochs = int(np.clip(self.update_rows // rows, 1, 20))
         self.fine_tune(programs, epochs=epochs, learning_rate=3e-4, seed=seed)
 
     def config(self) -> dict[str, Any]:
@@ -224,6 +227,7 @@ class NeuralModel(ABC, Generic[Options]):
         rest = dict(config)
         columns = check_width("columns", rest.pop("columns", None), arch=self.arch)
         widths = part_widths(self.feature_spec, columns)
+        self._check_raw(widths)
         found = rest.pop("inputs", None)
         options = parse_options(self.options_type, rest, arch=self.arch)
         inputs = self._checked_inputs(found, widths, options.bins)
@@ -271,6 +275,13 @@ class NeuralModel(ABC, Generic[Options]):
             raise not_fitted()
         widest = max(scaler.columns for scaler in self.scalers)
         return widest if len(self.scalers) == 1 else 1 + widest
+
+    def _check_raw(self, widths: Sequence[int]) -> None:
+        if max(self.raw, default=-1) >= min(widths):
+            raise ModelError(
+                f"A {self.arch} model needs all columns of {self.feature_spec}, got rows of {min(widths)}; "
+                "compute the features again, or fetch the model again."
+            )
 
     def _checked_inputs(self, found: object, widths: Sequence[int], bins: int) -> list[int]:
         """`inputs` of an untrusted config.json: a number, or a list of them for a composite spec."""

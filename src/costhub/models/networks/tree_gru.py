@@ -18,6 +18,9 @@ from costhub.models.options import check_ranges
 class TreeGruOptions(NetworkOptions):
     """How a TreeGru is built and trained."""
 
+    epochs: int = 30
+    learning_rate: float = 2e-3
+    batch: int = 256
     hidden: int = 128
     """Width of the embedding of a loop and of the GRUs' states, as in the paper."""
     slots: int = 8
@@ -41,6 +44,7 @@ class TreeGru(NeuralModel[TreeGruOptions]):
 
     arch = "treegru"
     options_type = TreeGruOptions
+    update_rows = 10_000
 
     @property
     def raw(self) -> tuple[int, ...]:
