@@ -31,7 +31,12 @@ Example:
 
 @click.command("train", epilog=EXAMPLE)
 @click.option("--data", required=True, type=click.Path(path_type=Path), help="Data folder to learn from.")
-@click.option("--arch", default="mlp", show_default=True, help="Architecture: mlp, gbt or conditioned.")
+@click.option(
+    "--arch",
+    default="mlp",
+    show_default=True,
+    help="Architecture: mlp, gbt, treegru, tokens, ensemble, blend or conditioned.",
+)
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Model folder to write.")
 @click.option(
     "--device",
@@ -42,7 +47,8 @@ Example:
 @click.option("--split", "chosen", help="Split, by name in the data folder or as a file: learn "
               "from its train workloads, evaluate on its test workloads.")  # fmt: skip
 @click.option("--features", "spec", default="per_store@1", show_default=True,
-              help="Feature spec: per_store@1, relation@1, loop_context@1, trace_tokens@1, or several "
+              help="Feature spec: per_store@1, relation@1, loop_context@1 (for treegru), trace_tokens@1 "
+              "(for tokens), trace_decisions@1, or several "
               "joined with +.")  # fmt: skip
 @click.option("--objective", help="What to learn: regression, rank, lambdarank or (networks) gap.")
 @click.option("--option", "pairs", multiple=True, metavar="NAME=VALUE",
