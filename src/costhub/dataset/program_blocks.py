@@ -12,7 +12,7 @@ import numpy as np
 from costhub.dataset.features.cache import FeatureCache
 from costhub.dataset.features.spec import find_spec
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.load_programs import _Measured, _open, _Source
+from costhub.dataset.program_source import Measured, ProgramSource, open_sources
 from costhub.dataset.programs import Programs
 
 BLOCK_PROGRAMS = 16_384
@@ -30,7 +30,7 @@ class ProgramBlocks(Sequence[Programs]):
     `ProgramBlocks.open` makes one.
     """
 
-    blocks: tuple[_Source, ...]
+    blocks: tuple[ProgramSource, ...]
 
     @classmethod
     def open(
@@ -59,8 +59,8 @@ class ProgramBlocks(Sequence[Programs]):
             DataError: As `load_programs`.
             UnknownNameError: As `load_programs`.
         """
-        blocks: list[_Source] = []
-        for source in _open(path, device, workloads, spec, failures=failures):
+        blocks: list[ProgramSource] = []
+        for source in open_sources(path, device, workloads, spec, failures=failures):
             measured, _ = source.complete(source.measured, progress=progress)
             blocks += (replace(source, measured=part) for part in _cut(measured, block_programs))
         return cls(tuple(blocks))
@@ -165,7 +165,7 @@ class ProgramBlocks(Sequence[Programs]):
         )
 
 
-def _cut(measured: _Measured, block_programs: int) -> Iterator[_Measured]:
+def _cut(measured: Measured, block_programs: int) -> Iterator[Measured]:
     """Pieces of whole workloads; each but the last has at least `block_programs`."""
     ends = np.flatnonzero(np.diff(measured.workload, append=-1)) + 1
     start = 0
@@ -175,7 +175,7 @@ def _cut(measured: _Measured, block_programs: int) -> Iterator[_Measured]:
             start = end
 
 
-def _kept(blocks: Sequence[_Source], wanted: Callable[[str], bool]) -> Iterator[_Source]:
+def _kept(blocks: Sequence[ProgramSource], wanted: Callable[[str], bool]) -> Iterator[ProgramSource]:
     for source in blocks:
         measured = source.measured
         is_wanted = np.array([wanted(name) for name in measured.workload_ids], dtype=bool)
@@ -184,7 +184,7 @@ def _kept(blocks: Sequence[_Source], wanted: Callable[[str], bool]) -> Iterator[
             yield replace(source, measured=measured.take(places))
 
 
-def _reopened(blocks: Sequence[tuple[str, str, str, _Measured]]) -> ProgramBlocks:
+def _reopened(blocks: Sequence[tuple[str, str, str, Measured]]) -> ProgramBlocks:
     caches: dict[tuple[str, str, str], tuple[FeatureCache, ...]] = {}
     sources = []
     for path, device_id, spec, measured in blocks:
@@ -193,5 +193,5 @@ def _reopened(blocks: Sequence[tuple[str, str, str, _Measured]]) -> ProgramBlock
             caches[path, device_id, spec] = tuple(
                 FeatureCache(folder.path, device_id, part) for part in layout.parts
             )
-        sources.append(_Source(folder, device_id, layout, caches[path, device_id, spec], measured))
+        sources.append(ProgramSource(folder, device_id, layout, caches[path, device_id, spec], measured))
     return ProgramBlocks(tuple(sources))
