@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from costhub.dataset import load_programs as load_module
+from costhub.dataset import program_source as source_module
 from costhub.dataset.features import compute as compute_module
 from costhub.dataset.features.cache import UNKNOWN, FeatureCache
 from costhub.dataset.features.combined import combine
@@ -51,7 +51,7 @@ def test_programs_are_featurised_once_and_then_read(
 
     # The program without features is remembered as well.
     asked: list[str] = []
-    monkeypatch.setattr(load_module, "compute_missing", lambda *a, **_: asked.extend(a[3].to_pylist()))
+    monkeypatch.setattr(source_module, "compute_missing", lambda *a, **_: asked.extend(a[3].to_pylist()))
     again = load_programs(real.path, device="cpu0")
     assert asked == ["r00010"], "only the one without a workload can still be missing"
     assert np.array_equal(again.rows, first.rows)
@@ -90,7 +90,7 @@ def test_every_spec_gives_programs(name: str, real: DataFolder) -> None:
     found = load_programs(real.path, spec=name)
 
     # What needs no TVM has features of a trace that does not replay, too.
-    assert (found.n, found.spec) == (5 if name == "trace_tokens@1" else 4, name)
+    assert (found.n, found.spec) == (4 if find_spec(name).needs_tvm else 5, name)
     assert found.rows.shape == (found.counts.sum(), find_spec(name).width)
 
 
@@ -101,7 +101,7 @@ def test_a_composite_spec_has_the_rows_of_its_parts_out_of_their_caches(
     tokens = load_programs(real.path, spec="trace_tokens@1").select(np.arange(4))
     stores = load_programs(real.path)
     asked: list[str] = []
-    monkeypatch.setattr(load_module, "compute_missing", lambda *a, **_: asked.extend(a[3].to_pylist()))
+    monkeypatch.setattr(source_module, "compute_missing", lambda *a, **_: asked.extend(a[3].to_pylist()))
 
     found = load_programs(real.path, spec=COMPOSITE)
 

@@ -147,6 +147,12 @@ def cut_config(folder: Path) -> None:
     (folder / CONFIG).write_bytes((folder / CONFIG).read_bytes()[:50])
 
 
+def lose_inputs(folder: Path) -> None:
+    config = json.loads((folder / CONFIG).read_bytes())
+    del config["options"]["inputs"]
+    (folder / CONFIG).write_text(json.dumps(config))
+
+
 def nest_config(folder: Path) -> None:
     (folder / CONFIG).write_text("[" * 100_000)
 
@@ -175,7 +181,7 @@ def cut_weights(folder: Path) -> None:
         ),
         (lambda f: edit(f, {"seed": "x"}), "needs seed, a whole number"),
         (lambda f: edit(f, {"options": None}), "needs options"),
-        (lambda f: edit(f, {"options": {"columns": 6}}), "inputs of this mlp model"),
+        (lose_inputs, "inputs of this mlp model"),
         (lambda f: edit(f, {"options": {"columns": 6, "inputs": 6}}), "missing or unknown"),
         (lambda f: edit(f, {"arch": "gbt"}), "missing or unknown"),
     ],

@@ -76,6 +76,8 @@ def check_decisions(instructions: list[Any], decisions: list[Any]) -> None:
 def plain(value: Any) -> Any:
     """TVM's containers and boxed numbers as plain Python, which json can write."""
     import tvm_ffi
+    from tvm.ir import save_json
+    from tvm.tirx import IndexMap
 
     # Iterating over an array asks for its length at every element.
     size, item = (tvm_ffi.get_global_func(f"ffi.Array{name}") for name in ("Size", "GetItem"))
@@ -85,6 +87,8 @@ def plain(value: Any) -> Any:
             return str(value)
         if value is None or isinstance(value, (bool, int, float)):
             return value
+        if isinstance(value, IndexMap):  # of a layout; a trace holds it as text
+            return str(save_json(value))
         if isinstance(value, tvm_ffi.Array):
             return [made(item(value, i)) for i in range(size(value))]
         if hasattr(value, "items"):

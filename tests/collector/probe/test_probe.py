@@ -24,7 +24,7 @@ def test_a_device_is_probed_in_a_known_number_of_steps(target: str) -> None:
 
     assert set(row) == set(COLUMNS)
     assert table_from_rows("devices", [{**SMALL, **row}]).num_rows == 1
-    assert row["peak_gflops"] > 0.1
+    assert row["peak_gflops"] > 0
     assert row["l1_gbs"] == max(r["gbs"] for r in row["bandwidth_ladder"] if r["bytes"] <= 48 << 10)
     assert row["l2_gbs"] is None
     assert len(row["bandwidth_ladder"]) == RUNGS
