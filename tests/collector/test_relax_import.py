@@ -72,7 +72,9 @@ class Normalised(nn.Module):
     [
         (Normalised(), torch.randn(1, 3, 8, 8)),
         (Bert(1, 8, 2), torch.randint(1000, (1, 5))),
-        (Recurrent([GruCell(3, 4)], states=1, outputs=5), torch.randn(1, 2, 3)),
+        pytest.param(
+            Recurrent([GruCell(3, 4)], states=1, outputs=5), torch.randn(1, 2, 3), marks=pytest.mark.slow
+        ),
     ],
     ids=["normalised", "bert", "gru"],
 )

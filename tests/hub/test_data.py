@@ -143,7 +143,13 @@ def test_what_the_hub_does_not_have_is_a_sentence(
     assert sentence in last
 
 
-@pytest.mark.parametrize("environment", [{"HF_HUB_OFFLINE": "1"}, {"HF_ENDPOINT": "http://127.0.0.1:9"}])
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"HF_HUB_OFFLINE": "1"},
+        pytest.param({"HF_ENDPOINT": "http://127.0.0.1:9"}, marks=pytest.mark.slow),  # retried for a while
+    ],
+)
 def test_a_hub_that_cannot_be_asked_is_a_sentence(python: Run, environment: dict[str, str]) -> None:
     done = python(LOAD.format("'hf-hub:acme/cpu0'"), **environment)
 

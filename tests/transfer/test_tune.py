@@ -104,7 +104,13 @@ def test_a_workload_tvm_cannot_schedule_is_a_sentence(tmp_path: Path, target: st
         search(tmp_path, target, linear(np.full(172, -0.01)), mod=tvm.IRModule({"main": nothing}))
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt("stop"), MeasureError("The device is gone.")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyboardInterrupt("stop"),
+        pytest.param(MeasureError("The device is gone."), marks=pytest.mark.slow),
+    ],
+)
 def test_what_ends_a_search_comes_out_as_what_it_is(
     tmp_path: Path, target: str, linear: Any, error: BaseException
 ) -> None:

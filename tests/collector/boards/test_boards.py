@@ -150,6 +150,7 @@ def test_a_board_that_does_not_answer_is_passed_over_and_used_again(
         assert time.monotonic() < deadline, "the board that came back was not used"
 
 
+@pytest.mark.slow
 def test_boards_of_two_kinds_are_refused(boards: Boards, serve: Serve, identity: dict[str, Any]) -> None:
     boards.identify()
     serve(said={**identity, "device": {**identity["device"], "device_id": "vax-780"}})

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from costhub.dataset.metaschedule.export_pool import ExportPool
 from costhub.dataset.metaschedule.export_service import RecordsRequest
 
@@ -24,6 +26,7 @@ def test_records_come_in_the_order_of_their_requests(tiny_matmul: Any) -> None:
     assert len(set(found)) == 4
 
 
+@pytest.mark.slow
 def test_a_program_that_brings_tvm_down_costs_only_itself(tiny_matmul: Any) -> None:
     good = tiny_matmul.traces
 
