@@ -146,3 +146,12 @@ def test_the_seconds_of_a_build_are_told_by_stage(builder: Builder, programs: li
     seconds = built.seconds
     assert min(seconds.lower, seconds.llvm, seconds.link) > 0
     assert seconds.lower + seconds.llvm + seconds.link <= built.build_s
+
+
+def test_the_clock_of_builds_stands_still_while_they_are_frozen(target: str) -> None:
+    with Builder(target, processes=1) as builder:
+        with builder.frozen():
+            first = builder._now()
+            time.sleep(0.01)
+            assert builder._now() == first
+        assert builder._now() >= first

@@ -203,7 +203,7 @@ class Builder:
             raise MeasureError(f"TVM cannot be prepared to build for {self.target}: {error}") from error
 
     def _outcome(self, worker: Worker, request: BuildRequest) -> Built:
-        start = time.monotonic() - self._frozen_seconds()
+        start = self._now()
         try:
             worker.send(request)
             self._await_reply(worker, start)
@@ -212,7 +212,7 @@ class Builder:
             limit = f"killed after {self.timeout_s:g} s of building"
             return Built("build_timeout", None, self.timeout_s, limit)
         except WorkerDied as death:
-            return Built("build_error", None, time.monotonic() - self._frozen_seconds() - start, str(death))
+            return Built("build_error", None, self._now() - start, str(death))
         if reply.error is not None:
             met = worker.limits.broken(None, reply.error)
             said = " ".join(filter(None, [met, reply.error]))
@@ -222,7 +222,7 @@ class Builder:
     def _await_reply(self, worker: Worker, start: float) -> None:
         """Waits until there is a reply, the process has died, or its time is over."""
         while True:
-            left_s = start + self.timeout_s - (time.monotonic() - self._frozen_seconds())
+            left_s = start + self.timeout_s - self._now()
             connection = worker.connection
             if connection is None or left_s <= 0:
                 return
@@ -232,8 +232,7 @@ class Builder:
             except OSError:  # it was killed from another thread; receive says so
                 return
 
-    def _frozen_seconds(self) -> float:
-        """How long the processes have been frozen until now, in all."""
+    def _now(self) -> float:
+        """Seconds on a clock that stands still while the processes are frozen."""
         with self._changed:
-            now = 0.0 if self._frozen_at is None else time.monotonic() - self._frozen_at
-            return self._frozen_s + now
+            return (time.monotonic() if self._frozen_at is None else self._frozen_at) - self._frozen_s

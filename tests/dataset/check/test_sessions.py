@@ -70,6 +70,14 @@ def test_a_drift_that_contradicts_its_session(ledger: Any) -> None:
     assert rows(contradicted_reference(made, Context())) == [7]
 
 
+def test_a_baseline_may_fall_but_not_rise(ledger: Any) -> None:
+    falling = np.repeat([3e-3, 2e-3, 1e-3], 10)
+
+    assert rows(contradicted_reference(ledger(30, drift=0.0, reference_s=falling), Context())) == []
+    rising = ledger(30, drift=0.0, reference_s=falling[::-1])
+    assert rows(contradicted_reference(rising, Context())) == [*range(10), *range(20, 30)]
+
+
 def test_times_before_tvm_or_after_now(batch: Any) -> None:
     now = datetime.now(timezone.utc)
     times = [

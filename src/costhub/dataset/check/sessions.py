@@ -20,6 +20,8 @@ TEMPERATURE_RISE = 50.0
 TEMPERATURES = (-40.0, 125.0)
 DRIFT = (-0.3, 0.5)
 """-0.01 to 0.19 in a session of 33 minutes on a virtual machine."""
+SAME = 1.01
+"""Baselines that differ by less are one."""
 BASELINE_RATIO = 1.3
 """The baseline of a session only falls, as faster moments are found; by 2 % in that session."""
 ENOUGH_ROWS = 20
@@ -88,14 +90,22 @@ def impossible_reference(rows: Rows) -> Iterator[tuple[str, Mask]]:
 
 
 def contradicted_reference(ledger: Ledger, context: Context) -> Iterator[tuple[str, Mask]]:
-    """Finds rows whose drift does not follow from reference_s and the rest of the session."""
+    """Finds rows whose drift does not follow from reference_s and the rest of the session.
+
+    The baseline is the fastest reference until then, in a row or not: on a machine that was busy at first it
+    falls, and falls again, but it never rises. Failed programs are left out: a build that failed has the
+    baseline of its batch's beginning, and is written at its end.
+    """
     baseline = ledger["reference_s"] / (1.0 + ledger["drift"].astype(np.float64))
-    known = np.isfinite(baseline) & (baseline > 0)
+    known = ledger.is_timed & np.isfinite(baseline) & (baseline > 0)
     message = "reference_s / (1 + reference_drift), the baseline, is not that of the session's other rows."
     found = []
-    for rows in ledger.groups("device", "session", within=known):
-        far = np.abs(np.log(baseline[rows] / np.median(baseline[rows]))) > np.log(BASELINE_RATIO)
-        found.append(rows[far])
+    for group in ledger.groups("device", "session", within=known):
+        rows = group[np.argsort(ledger["time_us"][group], kind="stable")]
+        own = baseline[rows]
+        far = np.abs(np.log(own / np.median(own))) > np.log(BASELINE_RATIO)
+        lowest_until, highest_from = np.minimum.accumulate(own), np.maximum.accumulate(own[::-1])[::-1]
+        found.append(rows[far & ((own > SAME * lowest_until) | (own < highest_from / SAME))])
     yield message, ledger.mask(found)
 
 
