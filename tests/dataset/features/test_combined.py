@@ -87,6 +87,7 @@ def test_a_composite_spec_names_its_columns_after_those_of_its_parts() -> None:
     assert find_spec("trace_tokens@1+loop_context@1").columns[0] == "part"
 
 
+@pytest.mark.slow
 def test_a_composite_spec_has_the_features_of_its_parts(tiny_matmul: Any) -> None:
     spec = find_spec(ALL)
     mod = module_from_json(tiny_matmul.module_json)

@@ -75,7 +75,9 @@ def test_chunks_are_taken_as_they_are_needed(tiny_matmul: Any) -> None:
     assert taken <= 4
 
 
-@pytest.mark.parametrize("name", ["relation@1", "loop_context@1", "trace_tokens@1"])
+@pytest.mark.parametrize(
+    "name", ["relation@1", pytest.param("loop_context@1", marks=pytest.mark.slow), "trace_tokens@1"]
+)
 def test_other_specs_are_computed_as_well(name: str, tiny_matmul: Any) -> None:
     spec = find_spec(name)
     crowd = chunk(tiny_matmul, *tiny_matmul.traces, tiny_matmul.bad_trace[:-1])

@@ -34,7 +34,7 @@ def blocks_of(programs: Programs) -> list[Programs]:
     return [programs.of_workloads({name}) for name in programs.workload_ids]
 
 
-@pytest.mark.parametrize("objective", ["regression", "rank"])
+@pytest.mark.parametrize("objective", ["regression", pytest.param("rank", marks=pytest.mark.slow)])
 def test_trees_of_two_workers_rank_as_those_of_one_process(
     objective: str, client: Client, train: Programs, unseen: Programs
 ) -> None:
