@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from costhub.dataset.program_source import open_sources
 from costhub.dataset.programs import Programs
 
@@ -73,9 +71,5 @@ def iter_programs(
     """
     for source in open_sources(path, device, workloads, spec, failures=failures):
         measured, _ = source.complete(source.measured, progress=progress)
-        ends = np.flatnonzero(np.diff(measured.workload, append=-1)) + 1
-        start = 0
-        for end in ends.tolist():
-            if end - start >= batch_programs or end == ends[-1]:
-                yield source.load(measured.take(np.arange(start, end)), progress=progress)
-                start = end
+        for part in measured.cut(batch_programs):
+            yield source.load(part, progress=progress)

@@ -12,7 +12,7 @@ import numpy as np
 from costhub.dataset.features.cache import FeatureCache
 from costhub.dataset.features.spec import find_spec
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.program_source import Measured, ProgramSource, open_sources
+from costhub.dataset.program_source import Measured, ProgramSource, feature_caches, open_sources
 from costhub.dataset.programs import Programs
 
 BLOCK_PROGRAMS = 16_384
@@ -62,7 +62,7 @@ class ProgramBlocks(Sequence[Programs]):
         blocks: list[ProgramSource] = []
         for source in open_sources(path, device, workloads, spec, failures=failures):
             measured, _ = source.complete(source.measured, progress=progress)
-            blocks += (replace(source, measured=part) for part in _cut(measured, block_programs))
+            blocks += (replace(source, measured=part) for part in measured.cut(block_programs))
         return cls(tuple(blocks))
 
     def __len__(self) -> int:
@@ -119,7 +119,7 @@ class ProgramBlocks(Sequence[Programs]):
         blocks = self.blocks
         if of > 1 and len(blocks) < 4 * of:
             # A few large blocks cannot be shared evenly; their workloads can.
-            blocks = tuple(replace(s, measured=part) for s in blocks for part in _cut(s.measured, 1))
+            blocks = tuple(replace(s, measured=part) for s in blocks for part in s.measured.cut(1))
         sizes = ProgramBlocks(blocks).sizes
         programs, mine = [0] * of, []
         for place in sorted(range(len(blocks)), key=lambda place: (-sizes[place], place)):
@@ -165,16 +165,6 @@ class ProgramBlocks(Sequence[Programs]):
         )
 
 
-def _cut(measured: Measured, block_programs: int) -> Iterator[Measured]:
-    """Pieces of whole workloads; each but the last has at least `block_programs`."""
-    ends = np.flatnonzero(np.diff(measured.workload, append=-1)) + 1
-    start = 0
-    for end in ends.tolist():
-        if end - start >= block_programs or end == ends[-1]:
-            yield measured.take(np.arange(start, end))
-            start = end
-
-
 def _kept(blocks: Sequence[ProgramSource], wanted: Callable[[str], bool]) -> Iterator[ProgramSource]:
     for source in blocks:
         measured = source.measured
@@ -190,8 +180,6 @@ def _reopened(blocks: Sequence[tuple[str, str, str, Measured]]) -> ProgramBlocks
     for path, device_id, spec, measured in blocks:
         folder, layout = DataFolder.open(path), find_spec(spec)
         if (path, device_id, spec) not in caches:
-            caches[path, device_id, spec] = tuple(
-                FeatureCache(folder.path, device_id, part) for part in layout.parts
-            )
+            caches[path, device_id, spec] = feature_caches(folder, device_id, layout)
         sources.append(ProgramSource(folder, device_id, layout, caches[path, device_id, spec], measured))
     return ProgramBlocks(tuple(sources))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +44,15 @@ class Measured:
             self.workload_ids,
             self.latency_s[places],
         )
+
+    def cut(self, programs: int) -> Iterator[Measured]:
+        """Pieces of whole workloads, whose programs are compared; each but the last has so many or more."""
+        ends = np.flatnonzero(np.diff(self.workload, append=-1)) + 1
+        start = 0
+        for end in ends.tolist():
+            if end - start >= programs or end == ends[-1]:
+                yield self.take(np.arange(start, end))
+                start = end
 
 
 @dataclass(frozen=True)
@@ -125,10 +134,15 @@ def open_sources(
     named = device or folder.only_device(_OR_SEVERAL)
     sources = []
     for device_id in [named] if isinstance(named, str) else dict.fromkeys(named):
-        caches = tuple(FeatureCache(folder.path, device_id, part) for part in layout.parts)
+        caches = feature_caches(folder, device_id, layout)
         measured = _read(folder, device_id, workloads, failures=failures)
         sources.append(ProgramSource(folder, device_id, layout, caches, measured))
     return sources
+
+
+def feature_caches(folder: DataFolder, device_id: str, layout: FeatureSpec) -> tuple[FeatureCache, ...]:
+    """The caches of a device, one for each part of the feature spec."""
+    return tuple(FeatureCache(folder.path, device_id, part) for part in layout.parts)
 
 
 def _read(folder: DataFolder, device_id: str, workloads: set[str] | None, *, failures: bool) -> Measured:
@@ -139,15 +153,15 @@ def _read(folder: DataFolder, device_id: str, workloads: set[str] | None, *, fai
     table = folder.select_measurements([device_id], ["record_id", "workload_id", "status", "run_s"], where)
     latency_s = median_latency_s(table["run_s"])
     is_ok = pc.equal(table["status"], "ok").to_numpy()
-    names, workload = _codes(table["workload_id"])
+    names, workload = coded(table["workload_id"])
     good = np.flatnonzero(~is_ok | (np.isfinite(latency_s) & (latency_s > 0)))
     order = good[np.argsort(workload[good], kind="stable")]
     record_ids = pa.concat_arrays([pa.array([], pa.string()), *table["record_id"].chunks])
     return Measured(record_ids, workload, names, np.where(is_ok, latency_s, np.inf)).take(order)
 
 
-def _codes(column: pa.ChunkedArray) -> tuple[tuple[str, ...], IntArray]:
-    """The different values in order, and the place of each row's among them."""
+def coded(column: pa.ChunkedArray) -> tuple[tuple[str, ...], IntArray]:
+    """The different texts of a column in order, and the place of each row's among them."""
     names = sorted(column.unique().to_pylist())
     return tuple(names), pc.index_in(column, value_set=pa.array(names, pa.string())).to_numpy().astype(
         np.int64

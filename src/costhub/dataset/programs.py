@@ -157,12 +157,9 @@ class Programs:
         positions = np.flatnonzero(index) if np.asarray(index).dtype == bool else np.asarray(index, np.int64)
         starts = np.concatenate([[0], np.cumsum(self.counts)])
         counts = self.counts[positions]
-        # Row numbers of the chosen programs without a loop: each program's start, repeated, plus 0..count-1.
-        within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-        take = np.repeat(starts[positions], counts) + within
         return dataclasses.replace(
             self,
-            rows=self.rows[take],
+            rows=self.rows[row_numbers(starts[positions], counts)],
             counts=counts,
             workload=self.workload[positions],
             latency_s=self.latency_s[positions],
@@ -210,6 +207,18 @@ class Programs:
         chosen = np.random.default_rng(seed).permutation(len(names))[:held_out]
         is_held_out = _among({names[i] for i in chosen}, self.workload_ids)[self.workload]
         return self.select(~is_held_out), self.select(is_held_out)
+
+
+def row_numbers(starts: IntArray, counts: IntArray) -> IntArray:
+    """The rows of programs whose rows begin at `starts` and are `counts` many, one program after the other.
+
+    Example:
+        >>> row_numbers(np.array([5, 0]), np.array([2, 3])).tolist()
+        [5, 6, 0, 1, 2]
+    """
+    # Without a loop: each program's start, repeated, plus 0..count-1.
+    within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(starts, counts) + within
 
 
 def _among(wanted: set[str], ids: tuple[str, ...]) -> BoolArray:

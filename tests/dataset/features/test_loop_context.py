@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.dataset.features.loop_context import COLUMN_NAMES, PARENT, context_rows, extract
+from costhub.dataset.features.loop_context import COLUMN_NAMES, PARENT, SPEC, context_rows
 from costhub.dataset.workload import module_from_json
+
+extract = SPEC.extract
 
 
 def named(row: Any) -> dict[str, float]:

@@ -194,3 +194,21 @@ def test_functions_are_read_in_the_order_of_their_names() -> None:
     nest = loop_nest(tvm.IRModule(functions))
 
     assert [n.parent for n in nest.nodes] == [-1, 0, 1, 0, 3, 4, 0, 6, 7, 8]
+
+
+def test_elements_side_by_side_end_where_a_row_is_not_touched_whole(schedule: Any) -> None:
+    _, j, _ = schedule.get_loops(schedule.get_sblock("C"))
+    schedule.split(j, [None, 4])
+
+    nest = loop_nest(schedule.mod)
+    _, i, outer, inner, k, statement = nest.nodes
+
+    def runs(node: Node) -> dict[str, int]:
+        return {nest.buffers[b].name: t.run for b, t in node.touches.items()}
+
+    # All of B lies in one piece; 4 columns of it do not, and k alone walks down a column.
+    assert runs(i) == {"C": 256, "A": 256, "B": 256}
+    assert runs(outer) == {"C": 16, "A": 16, "B": 256}
+    assert runs(inner) == {"C": 4, "A": 16, "B": 4}
+    assert runs(k) == {"C": 1, "A": 16, "B": 1}
+    assert runs(statement) == {"C": 1, "A": 1, "B": 1}

@@ -5,9 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.dataset.features.relation import COLUMN_NAMES, extract, relation_rows
+from costhub.dataset.features.relation import COLUMN_NAMES, SPEC, relation_rows
 from costhub.dataset.features.replayed import replayed
 from costhub.dataset.workload import module_from_json
+
+extract = SPEC.extract
 
 
 def curve(row: Any, i: str, j: str) -> list[float]:

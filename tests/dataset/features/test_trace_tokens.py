@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costhub.dataset.features import trace_tokens
+from costhub.dataset.features import trace_text, trace_tokens
 from costhub.dataset.features.trace_tokens import COLUMN_NAMES, KINDS, MAX_ROWS, WORDS, tokenise
 
 TRACE = [
@@ -108,7 +108,7 @@ def test_a_long_trace_is_cut_and_a_huge_text_refused(monkeypatch: pytest.MonkeyP
     assert rows is not None
     assert len(rows) == MAX_ROWS
 
-    monkeypatch.setattr(trace_tokens, "MAX_CHARACTERS", 10)
+    monkeypatch.setattr(trace_text, "MAX_CHARACTERS", 10)
     assert tokenise(json.dumps(TRACE)) is None
 
 

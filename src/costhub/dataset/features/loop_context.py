@@ -13,14 +13,13 @@ most bytes first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from costhub.dataset.features.loop_nest import LOOP_KINDS, LoopNest, Node, Touch, loop_nest
-from costhub.dataset.features.replayed import of_modules, replayed
-from costhub.dataset.features.spec import Features, FeatureSpec, slog
+from costhub.dataset.features.replayed import spec_of_modules
+from costhub.dataset.features.spec import slog
 from costhub.dataset.programs import FloatArray
 
 LOOP_CONTEXT = "loop_context@1"
@@ -60,17 +59,6 @@ COLUMN_NAMES: tuple[str, ...] = (
 """
 
 PARENT = COLUMN_NAMES.index("parent")
-
-
-def extract(mod: Any, traces: Sequence[str], target: str) -> Features:
-    """Computes the features of programs of one workload; see `per_store.extract`."""
-    return of_modules(context_rows, replayed(mod, traces, target))
-
-
-def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
-    """Computes the features of scheduled candidates, as a search has them."""
-    del context
-    return of_modules(context_rows, [candidate.sch for candidate in candidates])
 
 
 def context_rows(mod: Any) -> FloatArray:
@@ -117,4 +105,4 @@ def _slot(nest: LoopNest, place: int, touch: Touch) -> list[float]:
     ]
 
 
-SPEC = FeatureSpec(LOOP_CONTEXT, COLUMN_NAMES, extract, extract_candidates)
+SPEC = spec_of_modules(LOOP_CONTEXT, COLUMN_NAMES, context_rows)

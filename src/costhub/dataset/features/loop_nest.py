@@ -49,6 +49,8 @@ class Touch:
     """Distinct elements touched, over-counted where parts overlap in no simple way."""
     uses: int = 0
     """Statements run that touch the buffer."""
+    run: int = 0
+    """Elements of those touched that lie side by side, at least."""
     stride: int = 0
     """Smallest step in the buffer, in elements, that a step of the loop makes; 0 where it makes none."""
     reads: bool = False
@@ -216,25 +218,33 @@ class _Reader:
         shape = self.buffers[buffer].shape
         forms = [index_form(part.min, self._known) for part in region]
         sizes = [self._largest(part.extent, unknown=d) for part, d in zip(region, shape, strict=False)]
-        counts = self._elements(forms, sizes, shape)
+        counts, runs = self._elements(forms, sizes, shape)
         strides = _row_major(shape)
-        for level, count, trip in zip([*levels, 0], [*counts, counts[0]], [*trips, trips[0]], strict=True):
+        found = zip([*levels, 0], [*counts, counts[0]], [*runs, runs[0]], [*trips, trips[0]], strict=True)
+        for level, count, run, trip in found:
             touch = self.nodes[level].touches.setdefault(buffer, Touch())
             touch.elements = max(touch.elements, count)
+            touch.run = min(touch.run or run, run)
             touch.uses += trip if uses else 0
             step = abs(sum(f.stride(level) * s for f, s in zip(forms, strides, strict=False) if f))
             touch.stride = min(touch.stride or step, step) or touch.stride or step
 
     def _elements(
         self, forms: Sequence[IndexForm | None], sizes: Sequence[int], shape: Sequence[int]
-    ) -> list[int]:
-        """Distinct elements touched while the loops of the chain from each on run; last, while none runs."""
+    ) -> tuple[list[int], list[int]]:
+        """Distinct elements touched while the loops of the chain from each on run; last, while none runs.
+
+        And how many of them lie side by side.
+        """
         levels = len(self._chain) + 1
-        total = [1] * levels
+        total, runs = [1] * levels, [1] * levels
+        # Whether the dimensions further in are touched whole, so that steps of this one lie side by side.
+        whole = [True] * levels
         involved: set[int] = set()
-        for form, size, length in zip(forms, sizes, shape, strict=False):
+        for form, size, length in reversed(list(zip(forms, sizes, shape, strict=False))):
             if form is None:
                 total = [count * length for count in total]
+                whole = [False] * levels
                 involved |= {number for number, _ in self._chain}
                 continue
             loops = form.loops()
@@ -242,13 +252,18 @@ class _Reader:
             steps = _products(self._chain, loops)
             low, high = form.bounds(self._chain)
             for level in range(levels):
-                span = min(high[level] - low[level] + size, steps[level] * size, length)
-                total[level] *= max(1, span)
+                reach = high[level] - low[level] + size
+                span = max(1, min(reach, steps[level] * size, length))
+                total[level] *= span
+                if whole[level]:
+                    is_dense = min(reach, length) <= span
+                    runs[level] *= span if is_dense else size
+                    whole[level] = is_dense and span >= length
         most = _products(self._chain, involved)
         # A diagonal touches fewer elements than its two dimensions span.
         if all(form is not None for form in forms):
             total = [min(a, b * math.prod(sizes)) for a, b in zip(total, most, strict=True)]
-        return total
+        return total, runs
 
     def _largest(self, expression: Any, *, unknown: int = 1) -> int:
         """The largest value of an expression while all loops around run."""

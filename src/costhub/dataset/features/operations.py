@@ -37,6 +37,11 @@ class Operations:
     call: int = 0
     """Mathematical functions and intrinsics."""
 
+    @property
+    def total(self) -> int:
+        """Of all classes."""
+        return self.add_sub + self.mul + self.div_mod + self.compare + self.call
+
 
 def count_operations(statement: Any) -> Operations:
     """Counts the operations in the body of a block (``tvm.tirx.Stmt``); both sides of a choice count.

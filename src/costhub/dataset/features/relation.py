@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from costhub.dataset.features.loop_nest import LOOP_KINDS, LoopNest, Node, loop_nest
-from costhub.dataset.features.replayed import of_modules, replayed
-from costhub.dataset.features.spec import Features, FeatureSpec, slog
+from costhub.dataset.features.replayed import spec_of_modules
+from costhub.dataset.features.spec import slog
 from costhub.dataset.programs import FloatArray
 
 RELATION = "relation@1"
@@ -43,17 +43,6 @@ COLUMN_NAMES: tuple[str, ...] = (
     *(f"{i}_where_{j}_below_2^{t + 1}" for i, j in _PAIRS for t in range(_THRESHOLDS)),
 )
 """The names of the columns. Counts and sizes are log2(|x| + 1); flags are 0 or 1."""
-
-
-def extract(mod: Any, traces: Sequence[str], target: str) -> Features:
-    """Computes the features of programs of one workload; see `per_store.extract`."""
-    return of_modules(relation_rows, replayed(mod, traces, target))
-
-
-def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
-    """Computes the features of scheduled candidates, as a search has them."""
-    del context
-    return of_modules(relation_rows, [candidate.sch for candidate in candidates])
 
 
 def relation_rows(mod: Any) -> FloatArray:
@@ -109,4 +98,4 @@ def _relations(loops: Sequence[Node], place: int) -> list[float]:
     return found
 
 
-SPEC = FeatureSpec(RELATION, COLUMN_NAMES, extract, extract_candidates)
+SPEC = spec_of_modules(RELATION, COLUMN_NAMES, relation_rows)

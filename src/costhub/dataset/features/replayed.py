@@ -1,11 +1,11 @@
-"""Provides replayed: schedules from traces, for the feature specs that look at a program in TVM."""
+"""Provides replayed, schedules from traces, and spec_of_modules, for specs that look at a program in TVM."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from costhub.dataset.features.spec import Features, checked
+from costhub.dataset.features.spec import Features, FeatureSpec, checked
 from costhub.dataset.programs import FloatArray
 from costhub.dataset.target import parse_target
 from costhub.errors import WorkloadError
@@ -38,6 +38,28 @@ def _schedule(mod: Any, trace: str) -> Any | None:
         return replay(mod, trace)
     except WorkloadError:
         return None
+
+
+def spec_of_modules(
+    name: str, columns: tuple[str, ...], compute: Callable[[Any], FloatArray], *, leads: bool = False
+) -> FeatureSpec:
+    """A feature spec that is computed from each scheduled module by itself, before it is lowered.
+
+    Args:
+        name: Name and version.
+        columns: One name per column.
+        compute: From a ``tvm.IRModule`` to its rows.
+        leads: As in `FeatureSpec`.
+    """
+
+    def extract(mod: Any, traces: Sequence[str], target: str) -> Features:
+        return of_modules(compute, replayed(mod, traces, target))
+
+    def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
+        del context
+        return of_modules(compute, [candidate.sch for candidate in candidates])
+
+    return FeatureSpec(name, columns, extract, extract_candidates, leads=leads)
 
 
 def of_modules(compute: Callable[[Any], FloatArray], schedules: Sequence[Any | None]) -> Features:

@@ -44,6 +44,8 @@ class FeatureSpec:
     """Features of what a search holds: a ``TuneContext`` and its ``MeasureCandidate``s."""
     needs_tvm: bool = True
     """Without TVM the module is not looked at, and features are computed in this process."""
+    leads: bool = False
+    """Whether the first row of a program is the one that matters most, so that trees see it by itself."""
     composed_of: tuple[FeatureSpec, ...] = ()
     """The parts of a composite spec, whose rows `combined.combine` has stacked; none of a simple one."""
 
@@ -68,7 +70,7 @@ def spec_names() -> tuple[str, ...]:
 
     Example:
         >>> spec_names()
-        ('per_store@1', 'relation@1', 'loop_context@1', 'trace_tokens@1', 'trace_decisions@1')
+        ('per_store@1', 'relation@1', 'tiles@1', 'loop_context@1', 'trace_tokens@1', 'trace_decisions@1')
     """
     return tuple(_specs())
 
@@ -98,9 +100,16 @@ def find_spec(name: str) -> FeatureSpec:
 
 def _specs() -> dict[str, FeatureSpec]:
     # Imported here, since each of these files needs FeatureSpec.
-    from costhub.dataset.features import loop_context, per_store, relation, trace_decisions, trace_tokens
+    from costhub.dataset.features import (
+        loop_context,
+        per_store,
+        relation,
+        tiles,
+        trace_decisions,
+        trace_tokens,
+    )
 
-    modules = (per_store, relation, loop_context, trace_tokens, trace_decisions)
+    modules = (per_store, relation, tiles, loop_context, trace_tokens, trace_decisions)
     specs: list[FeatureSpec] = [module.SPEC for module in modules]
     return {spec.name: spec for spec in specs}
 

@@ -8,19 +8,17 @@ candidates before they are lowered (`costhub.transfer.draft`) needs to be fast, 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from costhub.dataset.features.spec import Features, FeatureSpec, slog
+from costhub.dataset.features.trace_text import decision_pairs, read_trace
 from costhub.dataset.programs import FloatArray
 
 TRACE_DECISIONS = "trace_decisions@1"
 
-MAX_CHARACTERS = 1 << 22
-"""A longer trace has no features: it would take memory out of proportion."""
 _DECISIONS, _FACTORS = 24, 4
 _PARTS = ("place", "choice", "factors", *(f"factor{i}" for i in range(_FACTORS)))
 
@@ -60,25 +58,17 @@ def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
 
 def _of_text(trace_json: str) -> FloatArray | None:
     """The row of a trace; any text will do."""
-    if len(trace_json) > MAX_CHARACTERS:
+    trace = read_trace(trace_json)
+    if trace is None:
         return None
-    try:
-        trace = json.loads(trace_json)
-    except (ValueError, RecursionError):
-        return None
-    if not (isinstance(trace, list) and len(trace) == 2 and all(isinstance(part, list) for part in trace)):
-        return None
-    kinds = [i[0] if isinstance(i, list) and i else None for i in trace[0]]
-    return _row(kinds.index("EnterPostproc") if "EnterPostproc" in kinds else len(kinds), trace[1])
+    instructions, decisions = trace
+    kinds = [i[0] if isinstance(i, list) and i else None for i in instructions]
+    return _row(kinds.index("EnterPostproc") if "EnterPostproc" in kinds else len(kinds), decisions)
 
 
 def _row(instructions: int, pairs: list[Any]) -> FloatArray:
     """(1, width) row of the decisions that are of the first instructions."""
-    made = [
-        (pair[0], pair[1])
-        for pair in pairs
-        if isinstance(pair, list) and len(pair) == 2 and type(pair[0]) is int and 0 <= pair[0] < instructions
-    ]
+    made = [pair for pair in decision_pairs(pairs) if 0 <= pair[0] < instructions]
     row = [float(min(instructions, _MOST)), float(min(len(made), _MOST))]
     for place, decision in made[:_DECISIONS]:
         factors = decision if isinstance(decision, list) else []

@@ -8,13 +8,13 @@ refers to as steps back in the trace, the decisions as log2, names as numbers of
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from costhub.dataset.features.spec import Features, FeatureSpec
 from costhub.dataset.features.trace_columns import COLUMN_NAMES, KINDS, TEXT_NUMBERS, WORDS
 from costhub.dataset.features.trace_skeleton import Skeleton
+from costhub.dataset.features.trace_text import decision_pairs, read_trace
 from costhub.dataset.programs import FloatArray
 
 __all__ = ["COLUMN_NAMES", "KINDS", "MAX_ROWS", "SPEC", "TEXT_NUMBERS", "TRACE_TOKENS", "WORDS", "tokenise"]
@@ -23,8 +23,6 @@ TRACE_TOKENS = "trace_tokens@1"
 
 MAX_ROWS = 512
 """Instructions of a trace that are read; those of a search have up to about 130."""
-MAX_CHARACTERS = 1 << 22
-"""A longer trace has no features: it would take memory out of proportion."""
 
 
 def extract(mod: Any, traces: Sequence[str], target: str) -> Features:
@@ -51,7 +49,7 @@ def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
         key = tvm_ffi.StructuralKey(instructions)  # type: ignore[call-arg]  # its stub takes the hash, too
         if key not in skeletons:
             skeletons[key] = Skeleton.read(plain(instructions)[:MAX_ROWS])
-        features.append(skeletons[key].decided(_decisions(plain(decisions))))
+        features.append(skeletons[key].decided(dict(decision_pairs(plain(decisions)))))
     return features
 
 
@@ -62,31 +60,18 @@ def tokenise(trace_json: str) -> FloatArray | None:
         trace_json: The pair of instructions and decisions as JSON.
 
     Returns:
-        (instructions, width) rows, at most `MAX_ROWS`; None where the text is no such pair or longer than
-        `MAX_CHARACTERS`.
+        (instructions, width) rows, at most `MAX_ROWS`; None where `read_trace` has none.
 
     Example:
         >>> rows = tokenise('[[["GetSBlock",[],["C","main"],["b0"]],["GetLoops",["b0"],[],["l1","l2"]]],[]]')
         >>> rows.shape[0], rows[1, COLUMN_NAMES.index("argument0.back")].item()
         (2, 1.0)
     """
-    if len(trace_json) > MAX_CHARACTERS:
+    trace = read_trace(trace_json)
+    if trace is None:
         return None
-    try:
-        trace = json.loads(trace_json)
-    except (ValueError, RecursionError):
-        return None
-    if not (isinstance(trace, list) and len(trace) == 2 and all(isinstance(part, list) for part in trace)):
-        return None
-    return Skeleton.read(trace[0][:MAX_ROWS]).decided(_decisions(trace[1]))
-
-
-def _decisions(pairs: list[Any]) -> dict[int, Any]:
-    return {
-        pair[0]: pair[1]
-        for pair in pairs
-        if isinstance(pair, list) and len(pair) == 2 and type(pair[0]) is int
-    }
+    instructions, decisions = trace
+    return Skeleton.read(instructions[:MAX_ROWS]).decided(dict(decision_pairs(decisions)))
 
 
 SPEC = FeatureSpec(TRACE_TOKENS, COLUMN_NAMES, extract, extract_candidates, needs_tvm=False)
