@@ -30,7 +30,9 @@ def test_draws_on_a_terminal_unless_it_is_turned_off(monkeypatch: pytest.MonkeyP
         # A mark of our own ends the stream, so that reading a silent terminal does not block.
         terminal.write("\nEND\n")
         terminal.flush()
-        drawn = os.read(reader, 65536).decode()
+        drawn = ""
+        while "END" not in drawn:  # a terminal gives a line at a time
+            drawn += os.read(reader, 65536).decode()
     os.close(reader)
 
     assert ("measuring: 100%" in drawn) == enabled

@@ -11,7 +11,7 @@ from costhub.dataset.features.cache import FeatureCache
 from costhub.dataset.features.spec import find_spec
 from costhub.dataset.folder import DataFolder
 
-SPEC = find_spec("per_store@1")
+SPEC = find_spec("tiles@1")
 WORKLOADS = [f"{family}{i}" for family in ("conv2d", "matmul") for i in range(3)]
 
 

@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
+from costhub.dataset.features.spec import find_spec
 from costhub.errors import UnknownNameError
-from costhub.models.architectures import ARCHITECTURES, new_model
+from costhub.models.architectures import ARCHITECTURES, find_architecture, new_model
 
 
 @pytest.mark.parametrize("arch", sorted(ARCHITECTURES))
@@ -14,6 +15,13 @@ def test_the_key_is_the_name_the_model_gives_itself(arch: str) -> None:
     model = new_model(arch, feature_spec="demo@1")
 
     assert (model.arch, model.feature_spec) == (arch, "demo@1")
+
+
+@pytest.mark.parametrize(
+    ("arch", "spec"), [("gbt", "tiles@1"), ("treegru", "loop_context@1"), ("tokens", "trace_tokens@1")]
+)
+def test_each_reads_what_it_was_made_for(arch: str, spec: str) -> None:
+    assert find_architecture(arch).reads == find_spec(spec).name
 
 
 def test_an_unknown_name_is_refused_with_the_close_ones() -> None:

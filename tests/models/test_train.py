@@ -69,17 +69,25 @@ def test_options_reach_the_model(train: Programs) -> None:
     assert (model.config()["hidden"], model.config()["epochs"]) == (8, 1)
 
 
-def test_a_training_goes_on_from_its_checkpoint(train: Programs, tmp_path: Path) -> None:
-    options = {"hidden": 8, "epochs": 2}
-    first = train_model(train, "mlp", options=options, progress=False, checkpoint=tmp_path / "partial")
-    again = train_model(train, "mlp", options=options, progress=False, checkpoint=str(tmp_path / "partial"))
+@pytest.mark.parametrize(
+    ("arch", "options", "kept", "other"),
+    [
+        ("mlp", {"hidden": 8, "epochs": 2}, "member_0.safetensors", {"hidden": 8}),
+        ("gbt", {"rounds": 5}, "model.ubj", {"rounds": 6}),
+    ],
+)
+def test_a_training_goes_on_from_its_checkpoint(
+    arch: str, options: dict[str, int], kept: str, other: dict[str, int], train: Programs, tmp_path: Path
+) -> None:
+    first = train_model(train, arch, options=options, progress=False, checkpoint=tmp_path / "partial")
+    again = train_model(train, arch, options=options, progress=False, checkpoint=str(tmp_path / "partial"))
 
-    assert (tmp_path / "partial/member_0.safetensors").is_file()
+    assert (tmp_path / "partial" / kept).is_file()
     np.testing.assert_array_equal(
         first.predict(train.rows, train.counts), again.predict(train.rows, train.counts)
     )
     with pytest.raises(ModelError, match="progress of another training"):
-        train_model(train, "mlp", options={"hidden": 8}, checkpoint=tmp_path / "partial", progress=False)
+        train_model(train, arch, options=other, checkpoint=tmp_path / "partial", progress=False)
 
 
 def test_a_fifth_is_held_out_and_every_family_that_can_spare_one_is_tested() -> None:

@@ -46,11 +46,13 @@ Example:
 )
 @click.option("--split", "chosen", help="Split, by name in the data folder or as a file: learn "
               "from its train workloads, evaluate on its test workloads.")  # fmt: skip
-@click.option("--features", "spec", default="per_store@1", show_default=True,
-              help="Feature spec: per_store@1, relation@1, loop_context@1 (for treegru), trace_tokens@1 "
-              "(for tokens), trace_decisions@1, or several "
-              "joined with +.")  # fmt: skip
-@click.option("--objective", help="What to learn: regression, rank, lambdarank or (networks) gap.")
+@click.option("--features", "spec",
+              help="Feature spec: tiles@1, per_store@1, relation@1, loop_context@1, trace_tokens@1, "
+              "trace_decisions@1, or several joined with +. By default loop_context@1 for treegru, "
+              "trace_tokens@1 for tokens, and tiles@1 for all others.")  # fmt: skip
+@click.option(
+    "--objective", help="What to learn: regression, rank, lambdarank, (trees) log or (networks) gap."
+)
 @click.option("--option", "pairs", multiple=True, metavar="NAME=VALUE",
               help="Option of the architecture, may be repeated.")  # fmt: skip
 @click.option("--stream", is_flag=True,
@@ -66,7 +68,7 @@ def command(
     out: Path,
     devices: tuple[str, ...],
     chosen: str | None,
-    spec: str,
+    spec: str | None,
     objective: str | None,
     pairs: tuple[str, ...],
     stream: bool,
@@ -79,17 +81,18 @@ def command(
     A fifth of the workloads, of every operator that can spare one, is held out to evaluate the model on; its
     card shows the figures.
 
-    The progress of a network's training is kept in OUT.partial until OUT is written: after an interruption
+    The progress of a training is kept in OUT.partial until OUT is written: after an interruption
     the same command goes on from there.
     """
     from costhub.dataset.folder import DataFolder
     from costhub.hub.device_rows import device_rows
-    from costhub.models.architectures import new_model
+    from costhub.models.architectures import find_architecture, new_model
     from costhub.models.folder import check_replaceable, save_model
     from costhub.models.train import describe_model, train_model
 
     check_replaceable(out)
     options = _options(objective, pairs)
+    spec = spec or find_architecture(arch).reads
     new_model(arch, feature_spec=spec, options=options)  # refuses what cannot be before the features are made
     devices = tuple(sorted(set(devices))) or (DataFolder.open(data).only_device(" with --device."),)
     partial = out.absolute().with_name(f"{out.absolute().name}.partial")

@@ -80,7 +80,7 @@ def command(
     folder = pull_found(found)
     click.echo(f"Model {found.entry.name} ({found.entry.arch}). {found.reason}", err=True)
     drafting = pull(draft) if draft else None
-    results = _tune(modules, folder, drafting, trials=trials, out=out, adapt=adapt, seed=seed)
+    results = _tune(modules, folder, drafting, device, trials=trials, out=out, adapt=adapt, seed=seed)
     summary = _write_report(
         results, out, device=device["device_id"], model=found.entry.name, reason=found.reason, adapt=adapt
     )
@@ -109,6 +109,7 @@ def _tune(
     modules: list[tuple[str, Any]],
     folder: Path,
     drafting: Path | None,
+    device: dict[str, Any],
     *,
     trials: int,
     out: Path,
@@ -116,7 +117,6 @@ def _tune(
     seed: int,
 ) -> list[TuneResult]:
     from costhub.collector.builder import Builder
-    from costhub.collector.device import identify
     from costhub.collector.runner import Runner
     from costhub.collector.target import local_target
     from costhub.hub.device_rows import completed
@@ -126,9 +126,9 @@ def _tune(
 
     target = local_target()
     model, _ = load_model(folder)
-    device = completed(identify())
-    model = bound_to(model, device)
-    draft = bound_to(load_model(drafting)[0], device) if drafting else None
+    known = completed(device)
+    model = bound_to(model, known)
+    draft = bound_to(load_model(drafting)[0], known) if drafting else None
     results = []
     with Builder(json.dumps(target)) as builder, Runner(json.dumps(target)) as runner:
         for name, mod in modules:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from costhub.errors import UnknownNameError
@@ -11,59 +13,54 @@ from costhub.models.protocol import CostModel
 from costhub.names import close_names
 
 
-def _mlp(feature_spec: str) -> CostModel:
-    from costhub.models.networks.mlp import Mlp
+@dataclass(frozen=True)
+class Architecture:
+    """A kind of cost model; called with a feature spec, it gives one with default options, not yet fitted."""
 
-    return Mlp(feature_spec=feature_spec)
+    module: str
+    """Below `costhub.models`; imported when it is needed, so that trees do not bring in torch, nor networks
+    xgboost."""
+    name: str
+    """Of the class."""
+    reads: str = "tiles@1"
+    """The feature spec that it learns from where no other is named."""
 
-
-def _gbt(feature_spec: str) -> CostModel:
-    from costhub.models.trees.gbt import Gbt
-
-    return Gbt(feature_spec=feature_spec)
-
-
-def _treegru(feature_spec: str) -> CostModel:
-    from costhub.models.networks.tree_gru import TreeGru
-
-    return TreeGru(feature_spec=feature_spec)
-
-
-def _tokens(feature_spec: str) -> CostModel:
-    from costhub.models.networks.token_attention import TokenAttention
-
-    return TokenAttention(feature_spec=feature_spec)
+    def __call__(self, feature_spec: str) -> CostModel:
+        """A model that will read the feature spec."""
+        made: CostModel = getattr(import_module(f"costhub.models.{self.module}"), self.name)(
+            feature_spec=feature_spec
+        )
+        return made
 
 
-def _conditioned(feature_spec: str) -> CostModel:
-    from costhub.models.compound.conditioned import Conditioned
-
-    return Conditioned(feature_spec=feature_spec)
-
-
-def _ensemble(feature_spec: str) -> CostModel:
-    from costhub.models.compound.ensemble import Ensemble
-
-    return Ensemble(feature_spec=feature_spec)
-
-
-def _blend(feature_spec: str) -> CostModel:
-    from costhub.models.compound.blend import Blend
-
-    return Blend(feature_spec=feature_spec)
-
-
-# Functions, so that a model of trees does not bring in torch, nor a network xgboost.
-ARCHITECTURES: dict[str, Callable[[str], CostModel]] = {
-    "mlp": _mlp,
-    "gbt": _gbt,
-    "treegru": _treegru,
-    "tokens": _tokens,
-    "conditioned": _conditioned,
-    "ensemble": _ensemble,
-    "blend": _blend,
+ARCHITECTURES: dict[str, Architecture] = {
+    "mlp": Architecture("networks.mlp", "Mlp"),
+    "gbt": Architecture("trees.gbt", "Gbt"),
+    "treegru": Architecture("networks.tree_gru", "TreeGru", "loop_context@1"),
+    "tokens": Architecture("networks.token_attention", "TokenAttention", "trace_tokens@1"),
+    "conditioned": Architecture("compound.conditioned", "Conditioned"),
+    "ensemble": Architecture("compound.ensemble", "Ensemble"),
+    "blend": Architecture("compound.blend", "Blend"),
 }
-"""Name -> a function from a feature spec to a model with default options, not yet fitted."""
+"""Every architecture by name."""
+
+
+def find_architecture(name: str) -> Architecture:
+    """The architecture of a name.
+
+    Raises:
+        UnknownNameError: There is none.
+
+    Example:
+        >>> find_architecture("treegru").reads
+        'loop_context@1'
+    """
+    if name not in ARCHITECTURES:
+        known = tuple(ARCHITECTURES)
+        raise UnknownNameError(
+            "architecture", name, close_names(name, known) or known, "`costhub train --help`"
+        )
+    return ARCHITECTURES[name]
 
 
 def new_model(arch: str, *, feature_spec: str, options: Mapping[str, object] | None = None) -> CostModel:
@@ -85,12 +82,7 @@ def new_model(arch: str, *, feature_spec: str, options: Mapping[str, object] | N
         >>> new_model("mlp", feature_spec="per_store@1", options={"hidden": "512"}).config()["hidden"]
         512
     """
-    if arch not in ARCHITECTURES:
-        known = tuple(ARCHITECTURES)
-        raise UnknownNameError(
-            "architecture", arch, close_names(arch, known) or known, "`costhub train --help`"
-        )
-    made: Any = ARCHITECTURES[arch](feature_spec)
+    made: Any = find_architecture(arch)(feature_spec)
     if options:
         made = type(made)(
             feature_spec=feature_spec, options=changed_options(made.options, options, arch=arch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from costhub.dataset.features.combined import combine, split_parts
-from costhub.dataset.features.spec import find_spec
+from costhub.dataset.features.spec import find_spec, spec_names
 from costhub.dataset.programs import FloatArray, IntArray
 from costhub.errors import ModelError
 
@@ -46,6 +46,17 @@ def part_widths(feature_spec: str, columns: int) -> tuple[int, ...]:
             f"Rows of {feature_spec} have {spec.width} columns, got {columns}; compute the features again."
         )
     return tuple(part.width for part in spec.parts)
+
+
+def part_leads(feature_spec: str) -> tuple[bool, ...]:
+    """Of each part, whether the first row of a program is the one that matters most.
+
+    Example:
+        >>> part_leads("per_store@1+tiles@1"), part_leads("demo@1")
+        ((False, True), (False,))
+    """
+    known = set(spec_names())
+    return tuple(name in known and find_spec(name).leads for name in part_names(feature_spec))
 
 
 def take_parts(rows: FloatArray, counts: IntArray, *, feature_spec: str, wanted: Sequence[str]) -> list[Rows]:

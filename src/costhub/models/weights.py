@@ -64,6 +64,16 @@ def read_tensors(path: Path, expected: Mapping[str, Tensor]) -> dict[str, Tensor
     return tensors
 
 
+def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin with the prefix, under the rest of their names.
+
+    Example:
+        >>> list(under("member_0.", {"member_0.score": torch.ones(1), "scaler.mean": torch.ones(1)}))
+        ['score']
+    """
+    return {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
 def _check_names(path: Path, found: set[str], expected: set[str]) -> None:
     if found != expected:
         missing, unknown = sorted(expected - found)[:3], sorted(found - expected)[:3]

@@ -11,6 +11,7 @@ import pytest
 from costhub.dataset.features.spec import find_spec
 from costhub.dataset.programs import Programs
 from costhub.errors import DataError, ModelError
+from costhub.models.compound.blend import Blend, BlendOptions
 from costhub.models.compound.conditioned import BASES, Conditioned, ConditionedOptions, bound_to, scores_of
 from costhub.models.evaluation.evaluate import evaluate, evaluate_scores
 from costhub.models.folder import load_model, save_model
@@ -27,9 +28,11 @@ DEVICES: dict[str, dict[str, Any]] = {
 }
 UNSEEN = "eight"
 
+MEMBERS = "gbt(rounds=60,learning_rate=0.2,depth=5) mlp(hidden=32,epochs=30,learning_rate=5e-3)"
 BASE: dict[str, Callable[[], CostModel]] = {
     "gbt": lambda: Gbt(feature_spec=SPEC, options=GbtOptions(rounds=60, learning_rate=0.2, depth=5)),
     "mlp": lambda: Mlp(feature_spec=SPEC, options=MlpOptions(hidden=32, epochs=30, learning_rate=5e-3)),
+    "blend": lambda: Blend(feature_spec=SPEC, options=BlendOptions(members=MEMBERS)),
 }
 
 
@@ -175,7 +178,7 @@ def test_a_composite_spec_is_refused() -> None:
 
 
 def test_an_unknown_base_is_refused() -> None:
-    with pytest.raises(ValueError, match="base must be one of gbt, mlp, got 'conditioned'"):
+    with pytest.raises(ValueError, match="base must be one of gbt, mlp, blend, got 'conditioned'"):
         ConditionedOptions(base="conditioned")
 
 

@@ -9,7 +9,7 @@ from costhub.models.compound.device_vector import NAMES, device_vector
 
 
 def test_every_relation_is_of_some_feature_spec_and_a_number_of_devices() -> None:
-    columns = {name for spec in ("per_store@1", "relation@1") for name in find_spec(spec).columns}
+    columns = {name for spec in ("per_store@1", "relation@1", "tiles@1") for name in find_spec(spec).columns}
 
     assert [pair for pair in RELATIONS if pair[0] not in columns] == []
     assert [pair for pair in RELATIONS if f"log2_{pair[1]}" not in NAMES] == []

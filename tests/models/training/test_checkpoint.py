@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from costhub.dataset.programs import Programs
 from costhub.errors import ModelError
-from costhub.models.training.checkpoint import Checkpoint, training_id
+from costhub.models.training.checkpoint import Checkpoint
 from costhub.models.training.training_state import TrainingState
 
 
@@ -71,22 +69,3 @@ def test_a_damaged_file_is_refused(keep: int, tmp_path: Path) -> None:
 
     with pytest.raises(ModelError, match=r"cannot be read \(.*; remove it to start over"):
         checkpoint.restore(state())
-
-
-def test_the_id_changes_with_all_that_the_result_depends_on(train: Programs) -> None:
-    slower = train.latency_s.copy()
-    slower[3] *= 1.5
-    rows = train.rows.copy()
-    rows[0, 0] += 1.0
-    one = {"seed": 0}
-    found = [
-        training_id(train, None, one),
-        training_id(train, None, {"seed": 1}),
-        training_id(train, train, one),
-        training_id(replace(train, latency_s=slower), None, one),
-        training_id(replace(train, rows=rows), None, one),
-        training_id(train.select(np.arange(train.n)[::-1]), None, one),
-    ]
-
-    assert len(set(found)) == len(found)
-    assert training_id(train.select(np.arange(train.n)), None, one) == found[0]

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -88,23 +86,13 @@ def test_programs_that_tell_nothing_are_refused(train: Programs) -> None:
 
 
 def test_two_processes_end_with_equal_weights_and_have_learned(
-    train: Programs, unseen: Programs, tmp_path: Path
+    torchrun: Callable[..., str], train: Programs, unseen: Programs, tmp_path: Path
 ) -> None:
     np.savez(
         tmp_path / "programs.npz",
         rows=train.rows, counts=train.counts, workload=train.workload, latency_s=train.latency_s,
     )  # fmt: skip
-    command = [
-        sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2",
-        "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "--local-addr", "127.0.0.1",
-        str(Path(__file__).with_name("joined_training.py")), str(tmp_path),
-    ]  # fmt: skip
-    done = subprocess.run(
-        command,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    torchrun(str(Path(__file__).with_name("joined_training.py")), str(tmp_path))
 
     weights = [load_file(tmp_path / f"process_{number}/model.safetensors") for number in (0, 1)]
     assert weights[0].keys() == weights[1].keys()

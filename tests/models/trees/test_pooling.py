@@ -30,13 +30,23 @@ def test_the_parts_of_a_composite_spec_are_pooled_each_by_itself() -> None:
         for width, counts in ((3, np.array([2, 0, 1])), (5, np.array([0, 0, 4])))
     ]
 
-    pooled = pool_parts(*combine(parts), [3, 5])
+    pooled = pool_parts(*combine(parts), [3, 5], [False, False])
 
-    assert pooled.shape == (3, pooled_width([3, 5]))
+    assert pooled.shape == (3, pooled_width([3, 5], [False, False]))
     np.testing.assert_array_equal(pooled, np.concatenate([pool(*part) for part in parts], axis=1))
 
 
 def test_a_simple_spec_is_pooled_as_it_is() -> None:
     rows, counts = np.arange(6.0, dtype=np.float32).reshape(3, 2), np.array([1, 2])
 
-    np.testing.assert_array_equal(pool_parts(rows, counts, [2]), pool(rows, counts))
+    np.testing.assert_array_equal(pool_parts(rows, counts, [2], [False]), pool(rows, counts))
+
+
+def test_the_first_row_of_a_leading_part_is_taken_by_itself() -> None:
+    rows, counts = np.arange(6.0, dtype=np.float32).reshape(3, 2), np.array([1, 0, 2])
+
+    pooled = pool_parts(rows, counts, [2], [True])
+
+    assert pooled.shape == (3, pooled_width([2], [True]))
+    np.testing.assert_array_equal(pooled[:, :7], pool(rows, counts))
+    assert pooled[:, 7:].tolist() == [[0, 1], [0, 0], [2, 3]]

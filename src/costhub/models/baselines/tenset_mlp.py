@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from costhub.dataset.programs import FloatArray, IntArray, Programs
+from costhub.models.networks.network import SegmentSumNetwork
 from costhub.models.protocol import Scores
 
 HIDDEN = 256
@@ -38,9 +39,8 @@ class TensetMlp:
         """Learns from scratch; equal seeds give equal models on one machine."""
         largest = train.rows.max(axis=0, initial=0.0)
         self.scale: FloatArray = np.where(largest > 0, largest, 1.0).astype(np.float32)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            self.network = _Network(train.rows.shape[1])
+        generator = torch.Generator().manual_seed(seed)
+        self.network = SegmentSumNetwork(train.rows.shape[1], HIDDEN, form="tenset", generator=generator)
         rng = np.random.default_rng(seed)
         optimizer = torch.optim.Adam(self.network.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
         label = train.throughput().astype(np.float32)
@@ -107,23 +107,3 @@ def lambda_rank(scores: Tensor, throughput: Tensor) -> Tensor:
     faster = throughput[:, None] > throughput[None, :]
     share = nn.functional.logsigmoid(scores[:, None] - scores[None, :]) / math.log(2.0)
     return -(weight * share * faster).sum()
-
-
-class _Network(nn.Module):
-    """TenSet's network; the layers' initial weights are PyTorch's own choice."""
-
-    def __init__(self, columns: int) -> None:
-        super().__init__()
-        self.encode_1, self.encode_2 = nn.Linear(columns, HIDDEN), nn.Linear(HIDDEN, HIDDEN)
-        self.decode_1, self.decode_2 = nn.Linear(HIDDEN, HIDDEN), nn.Linear(HIDDEN, HIDDEN)
-        self.score = nn.Linear(HIDDEN, 1)
-
-    def forward(self, rows: Tensor, counts: Tensor) -> Tensor:
-        """(n,) scores of (r, d) rows, programs in order."""
-        encoded = torch.relu(self.encode_2(torch.relu(self.encode_1(rows))))
-        program = torch.repeat_interleave(torch.arange(len(counts)), counts)
-        pooled = encoded.new_zeros(len(counts), HIDDEN).index_add(0, program, encoded)
-        pooled = pooled + torch.relu(self.decode_1(pooled))
-        pooled = pooled + torch.relu(self.decode_2(pooled))
-        found: Tensor = self.score(pooled)[:, 0]
-        return found

@@ -19,8 +19,9 @@ from costhub.models.inputs import check_training, checked_rows, not_fitted
 from costhub.models.options import check_width, parse_options
 from costhub.models.protocol import CostModel, Scores
 
-BASES = ("gbt", "mlp")
-"""Architectures that can be conditioned: those to which a feature row is a list of numbers and no more."""
+BASES = ("gbt", "mlp", "blend")
+"""Architectures that can be conditioned: those to which a feature row is a list of numbers and no more, and
+a blend of these."""
 
 
 @dataclass(frozen=True)

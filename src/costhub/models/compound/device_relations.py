@@ -26,6 +26,11 @@ RELATIONS: tuple[tuple[str, str], ...] = (
     *(("touch_bytes", cache) for cache in _CACHES),
     *((f"work_{name}", "peak_gflops") for name in ("add_sub", "mul")),
     ("longest_parallel", "cores"),
+    # The same of tiles@1: the tile inside each run of loops, the threads, the lanes.
+    *((f"tile_{number}_bytes", cache) for number in range(1, 6) for cache in _CACHES),
+    ("parallel", "cores"),
+    ("vectorized", "simd_bits"),
+    ("tile_0_accumulators", "simd_bits"),
 )
 """(column of a feature spec, number of a device). Both are logarithms to base 2, so their difference is that
 of a ratio; trees cannot take it by themselves."""

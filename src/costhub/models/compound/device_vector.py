@@ -12,9 +12,6 @@ import numpy.typing as npt
 
 from costhub.errors import ModelError
 
-DEVICE_VECTOR = "device@1"
-"""Name and version of the layout; a change of `NAMES` is a new version."""
-
 NUMBERS = (
     "cores",
     "simd_bits",
@@ -44,7 +41,7 @@ NAMES: tuple[str, ...] = (
     *(f"no_{name}" for name in NUMBERS),
     *(f"is_{kind}" for kind in (*KINDS, "other")),
 )
-"""The names of the entries of a vector."""
+"""The names of the entries of a vector; a change of them is a new layout, and a new version of its name."""
 
 Vector = npt.NDArray[np.float64]
 

@@ -9,9 +9,9 @@ from statistics import fmean
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from costhub.dataset.latency import median_latency_s, repeats_by_length
+from costhub.dataset.program_source import coded
 from costhub.dataset.programs import Programs
 from costhub.models.evaluation.evaluate import NOISE_FLOOR, Evaluation, WorkloadScore, evaluate_scores
 
@@ -44,13 +44,12 @@ class Measured:
         latency_s = median_latency_s(table["run_s"])
         good = np.flatnonzero(np.isfinite(latency_s) & (latency_s > 0))
         table, latency_s = table.take(pa.array(good)), latency_s[good]
-        names = sorted(table["workload_id"].unique().to_pylist())
-        workload = pc.index_in(table["workload_id"], value_set=pa.array(names, pa.string())).to_numpy()
+        names, workload = coded(table["workload_id"])
         programs = Programs(
             np.zeros((0, 0), np.float32),
             np.zeros(len(latency_s), np.int64),
-            workload.astype(np.int64),
-            tuple(names),
+            workload,
+            names,
             latency_s,
             device_ids=(device_id,),
         )

@@ -22,9 +22,10 @@ from costhub.models.options import check_width, parse_options
 from costhub.models.parts import part_widths
 from costhub.models.protocol import Scores
 from costhub.models.training.batches import Examples, Source, parts_of
-from costhub.models.training.checkpoint import Checkpoint, training_id
+from costhub.models.training.checkpoint import Checkpoint
 from costhub.models.training.gradient import train_network
-from costhub.models.weights import read_tensors, write_tensors
+from costhub.models.training.training_id import training_id
+from costhub.models.weights import read_tensors, under, write_tensors
 from costhub.progress import bar
 
 WEIGHTS = "model.safetensors"
@@ -236,11 +237,11 @@ class NeuralModel(ABC, Generic[Options]):
         blank = [Scaler.blank(d, w - d, raw=self.raw) for d, w in zip(widths, inputs, strict=True)]
         tensors = read_tensors(folder / WEIGHTS, _tensors(blank, networks))
         names = _scaler_names(len(blank))
-        scalers = [Scaler.of_tensors(_under(name, tensors), raw=self.raw) for name in names]
+        scalers = [Scaler.of_tensors(under(f"{name}.", tensors), raw=self.raw) for name in names]
         if not all(((s.bin_column >= 0) & (s.bin_column < s.columns)).all() for s in scalers):
             raise ModelError(f"{folder / WEIGHTS} has bins of columns that do not exist. Fetch it again.")
         for number, network in enumerate(networks):
-            network.load_state_dict(_under(f"member_{number}", tensors), assign=True)
+            network.load_state_dict(under(f"member_{number}.", tensors), assign=True)
             network.requires_grad_(True)
         self.options, self.networks, self.scalers = form.options, networks, tuple(scalers)
 
@@ -312,9 +313,3 @@ def _tensors(scalers: Sequence[Scaler], networks: Sequence[nn.Module]) -> dict[s
 
 def _scaler_names(parts: int) -> list[str]:
     return ["scaler"] if parts == 1 else [f"scaler_{part}" for part in range(parts)]
-
-
-def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors whose names begin with the prefix and a dot, under the rest of their names."""
-    start = len(prefix) + 1
-    return {name[start:]: tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}.")}

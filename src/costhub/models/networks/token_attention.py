@@ -31,7 +31,7 @@ class TokenAttentionOptions(NetworkOptions):
     learning_rate: float = 2e-3
     batch: int = 256
     hidden: int = 64
-    """Width of a token; twice as many took seven times as long to train."""
+    """Width of a token."""
     heads: int = 4
     """Parts into which a token is split for attention; hidden is a multiple of twice as many."""
     layers: int = 1

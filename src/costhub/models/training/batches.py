@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from costhub.dataset.features.combined import split_parts
-from costhub.dataset.programs import FloatArray, IntArray, Programs
+from costhub.dataset.programs import FloatArray, IntArray, Programs, row_numbers
 from costhub.models.networks.scaler import Scaler
 
 
@@ -90,8 +90,7 @@ class Examples:
         inputs: list[Tensor] = []
         for (rows, counts, starts), scaler in zip(self._parts, self._scalers, strict=True):
             own = counts[positions]
-            within = np.arange(int(own.sum())) - np.repeat(np.cumsum(own) - own, own)
-            taken = torch.from_numpy(rows[np.repeat(starts[positions], own) + within])
+            taken = torch.from_numpy(rows[row_numbers(starts[positions], own)])
             inputs += [scaler.encode(taken.to(device)), torch.from_numpy(own).to(device)]
         throughput, group = (
             torch.from_numpy(a[positions]).to(device) for a in (self._throughput, self.group)

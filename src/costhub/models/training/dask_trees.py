@@ -57,7 +57,7 @@ def fit_trees_dask(
         training,
         num_boost_round=model.options.rounds,
         evals=[(table([stopping], ref=training), "valid")] if stopping else None,
-        callbacks=[model.early_stopping()] if stopping else None,
+        callbacks=[_early_stopping(model.options.patience)] if stopping else None,
         verbose_eval=False,
     )
     model.booster, model.columns = found["booster"], columns
@@ -78,7 +78,7 @@ def _matrix(
         arrays = [array.from_delayed(t[place], (np.nan, *shape), dtype=dtype) for t in tables]
         return array.concatenate(arrays, allow_unknown_chunksizes=True)
 
-    grouped = model.options.objective != "regression"
+    grouped = model.options.compares
     return dxgb.DaskQuantileDMatrix(
         client,
         column(0, width, dtype="float32"),
@@ -86,6 +86,13 @@ def _matrix(
         qid=column(2, dtype="uint32") if grouped else None,
         ref=ref,
     )
+
+
+def _early_stopping(patience: int) -> Any:
+    """Ends training, and keeps the trees up to the best."""
+    import xgboost as xgb
+
+    return xgb.callback.EarlyStopping(rounds=patience, save_best=True)
 
 
 def _labelled(model: Gbt, part: Sequence[Programs], number: int) -> tuple[Any, Any, Any]:

@@ -41,6 +41,7 @@ def fit_trees(
 
     Raises:
         DataError: No workload has two programs of different latency.
+        ModelError: The checkpoint is of another training.
     """
     if not len(blocks):
         raise nothing_to_learn(0)
@@ -49,7 +50,7 @@ def fit_trees(
         matrix = (xgb.ExtMemQuantileDMatrix if external else xgb.QuantileDMatrix)(pooled)
         if not pooled.is_informative:
             raise nothing_to_learn(matrix.num_row())
-        model.boost(matrix, valid, columns=pooled.columns, seed=seed, progress=progress)
+        model.boost(matrix, blocks[0], valid, seed=seed, progress=progress)
 
 
 class _Pooled(xgb.DataIter):
@@ -57,7 +58,6 @@ class _Pooled(xgb.DataIter):
 
     def __init__(self, model: Gbt, blocks: Sequence[Programs], *, cache: str | None) -> None:
         super().__init__(cache_prefix=cache)
-        self.columns = 0
         self.is_informative = False
         self._model, self._blocks = model, blocks
         self._next = 0
@@ -70,7 +70,6 @@ class _Pooled(xgb.DataIter):
             return False
         block = self._blocks[self._next]
         self._next += 1
-        self.columns = block.rows.shape[1]
         self.is_informative |= informative(block)
         pooled, label, group = self._model.labelled(block)
         # Sizes and not numbers of groups: those of another block begin at 0 again.

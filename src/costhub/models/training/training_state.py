@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from costhub.models.weights import under
+
 _NETWORK, _KEPT, _OPTIMIZER = "network.", "kept.", "optimizer."
 
 
@@ -62,17 +64,13 @@ class TrainingState:
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
         """Takes up what was put away."""
-        self.network.load_state_dict(_under(_NETWORK, tensors))
-        self.kept = _under(_KEPT, tensors) or None
+        self.network.load_state_dict(under(_NETWORK, tensors))
+        self.kept = under(_KEPT, tensors) or None
         moments: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in _under(_OPTIMIZER, tensors).items():
+        for name, tensor in under(_OPTIMIZER, tensors).items():
             number, _, of = name.partition(".")
             moments.setdefault(int(number), {})[of] = tensor
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
         self.epochs, self.best, self.best_epochs = (numbers[key] for key in ("epochs", "best", "best_epochs"))
         self.rng.bit_generator.state = numbers["rng"]
-
-
-def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}

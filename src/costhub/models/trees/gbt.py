@@ -14,21 +14,29 @@ from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.errors import ModelError
 from costhub.models.inputs import check_training, checked_rows, informative, not_fitted
 from costhub.models.options import added, check_choice, check_ranges, check_width, parse_options
-from costhub.models.parts import part_widths
+from costhub.models.parts import part_leads, part_widths
 from costhub.models.protocol import Scores
+from costhub.models.training.training_id import training_id
+from costhub.models.trees.booster_file import read_booster
+from costhub.models.trees.boosting import TreeCheckpoint, boosted
 from costhub.models.trees.pooling import pool_parts, pooled_width
 from costhub.progress import bar
 
 WEIGHTS = "model.ubj"
-MAX_BYTES = 1 << 30
-"""A cost model has a few MB; nothing larger is read."""
+OBJECTIVES = {
+    "regression": "reg:squarederror",
+    "log": "reg:squarederror",
+    "rank": "rank:pairwise",
+    "lambdarank": "rank:ndcg",
+}
+"""`regression`: squared error on normalised throughput; `log`: on its logarithm, so that programs far from
+the best are told apart as well, a failed one counting as a thousand times slower than the best. The others
+compare pairs of programs of one group, a workload on a device, by the logistic loss: `rank` all pairs alike
+(AutoTVM, eq. 2), `lambdarank` by the change of discounted cumulative gain (Burges, 2010), where a program's
+gain is its normalised throughput."""
 
-OBJECTIVES = {"regression": "reg:squarederror", "rank": "rank:pairwise", "lambdarank": "rank:ndcg"}
-"""`regression`: squared error on normalised throughput. The others compare pairs of programs of one group, a
-workload on a device, by the logistic loss: `rank` all pairs alike (AutoTVM, eq. 2), `lambdarank` by the
-change of discounted cumulative gain (Burges, 2010), where a program's gain is its normalised throughput."""
-
-_CURVATURE = {"regression": 1.0, "rank": 0.1, "lambdarank": 0.02}
+_SLOWEST = 1e-3
+_CURVATURE = {"regression": 1.0, "log": 1.0, "rank": 0.1, "lambdarank": 0.02}
 """About the second derivative of the objective by the score of one program, the unit in which XGBoost counts
 the weight of a leaf. XGBoost scales pairs down to the size of a group, and the change of gain is small: with
 the constants of regression an update by `lambdarank` with 48 programs grew no leaves at all."""
@@ -73,6 +81,11 @@ class GbtOptions:
             }
         )
 
+    @property
+    def compares(self) -> bool:
+        """Whether the objective compares programs of one group, rather than each with what was measured."""
+        return self.objective in ("rank", "lambdarank")
+
     def parameters(self, *, seed: int) -> dict[str, Any]:
         """The same in XGBoost's words."""
         ranking = {
@@ -83,7 +96,7 @@ class GbtOptions:
         }
         return {
             "objective": OBJECTIVES[self.objective],
-            **(ranking if self.objective != "regression" else {}),
+            **(ranking if self.compares else {}),
             "learning_rate": self.learning_rate,
             "max_depth": self.depth,
             "min_child_weight": self.min_child_weight * _CURVATURE[self.objective],
@@ -127,46 +140,51 @@ class Gbt:
         self.columns: int | None = None
         """Width of a feature row; None before fitting or loading."""
         self.booster: xgb.Booster | None = None
+        self.checkpoint: Path | None = None
+        """Folder for the progress of a training, see `Resumable`."""
 
     def fit(self, train: Programs, valid: Programs | None, *, seed: int, progress: bool = True) -> None:
         """Learns from scratch; `valid`, of other workloads, tells when to stop.
 
         Raises:
             DataError: No workload has two programs of different latency.
+            ModelError: The checkpoint is of another training.
         """
         check_training(train)
-        self.boost(self._matrix(train), valid, columns=train.rows.shape[1], seed=seed, progress=progress)
+        self.boost(self._matrix(train), train, valid, seed=seed, progress=progress)
 
     def boost(
-        self, train: xgb.DMatrix, valid: Programs | None, *, columns: int, seed: int, progress: bool = True
+        self, train: xgb.DMatrix, known: Programs, valid: Programs | None, *, seed: int, progress: bool = True
     ) -> None:
         """Learns from scratch from what `labelled` gives, in whatever form XGBoost holds it.
 
         Args:
             train: Pooled rows and labels.
+            known: All of its programs or some, by which a checkpoint knows the training again.
             valid: Programs of other workloads that tell when to stop.
-            columns: Width of the feature rows that were pooled.
             seed: As in `fit`.
             progress: Show a progress bar on a terminal.
+
+        Raises:
+            ModelError: The checkpoint is of another training.
         """
-        stopping = valid is not None and informative(valid)
+        valid = valid if valid is not None and informative(valid) else None
+        checkpoint = None
+        if self.checkpoint is not None:
+            settings = {"arch": self.arch, "spec": self.feature_spec, "seed": seed, **asdict(self.options)}
+            training = training_id(known, valid, settings)
+            checkpoint = TreeCheckpoint(self.checkpoint / WEIGHTS, training)
         with bar(self.options.rounds, desc="training", unit="tree", enabled=progress) as shown:
-            callbacks: list[xgb.callback.TrainingCallback] = [_Shown(shown.update)]
-            if stopping:
-                callbacks.append(self.early_stopping())
-            self.booster = xgb.train(
+            self.booster = boosted(
                 self.options.parameters(seed=seed),
                 train,
-                num_boost_round=self.options.rounds,
-                evals=[(self._matrix(valid), "valid")] if stopping and valid is not None else [],
-                callbacks=callbacks,
-                verbose_eval=False,
+                None if valid is None else self._matrix(valid),
+                rounds=self.options.rounds,
+                patience=self.options.patience,
+                checkpoint=checkpoint,
+                shown=shown.update,
             )
-        self.columns = columns
-
-    def early_stopping(self) -> xgb.callback.EarlyStopping:
-        """Ends training by the options, and keeps the trees up to the best."""
-        return xgb.callback.EarlyStopping(rounds=self.options.patience, save_best=True)
+        self.columns = known.rows.shape[1]
 
     def predict(self, rows: FloatArray, counts: IntArray) -> Scores:
         """(n,) scores, see `CostModel.predict`."""
@@ -174,8 +192,7 @@ class Gbt:
         rows = checked_rows(rows, counts, columns=columns)
         if not len(counts):
             return np.zeros(0)
-        pooled = pool_parts(rows, counts, part_widths(self.feature_spec, columns))
-        scores: Scores = booster.inplace_predict(pooled).astype(np.float64)
+        scores: Scores = booster.inplace_predict(self._pooled(rows, counts)).astype(np.float64)
         return scores
 
     def update(self, programs: Programs, *, seed: int) -> None:
@@ -209,8 +226,8 @@ class Gbt:
         rest = dict(config)
         columns = check_width("columns", rest.pop("columns", None), arch=self.arch)
         options = parse_options(GbtOptions, rest, arch=self.arch)
-        booster = _read_booster(folder / WEIGHTS)
-        expected = pooled_width(part_widths(self.feature_spec, columns))
+        booster = read_booster(folder / WEIGHTS)
+        expected = pooled_width(part_widths(self.feature_spec, columns), part_leads(self.feature_spec))
         if booster.num_features() != expected:
             raise ModelError(
                 f"{folder / WEIGHTS} reads {booster.num_features()} features, "
@@ -227,44 +244,21 @@ class Gbt:
         """What the trees learn from.
 
         Returns:
-            (n, k) pooled rows, (n,) normalised throughput, and (n,) group; for objectives that compare within
-            a group the programs of each stand together, for others there is no group.
+            (n, k) pooled rows, (n,) normalised throughput or its logarithm, and (n,) group; for objectives
+            that compare within a group the programs of each stand together, for others there is no group.
         """
-        widths = part_widths(self.feature_spec, programs.rows.shape[1])
-        pooled, label = pool_parts(programs.rows, programs.counts, widths), programs.throughput()
-        if self.options.objective == "regression":
+        pooled, label = self._pooled(programs.rows, programs.counts), programs.throughput()
+        if self.options.objective == "log":
+            label = np.log(np.maximum(label, _SLOWEST))
+        if not self.options.compares:
             return pooled, label, None
         order = np.argsort(programs.group, kind="stable")  # XGBoost wants the groups in one piece each
         return pooled[order], label[order], programs.group[order]
 
+    def _pooled(self, rows: FloatArray, counts: IntArray) -> FloatArray:
+        widths = part_widths(self.feature_spec, rows.shape[1])
+        return pool_parts(rows, counts, widths, part_leads(self.feature_spec))
+
     def _matrix(self, programs: Programs) -> xgb.DMatrix:
         pooled, label, group = self.labelled(programs)
         return xgb.DMatrix(pooled, label=label, qid=group)
-
-
-class _Shown(xgb.callback.TrainingCallback):
-    """Reports every tree to a progress bar."""
-
-    def __init__(self, step: Any) -> None:
-        self._step = step
-
-    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-        self._step(1)
-        return False
-
-
-def _read_booster(path: Path) -> xgb.Booster:
-    if not path.is_file():
-        raise ModelError(f"{path.parent} lacks {path.name}, the trees of the model. Fetch the folder again.")
-    if path.stat().st_size > MAX_BYTES:
-        raise ModelError(f"{path} has more than {MAX_BYTES} bytes, so it is no cost model.")
-    booster = xgb.Booster()
-    try:
-        booster.load_model(path)
-    except (xgb.core.XGBoostError, ValueError, OSError) as error:
-        first_line = str(error).strip().splitlines()[0]
-        raise ModelError(
-            f"{path} cannot be read as an XGBoost model ({first_line}): it is damaged or cut short. "
-            "Fetch it again."
-        ) from error
-    return booster

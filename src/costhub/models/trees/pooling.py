@@ -38,27 +38,47 @@ def pool(rows: FloatArray, counts: IntArray) -> FloatArray:
     return pooled
 
 
-def pool_parts(rows: FloatArray, counts: IntArray, widths: Sequence[int]) -> FloatArray:
-    """The pooled rows of every part of a composite spec side by side.
+def first_rows(rows: FloatArray, counts: IntArray) -> FloatArray:
+    """(n, d) first row of each program; zeros for a program without rows.
+
+    Example:
+        >>> first_rows(np.array([[1.0], [3.0]], np.float32), np.array([2, 0])).tolist()
+        [[1.0], [0.0]]
+    """
+    first = np.zeros((len(counts), rows.shape[1]), np.float32)
+    some = np.flatnonzero(counts)
+    first[some] = rows[(np.cumsum(counts) - counts)[some]]
+    return first
+
+
+def pool_parts(
+    rows: FloatArray, counts: IntArray, widths: Sequence[int], leads: Sequence[bool]
+) -> FloatArray:
+    """The pooled rows of every part of a feature spec side by side.
 
     Args:
         rows: (r, d) feature rows.
         counts: (n,) number of rows of each program.
         widths: For each part its number of columns d_k; a single one where the spec is simple.
+        leads: For each part whether the first row of a program is taken by itself as well.
 
     Returns:
-        (n, `pooled_width(widths)`) pooled rows.
+        (n, `pooled_width(widths, leads)`) pooled rows.
 
     Example:
         >>> rows = np.array([[0, 5, 6], [1, 9, 0]], np.float32)
-        >>> pool_parts(rows, np.array([2]), [2, 1]).tolist()
-        [[5.0, 6.0, 5.0, 6.0, 5.0, 6.0, 1.0, 9.0, 9.0, 9.0, 1.0]]
+        >>> pool_parts(rows, np.array([2]), [2, 1], [False, True]).tolist()
+        [[5.0, 6.0, 5.0, 6.0, 5.0, 6.0, 1.0, 9.0, 9.0, 9.0, 1.0, 9.0]]
     """
-    if len(widths) == 1:
-        return pool(rows, counts)
-    return np.concatenate([pool(*part) for part in split_parts(rows, counts, widths)], axis=1)
+    parts = [(rows, counts)] if len(widths) == 1 else split_parts(rows, counts, widths)
+    pooled = [
+        table
+        for part, leading in zip(parts, leads, strict=True)
+        for table in ([pool(*part), first_rows(*part)] if leading else [pool(*part)])
+    ]
+    return pooled[0] if len(pooled) == 1 else np.concatenate(pooled, axis=1)
 
 
-def pooled_width(widths: Sequence[int]) -> int:
+def pooled_width(widths: Sequence[int], leads: Sequence[bool]) -> int:
     """The number of columns that `pool_parts` gives."""
-    return sum(3 * width + 1 for width in widths)
+    return sum((4 if leading else 3) * width + 1 for width, leading in zip(widths, leads, strict=True))

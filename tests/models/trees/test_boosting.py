@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xgboost as xgb
+
+from costhub.dataset.programs import Programs
+from costhub.errors import ModelError
+from costhub.models.trees import boosting
+from costhub.models.trees.boosting import TreeCheckpoint, boosted
+from costhub.models.trees.gbt import OBJECTIVES, Gbt, GbtOptions
+
+ROUNDS = 40
+
+
+def problem(objective: str, *programs: Programs) -> tuple[dict[str, Any], list[xgb.DMatrix]]:
+    options = GbtOptions(objective=objective, learning_rate=0.3, min_child_weight=1.0)
+    model = Gbt(feature_spec="demo@1", options=options)
+    return options.parameters(seed=3), [model._matrix(p) for p in programs]
+
+
+def raw(booster: xgb.Booster) -> bytes:
+    """The trees alone: attributes and buffers of what was read differ from what was trained."""
+    return "\n".join(booster.get_dump(with_stats=True)).encode()
+
+
+def interrupt_at(trees: int) -> Any:
+    grown = 0
+
+    def shown(new: int) -> None:
+        nonlocal grown
+        grown += new
+        if grown == trees:
+            raise KeyboardInterrupt
+
+    return shown
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("patience", [3, ROUNDS])
+def test_without_a_break_the_trees_are_those_of_xgboost_itself(
+    objective: str, patience: int, train: Programs, unseen: Programs
+) -> None:
+    parameters, [learned, valid] = problem(objective, train, unseen)
+    stop = xgb.callback.EarlyStopping(rounds=patience, save_best=True)
+    expected = xgb.train(
+        parameters, learned, ROUNDS, evals=[(valid, "valid")], callbacks=[stop], verbose_eval=False
+    )
+
+    found = boosted(parameters, learned, valid, rounds=ROUNDS, patience=patience)
+
+    assert found.num_boosted_rounds() == expected.num_boosted_rounds()
+    assert raw(found) == raw(expected)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("stops", [False, True])
+def test_after_a_break_the_same_trees_are_grown(
+    objective: str, stops: bool, train: Programs, unseen: Programs, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(boosting, "SAVE_EVERY", 5)
+    kept = TreeCheckpoint(tmp_path / "partial" / "model.ubj", "one")
+
+    def grow(**more: Any) -> xgb.Booster:
+        parameters, [learned, valid] = problem(objective, train, unseen)
+        return boosted(parameters, learned, valid if stops else None, rounds=ROUNDS, patience=20, **more)
+
+    with pytest.raises(KeyboardInterrupt):
+        grow(checkpoint=kept, shown=interrupt_at(13))
+    told: list[int] = []
+    found = grow(checkpoint=kept, shown=told.append)
+
+    assert told[0] == 10
+    assert raw(found) == raw(grow(checkpoint=TreeCheckpoint(tmp_path / "unbroken.ubj", "one")))
+    assert [path.name for path in kept.path.parent.iterdir()] == ["model.ubj"]
+
+
+def test_a_training_that_had_stopped_is_not_grown_further(
+    train: Programs, unseen: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(boosting, "SAVE_EVERY", 5)
+    parameters, [learned, valid] = problem("regression", train, unseen)
+    kept = TreeCheckpoint(tmp_path / "model.ubj", "one")
+    found = [boosted(parameters, learned, valid, rounds=300, patience=2, checkpoint=kept) for _ in range(2)]
+
+    assert found[0].num_boosted_rounds() < 300
+    assert raw(found[0]) == raw(found[1])
+
+
+def test_trees_of_another_training_are_refused(train: Programs, tmp_path: Path) -> None:
+    parameters, [learned] = problem("regression", train)
+    boosted(parameters, learned, None, rounds=2, patience=2, checkpoint=TreeCheckpoint(tmp_path / "m", "one"))
+
+    with pytest.raises(ModelError, match="progress of another training"):
+        TreeCheckpoint(tmp_path / "m", "two").restore()
+
+
+def test_an_interrupted_save_leaves_the_trees_before(
+    train: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parameters, [learned] = problem("regression", train)
+    kept = TreeCheckpoint(tmp_path / "model.ubj", "one")
+    boosted(parameters, learned, None, rounds=2, patience=2, checkpoint=kept)
+    before = kept.path.read_bytes()
+
+    def interrupt(descriptor: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        boosted(parameters, learned, None, rounds=4, patience=2, checkpoint=kept)
+
+    assert kept.path.read_bytes() == before
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_the_file_of_a_fitted_model_has_no_trace_of_the_progress(train: Programs, tmp_path: Path) -> None:
+    model = Gbt(feature_spec="demo@1", options=GbtOptions(rounds=3))
+    model.checkpoint = tmp_path / "partial"
+    model.fit(train, None, seed=0, progress=False)
+
+    assert model.booster is not None
+    assert model.booster.attributes() == {}
+    plain = Gbt(feature_spec="demo@1", options=GbtOptions(rounds=3))
+    plain.fit(train, None, seed=0, progress=False)
+    np.testing.assert_array_equal(
+        model.predict(train.rows, train.counts), plain.predict(train.rows, train.counts)
+    )
