@@ -14,6 +14,7 @@ import click
 import machine
 import numpy as np
 from embedded import SPLIT, copy_dataset
+from model_tasks import drawn_places
 
 from costhub.cards.tables import Column, number, plain_table
 from costhub.dataset.folder import DataFolder
@@ -27,7 +28,7 @@ from costhub.models.networks.mlp import Mlp, MlpOptions
 from costhub.models.protocol import CostModel
 from costhub.models.trees.gbt import Gbt, GbtOptions
 
-SPEC = "per_store@1"
+SPEC = "tiles@1"
 SEEN, NEW = "workloads known from others", "new workloads"
 TOLD = {"told numbers": False, "told numbers and relations": True}
 METRICS = ("top_1", "top_5", "pairwise")
@@ -57,10 +58,8 @@ class Sizes:
 
     def drawn(self, programs: Programs, seed: int) -> Programs:
         """At most `each` programs of every group, so that no device counts more for having more of them."""
-        shuffled = np.random.default_rng(seed).permutation(programs.n)
-        order = shuffled[np.argsort(programs.group[shuffled], kind="stable")]
-        first = np.searchsorted(programs.group[order], programs.group[order])
-        return programs.select(np.sort(order[np.arange(programs.n) - first < self.each]))
+        places = drawn_places(programs, np.random.default_rng(seed))
+        return programs.select(np.flatnonzero(places < self.each))
 
 
 def compare(

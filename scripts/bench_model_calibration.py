@@ -9,7 +9,7 @@ from typing import Any
 import click
 import machine
 import numpy as np
-from model_grid import STORE, Entry
+from model_grid import TILES, Entry
 from model_tasks import Source
 
 from costhub.cards.model_plots import plot_calibration
@@ -18,8 +18,8 @@ from costhub.models.evaluation.calibration import calibrate
 from costhub.models.evaluation.evaluate import evaluate_scores
 
 ENTRIES = {
-    "trees": Entry("ensemble", STORE, "", {"member": "gbt"}),
-    "networks": Entry("ensemble", STORE, "", {"member": "mlp(objective=regression)"}),
+    "trees": Entry("ensemble", TILES, "", {"member": "gbt"}),
+    "networks": Entry("ensemble", TILES, "", {"member": "mlp(objective=regression)"}),
 }
 
 

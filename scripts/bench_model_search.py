@@ -16,7 +16,7 @@ import click
 import machine
 import numpy as np
 from bench_models import read_rows
-from model_grid import LOOPS, STORE, Entry
+from model_grid import LOOPS, TILES, Entry
 from simulated_search import search
 
 from costhub.cards.model_plots import plot_curves
@@ -29,13 +29,13 @@ _TREES = {"rounds": 100, "min_child_weight": 1.0}
 _ENSEMBLE = {"member": f"gbt({','.join(f'{name}={value}' for name, value in _TREES.items())})"}
 METHODS: dict[str, tuple[Entry | None, str]] = {
     "random": (None, "mean"),
-    "gbt rank": (Entry("gbt", STORE, "rank", _TREES), "mean"),
-    "gbt regression": (Entry("gbt", STORE, "regression", _TREES), "mean"),
+    "gbt rank": (Entry("gbt", TILES, "rank", _TREES), "mean"),
+    "gbt regression": (Entry("gbt", TILES, "regression", _TREES), "mean"),
     "treegru rank": (Entry("treegru", LOOPS, "rank"), "mean"),
     "treegru regression": (Entry("treegru", LOOPS, "regression"), "mean"),
-    "ensemble mean": (Entry("ensemble", STORE, "", _ENSEMBLE), "mean"),
-    "ensemble UCB": (Entry("ensemble", STORE, "", _ENSEMBLE), "bound"),
-    "ensemble EI": (Entry("ensemble", STORE, "", _ENSEMBLE), "improvement"),
+    "ensemble mean": (Entry("ensemble", TILES, "", _ENSEMBLE), "mean"),
+    "ensemble UCB": (Entry("ensemble", TILES, "", _ENSEMBLE), "bound"),
+    "ensemble EI": (Entry("ensemble", TILES, "", _ENSEMBLE), "improvement"),
 }
 KEY = ("device", "workload", "method", "seed", "batch")
 FIGURES = {
@@ -49,15 +49,15 @@ def workloads_of(
     data: Path, device: str, specs: set[str], *, trials: int, count: int
 ) -> list[dict[str, Programs]]:
     """For some workloads with twice as many programs as trials, their programs under every spec."""
-    loaded = {spec: load_programs(data, device=device, spec=spec) for spec in sorted(specs | {STORE})}
-    stores = loaded[STORE]
-    sizes = np.bincount(stores.workload, minlength=len(stores.workload_ids))
+    loaded = {spec: load_programs(data, device=device, spec=spec) for spec in sorted(specs | {TILES})}
+    known = loaded[TILES]
+    sizes = np.bincount(known.workload, minlength=len(known.workload_ids))
     found = []
     for number in np.flatnonzero(sizes >= 2 * trials):
-        name = stores.workload_ids[number]
+        name = known.workload_ids[number]
         own = {spec: programs.of_workloads({name}) for spec, programs in loaded.items()}
         # A program that has features of one kind only would give one method a better best.
-        if all(np.array_equal(own[STORE].latency_s, other.latency_s) for other in own.values()):
+        if all(np.array_equal(own[TILES].latency_s, other.latency_s) for other in own.values()):
             found.append(own)
     return found[:: max(1, len(found) // count)][:count]
 
@@ -105,7 +105,7 @@ def work(
         if not fnmatch.fnmatch(method, only):
             continue
         for pool, seed in ((p, s) for p in pools for s in range(seeds)):
-            own = pool[entry.spec if entry else STORE]
+            own = pool[entry.spec if entry else TILES]
             key = (device, own.workload_ids[own.workload[0]][:12], method, seed, batch)
             if key in done or time.monotonic() > ends:
                 continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,12 +11,14 @@ from costhub.models.baselines.tenset_mlp import TensetMlp
 from costhub.models.baselines.tvm_xgb import TvmXgb
 from costhub.models.protocol import CostModel
 
-STORE, RELATION, LOOPS, TOKENS = "per_store@1", "relation@1", "loop_context@1", "trace_tokens@1"
-BOTH = f"{STORE}+{RELATION}"
-BLENDED = f"{STORE}+{RELATION}+{TOKENS}"
+STORE, RELATION, TILES = "per_store@1", "relation@1", "tiles@1"
+LOOPS, TOKENS = "loop_context@1", "trace_tokens@1"
+ALL = f"{STORE}+{RELATION}+{TILES}"
+BLENDED = f"{TILES}+{TOKENS}"
+SPECS = (STORE, RELATION, TILES, ALL)
 
 RANDOM, CEILING = "random", "noise ceiling"
-BASELINES: dict[str, Callable[[], Any]] = {"TVM recipe": TvmXgb, "TenSet recipe": TensetMlp}
+BASELINES: dict[str, type[Any]] = {"TVM recipe": TvmXgb, "TenSet recipe": TensetMlp}
 """Name -> a baseline, which learns from everything and holds nothing out."""
 
 
@@ -37,13 +39,15 @@ class Entry:
     """Of the programs of every workload to learn from."""
     workloads: int | None = None
     """How many workloads to learn from; None for all."""
+    joint: bool = False
+    """Whether to learn from the other devices of the folder as well, told what each can do."""
     failures: bool = False
     """Whether to learn from programs that failed as well, as the slowest ones."""
 
     @property
-    def rows(self) -> tuple[str, bool]:
+    def rows(self) -> tuple[str, bool, bool]:
         """What has to be loaded for it; entries of the same are run together."""
-        return self.spec, self.failures
+        return self.spec, self.failures, self.joint
 
     @property
     def label(self) -> str:
@@ -60,44 +64,45 @@ TWO_PASSES = "two passes"
 FIXED = [Entry(RANDOM), Entry(CEILING), Entry(CEILING, variant=TWO_PASSES)]
 BASIC = [*FIXED, *(Entry(name) for name in BASELINES)]
 
+MEMBERS = "gbt(objective=log) mlp"
+
 COMPARISON = [
     *BASIC,
-    *(Entry("gbt", STORE, objective) for objective in ("regression", "rank", "lambdarank")),
-    *(Entry("mlp", STORE, objective) for objective in ("regression", "rank", "lambdarank", "gap")),
-    *(Entry("gbt", spec, objective) for spec in (RELATION, BOTH) for objective in ("regression", "rank")),
-    *(Entry("mlp", spec, "gap") for spec in (RELATION, BOTH)),
-    Entry("mlp", STORE, "gap", {"hidden": 512}, "2 x 512 (Moses)"),
+    *(Entry("gbt", spec, objective) for spec in SPECS
+      for objective in ("regression", "log", "rank", "lambdarank")),
+    *(Entry("mlp", spec, objective) for spec in (STORE, TILES)
+      for objective in ("regression", "rank", "lambdarank", "gap")),
+    *(Entry("mlp", spec, objective) for spec in (RELATION, ALL) for objective in ("rank", "gap")),
+    *(Entry("mlp", spec, "gap", {"hidden": 512}, "2 x 512 (Moses)") for spec in (STORE, TILES)),
     *(Entry("treegru", LOOPS, objective) for objective in ("regression", "rank", "gap")),
     *(Entry("tokens", TOKENS, objective) for objective in ("regression", "rank", "gap")),
-    Entry("ensemble", STORE),
-    Entry("ensemble", BOTH),
-    Entry("blend", STORE),
-    Entry("blend", BLENDED, options={"members": f"gbt:{BOTH} mlp:{STORE} tokens:{TOKENS}"}),
-]
+    *(Entry("ensemble", spec) for spec in (STORE, TILES)),
+    *(Entry("blend", spec, options={"members": MEMBERS}) for spec in (STORE, TILES)),
+    Entry("blend", BLENDED, options={"members": f"gbt(objective=log):{TILES} mlp:{TILES} tokens:{TOKENS}"}),
+]  # fmt: skip
 """Every model, with the objectives and specs that it can have."""
 
 ABLATIONS = [
     *FIXED,
-    *(Entry("gbt", spec, objective) for spec in (STORE, RELATION, BOTH)
-      for objective in ("regression", "rank", "lambdarank")),
-    *(Entry("mlp", spec, objective) for spec in (STORE, RELATION, BOTH)
-      for objective in ("regression", "rank", "lambdarank", "gap")),
-    *(Entry("gbt", STORE, "regression", {"depth": depth}, f"depth {depth}") for depth in (3, 5, 8, 12)),
-    *(Entry("gbt", STORE, "regression", {"rounds": rounds}, f"{rounds} trees")
-      for rounds in (50, 150, 400, 1200)),
-    *(Entry("mlp", STORE, "gap", {"hidden": hidden}, f"hidden {hidden}")
+    *(Entry("gbt", spec, "log") for spec in SPECS),
+    *(Entry("mlp", spec, "gap") for spec in SPECS),
+    *(Entry("gbt", TILES, objective) for objective in ("regression", "rank", "lambdarank")),
+    *(Entry("mlp", TILES, objective) for objective in ("regression", "rank", "lambdarank")),
+    *(Entry("gbt", TILES, "log", {"depth": depth}, f"depth {depth}") for depth in (3, 5, 8, 12)),
+    *(Entry("gbt", TILES, "log", {"rounds": rounds}, f"{rounds} trees") for rounds in (50, 150, 400, 1200)),
+    *(Entry("mlp", TILES, "gap", {"hidden": hidden}, f"hidden {hidden}")
       for hidden in (32, 64, 128, 256, 512)),
-    *(Entry("mlp", STORE, "gap", {"members": members}, f"{members} members") for members in (1, 3, 5)),
-    *(Entry("mlp", STORE, "gap", {"bins": bins}, f"{bins} bins") for bins in (0, 4, 8, 16)),
-    Entry("gbt", STORE, "rank", variant="with failures", failures=True),
-    Entry("gbt", STORE, "regression", variant="with failures", failures=True),
-    Entry("mlp", STORE, "gap", variant="with failures", failures=True),
+    *(Entry("mlp", TILES, "gap", {"members": members}, f"{members} members") for members in (1, 3, 5)),
+    *(Entry("mlp", TILES, "gap", {"bins": bins}, f"{bins} bins") for bins in (0, 4, 8, 16)),
+    *(Entry("gbt", TILES, objective, variant="with failures", failures=True)
+      for objective in ("log", "rank")),
+    Entry("mlp", TILES, "gap", variant="with failures", failures=True),
 ]  # fmt: skip
 """What each choice of feature spec, objective and size is worth."""
 
 _LEARNERS = [
-    Entry("gbt", STORE, "regression"),
-    Entry("mlp", STORE, "gap"),
+    Entry("gbt", TILES, "log"),
+    Entry("mlp", TILES, "gap"),
     Entry("TVM recipe"),
     Entry("TenSet recipe"),
 ]
@@ -113,20 +118,36 @@ LEARNING = [
 
 TRANSFER = [
     *FIXED,
-    *(Entry(arch, spec, objective)
-      for arch, objective in (("gbt", "rank"), ("gbt", "regression"), ("mlp", "gap"))
-      for spec in (STORE, RELATION, BOTH)),
+    *(Entry("gbt", spec, objective) for objective in ("rank", "log") for spec in SPECS),
+    *(Entry("mlp", spec, "gap") for spec in SPECS),
     Entry("treegru", LOOPS, "rank"),
     Entry("tokens", TOKENS, "rank"),
 ]  # fmt: skip
 """Which features carry over from convolutions to other operators (AutoTVM, figure 9)."""
 
-QUICK = [*BASIC, Entry("gbt", STORE, "regression"), Entry("mlp", STORE, "gap", {"epochs": 10}, "10 epochs")]
+QUICK = [*BASIC, Entry("gbt", TILES, "log"), Entry("mlp", TILES, "gap", {"epochs": 10}, "10 epochs")]
+
+BEST = [
+    *BASIC,
+    *(Entry("gbt", spec, objective) for spec, objective in ((STORE, "regression"), (TILES, "log"))),
+    *(Entry("mlp", spec, "gap") for spec in (STORE, TILES)),
+    Entry("blend", TILES, options={"members": MEMBERS}),
+]
+"""What is worth running everywhere."""
+
+JOINT = [
+    *BASIC,
+    *(Entry("conditioned", TILES, objective, {"base": base}, f"all devices, {base}", joint=True)
+      for base, objective in (("gbt", "log"), ("mlp", "gap"), ("blend", ""))),
+]  # fmt: skip
+"""One model of all devices of the folder, tested on each."""
 
 GRIDS = {
     "comparison": COMPARISON,
     "ablations": ABLATIONS,
     "learning": LEARNING,
     "transfer": TRANSFER,
+    "best": BEST,
+    "joint": JOINT,
     "quick": QUICK,
 }

@@ -12,35 +12,40 @@ from typing import Any
 import click
 import machine
 from bench_models import read_rows
-from model_grid import BOTH, RELATION, STORE
+from model_grid import ALL, LOOPS, RELATION, STORE, TILES, TOKENS
 
 from costhub.cards.model_plots import plot_curves, plot_intervals
 from costhub.cards.model_tables import METRICS, summaries
 
 Row = dict[str, Any]
-PAIRS: dict[str, tuple[tuple[str, str, str], tuple[str, str, str]]] = {
-    "rank - regression, trees": (("gbt", "rank", STORE), ("gbt", "regression", STORE)),
-    "rank - regression, MLP": (("mlp", "rank", STORE), ("mlp", "regression", STORE)),
-    "gap - regression, MLP": (("mlp", "gap", STORE), ("mlp", "regression", STORE)),
-    "lambdarank - rank, trees": (("gbt", "lambdarank", STORE), ("gbt", "rank", STORE)),
-    "TreeGRU - trees, rank": (("treegru", "rank", "loop_context@1"), ("gbt", "rank", STORE)),
-    "relation - per_store, trees": (("gbt", "regression", RELATION), ("gbt", "regression", STORE)),
-    "both specs - per_store, trees": (("gbt", "regression", BOTH), ("gbt", "regression", STORE)),
-    "both specs - per_store, MLP": (("mlp", "gap", BOTH), ("mlp", "gap", STORE)),
-    "trees - TVM recipe": (("gbt", "regression", STORE), ("TVM recipe", "", STORE)),
-    "MLP - TenSet recipe": (("mlp", "gap", STORE), ("TenSet recipe", "", STORE)),
-    "blend - trees": (("blend", "", "per_store@1+relation@1+trace_tokens@1"), ("gbt", "regression", STORE)),
+Side = tuple[str, str, str, str]
+"""Model, objective, feature spec and variant."""
+PAIRS: dict[str, tuple[Side, Side]] = {
+    "tiles - per_store, trees": (("gbt", "log", TILES, ""), ("gbt", "log", STORE, "")),
+    "tiles - per_store, MLP": (("mlp", "gap", TILES, ""), ("mlp", "gap", STORE, "")),
+    "tiles - relation, trees": (("gbt", "log", TILES, ""), ("gbt", "log", RELATION, "")),
+    "all three specs - tiles, trees": (("gbt", "log", ALL, ""), ("gbt", "log", TILES, "")),
+    "rank - regression, trees": (("gbt", "rank", TILES, ""), ("gbt", "regression", TILES, "")),
+    "log - regression, trees": (("gbt", "log", TILES, ""), ("gbt", "regression", TILES, "")),
+    "lambdarank - rank, trees": (("gbt", "lambdarank", TILES, ""), ("gbt", "rank", TILES, "")),
+    "rank - regression, MLP": (("mlp", "rank", TILES, ""), ("mlp", "regression", TILES, "")),
+    "gap - regression, MLP": (("mlp", "gap", TILES, ""), ("mlp", "regression", TILES, "")),
+    "MLP - trees": (("mlp", "gap", TILES, ""), ("gbt", "log", TILES, "")),
+    "TreeGRU - trees": (("treegru", "gap", LOOPS, ""), ("gbt", "log", TILES, "")),
+    "tokens - trees": (("tokens", "gap", TOKENS, ""), ("gbt", "log", TILES, "")),
+    "blend - trees": (("blend", "", TILES, ""), ("gbt", "log", TILES, "")),
+    "all devices - one, blend": (("conditioned", "", TILES, "all devices, blend"), ("blend", "", TILES, "")),
+    "blend - TVM recipe": (("blend", "", TILES, ""), ("TVM recipe", "", STORE, "")),
+    "blend - TenSet recipe": (("blend", "", TILES, ""), ("TenSet recipe", "", STORE, "")),
 }
-"""Question -> the two models, as (model, objective, spec), of which the first minus the second is taken."""
+"""Question -> the two models, of which the first minus the second is taken."""
 
 
 def pairs(rows: list[Row]) -> list[Row]:
     """Differences on the same workloads, of means over seeds, with the standard error over workloads."""
     found = []
     for place in dict.fromkeys((row["device"], row["split"], row["also"]) for row in rows):
-        own = [
-            row for row in rows if (row["device"], row["split"], row["also"]) == place and not row["variant"]
-        ]
+        own = [row for row in rows if (row["device"], row["split"], row["also"]) == place]
         for question, sides in PAIRS.items():
             values = [_by_workload(own, side) for side in sides]
             both = sorted(set(values[0]) & set(values[1]))
@@ -56,11 +61,11 @@ def pairs(rows: list[Row]) -> list[Row]:
     return found
 
 
-def _by_workload(rows: list[Row], side: tuple[str, str, str]) -> dict[str, dict[str, float]]:
+def _by_workload(rows: list[Row], side: Side) -> dict[str, dict[str, float]]:
     """Workload -> metric -> mean over seeds."""
     seen: dict[str, list[dict[str, float]]] = {}
     for row in rows:
-        if (row["model"], row["objective"], row["spec"]) == side:
+        if tuple(row[key] for key in ("model", "objective", "spec", "variant")) == side:
             for place, name in enumerate(row["workload_ids"]):
                 seen.setdefault(name, []).append({m: row["by_workload"][m][place] for m in METRICS})
     return {
@@ -110,7 +115,8 @@ def draw_intervals(rows: list[Row], out: Path) -> dict[str, Any]:
     panels: dict[str, list[Row]] = {}
     for row in found:
         label = " ".join(row[key] for key in ("model", "objective", "spec", "variant") if row[key])
-        title = f"{row['device']}, {row['split']}"
+        label += f" with {row['also']}" if row["also"] else ""
+        title = f"{row['device']}\n{row['split']}"
         panels.setdefault(title, []).append(
             {
                 "label": label,
@@ -120,7 +126,7 @@ def draw_intervals(rows: list[Row], out: Path) -> dict[str, Any]:
             }
         )
     for title, lines in panels.items():
-        name = "".join(letter if letter.isalnum() else "-" for letter in title.replace(", ", "-"))
+        name = "".join(letter if letter.isalnum() else "-" for letter in title)
         plot_intervals(
             out.with_name(f"{out.stem}-{name}.png"), {title: lines}, x="top-1, mean ± standard error"
         )

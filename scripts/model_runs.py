@@ -13,8 +13,10 @@ import numpy as np
 from model_grid import BASELINES, CEILING, RANDOM, TWO_PASSES, Entry
 from model_tasks import Part, Source
 
+from costhub.dataset.folder import DataFolder
 from costhub.dataset.programs import Programs
 from costhub.models.baselines.tenset_mlp import TensetMlp
+from costhub.models.compound.conditioned import Conditioned
 from costhub.models.evaluation.breakdown import network_top_k
 from costhub.models.evaluation.evaluate import METRICS, Evaluation, evaluate_scores
 from costhub.models.evaluation.noise_ceiling import gap_noise, noise_ceiling, repeat_noise
@@ -51,7 +53,8 @@ def run(source: Source, part: Part, entry: Entry, seed: int, *, valid_share: flo
         facts: dict[str, Any] = {}
     else:
         train, test = source.sides(part, entry, seed)
-        scores, facts = _scores(entry, train, test, seed, valid_share)
+        model = _new(entry, source)
+        scores, facts = _scores(model, train, test, seed, valid_share)
         evaluation = evaluate_scores(scores, test)
     return {**key_of(source, part, entry, seed), **figures(evaluation, source), **facts, **_when()}
 
@@ -70,19 +73,31 @@ def figures(evaluation: Evaluation, source: Source) -> dict[str, Any]:
     }
 
 
+def _new(entry: Entry, source: Source) -> Any:
+    """The model, not yet fitted; None for random choice."""
+    if entry.model == RANDOM:
+        return None
+    if entry.model in BASELINES:
+        return BASELINES[entry.model]()
+    model = entry.make()
+    if isinstance(model, Conditioned):
+        model.devices = {row["device_id"]: row for row in DataFolder.open(source.data).devices().to_pylist()}
+    return model
+
+
 def _scores(
-    entry: Entry, train: Programs, test: Programs, seed: int, valid_share: float
+    model: Any, train: Programs, test: Programs, seed: int, valid_share: float
 ) -> tuple[Any, dict[str, Any]]:
-    if entry.model == RANDOM:  # constant scores get the exact expectation of random choice
+    if model is None:  # constant scores get the exact expectation of random choice
         return np.zeros(test.n), {"test_programs": test.n}
     began, began_cpu = time.perf_counter(), time.process_time()
-    if entry.model in BASELINES:
-        model = BASELINES[entry.model]()
+    if isinstance(model, tuple(BASELINES.values())):
         model.fit(train.measured(), seed=seed)
     else:
         rest, valid = train.split_off(valid_share, seed=seed) if valid_share else (train, None)
-        model = entry.make()
         model.fit(rest, valid, seed=seed, progress=False)
+    if isinstance(model, Conditioned):
+        model = model.bind(model.devices[test.device_ids[0]])
     facts = {
         "train_s": time.perf_counter() - began,
         "train_cpu_s": time.process_time() - began_cpu,

@@ -14,7 +14,7 @@ from model_grid import Entry
 
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load_programs import load_programs
-from costhub.dataset.programs import Programs
+from costhub.dataset.programs import IntArray, Programs
 from costhub.dataset.splits.split_file import list_splits, load_split
 from costhub.models.evaluation.breakdown import WorkloadUse, workload_uses
 from costhub.models.evaluation.noise_ceiling import Measured
@@ -44,7 +44,7 @@ class Source:
     device: str
     also: Path | None = None
     """Another data folder with one device, whose programs are learned from as well."""
-    _loaded: dict[tuple[str, bool], tuple[Programs, Programs | None]] = field(default_factory=dict)
+    _loaded: dict[tuple[str, bool, bool], tuple[Programs, Programs | None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         folder = DataFolder.open(self.data)
@@ -61,11 +61,17 @@ class Source:
         """What the entry can use of the device, and of the other folder."""
         if entry.rows not in self._loaded:
             self._loaded.clear()
-            spec, failures = entry.rows
-            own = load_programs(self.data, device=self.device, spec=spec, failures=failures)
-            other = load_programs(self.also, spec=spec, failures=failures) if self.also else None
-            self._loaded[entry.rows] = own, other
+            own = load_programs(self.data, device=self.device, spec=entry.spec, failures=entry.failures)
+            self._loaded[entry.rows] = own, self._others(entry)
         return self._loaded[entry.rows]
+
+    def _others(self, entry: Entry) -> Programs | None:
+        if self.also:
+            return load_programs(self.also, spec=entry.spec, failures=entry.failures)
+        if not entry.joint:
+            return None
+        rest = [name for name in DataFolder.open(self.data).device_ids() if name != self.device]
+        return load_programs(self.data, device=rest, spec=entry.spec, failures=entry.failures)
 
     def sides(self, part: Part, entry: Entry, seed: int) -> tuple[Programs, Programs]:
         """What to learn from and what to test on; a workload that is tested is not learned from anywhere."""
@@ -133,11 +139,16 @@ def thinned(train: Programs, entry: Entry, seed: int) -> Programs:
         present = sorted(train.workload_ids[i] for i in np.unique(train.workload))
         train = train.of_workloads(set(rng.permutation(present)[: entry.workloads].tolist()))
     if entry.share < 1.0:
-        draw = rng.permutation(train.n)
-        # The place of each program among those of its group, in the order drawn.
-        order = draw[np.argsort(train.group[draw], kind="stable")]
-        sizes = np.bincount(train.group)
-        place = np.empty(train.n, np.int64)
-        place[order] = np.arange(train.n) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        train = train.select(np.flatnonzero(place < np.maximum(2, entry.share * sizes)[train.group]))
+        most = np.maximum(2, entry.share * np.bincount(train.group))[train.group]
+        train = train.select(np.flatnonzero(drawn_places(train, rng) < most))
     return train
+
+
+def drawn_places(programs: Programs, rng: np.random.Generator) -> IntArray:
+    """(n,) place of each program among those of its group, counted from 0 in a random order."""
+    draw = rng.permutation(programs.n)
+    order = draw[np.argsort(programs.group[draw], kind="stable")]
+    sizes = np.bincount(programs.group)
+    place = np.empty(programs.n, np.int64)
+    place[order] = np.arange(programs.n) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return place

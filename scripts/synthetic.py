@@ -27,6 +27,11 @@ def synthetic_batches(
         yield _batch(real, device_id, start, min(batch, rows - start), rng)
 
 
+def record_id(device_id: str, number: int) -> str:
+    """The id of a measurement of a device; it is made of the real row `number` modulo their number."""
+    return hashlib.sha256(f"{device_id} {number}".encode()).hexdigest()[:32]
+
+
 def _batch(real: pa.Table, device_id: str, start: int, count: int, rng: np.random.Generator) -> pa.Table:
     numbers = np.arange(start, start + count)
     table = real.take(pa.array(numbers % real.num_rows))
@@ -43,9 +48,7 @@ def _batch(real: pa.Table, device_id: str, start: int, count: int, rng: np.rando
         )
     ]
     columns = {
-        "record_id": [
-            hashlib.sha256(f"{device_id} {number}".encode()).hexdigest()[:32] for number in numbers
-        ],
+        "record_id": [record_id(device_id, int(number)) for number in numbers],
         "program_id": programs,
         "device_id": [device_id] * count,
         "trace": traces,

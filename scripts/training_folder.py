@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from embedded import DATASET, DEVICE
-from synthetic import synthetic_batches
+from embedded import DEVICE, copy_dataset
+from synthetic import record_id, synthetic_batches
 
 from costhub.dataset.features.cache import FeatureCache
 from costhub.dataset.features.spec import find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load_programs import load_programs
 from costhub.dataset.programs import FloatArray
-from costhub.hub.roots import EMBEDDED
 
-REAL = EMBEDDED / "datasets" / "costhub" / DATASET
 SPEC = find_spec("per_store@1")
 DEVICES = tuple(f"{DEVICE}-synthetic-{number}" for number in range(4))
 TILES = 3
@@ -33,11 +31,13 @@ def write_folder(path: Path, programs: int) -> None:
     A program's latency is that of a real one within 5 %, and its features are those of the same one within
     1 %, so there is as much to learn as in the real data. Traces are not those of the features.
     """
-    source, folder = DataFolder.open(REAL), DataFolder.create(path)
-    folder.put_workloads(source.workloads().to_pylist())
-    about = source.devices().to_pylist()[0]
-    real = source.measurements(DEVICE, status="ok")
-    features = real_features(real["record_id"].combine_chunks())
+    folder = DataFolder.create(path)
+    with tempfile.TemporaryDirectory() as temporary:
+        source = DataFolder.open(copy_dataset(temporary))
+        folder.put_workloads(source.workloads().to_pylist())
+        about = source.devices().to_pylist()[0]
+        real = source.measurements(DEVICE, status="ok")
+        features = real_features(source.path, real["record_id"].combine_chunks())
     for device in DEVICES:
         folder.put_device(about | {"device_id": device, "aliases": []})
         with folder.writer(device) as writer:
@@ -46,10 +46,10 @@ def write_folder(path: Path, programs: int) -> None:
         write_features(path, device, features, programs // len(DEVICES))
 
 
-def real_features(record_ids: pa.Array) -> list[FloatArray | None]:
-    """The features of real programs; they are computed the first time."""
-    load_programs(REAL, device=DEVICE, progress=False)
-    cache = FeatureCache(REAL, DEVICE, SPEC)
+def real_features(data: Path, record_ids: pa.Array) -> list[FloatArray | None]:
+    """The features of real programs, computed in the folder."""
+    load_programs(data, device=DEVICE, progress=False)
+    cache = FeatureCache(data, DEVICE, SPEC)
     found = cache.find(record_ids)
     ends = np.cumsum(np.maximum(found.counts, 0))
     parts = np.split(cache.read(found), ends[:-1])
@@ -58,9 +58,7 @@ def real_features(record_ids: pa.Array) -> list[FloatArray | None]:
 
 def write_features(path: Path, device: str, features: list[FloatArray | None], programs: int) -> None:
     """Puts features into the cache in the order of the measurements, as if they had been computed."""
-    # The ids that `synthetic_batches` gives: they tell which real program is behind each.
-    ids = [hashlib.sha256(f"{device} {number}".encode()).hexdigest()[:32] for number in range(programs)]
-    numbers = pa.array(ids)
+    numbers = pa.array([record_id(device, number) for number in range(programs)])
     cache, rng = FeatureCache(path, device, SPEC), np.random.default_rng(0)
     for batch in DataFolder.open(path).iter_measurements([device], ["record_id"]):
         places = pc.index_in(batch["record_id"], value_set=numbers).to_numpy() % len(features)

@@ -15,12 +15,12 @@ from costhub.cards.collector_tables import (
 
 def test_rates_are_told_as_multiples_of_stock_with_its_own_batch() -> None:
     rows = [
-        {"collector": c, "batch": b, "good": 9, "good_per_s": r}
+        {"collector": c, "batch": b, "good": 9, "good_per_s": r, **({"floor_share": 0.5} if b == 256 else {})}
         for c, b, r in (("costhub", 256, 8.0), ("stock", 16, 1.0), ("stock", 64, 2.0))
     ]
     shown = collector_table({"rows": rows, "batch": 64, "candidates": 9})
-    assert "| costhub | 256 | 9 | 8.00 | 4.0 |" in shown
-    assert "| TVM's LocalBuilder + LocalRunner | 16 | 9 | 1.00 | 0.5 |" in shown
+    assert "| costhub | 256 | 9 | 8.00 | 4.0 | 50 |" in shown
+    assert "| TVM's LocalBuilder + LocalRunner | 16 | 9 | 1.00 | 0.5 | - |" in shown
 
 
 def test_stages_are_shares_of_the_time_of_all_cores() -> None:
@@ -57,9 +57,10 @@ def test_what_was_planted_and_killed_is_counted() -> None:
     assert "| segfault | 2 | 0 |" in shown
     assert "0 zombies" in shown
     found = {"killed": {"collector": 3}, "acknowledged": 1234, "lost": 1, "doubled": 0, "orphans": ["x"]}
-    shown = kill_table({**found, "temporary_files_left": 0})
+    shown = kill_table({**found, "temporary_files_left": 0, "check_rules": {"CH040": 2}})
     assert "| collector | 3 |" in shown
     assert "1,234 rows acknowledged: 1 lost, 0 doubled; 1 orphans" in shown
+    assert "CH040 2 times" in shown
 
 
 def test_boards_are_compared_with_one_of_them() -> None:

@@ -45,6 +45,17 @@ def test_folds_of_a_seed_are_put_together() -> None:
     assert found["top_1_std"] is None
 
 
+def test_a_seed_without_all_folds_is_left_out() -> None:
+    folds = [
+        {**row("gbt", seed, [value]), "fold": fold} for seed in (0, 1) for fold, value in ((0, 0.2), (1, 0.4))
+    ]
+
+    found = summaries([*folds[:-1], row("mlp", 0, [0.9])])
+
+    assert [(line["model"], line["seeds"]) for line in found] == [("gbt", 1)]
+    assert found[0]["top_1"] == pytest.approx(0.3)
+
+
 def test_the_comparison_has_the_best_first() -> None:
     rows = [row("mlp", 0, [0.5, 0.7]), row("gbt", 0, [0.7, 0.9]), row("gbt", 0, [0.9, 0.9], device="cpu1")]
 
@@ -66,9 +77,15 @@ def test_the_overview_shows_the_best_form_that_was_tried_everywhere() -> None:
         row("gbt", 0, [0.5, 0.5], device="cpu1", objective="regression"),
     ]
 
-    shown = overview_table({"summary": summaries(rows)}).splitlines()
+    more = [row("gbt", 0, [0.7, 0.7], also="further")]
+    shown = overview_table({"summary": summaries([*rows, *more])}).splitlines()
 
-    assert shown[2:] == ["| gbt rank | per_store@1 | 0.600 / 0.600 / 0.600 | 0.800 / 0.800 / 0.800 |"]
+    assert shown[0] == "| device, split | gbt rank per_store@1 |"
+    assert shown[2:] == [
+        "| cpu0, s | 0.600 / 0.600 / 0.600 |",
+        "| cpu1, s | 0.800 / 0.800 / 0.800 |",
+        "| cpu0, s, with further | 0.700 / 0.700 / 0.700 |",
+    ]
 
 
 def test_text_for_a_terminal_names_devices_only_where_there_are_several() -> None:
@@ -93,8 +110,9 @@ def test_text_for_a_terminal_names_devices_only_where_there_are_several() -> Non
 
 
 def test_pairs_calibration_and_curves() -> None:
-    pair = {"question": "rank - regression", "device": "cpu0", "metric": "top_1", "difference": 0.0123,
-            "standard_error": 0.004, "workloads": 14}  # fmt: skip
+    pair = {"question": "rank - regression", "device": "cpu0", "split": "s", "metric": "top_1",
+            "difference": 0.0123, "standard_error": 0.004, "workloads": 14}  # fmt: skip
+    more = {**pair, "metric": "pairwise", "difference": -0.1}
     ensemble = {
         "device": "cpu0",
         "member": "trees",
@@ -104,7 +122,8 @@ def test_pairs_calibration_and_curves() -> None:
     }
     curve = {"device": "cpu0", "label": "gbt", "x": [8, 16, 24], "y": [0.5, 0.6, 0.7], "se": [0.0, 0.1, 0.2]}
 
-    assert "| rank - regression | cpu0 | top_1 | +0.012 ± 0.004 | 14 |" in paired_table({"pairs": [pair]})
+    line = "| rank - regression | cpu0 | s | +0.012 ± 0.004 | -0.100 ± 0.004 | 14 |"
+    assert line in paired_table({"pairs": [pair, more]})
     assert "within the 50% interval" in calibration_table({"rows": [ensemble]})
     assert "| 0.31 | 0.20 | 2.00 |" in calibration_table({"rows": [ensemble]})
     shown = curves_table({"x": "trials", "y": "best", "curves": [curve]})

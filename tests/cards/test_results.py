@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from costhub.cards.results import dataset_table, fill, models_table, search_table
+from costhub.cards.results import dataset_table, fill, search_table
 from costhub.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,14 +29,6 @@ def test_a_page_shows_what_the_files_hold(page: Path) -> None:
     text = page.read_text()
     assert page.name != "README.md" or text.count("<!-- results:") >= 3
     assert fill(text, ROOT / "docs" / "results") == text, "run scripts/render_results.py"
-
-
-def test_models_show_mean_and_spread_over_seeds() -> None:
-    rows = [
-        {"model": "mlp", "seed": s, "top_1": v, "top_5": 1.0, "pairwise": 0.5}
-        for s, v in enumerate((0.8, 0.9))
-    ]
-    assert "| mlp | 0.850 ± 0.071 | 1.000 ± 0.000 | 0.500 ± 0.000 | 2 |" in models_table({"rows": rows})
 
 
 def test_searches_show_the_median_over_seeds() -> None:
@@ -61,23 +53,23 @@ def test_stages_show_how_they_grow() -> None:
 
 
 def test_a_place_is_filled_and_filling_again_changes_nothing(tmp_path: Path) -> None:
-    rows = [{"model": "mlp", "seed": 0, "top_1": 0.8, "top_5": 1.0, "pairwise": 0.5}]
-    (tmp_path / "models.json").write_text(json.dumps({**ABOUT, "rows": rows}))
-    page = "before\n<!-- results: models -->\nold\n<!-- end of results -->\nafter\n"
+    rows = [{"workload": "w", "method": "costhub", "trials": 64, "seconds": 1.0, "best_us": 2.0, "seed": 0}]
+    (tmp_path / "search.json").write_text(json.dumps({**ABOUT, "rows": rows}))
+    page = "before\n<!-- results: search -->\nold\n<!-- end of results -->\nafter\n"
     filled = fill(page, tmp_path)
-    assert "mlp" in filled
+    assert "costhub" in filled
     assert "old" not in filled
     assert "`python x.py`" in filled
     assert fill(filled, tmp_path) == filled
 
 
-@pytest.mark.parametrize(("name", "words"), [("models", "bench_models"), ("nonsense", "no results table")])
+@pytest.mark.parametrize(("name", "words"), [("search", "bench_search"), ("nonsense", "no results table")])
 def test_what_cannot_be_rendered_is_a_sentence(tmp_path: Path, name: str, words: str) -> None:
     with pytest.raises(DataError, match=words):
         fill(f"<!-- results: {name} -->\n<!-- end of results -->", tmp_path)
 
 
 def test_a_file_without_its_figures_is_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "models.json").write_text("{}")
+    (tmp_path / "search.json").write_text("{}")
     with pytest.raises(DataError, match="lacks"):
-        fill("<!-- results: models -->\n<!-- end of results -->", tmp_path)
+        fill("<!-- results: search -->\n<!-- end of results -->", tmp_path)

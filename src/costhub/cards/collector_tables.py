@@ -29,7 +29,12 @@ def collector_table(result: Result) -> str:
         if row["collector"] == "stock" and row["batch"] == result["batch"]
     )
     rows = [
-        {**row, "name": _COLLECTORS[row["collector"]], "ratio": row["good_per_s"] / stock}
+        {
+            **row,
+            "name": _COLLECTORS[row["collector"]],
+            "ratio": row["good_per_s"] / stock,
+            "floor": 100 * row["floor_share"] if "floor_share" in row else None,
+        }
         for row in result["rows"]
     ]
     columns = [
@@ -38,6 +43,7 @@ def collector_table(result: Result) -> str:
         number("good", f"good of {result['candidates']}", "d"),
         number("good_per_s", "good / s", ".2f"),
         number("ratio", "times stock", ".1f"),
+        number("floor", "floor, % of the time", ".0f"),
     ]
     return markdown_table(rows, columns)
 
@@ -130,10 +136,15 @@ def kill_table(result: Result) -> str:
     rows = [{"kind": kind, "count": count} for kind, count in result["killed"].items()]
     said = (
         f"{result['acknowledged']:,} rows acknowledged: {result['lost']} lost, {result['doubled']} doubled; "
-        f"{len(result['orphans'])} orphans, {result['temporary_files_left']} temporary files left."
+        f"{len(result['orphans'])} orphans, {result['temporary_files_left']} temporary files left. "
+        f"`costhub check` on the folder afterwards: {_findings(result['check_rules'])}."
     )
     table = markdown_table(rows, [Column("kind", "killed with -9"), number("count", "times", "d")])
     return f"{table}\n\n{said}"
+
+
+def _findings(rules: Mapping[str, int]) -> str:
+    return ", ".join(f"{rule} {count} times" for rule, count in rules.items()) or "nothing found"
 
 
 def boards_table(result: Result) -> str:

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costhub.cards.plots import COLOURS
+from costhub.cards.plots import COLOURS, furnish, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_INK, _FAINT, _GREY = "#333333", "#dddddd", "#777777"
+_GREY = "#777777"
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 Curve = Mapping[str, Any]
 
@@ -34,7 +34,7 @@ def plot_curves(
     figure, places = _panels(len(panels))
     labels = list(dict.fromkeys(curve["label"] for curves in panels.values() for curve in curves))
     for axes, (title, curves) in zip(places, panels.items(), strict=True):
-        _furnish(axes, title=title, x=x, y=y if axes is places[0] else "")
+        furnish(axes, title=title, x=x, y=y if axes is places[0] else "", title_size=10)
         for curve in curves:
             number = labels.index(curve["label"])
             colour, mark = COLOURS[number % len(COLOURS)], _MARKS[number % len(_MARKS)]
@@ -50,7 +50,7 @@ def plot_curves(
         else:
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     _legend(figure, places)
-    return _save(figure, path)
+    return save(figure, path)
 
 
 def plot_intervals(path: str | Path, panels: Mapping[str, Sequence[Mapping[str, Any]]], *, x: str) -> Path:
@@ -71,7 +71,7 @@ def plot_intervals(path: str | Path, panels: Mapping[str, Sequence[Mapping[str, 
     made = figure.subplots(1, max(len(panels), 1), squeeze=False)[0]
     for axes, (title, rows) in zip(made, panels.items(), strict=True):
         ranked = sorted(rows, key=lambda row: float(row["value"]))
-        _furnish(axes, title=title, x=x, y="")
+        furnish(axes, title=title, x=x, y="", title_size=10)
         for place, row in enumerate(ranked):
             colour = COLOURS[int(row.get("colour", 0)) % len(COLOURS)]
             axes.errorbar(
@@ -85,7 +85,7 @@ def plot_intervals(path: str | Path, panels: Mapping[str, Sequence[Mapping[str, 
             )
         axes.set_yticks(range(len(ranked)), [row["label"] for row in ranked], fontsize=8)
         axes.set_ylim(-0.7, len(ranked) - 0.3)
-    return _save(figure, path)
+    return save(figure, path)
 
 
 def plot_calibration(path: str | Path, rows: Mapping[str, Mapping[str, Any]]) -> Path:
@@ -97,8 +97,8 @@ def plot_calibration(path: str | Path, rows: Mapping[str, Mapping[str, Any]]) ->
             `Calibration.to_json` has them.
     """
     figure, (left, right) = _panels(2, shared=False)
-    _furnish(left, title="", x="share that the interval should hold", y="share that it holds")
-    _furnish(right, title="", x="spread of the members", y="root mean square error")
+    furnish(left, title="", x="share that the interval should hold", y="share that it holds", title_size=10)
+    furnish(right, title="", x="spread of the members", y="root mean square error", title_size=10)
     left.plot([0, 1], [0, 1], color=_GREY, linewidth=1, linestyle="--", label="right")
     for number, (label, row) in enumerate(rows.items()):
         colour, mark = COLOURS[number % len(COLOURS)], _MARKS[number % len(_MARKS)]
@@ -114,7 +114,7 @@ def plot_calibration(path: str | Path, rows: Mapping[str, Mapping[str, Any]]) ->
     right.set_xlim(left=0)
     right.set_ylim(bottom=0)
     _legend(figure, [left])
-    return _save(figure, path)
+    return save(figure, path)
 
 
 def _panels(count: int, *, shared: bool = True) -> tuple[Figure, list[Axes]]:
@@ -128,17 +128,6 @@ def _panels(count: int, *, shared: bool = True) -> tuple[Figure, list[Axes]]:
     for spare in made[count:]:
         spare.set_visible(False)
     return figure, made[:count]
-
-
-def _furnish(axes: Axes, *, title: str, x: str, y: str) -> None:
-    axes.set_title(title, loc="left", color=_INK, fontsize=10)
-    axes.set_xlabel(x, color=_INK)
-    axes.set_ylabel(y, color=_INK)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(_INK)
-    axes.tick_params(colors=_INK)
-    axes.grid(visible=True, color=_FAINT, linewidth=0.6)
-    axes.set_axisbelow(True)
 
 
 def _doublings(axes: Axes) -> None:
@@ -168,14 +157,3 @@ def _legend(figure: Figure, places: Sequence[Axes]) -> None:
             frameon=False,
             fontsize=9,
         )
-
-
-def _save(figure: Figure, path: str | Path) -> Path:
-    from matplotlib import rc_context
-
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # Without the date in the file, equal data give equal bytes.
-    with rc_context({"svg.hashsalt": "models"}):
-        figure.savefig(target, metadata={"Date" if target.suffix == ".svg" else "Software": None})
-    return target

@@ -14,6 +14,7 @@ Row = Mapping[str, Any]
 
 METRICS = ("top_1", "top_5", "pairwise", "spearman")
 _FIGURES = tuple(number(name, name) for name in METRICS)
+_PLACE = ("dataset", "device", "split")
 _KEYS = ("dataset", "device", "split", "also", "model", "objective", "spec", "variant")
 
 
@@ -52,16 +53,31 @@ def summaries(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
     Args:
         rows: As scripts/bench_models.py writes them: totals of one seed, and `by_workload`, the figures of
-            each workload in the order of its `workload_ids`. Folds of one split and seed are put together.
+            each workload in the order of its `workload_ids`. Folds of one split and seed are put together;
+            a seed of which not all folds are there yet is left out, since folds differ in difficulty.
 
     Returns:
         Each metric's mean over workloads and seeds, `_std` over seeds and `_se`, the standard error over
         workloads of their means over seeds; medians of time, rate and size.
     """
     cells: dict[tuple[str, ...], list[Row]] = {}
-    for row in rows:
-        cells.setdefault(tuple(str(row.get(key, "")) for key in _KEYS), []).append(row)
+    for row in _of_whole_seeds(list(rows)):
+        cells.setdefault(_texts(row, _KEYS), []).append(row)
     return [{**dict(zip(_KEYS, cell, strict=True)), **_summary(found)} for cell, found in cells.items()]
+
+
+def _of_whole_seeds(rows: Sequence[Row]) -> list[Row]:
+    """The rows of every seed that has all folds of its split."""
+    folds: dict[tuple[str, ...], set[int]] = {}
+    done: dict[tuple[str, ...], set[int]] = {}
+    for row in rows:
+        folds.setdefault(_texts(row, _PLACE), set()).add(row["fold"])
+        done.setdefault(_texts(row, (*_KEYS, "seed")), set()).add(row["fold"])
+    return [row for row in rows if done[_texts(row, (*_KEYS, "seed"))] == folds[_texts(row, _PLACE)]]
+
+
+def _texts(row: Row, keys: Iterable[str]) -> tuple[str, ...]:
+    return tuple(str(row.get(key, "")) for key in keys)
 
 
 def _summary(rows: Sequence[Row]) -> dict[str, Any]:
@@ -105,37 +121,36 @@ def comparison_table(result: Result) -> str:
 
 
 def overview_table(result: Result) -> str:
-    """One line per model and one column per device and split: top-1 / top-5 / pairwise.
+    """One line per device and split, one column per model: top-1 / top-5 / pairwise.
 
-    Of each architecture the objective and features with the highest mean top-1 over all columns are shown,
-    among those that were tried in all of them.
+    Of each architecture the objective and features with the highest mean top-1 are shown, among those that
+    were tried everywhere; where there is further data to learn from, not all of them need have been.
     """
-    found = result["summary"]
-    places = list(dict.fromkeys((row["device"], row["split"], row["also"]) for row in found))
-    forms: dict[tuple[str, ...], dict[tuple[str, ...], Row]] = {}
-    for row in found:
-        key = tuple(str(row[name]) for name in ("model", "objective", "spec", "variant"))
-        forms.setdefault(key, {})[row["device"], row["split"], row["also"]] = row
-    best: dict[str, tuple[float, tuple[str, ...]]] = {}
-    for form, by_place in forms.items():
-        if len(by_place) == len(places):
-            mean = statistics.fmean(row["top_1"] for row in by_place.values())
-            best[form[0]] = max(best.get(form[0], (0.0, ())), (mean, form))
+    places: dict[tuple[str, ...], dict[tuple[str, ...], Row]] = {}
+    for row in result["summary"]:
+        found = places.setdefault(_texts(row, ("device", "split", "also")), {})
+        found[_texts(row, ("model", "objective", "spec", "variant"))] = row
+    forms = _best_forms([by_form for place, by_form in places.items() if not place[2]])
     rows = [
         {
-            "name": " ".join(part for part in (form[0], form[1], form[3]) if part),
-            "spec": form[2],
-            **{str(place): _short(forms[form][place]) for place in places},
+            "place": ", ".join([*place[:2], *([f"with {place[2]}"] if place[2] else [])]),
+            **{str(form): _short(by_form[form]) for form in forms if form in by_form},
         }
-        for _, form in sorted(best.values())
+        for place, by_form in places.items()
     ]
-    titles = {
-        place: ", ".join((place[0], place[1], *([f"with {place[2]}"] if place[2] else [])))
-        for place in places
-    }
-    columns = [Column("name", "model"), Column("spec", "features")]
-    columns += [Column(str(place), title, align="right") for place, title in titles.items()]
+    columns = [Column("place", "device, split")]
+    columns += [Column(str(form), " ".join(filter(None, form)), align="right") for form in forms]
     return markdown_table(rows, columns)
+
+
+def _best_forms(places: Sequence[Mapping[tuple[str, ...], Row]]) -> list[tuple[str, ...]]:
+    """Of every model the form with the highest mean top-1, the worst model first."""
+    everywhere = [form for form in places[0] if all(form in place for place in places)] if places else []
+    mean = {form: statistics.fmean(place[form]["top_1"] for place in places) for form in everywhere}
+    best: dict[str, tuple[str, ...]] = {}
+    for form in sorted(everywhere, key=lambda form: mean[form]):
+        best[form[0]] = form
+    return sorted(best.values(), key=lambda form: mean[form])
 
 
 def _short(row: Row) -> str:
@@ -171,18 +186,20 @@ def plus_minus(value: float, error: float | None) -> str:
 
 
 def paired_table(result: Result) -> str:
-    """One line per question: the difference of two models on the same workloads, with its standard error."""
-    rows = [
-        {**row, "text": f"{row['difference']:+.3f} ± {row['standard_error']:.3f}"} for row in result["pairs"]
-    ]
+    """One line per question, device and split: differences of two models on the same workloads, by metric."""
+    lines: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in result["pairs"]:
+        line = lines.setdefault(_texts(row, ("question", "device", "split", "also")), dict(row))
+        line[row["metric"]] = f"{row['difference']:+.3f} ± {row['standard_error']:.3f}"
+    metrics = list(dict.fromkeys(row["metric"] for row in result["pairs"]))
     columns = [
-        Column("question", "question"),
+        Column("question", "difference"),
         Column("device", "device"),
-        Column("metric", "metric"),
-        Column("text", "difference", align="right"),
+        Column("split", "split"),
+        *(Column(name, name.replace("_", "-"), align="right") for name in metrics),
         number("workloads", "workloads", "d"),
     ]
-    return markdown_table(rows, columns)
+    return markdown_table(list(lines.values()), columns)
 
 
 def calibration_table(result: Result) -> str:

@@ -47,7 +47,7 @@ def plot_tuning(
     axes.set_xlim(left=0)
     if series or untuned_us is not None:
         axes.legend(frameon=False)
-    return _save(figure, path)
+    return save(figure, path)
 
 
 def plot_predictions(
@@ -80,7 +80,7 @@ def plot_predictions(
         for handle in legend.legend_handles:
             if handle is not None:
                 handle.set_alpha(1)
-    return _save(figure, path)
+    return save(figure, path)
 
 
 def plot_latencies(
@@ -121,7 +121,7 @@ def plot_latencies(
     axes.set_yticks(range(len(names)), [f"{name} ({len(latency_us[name])})" for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)  # the fastest on top
     _log_axis(axes, "x")
-    return _save(figure, path)
+    return save(figure, path)
 
 
 def plot_growth(path: str | Path, series: Mapping[str, Points], *, x: str, y: str, title: str = "") -> Path:
@@ -142,7 +142,7 @@ def plot_growth(path: str | Path, series: Mapping[str, Points], *, x: str, y: st
     _log_axis(axes, "y")
     if series:
         axes.legend(frameon=False, loc="upper left")
-    return _save(figure, path)
+    return save(figure, path)
 
 
 def _canvas(title: str, x: str, y: str, *, height: float = 4.2) -> tuple[Figure, Axes]:
@@ -153,7 +153,13 @@ def _canvas(title: str, x: str, y: str, *, height: float = 4.2) -> tuple[Figure,
     figure = Figure(figsize=(7.2, height), dpi=150, facecolor="white", layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    axes.set_title(title, loc="left", color=_INK, fontsize=11)
+    furnish(axes, title=title, x=x, y=y, title_size=11)
+    return figure, axes
+
+
+def furnish(axes: Axes, *, title: str, x: str, y: str, title_size: float) -> None:
+    """Gives axes their texts, and the look that all pictures share: no frame, a faint grid behind."""
+    axes.set_title(title, loc="left", color=_INK, fontsize=title_size)
     axes.set_xlabel(x, color=_INK)
     axes.set_ylabel(y, color=_INK)
     axes.spines[["top", "right"]].set_visible(False)
@@ -161,7 +167,6 @@ def _canvas(title: str, x: str, y: str, *, height: float = 4.2) -> tuple[Figure,
     axes.tick_params(colors=_INK)
     axes.grid(visible=True, color=_FAINT, linewidth=0.6)
     axes.set_axisbelow(True)
-    return figure, axes
 
 
 def _latency(us: float) -> str:
@@ -197,9 +202,17 @@ def _cycle(n: int) -> list[str]:
     return [COLOURS[i % len(COLOURS)] for i in range(n)]
 
 
-def _save(figure: Figure, path: str | Path) -> Path:
+def save(figure: Figure, path: str | Path) -> Path:
+    """Writes a picture, PNG or SVG by the suffix; equal data give equal bytes.
+
+    Returns:
+        The path.
+    """
+    from matplotlib import rc_context
+
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Without the date and version in the file, equal data give equal bytes.
-    figure.savefig(target, metadata={"Software": None})
+    # Without a date or a version, and with ids that do not change from run to run.
+    with rc_context({"svg.hashsalt": "costhub"}):
+        figure.savefig(target, metadata={"Date" if target.suffix == ".svg" else "Software": None})
     return target

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costhub.cards.plots import COLOURS
+from costhub.cards.plots import COLOURS, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +23,6 @@ def plot_ladders(rows: Sequence[Mapping[str, Any]], path: str | Path) -> Path:
             cores together as far as each has its own.
         path: Where the picture goes; its suffix chooses the format.
     """
-    from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -46,10 +45,7 @@ def plot_ladders(rows: Sequence[Mapping[str, Any]], path: str | Path) -> Path:
     axes.set_ylim(top=1.3 * axes.get_ylim()[1])  # room for the names of the caches
     _mark_caches(axes, rows[0])
     axes.legend(framealpha=1, edgecolor="none")
-    # Without the date in the file, equal data give equal bytes.
-    with rc_context({"svg.hashsalt": "ladder"}):
-        figure.savefig(path, metadata={"Date" if str(path).endswith("svg") else "Software": None})
-    return Path(path)
+    return save(figure, path)
 
 
 def _mark_caches(axes: Axes, row: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +17,6 @@ from costhub.cards.tables import Column, markdown_table, number
 from costhub.errors import DataError
 
 Result = Mapping[str, Any]
-
-
-def models_table(result: Result) -> str:
-    """One line per model: mean and spread over seeds on the held-out workloads."""
-    by_model: dict[str, list[Mapping[str, Any]]] = {}
-    for row in result["rows"]:
-        by_model.setdefault(row["model"], []).append(row)
-    rows = [
-        {
-            "model": model,
-            "seeds": len(seeds),
-            **{key: _mean_spread([s[key] for s in seeds]) for key in _RANKS},
-        }
-        for model, seeds in by_model.items()
-    ]
-    columns = [
-        Column("model", "model"),
-        *(Column(key, key.replace("_", "-"), align="right") for key in _RANKS),
-    ]
-    return markdown_table(rows, [*columns, number("seeds", "seeds", "d")])
 
 
 def search_table(result: Result) -> str:
@@ -125,7 +105,6 @@ def provenance(result: Result) -> str:
 
 
 TABLES: dict[str, Callable[[Result], str]] = {
-    "models": models_table,
     **COLLECTOR_TABLES,
     **MODEL_TABLES,
     "search": search_table,
@@ -136,7 +115,6 @@ TABLES: dict[str, Callable[[Result], str]] = {
 """Name of a result file without its suffix, and of its place in a page -> its renderer; views of one file
 have names of their own, see `MODEL_VIEWS`."""
 
-_RANKS = ("top_1", "top_5", "pairwise")
 _REAL = {"shards": "costhub's shards", "tvm_json": "TVM's JSON database"}
 _STAGES = {
     "write": "write",
@@ -173,8 +151,3 @@ def _render(name: str, results: Path) -> str:
         ) from error
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path} lacks what its table shows: {error!r}. Run its benchmark again.") from error
-
-
-def _mean_spread(values: Sequence[float]) -> str:
-    spread = statistics.stdev(values) if len(values) > 1 else 0.0
-    return f"{statistics.mean(values):.3f} ± {spread:.3f}"
