@@ -101,6 +101,7 @@ def test_two_processes_end_with_equal_weights_and_have_learned(
         told = load_file(tmp_path / f"process_{number}/told.safetensors")
         assert (told["mean"].item(), told["least"].item()) == (0.5, 10)
         assert told["gathered"].tolist() == [[0, 0], [1, 1], [1, 1]]
+        assert told["threads"].item() == 0
     model = Mlp(feature_spec="demo@1", options=OPTIONS)
     inputs = weights[0]["member_0.encode_1.weight"].shape[1]
     model.load_weights(tmp_path / "process_0", {"columns": 6, "inputs": inputs, **asdict(OPTIONS)})

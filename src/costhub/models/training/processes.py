@@ -14,6 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+
+# Before any group is joined: its functions take the group of that moment as their default argument. DDP
+# would import it later; the group and its threads then outlive destroy_process_group, and a thread that
+# lets go of a tensor while Python exits aborts the process (torch 2.13).
+import torch.distributed.nn.functional
 from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
