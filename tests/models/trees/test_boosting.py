@@ -130,3 +130,13 @@ def test_the_file_of_a_fitted_model_has_no_trace_of_the_progress(train: Programs
     np.testing.assert_array_equal(
         model.predict(train.rows, train.counts), plain.predict(train.rows, train.counts)
     )
+
+
+def test_damaged_progress_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "model.ubj"
+    path.write_bytes(b"{L\x00")
+
+    with pytest.raises(
+        ModelError, match=r"cut short\. It is the progress of a training; remove it to start over"
+    ):
+        TreeCheckpoint(path, "id").restore()

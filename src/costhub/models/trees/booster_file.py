@@ -12,8 +12,12 @@ MAX_BYTES = 1 << 30
 """A cost model has a few MB; nothing larger is read."""
 
 
-def read_booster(path: Path) -> xgb.Booster:
+def read_booster(path: Path, *, advice: str = "Fetch it again.") -> xgb.Booster:
     """Reads XGBoost's own binary JSON.
+
+    Args:
+        path: Of the file.
+        advice: What to do about a damaged one, a sentence.
 
     Raises:
         ModelError: There is no such file, or it is too large, damaged or cut short.
@@ -28,7 +32,6 @@ def read_booster(path: Path) -> xgb.Booster:
     except (xgb.core.XGBoostError, ValueError, OSError) as error:
         first_line = str(error).strip().splitlines()[0]
         raise ModelError(
-            f"{path} cannot be read as an XGBoost model ({first_line}): it is damaged or cut short. "
-            "Fetch it again."
+            f"{path} cannot be read as an XGBoost model ({first_line}): it is damaged or cut short. {advice}"
         ) from error
     return booster

@@ -53,7 +53,7 @@ class TreeCheckpoint:
 
 def _read(path: Path) -> tuple[xgb.Booster, dict[str, str | None]]:
     """The trees, and what was said of them, which they do not keep."""
-    booster = read_booster(path)
+    booster = read_booster(path, advice="It is the progress of a training; remove it to start over.")
     said = {name: booster.attr(name) for name in ("training", "history")}
     booster.set_attr(training=None, history=None)
     return booster, said
