@@ -28,6 +28,12 @@ def conditioned() -> CostModel:
     )
 
 
+def residual() -> CostModel:
+    from costhub.models.compound.residual import Residual
+
+    return Residual(feature_spec="demo@1", base=new_model("gbt", feature_spec="demo@1", options=TREES))
+
+
 def of(arch: str, spec: str, options: dict[str, object]) -> Callable[[], CostModel]:
     return lambda: new_model(arch, feature_spec=spec, options=options)
 
@@ -44,6 +50,7 @@ MAKE: dict[str, Callable[[], CostModel]] = {
     "treegru": lambda: TreeGru(feature_spec="loop_context@1", options=TreeGruOptions(**NETWORK)),
     "tokens": lambda: TokenAttention(feature_spec="trace_tokens@1", options=TokenAttentionOptions(**NETWORK)),
     "conditioned": conditioned,
+    "residual": residual,
 }
 
 

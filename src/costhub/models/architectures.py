@@ -41,6 +41,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "conditioned": Architecture("compound.conditioned", "Conditioned"),
     "ensemble": Architecture("compound.ensemble", "Ensemble"),
     "blend": Architecture("compound.blend", "Blend"),
+    "residual": Architecture("compound.residual", "Residual"),
 }
 """Every architecture by name."""
 

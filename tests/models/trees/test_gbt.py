@@ -15,7 +15,8 @@ from costhub.models.evaluation.evaluate import evaluate
 from costhub.models.folder import load_model
 from costhub.models.parts import take_parts
 from costhub.models.trees import booster_file
-from costhub.models.trees.gbt import OBJECTIVES, WEIGHTS, Gbt, GbtOptions
+from costhub.models.trees.centred import centred
+from costhub.models.trees.gbt import CORRECTION_ROUNDS, OBJECTIVES, WEIGHTS, Gbt, GbtOptions
 from costhub.testing import made_programs
 
 SMALL = GbtOptions(rounds=12, learning_rate=0.3, depth=3)
@@ -193,3 +194,45 @@ def test_a_folder_from_before_an_option_was_added_is_read(
     loaded.load_weights(tmp_path, json.loads(json.dumps(old)))
 
     assert loaded.options == SMALL
+
+
+LOG = GbtOptions(objective="log", rounds=40, learning_rate=0.2)
+
+
+def changed(programs: Programs, *, each: int) -> Programs:
+    """Some programs of each workload on a device that also dislikes another column."""
+    per_program = np.zeros(programs.n)
+    np.add.at(per_program, np.repeat(np.arange(programs.n), programs.counts), programs.rows[:, 3])
+    slower = replace(programs, latency_s=programs.latency_s * np.exp(0.5 * per_program))
+    places = np.flatnonzero(np.arange(programs.n) % 40 < each)
+    return slower.select(places)
+
+
+def test_corrected_trees_rank_better_what_has_changed(train: Programs, unseen: Programs) -> None:
+    model = Gbt(feature_spec="demo@1", options=LOG)
+    model.fit(train, None, seed=0, progress=False)
+    before = evaluate(model, changed(unseen, each=40)).pairwise
+
+    model.correct(changed(train, each=30), seed=0)
+
+    assert evaluate(model, changed(unseen, each=40)).pairwise > before + 0.05
+    assert model.booster is not None
+    assert model.booster.num_boosted_rounds() == LOG.rounds + CORRECTION_ROUNDS
+
+
+def test_the_scores_of_another_model_are_corrected_from_scratch(train: Programs) -> None:
+    target, model = changed(train, each=40), Gbt(feature_spec="demo@1", options=LOG)
+    scores = np.log(train.throughput())
+
+    model.correct(target, scores=scores, seed=0)
+
+    together = scores + model.predict(target.rows, target.counts)
+    wanted = np.log(target.throughput())
+    assert np.std(centred(together - wanted, target.group)) < 0.7 * np.std(
+        centred(scores - wanted, target.group)
+    )
+
+
+def test_trees_whose_scores_have_no_scale_are_not_corrected(model: Gbt, train: Programs) -> None:
+    with pytest.raises(ModelError, match="objective log can be corrected, not regression"):
+        model.correct(train, seed=0)

@@ -12,6 +12,7 @@ import numpy as np
 from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.errors import ModelError
 from costhub.models.compound.blend_weights import Standard, fitted_weights
+from costhub.models.compound.inner import update_inner
 from costhub.models.compound.member_folders import load_members, save_members
 from costhub.models.compound.member_text import Member
 from costhub.models.inputs import check_training, checked_rows, informative, not_fitted
@@ -118,11 +119,14 @@ class Blend:
 
         Takes as long as its members together.
         """
+        update_inner(self, programs, seed=seed)
+
+    def inner(self, programs: Programs) -> list[tuple[CostModel, Programs]]:
+        """The members, see `Compound`."""
         columns, _ = self._fitted()
         rows = checked_rows(programs.rows, programs.counts, columns=columns)
         own = self._of_members(self.members, replace(programs, rows=rows))
-        for number, (member, mine) in enumerate(zip(self.members, own, strict=True)):
-            member.update(mine, seed=seed + number)
+        return list(zip(self.members, own, strict=True))
 
     def config(self) -> dict[str, Any]:
         """The width of the rows, the options, scales and weights, and what each member needs."""

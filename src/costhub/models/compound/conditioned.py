@@ -15,6 +15,7 @@ from costhub.errors import ModelError
 from costhub.models.architectures import new_model
 from costhub.models.compound.device_relations import related, relation_places
 from costhub.models.compound.device_vector import NAMES, DeviceScaler, Vector, device_vector
+from costhub.models.compound.inner import update_inner
 from costhub.models.inputs import check_training, checked_rows, not_fitted
 from costhub.models.options import check_width, parse_options
 from costhub.models.protocol import CostModel, Scores
@@ -149,10 +150,15 @@ class Conditioned:
 
     def update(self, programs: Programs, *, seed: int) -> None:
         """Learns a little more, as the base does."""
+        self._fitted()
+        if programs.n:
+            update_inner(self, programs, seed=seed)
+
+    def inner(self, programs: Programs) -> list[tuple[CostModel, Programs]]:
+        """The base, see `Compound`."""
         columns, _ = self._fitted()
         checked_rows(programs.rows, programs.counts, columns=columns)
-        if programs.n:
-            self.base.update(self._widened(programs), seed=seed)
+        return [(self.base, self._widened(programs))]
 
     def config(self) -> dict[str, Any]:
         """The width of the rows, the options, the scaler, the device bound to, and the base's own."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from costhub.dataset.programs import FloatArray, IntArray, Programs
+from costhub.models.compound.inner import update_inner
 from costhub.models.compound.member_folders import load_members, save_members
 from costhub.models.compound.member_text import Member
 from costhub.models.inputs import check_training, checked_rows, informative, not_fitted
@@ -103,9 +104,12 @@ class Ensemble:
 
         Takes as long as its members together.
         """
+        update_inner(self, programs, seed=seed)
+
+    def inner(self, programs: Programs) -> list[tuple[CostModel, Programs]]:
+        """The members, see `Compound`."""
         self._check_input(programs.rows, programs.counts)
-        for number, member in enumerate(self.members):
-            member.update(programs, seed=seed + number)
+        return [(member, programs) for member in self.members]
 
     def config(self) -> dict[str, Any]:
         """The width of the rows, the options, and what each member needs."""

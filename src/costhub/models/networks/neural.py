@@ -24,6 +24,7 @@ from costhub.models.protocol import Scores
 from costhub.models.training.batches import Examples, Source, parts_of
 from costhub.models.training.checkpoint import Checkpoint
 from costhub.models.training.gradient import train_network
+from costhub.models.training.step_rule import StepRule
 from costhub.models.training.training_id import training_id
 from costhub.models.weights import read_tensors, under, write_tensors
 from costhub.progress import bar
@@ -181,14 +182,23 @@ class NeuralModel(ABC, Generic[Options]):
                 first = last
         return scores
 
-    def fine_tune(self, programs: Programs, *, epochs: int, learning_rate: float, seed: int) -> None:
-        """Takes plain gradient steps from the present weights; the scalers stay.
+    def fine_tune(
+        self,
+        programs: Programs,
+        *,
+        epochs: int,
+        learning_rate: float,
+        seed: int,
+        rule: StepRule | None = None,
+    ) -> None:
+        """Takes gradient steps from the present weights; the scalers stay.
 
         Args:
             programs: What to learn from; nothing happens unless two of one workload differ in latency.
             epochs: Passes over the programs.
             learning_rate: The highest one of the schedule.
             seed: Orders the programs.
+            rule: What else happens around the steps; plain ones by default.
         """
         checked_rows(programs.rows, programs.counts, columns=self._columns())
         if not len(programs.rows) or not informative(programs):
@@ -196,7 +206,7 @@ class NeuralModel(ABC, Generic[Options]):
         examples = Examples(programs, self.scalers)
         schedule = self.options.schedule(epochs=epochs, learning_rate=learning_rate)
         for number, network in enumerate(self.networks):
-            train_network(network, examples, None, schedule=schedule, seed=seed + number)
+            train_network(network, examples, None, schedule=schedule, seed=seed + number, rule=rule)
 
     def update(self, programs: Programs, *, seed: int) -> None:
         """Fine-tunes briefly; fewer passes over more programs, so that it takes under a second."""

@@ -15,6 +15,7 @@ from costhub.models.training.batches import Batch, Examples, Source, chunks
 from costhub.models.training.checkpoint import Checkpoint
 from costhub.models.training.objective import objective_loss
 from costhub.models.training.processes import data_parallel, mean
+from costhub.models.training.step_rule import StepRule
 from costhub.models.training.training_state import TrainingState
 
 WARM_UP = 0.1
@@ -52,6 +53,7 @@ def train_network(
     seed: int,
     on_epoch: Callable[[int, float], object] | None = None,
     checkpoint: Checkpoint | None = None,
+    rule: StepRule | None = None,
 ) -> None:
     """Changes the weights of `network` in place, on a GPU where torch sees one.
 
@@ -67,7 +69,9 @@ def train_network(
         on_epoch: Called after each epoch with the number of epochs done and the validation loss, NaN without
             `valid`.
         checkpoint: Where the progress is kept after each epoch, and taken up from if there is any.
+        rule: What else happens around the steps; a checkpoint knows nothing of it.
     """
+    rule = rule or StepRule()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     network.to(device)
     optimizer = torch.optim.AdamW(
@@ -77,13 +81,15 @@ def train_network(
     if checkpoint is not None:
         checkpoint.restore(state)
     parallel = data_parallel(network)
+    rule.begin(network)
     pieces = []
     if valid is not None:
         pieces = chunks(valid.group, size=_VALID_PIECE, rng=np.random.default_rng(0))
     while state.epochs < schedule.epochs:
         if valid is not None and state.epochs - state.best_epochs >= schedule.patience:
             break
-        _pass(state, parallel, train, schedule, device)
+        rule.begin_epoch(network, lambda: _gradient(network, train, schedule, device))
+        _pass(state, parallel, train, schedule, device, rule)
         valid_loss = math.nan
         if valid is not None:
             valid_loss = mean(_valid_loss(network, valid, pieces, schedule, device))
@@ -94,6 +100,7 @@ def train_network(
             on_epoch(state.epochs, valid_loss)
     if state.kept is not None:
         network.load_state_dict(state.kept)
+    rule.end(network)
     network.cpu()
 
 
@@ -105,8 +112,9 @@ def loss(network: nn.Module, batch: Batch, schedule: Schedule) -> Tensor:
 
 
 def _pass(
-    state: TrainingState, network: nn.Module, train: Source, schedule: Schedule, device: torch.device
-) -> None:
+    state: TrainingState, network: nn.Module, train: Source, schedule: Schedule, device: torch.device,
+    rule: StepRule,
+) -> None:  # fmt: skip
     """One epoch of gradient steps; `network` is that of the state, or shares its weights."""
     each = train.steps(schedule.batch)
     drawn = train.batches(size=schedule.batch, chunk=schedule.chunk, rng=state.rng, device=device)
@@ -114,9 +122,21 @@ def _pass(
         rate = schedule.learning_rate * _shape(step, schedule.epochs * each)
         state.optimizer.param_groups[0]["lr"] = rate
         state.optimizer.zero_grad(set_to_none=True)
-        found = loss(network, batch, schedule)
+        found = rule.loss(network, batch, loss(network, batch, schedule))
         found.backward()  # type: ignore[no-untyped-call]
+        rule.before_step(network)
         state.optimizer.step()
+        rule.after_step(network, rate)
+
+
+def _gradient(network: nn.Module, train: Source, schedule: Schedule, device: torch.device) -> None:
+    """Puts the gradient of the loss over all programs into the weights' `grad`."""
+    network.zero_grad(set_to_none=True)
+    drawn = train.batches(
+        size=schedule.batch, chunk=schedule.chunk, rng=np.random.default_rng(0), device=device
+    )
+    for batch in drawn:
+        loss(network, batch, schedule).backward()  # type: ignore[no-untyped-call]
 
 
 def _shape(step: int, steps: int) -> float:

@@ -19,6 +19,7 @@ from costhub.models.protocol import Scores
 from costhub.models.training.training_id import training_id
 from costhub.models.trees.booster_file import read_booster
 from costhub.models.trees.boosting import TreeCheckpoint, boosted
+from costhub.models.trees.centred import centred_loss
 from costhub.models.trees.pooling import pool_parts, pooled_width
 from costhub.progress import bar
 
@@ -34,6 +35,15 @@ the best are told apart as well, a failed one counting as a thousand times slowe
 compare pairs of programs of one group, a workload on a device, by the logistic loss: `rank` all pairs alike
 (AutoTVM, eq. 2), `lambdarank` by the change of discounted cumulative gain (Burges, 2010), where a program's
 gain is its normalised throughput."""
+
+CORRECTION: Mapping[str, Any] = {
+    "learning_rate": 0.05,
+    "max_depth": 4,
+    "min_child_weight": 4,
+    "reg_lambda": 2,
+}
+"""Of the trees that `Gbt.correct` adds, which have a few hundred programs to learn from."""
+CORRECTION_ROUNDS = 60
 
 _SLOWEST = 1e-3
 _CURVATURE = {"regression": 1.0, "log": 1.0, "rank": 0.1, "lambdarank": 0.02}
@@ -208,6 +218,42 @@ class Gbt:
             xgb_model=booster,
             verbose_eval=False,
         )
+
+    def correct(self, programs: Programs, *, scores: Scores | None = None, seed: int) -> None:
+        """Adds trees for what is wrong by the differences within groups, in `log` throughput.
+
+        A few programs of a workload do not tell the level of their throughput, which `update` would learn;
+        see `centred_loss`.
+
+        Args:
+            programs: What to learn from; nothing happens unless two of one group differ in latency.
+            scores: (n,) scores of another model, in log throughput, that the trees correct from scratch; by
+                default they are added to the present ones.
+            seed: Draws programs and columns.
+
+        Raises:
+            ModelError: The trees learn by another objective than `log`, so their scores have no scale.
+        """
+        if self.options.objective != "log":
+            raise ModelError(f"Trees of the objective log can be corrected, not {self.options.objective}.")
+        if scores is None:
+            checked_rows(programs.rows, programs.counts, columns=self._fitted()[1])
+        if not len(programs.rows) or not informative(programs):
+            return
+        pooled, label, _ = self.labelled(programs)
+        self.booster = xgb.train(
+            {
+                **self.options.parameters(seed=seed),
+                **CORRECTION,
+                **({} if scores is None else {"base_score": 0}),
+            },
+            xgb.DMatrix(pooled, label=label, base_margin=scores),
+            num_boost_round=CORRECTION_ROUNDS,
+            xgb_model=self.booster if scores is None else None,
+            obj=centred_loss(label.astype(np.float64), programs.group),
+            verbose_eval=False,
+        )
+        self.columns = programs.rows.shape[1]
 
     def config(self) -> dict[str, Any]:
         """The width of the rows and the options."""

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import torch
+
+from costhub.dataset.programs import Programs
+from costhub.models.networks.network import SegmentSumNetwork
+from costhub.models.networks.scaler import Scaler
+from costhub.models.training.batches import Batch, Examples
+from costhub.transfer.methods.adversary import DomainAdversary, Reversed
+
+
+def set_up(programs: Programs, weight: float) -> tuple[SegmentSumNetwork, DomainAdversary, Batch]:
+    network = SegmentSumNetwork(5, 8, generator=torch.Generator().manual_seed(0))
+    examples = Examples(programs, [Scaler.fit(programs.rows, bins=0)])
+    adversary = DomainAdversary(examples, weight, seed=0)
+    adversary.begin(network)
+    return network, adversary, examples.take(torch.arange(32).numpy())
+
+
+def test_a_reversed_gradient_has_the_other_sign() -> None:
+    values = torch.tensor([1.0, -2.0], requires_grad=True)
+
+    passed = Reversed.apply(values)
+    (3.0 * passed).sum().backward()
+
+    assert passed.tolist() == values.tolist()
+    assert values.grad is not None
+    assert values.grad.tolist() == [-3.0, -3.0]
+
+
+def test_the_term_is_the_verdict_on_both_domains(source_programs: Programs) -> None:
+    network, adversary, batch = set_up(source_programs, weight=2.0)
+    network(*batch.inputs)
+
+    found = adversary.loss(network, batch, torch.tensor(1.0))
+
+    # Nobody can tell a domain from itself: about log 2 in a discriminator that has not learned.
+    assert 1.0 + 2.0 * 0.4 < found.item() < 1.0 + 2.0 * 1.0
+
+
+def test_the_discriminator_learns_what_the_network_learns_to_hide(
+    source_programs: Programs, target: Programs
+) -> None:
+    network, adversary, _ = set_up(source_programs, weight=1.0)
+    far = Examples(target, [Scaler.fit(target.rows - 2.0, bins=0)])  # scaled as something far away
+    batch = far.take(torch.arange(64).numpy())
+    losses = []
+    for _ in range(200):
+        network.zero_grad()
+        network(*batch.inputs)
+        found = adversary.loss(network, batch, torch.tensor(0.0))
+        found.backward()  # type: ignore[no-untyped-call]
+        adversary.after_step(network, 1e-3)
+        losses.append(found.item())
+
+    assert losses[-1] < 0.8 * losses[0]
+    gradient = network.encode_1.weight.grad  # type: ignore[union-attr]
+    assert gradient is not None
+    with torch.no_grad():  # a step down the network's gradient makes the discriminator's work harder
+        network.encode_1.weight -= 0.05 * gradient / gradient.norm()  # type: ignore[operator, misc]
+    network(*batch.inputs)
+    assert adversary.loss(network, batch, torch.tensor(0.0)).item() > losses[-1]
+
+
+def test_it_stops_listening(source_programs: Programs) -> None:
+    network, adversary, batch = set_up(source_programs, weight=1.0)
+
+    adversary.end(network)
+    network(*batch.inputs)
+
+    assert adversary._seen == []

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+
+from costhub.dataset.programs import Programs
+from costhub.models.compound.blend import Blend
+from costhub.models.protocol import CostModel
+from costhub.models.trees.gbt import Gbt
+from costhub.transfer.methods.corrected import Corrected
+from costhub.transfer.methods.fine_tune import FineTune
+from costhub.transfer.methods.lottery import Lottery
+
+
+def test_trees_are_corrected_and_networks_learn_as_they_are_told(
+    sources: dict[str, CostModel], target: Programs
+) -> None:
+    by_hand = copy.deepcopy(sources["gbt"])
+    assert isinstance(by_hand, Gbt)
+    by_hand.correct(target, seed=2)
+    scores = {}
+    for networks in (Lottery(ratio=0.1), FineTune()):
+        adapted = Corrected(networks).adapt(sources["blend"], target, seed=2)
+        alone = networks.adapt(sources["blend"], target, seed=2)
+        assert isinstance(adapted, Blend)
+        assert isinstance(alone, Blend)
+        own = adapted.members[1].predict(target.rows, target.counts)
+        np.testing.assert_array_equal(own, alone.members[1].predict(target.rows, target.counts))
+        scores[networks.name] = own
+
+    found = Corrected().adapt(sources["gbt"], target, seed=2).predict(target.rows, target.counts)
+    np.testing.assert_array_equal(found, by_hand.predict(target.rows, target.counts))
+    assert not np.array_equal(scores["lottery"], scores["fine-tune"])

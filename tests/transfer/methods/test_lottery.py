@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from costhub.dataset.programs import Programs
+from costhub.errors import ModelError
+from costhub.models.networks.mlp import Mlp
+from costhub.models.protocol import CostModel
+from costhub.transfer.methods.fine_tune import FineTune
+from costhub.transfer.methods.lottery import Lottery, transferable
+
+Models = dict[str, CostModel]
+
+
+def weights(model: CostModel) -> dict[str, Tensor]:
+    assert isinstance(model, Mlp)
+    return dict(model.networks[0].named_parameters())
+
+
+@pytest.mark.parametrize("ratio", [0.01, 0.3, 0.5, 0.7])
+def test_the_share_of_every_layer_is_the_ratio(ratio: float, sources: Models, target: Programs) -> None:
+    method = Lottery(ratio=ratio, epochs=3)
+
+    method.adapt(sources["mlp"], target, seed=0)
+
+    [epochs] = method.shares
+    sizes = {name: w.numel() for name, w in weights(sources["mlp"]).items()}
+    assert len(epochs) == 3
+    for shares in epochs:
+        # The bias of the last layer moves all scores alike, so nothing flows into it and it is left free.
+        expected = {name: math.ceil(ratio * n) / n for name, n in sizes.items() if name != "score.bias"}
+        assert {name: shares[name] for name in expected} == pytest.approx(expected)
+
+
+def test_what_is_not_transferable_only_decays(sources: Models, target: Programs) -> None:
+    method = Lottery(ratio=0.1, epochs=1, learning_rate=1e-2, decay=0.5)
+
+    adapted = weights(method.adapt(sources["mlp"], target, seed=0))
+
+    for name, before in weights(sources["mlp"]).items():
+        if name == "score.bias":
+            continue
+        ratio = (adapted[name] / before).detach().flatten()
+        # One step, at the half of the highest rate where the schedule's single step stands.
+        decayed = ratio[(ratio - ratio.median()).abs() < 1e-5]
+        assert len(decayed) >= 0.85 * len(ratio)
+        assert 1 - 1e-2 * 0.5 <= float(decayed[0]) < 1.0
+
+
+def test_with_all_transferable_it_is_fine_tuning(sources: Models, target: Programs) -> None:
+    every = Lottery(ratio=1.0, epochs=4).adapt(sources["mlp"], target, seed=2)
+    plain = FineTune(epochs=4).adapt(sources["mlp"], target, seed=2)
+
+    for name, weight in weights(every).items():
+        torch.testing.assert_close(weight, weights(plain)[name], rtol=0, atol=0)
+
+
+def test_a_threshold_chooses_fewer_where_one_parameter_dominates() -> None:
+    flow = torch.tensor([[10.0, 0.1], [-6.0, 0.0]])
+
+    assert transferable(flow, ratio=None, threshold=0.5).tolist() == [[True, False], [True, False]]
+    assert transferable(flow, ratio=None, threshold=0.9).tolist() == [[True, False], [False, False]]
+
+
+def test_where_nothing_flows_everything_is_free() -> None:
+    assert transferable(torch.zeros(3), ratio=0.1).all()
+
+
+def test_the_adversarial_term_changes_what_is_learned(
+    sources: Models, target: Programs, source_programs: Programs
+) -> None:
+    found = [
+        weights(
+            Lottery(domain=domain, epochs=2).adapt(
+                sources["mlp"], target, seed=0, source_programs=source_programs
+            )
+        )["encode_1.weight"]
+        for domain in (0.0, 0.5, 0.5)
+    ]
+
+    assert not torch.equal(found[0], found[1])
+    assert torch.equal(found[1], found[2])
+
+
+def test_the_adversarial_term_needs_the_source(sources: Models, target: Programs) -> None:
+    with pytest.raises(ModelError, match="compares with programs of the source"):
+        Lottery(domain=0.1).adapt(sources["mlp"], target, seed=0)
+
+
+def test_a_blend_compares_its_network_alone(
+    sources: Models, target: Programs, source_programs: Programs
+) -> None:
+    method = Lottery(domain=0.1, epochs=1)
+
+    method.adapt(sources["blend"], target, seed=0, source_programs=source_programs)
+
+    assert len(method.shares) == 1
+    assert np.isfinite(list(method.shares[0][0].values())).all()
