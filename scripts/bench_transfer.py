@@ -1,0 +1,148 @@
+"""Carries models of source devices to a target with few trials, by every method and from nothing."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import machine
+from transfer_tasks import EACH, SPEC, Pair, Place, measured
+
+from costhub.cards.tables import Column, number, plain_table
+from costhub.cards.transfer_tables import KEY, METRICS, summaries
+from costhub.dataset.programs import Programs
+from costhub.models.architectures import new_model
+from costhub.models.evaluation.evaluate import evaluate, evaluate_scores
+from costhub.models.protocol import CostModel
+from costhub.transfer.methods.corrected import Corrected
+from costhub.transfer.methods.fine_tune import FineTune
+from costhub.transfer.methods.frozen import Frozen
+from costhub.transfer.methods.lottery import Lottery
+from costhub.transfer.methods.method import TransferMethod
+from costhub.transfer.methods.momentum import Momentum
+from costhub.transfer.methods.residual_trees import ResidualTrees
+
+MEMBERS = "gbt(objective=log) mlp"
+TRIALS = (32, 64, 128, 256, 512)
+MORE = 2560
+"""Trials from nothing that 256 with transfer should reach."""
+METHODS: dict[str, TransferMethod] = {
+    "frozen": Frozen(),
+    "fine-tune": FineTune(),
+    "fine-tune, low rate": FineTune(learning_rate=3e-4, epochs=60),
+    **{f"lottery {ratio}": Lottery(ratio=ratio) for ratio in (0.01, 0.1, 0.3, 0.5, 0.7)},
+    "lottery, threshold": Lottery(ratio=None),
+    "lottery 0.5, adversary": Lottery(domain=0.05),
+    "momentum": Momentum(),
+    "residual": ResidualTrees(),
+    "corrected": Corrected(),
+    "corrected, all weights": Corrected(FineTune(learning_rate=3e-4, epochs=60)),
+}
+SCRATCH = {"mlp": {}, "gbt": {"objective": "log"}, "blend": {"members": MEMBERS}}
+FIT = tuple[str, int, Callable[[], CostModel]]
+
+COLUMNS = (
+    *(Column(name, name) for name in ("source", "target", "method", "part")),
+    number("trials", "trials", "d"),
+    *(part for name in METRICS for part in (number(name, name), number(f"{name}_se", "se"))),
+)
+
+
+def models(
+    pair: Pair, source: CostModel, train: Programs, pool: Programs, seed: int, quick: bool
+) -> Iterator[FIT]:
+    """Method, trials and what makes the model; those of the whole target last."""
+    trials = (64, 256) if quick else TRIALS
+    yield "frozen", 0, lambda: source
+    for count in trials:
+        few = measured(pool, count, seed)
+        for name, method in METHODS.items():
+            if name != "frozen":
+                yield (
+                    name,
+                    count,
+                    lambda m=method, f=few: m.adapt(source, f, seed=seed, source_programs=train),
+                )
+        for arch, options in SCRATCH.items():
+            yield f"scratch {arch}", count, lambda a=arch, o=options, f=few: fitted(a, o, f, seed)
+    for name, count in (("scratch blend", MORE), ("all of the target", pool.n)):
+        whole = pool if count == pool.n else measured(pool, count, seed, each=4 * EACH)
+        yield name, count, lambda w=whole: fitted("blend", SCRATCH["blend"], w, seed)
+
+
+def fitted(arch: str, options: dict[str, Any], programs: Programs, seed: int) -> CostModel:
+    """A model that has learned from these programs alone."""
+    model = new_model(arch, feature_spec=SPEC, options=options)
+    model.fit(programs, None, seed=seed, progress=False)
+    return model
+
+
+def rows_of(pair: Pair, seed: int, quick: bool) -> Iterator[dict[str, Any]]:
+    """The figures of every method for one choice of held-out workloads; of a blend also its network alone."""
+    out = pair.held_out(seed)
+    test = pair.new.of_workloads(set(out))
+    train = pair.known.of_workloads(set(pair.known.workload_ids) - out)
+    pool = pair.new.of_workloads(set(pair.new.workload_ids) - out)
+    source = fitted("blend", SCRATCH["blend"], train, seed)
+    about = {"source": pair.source.name, "target": pair.target.name, "seed": seed}
+    shared = pair.oracle(test)
+    if shared is not None:
+        found = evaluate_scores(-shared.rows[:, 0].astype(float), shared).totals
+        yield {
+            **about,
+            "method": "source latencies",
+            "part": "",
+            "trials": 0,
+            **{m: found[m] for m in METRICS},
+        }
+    for name, trials, make in models(pair, source, train, pool, seed, quick):
+        began = time.perf_counter()
+        model = make()
+        seconds = time.perf_counter() - began
+        parts = {"": model, **({"mlp": model.members[1]} if model.arch == "blend" else {})}
+        for part, scored in parts.items():
+            found = evaluate(scored, test).totals
+            yield {
+                **about, "method": name, "part": part, "trials": trials, "seconds": seconds,
+                **{metric: found[metric] for metric in METRICS},
+            }  # fmt: skip
+
+
+@click.command()
+@click.option("--pair", "pairs", multiple=True, required=True, help="FOLDER:DEVICE+DEVICE=FOLDER:DEVICE.")
+@click.option("--seeds", default=5, show_default=True)
+@click.option("--quick", is_flag=True, help="One seed, 64 and 256 trials.")
+@click.option("--rows", "rows_path", type=click.Path(path_type=Path), help="JSON lines; seeds that are there "
+              "are not done again.")  # fmt: skip
+@click.option("--json", "path", type=click.Path(path_type=Path))
+def main(pairs: tuple[str, ...], seeds: int, quick: bool, rows_path: Path | None, path: Path | None) -> None:
+    """Ranks held-out workloads of the target after 0 to 512 trials on others."""
+    lines = rows_path.read_text().splitlines() if rows_path and rows_path.exists() else []
+    rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    done = {(row["source"], row["target"], row["seed"]) for row in rows}
+    for text in pairs:
+        source, target = map(Place.parse, text.split("="))
+        pair = Pair(source, target)
+        for seed in range(1 if quick else seeds):
+            if (source.name, target.name, seed) in done:
+                continue
+            own = list(rows_of(pair, seed, quick))
+            rows += own
+            if rows_path:
+                with rows_path.open("a") as file:
+                    file.writelines(json.dumps(row) + "\n" for row in own)
+            click.echo(f"{source.name} -> {target.name}, seed {seed}: {len(own)} rows")
+    table = summaries(rows)
+    click.echo(plain_table(table, COLUMNS))
+    if path:
+        path.write_text(
+            json.dumps({**machine.describe(), "key": KEY, "summary": table, "rows": rows}, indent=1)
+        )
+
+
+if __name__ == "__main__":
+    main()
