@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 import machine
-from transfer_tasks import EACH, SPEC, Pair, Place, measured
+from transfer_tasks import SPEC, Pair, Place, measured
 
 from costhub.cards.tables import Column, number, plain_table
 from costhub.cards.transfer_tables import KEY, METRICS, summaries
@@ -25,6 +25,7 @@ from costhub.transfer.methods.lottery import Lottery
 from costhub.transfer.methods.method import TransferMethod
 from costhub.transfer.methods.momentum import Momentum
 from costhub.transfer.methods.residual_trees import ResidualTrees
+from costhub.transfer.selection.in_turn import EACH
 
 MEMBERS = "gbt(objective=log) mlp"
 TRIALS = (32, 64, 128, 256, 512)

@@ -14,12 +14,11 @@ from model_tasks import folds
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load_programs import load_programs
 from costhub.dataset.programs import Programs
+from costhub.transfer.selection.in_turn import EACH, in_turn
 
 SPEC = "tiles@1"
 PARTS = 4
 """A seed holds out one of so many parts of the target's workloads."""
-EACH = 8
-"""Programs measured of a workload: a few workloads with some programs each tell more than many with two."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +93,5 @@ def _latencies(place: Place, workloads: Sequence[str]) -> pa.Table:
 
 
 def measured(pool: Programs, trials: int, seed: int, *, each: int = EACH) -> Programs:
-    """What a new device measures first: `each` programs of a workload after the other, in random order."""
-    rng = np.random.default_rng(seed)
-    places: list[int] = []
-    for workload in rng.permutation(np.unique(pool.workload)):
-        places += rng.permutation(np.flatnonzero(pool.workload == workload))[:each].tolist()
-        if len(places) >= trials:
-            break
-    return pool.select(np.array(places[:trials], np.int64))
+    """What a new device measures first."""
+    return pool.select(in_turn(pool, trials, seed=seed, each=each))

@@ -1,0 +1,125 @@
+"""Provides Guard: transfer that falls back on the source, or on learning from nothing, when it does harm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from costhub.dataset.programs import Programs
+from costhub.errors import DataError
+from costhub.models.architectures import new_model
+from costhub.models.evaluation.evaluate import evaluate
+from costhub.models.inputs import informative
+from costhub.models.protocol import CostModel
+from costhub.transfer.methods.method import TransferMethod
+
+ADAPTED, SOURCE, LOCAL = "adapted", "source", "local"
+"""The candidates: the model after transfer, the model as it came, and one that knows the target alone."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How the candidates ranked a batch that none of them had seen."""
+
+    trials: int
+    """Programs measured before the batch."""
+    pairwise: dict[str, float]
+    """Candidate -> mean over the batch's workloads of the share of ordered pairs that it ranked right; no
+    candidate where no two programs of a workload differ by more than the noise."""
+    chosen: str
+    """The candidate to score with from here on."""
+
+
+@dataclass
+class Guard:
+    """Learns batch by batch, and asks every candidate about a batch before learning from it.
+
+    A batch is a test that costs no measurement (prequential evaluation, Dawid, 1984). Another candidate takes
+    over where its lead over the adapted model, over all workloads tested so far, exceeds one standard error.
+
+    Args:
+        source: The model of other devices; it stays as it is.
+        method: How it is carried over.
+        seed: Of method and local model.
+        local: Makes the model that learns from the target alone; trees by default.
+        source_programs: For methods that compare with the source.
+    """
+
+    source: CostModel
+    method: TransferMethod
+    seed: int = 0
+    local: Callable[[], CostModel] | None = None
+    source_programs: Programs | None = None
+    verdicts: list[Verdict] = field(default_factory=list)
+    _measured: list[Programs] = field(default_factory=list)
+    _models: dict[str, CostModel] = field(default_factory=dict)
+    _shares: dict[str, list[float]] = field(default_factory=lambda: {ADAPTED: [], SOURCE: [], LOCAL: []})
+
+    def __post_init__(self) -> None:
+        self._models = {ADAPTED: self.source, SOURCE: self.source}
+
+    @property
+    def chosen(self) -> str:
+        """The candidate that leads."""
+        return next((name for name in (LOCAL, SOURCE) if self._beats(name)), ADAPTED)
+
+    @property
+    def model(self) -> CostModel:
+        """The candidate's model, which has learned from all batches."""
+        return self._models[self.chosen]
+
+    def learn(self, batch: Programs) -> Verdict:
+        """Tests the candidates on a batch, then learns from it.
+
+        Args:
+            batch: What was measured last, of the target.
+
+        Returns:
+            What the test showed; also in `verdicts`.
+        """
+        before = sum(part.n for part in self._measured)
+        shares = self._test(batch)
+        self._measured.append(batch)
+        known = Programs.join(self._measured)
+        adapted = self.method.adapt(self.source, known, seed=self.seed, source_programs=self.source_programs)
+        if np.isfinite(adapted.predict(known.rows, known.counts)).all():
+            self._models[ADAPTED] = adapted
+        self._learn_alone(known)
+        verdict = Verdict(before, shares, self.chosen)
+        self.verdicts.append(verdict)
+        return verdict
+
+    def _test(self, batch: Programs) -> dict[str, float]:
+        """Notes the share of pairs that each candidate ranks right, workload by workload."""
+        found = {}
+        for name, model in self._models.items():
+            try:
+                shares = [row.pairwise for row in evaluate(model, batch).workloads]
+            except DataError:  # all programs of the batch are equally fast
+                return {}
+            self._shares[name] += shares
+            found[name] = float(np.mean(shares))
+        return found
+
+    def _learn_alone(self, known: Programs) -> None:
+        if not informative(known):
+            return
+        if self.local is None:
+            model = new_model("gbt", feature_spec=self.source.feature_spec, options={"objective": "log"})
+        else:
+            model = self.local()
+        model.fit(known, None, seed=self.seed, progress=False)
+        self._models[LOCAL] = model
+
+    def _beats(self, name: str) -> bool:
+        """Whether a candidate leads the adapted model by more than a standard error."""
+        # The local model was not there for the first batch.
+        theirs = self._shares[name]
+        own = self._shares[ADAPTED][len(self._shares[ADAPTED]) - len(theirs) :]
+        lead = np.array(theirs) - np.array(own)
+        if len(lead) < 2:
+            return False
+        return bool(lead.mean() > lead.std(ddof=1) / math.sqrt(len(lead)))

@@ -1,0 +1,1 @@
+"""Ways to choose which programs a new device measures."""
