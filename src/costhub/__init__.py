@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from costhub.models.evaluation.evaluate import evaluate
     from costhub.models.folder import load_model
     from costhub.models.train import train_model as train
+    from costhub.transfer.adapt import adapt
     from costhub.transfer.tune import tune
 
 __version__ = "0.1.0.dev0"
@@ -22,6 +23,7 @@ __version__ = "0.1.0.dev0"
 # Resolved on first use (PEP 562): each of these modules brings in tvm, torch or pyarrow, seconds of import
 # that `costhub --help` and a script needing one of them should not pay.
 _LAZY = {
+    "adapt": "costhub.transfer.adapt:adapt",
     "evaluate": "costhub.models.evaluation.evaluate:evaluate",
     "iter_measurements": "costhub.hub.data:iter_measurements",
     "iter_programs": "costhub.dataset.load_programs:iter_programs",
@@ -36,6 +38,7 @@ _LAZY = {
 __all__ = [
     "CosthubError",
     "__version__",
+    "adapt",
     "errors",
     "evaluate",
     "iter_measurements",

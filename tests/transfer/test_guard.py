@@ -10,7 +10,8 @@ from costhub.dataset.programs import Programs
 from costhub.models.architectures import new_model
 from costhub.models.evaluation.evaluate import evaluate
 from costhub.models.protocol import CostModel
-from costhub.transfer.guard import ADAPTED, LOCAL, SOURCE, Guard
+from costhub.transfer.candidates import ADAPTED, LOCAL, SOURCE
+from costhub.transfer.guard import Guard
 from costhub.transfer.methods.corrected import Corrected
 from costhub.transfer.methods.frozen import Frozen
 

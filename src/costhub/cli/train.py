@@ -84,6 +84,7 @@ def command(
     The progress of a training is kept in OUT.partial until OUT is written: after an interruption
     the same command goes on from there.
     """
+    from costhub.cli.model_documents import model_documents
     from costhub.dataset.folder import DataFolder
     from costhub.hub.device_rows import device_rows
     from costhub.models.architectures import find_architecture, new_model
@@ -98,7 +99,7 @@ def command(
     partial = out.absolute().with_name(f"{out.absolute().name}.partial")
     with joined(arch, stream=stream) as place:
         programs = read_programs(data, devices, spec, stream=stream, place=place)
-        split = _split(data, programs.workload_ids, chosen, seed)
+        split = split_of(data, programs.workload_ids, chosen, seed)
         for device_id in devices:
             split.check_device(device_id, "train")
         train = programs.of_workloads(set(split.train))
@@ -116,7 +117,7 @@ def command(
         model, train, device_id="+".join(devices), seed=seed, licence=licence,
         metrics=evaluation.totals if evaluation else None, test_workloads=split.test,
     )  # fmt: skip
-    save_model(model, out, info, documents=_documents(model, info, figures, out.name))
+    save_model(model, out, info, documents=model_documents(model, info, figures, out.name))
     shutil.rmtree(partial, ignore_errors=True)
     _say(out, info, figures, as_json=as_json)
 
@@ -160,7 +161,7 @@ def _resumable(partial: Path, train: Callable[[], CostModel]) -> CostModel:
         raise
 
 
-def _split(data: Path, workload_ids: Sequence[str], chosen: str | None, seed: int) -> Split:
+def split_of(data: Path, workload_ids: Sequence[str], chosen: str | None, seed: int) -> Split:
     """The split that was chosen, or one of the workloads that have programs."""
     from costhub.dataset.folder import DataFolder
     from costhub.dataset.splits.split_file import find_split
@@ -170,17 +171,3 @@ def _split(data: Path, workload_ids: Sequence[str], chosen: str | None, seed: in
         return find_split(data, chosen)
     rows = DataFolder.open(data).workloads().select(["workload_id", "operator"]).to_pylist()
     return hold_out([row for row in rows if row["workload_id"] in workload_ids], seed=seed)
-
-
-def _documents(model: Any, info: Any, figures: dict[str, Any] | None, name: str) -> dict[str, str]:
-    """The card and the figures it shows; none of either without figures, since a card never shows a gap."""
-    from costhub.cards.model_card import from_results, render
-    from costhub.hub.index import find_device
-    from costhub.hub.install import EVALUATION
-    from costhub.models.folder import config_of
-
-    if figures is None:
-        return {}
-    known = find_device(info.device_id)
-    card = from_results(config_of(model, info), figures, name=name, device=known.row() if known else None)
-    return {"README.md": render(card), EVALUATION: json.dumps(figures, indent=2) + "\n"}

@@ -14,10 +14,8 @@ from costhub.models.architectures import new_model
 from costhub.models.evaluation.evaluate import evaluate
 from costhub.models.inputs import informative
 from costhub.models.protocol import CostModel
+from costhub.transfer.candidates import ADAPTED, CANDIDATES, LOCAL, SOURCE
 from costhub.transfer.methods.method import TransferMethod
-
-ADAPTED, SOURCE, LOCAL = "adapted", "source", "local"
-"""The candidates: the model after transfer, the model as it came, and one that knows the target alone."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class Guard:
     verdicts: list[Verdict] = field(default_factory=list)
     _measured: list[Programs] = field(default_factory=list)
     _models: dict[str, CostModel] = field(default_factory=dict)
-    _shares: dict[str, list[float]] = field(default_factory=lambda: {ADAPTED: [], SOURCE: [], LOCAL: []})
+    _shares: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in CANDIDATES})
 
     def __post_init__(self) -> None:
         self._models = {ADAPTED: self.source, SOURCE: self.source}

@@ -1,0 +1,162 @@
+"""Provides `costhub adapt`: a model for this device, from a model of others and some measured programs."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from costhub.cli.evaluate import described
+from costhub.transfer.candidates import ADAPTED, CANDIDATES
+
+if TYPE_CHECKING:
+    from costhub.dataset.programs import Programs
+    from costhub.transfer.adapt import Adaptation
+
+EXAMPLE = """
+\b
+Example:
+  costhub adapt nvidia-a100 --data measurements/ --trials 256 --out my-model/
+  costhub adapt amd-epyc-zen5-2c-mlp --data measurements/ --method lottery --explain --out my-model/
+"""
+ADAPTATION = "adaptation.json"
+"""File of the model folder that tells how the model was carried over."""
+
+
+@click.command("adapt", epilog=EXAMPLE)
+@click.argument("name")
+@click.option("--data", required=True, type=click.Path(path_type=Path), help="Measurements of the target.")
+@click.option("--device", help="Target; may be left out where the data have only one.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Model folder to write.")
+@click.option("--arch", help="Architecture of the source, for example mlp; by default the best one.")
+@click.option("--method", default="corrected", show_default=True,
+              help="frozen, fine-tune, residual, lottery, momentum or corrected.")  # fmt: skip
+@click.option("--trials", type=click.IntRange(min=2), help="Programs to learn from; all by default.")
+@click.option("--split", "chosen", help="Split, by name in the data folder or as a file: learn "
+              "from its train workloads, evaluate on its test workloads.")  # fmt: skip
+@click.option("--explain", is_flag=True, help="Show what each layer was allowed to learn.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@click.option(
+    "--licence", default="Apache-2.0", show_default=True, help="Licence of the model (an SPDX name)."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def command(
+    name: str,
+    data: Path,
+    device: str | None,
+    out: Path,
+    arch: str | None,
+    method: str,
+    trials: int | None,
+    chosen: str | None,
+    explain: bool,
+    seed: int,
+    licence: str,
+    as_json: bool,
+) -> None:
+    """Carry the model NAME over to the device whose measurements are in a data folder.
+
+    Batch by batch, the adapted model is compared with the source and with one that learns from the target
+    alone, on programs that none of them has seen; the one that ranks them best is written to OUT.
+    """
+    from costhub.cli.model_documents import model_documents
+    from costhub.dataset.folder import DataFolder
+    from costhub.hub.auto import choose_model
+    from costhub.hub.device_rows import device_rows
+    from costhub.hub.pull import pull_found
+    from costhub.models.compound.conditioned import bound_to
+    from costhub.models.folder import check_replaceable, load_model, save_model
+    from costhub.models.train import describe_model
+    from costhub.transfer.adapt import adapt
+    from costhub.transfer.methods.registry import find_method
+
+    check_replaceable(out)
+    how = find_method(method)
+    target = device or DataFolder.open(data).only_device(" with --device.")
+    row = device_rows(data, [target])[target]
+    found = choose_model(name, row, arch=arch)
+    click.echo(f"Source {found.entry.name} ({found.entry.arch}). {found.reason}", err=True)
+    source = bound_to(load_model(pull_found(found))[0], row)
+    train, test = _sides(data, target, source.feature_spec, chosen, seed)
+    done = adapt(source, train, method=how, trials=trials, seed=seed)
+    figures = {
+        side: _figures(model, test, data) for side, model in (("before", source), ("after", done.model))
+    }
+    after = figures["after"]
+    info = describe_model(
+        done.model, done.learned, device_id=target, seed=seed, licence=licence, base=found.entry.name,
+        metrics=after["totals"] if after else None,
+        test_workloads=[test.workload_ids[i] for i in sorted(set(test.workload.tolist()))],
+    )  # fmt: skip
+    documents = model_documents(done.model, info, after, out.name)
+    told = json.dumps({"source": found.entry.name, **done.to_json()}, indent=2) + "\n"
+    save_model(done.model, out, info, documents={**documents, ADAPTATION: told})
+    if as_json:
+        click.echo(json.dumps({"folder": str(out), **figures, **done.to_json()}, indent=2))
+        return
+    click.echo(_report(done, figures, explain=explain))
+    click.echo(f"Wrote {out}: {info.arch} for {target}, from {found.entry.name} and {done.trials} trials.")
+
+
+def _sides(data: Path, device: str, spec: str, chosen: str | None, seed: int) -> tuple[Programs, Programs]:
+    """Programs to learn from, and of held-out workloads."""
+    from costhub.cli.train import split_of
+    from costhub.dataset.load_programs import load_programs
+
+    programs = load_programs(data, device=device, spec=spec)
+    split = split_of(data, programs.workload_ids, chosen, seed)
+    split.check_device(device, "train")
+    return programs.of_workloads(set(split.train)), programs.of_workloads(set(split.test))
+
+
+def _figures(model: Any, test: Programs, data: Path) -> dict[str, Any] | None:
+    """How a model ranks the held-out workloads; None without any."""
+    from costhub.cli.train_data import evaluated
+
+    evaluation = evaluated(model, test)
+    return described(evaluation, data) if evaluation else None
+
+
+def _report(done: Adaptation, figures: dict[str, dict[str, Any] | None], *, explain: bool) -> str:
+    """The result for people."""
+    from costhub.cards.tables import Column, number, plain_table
+    from costhub.models.evaluation.evaluate import METRICS
+
+    totals = [{"model": side, **found["totals"]} for side, found in figures.items() if found]
+    asked = [{"trials": v.trials, **v.pairwise} for v in done.verdicts if v.pairwise]
+    parts = [
+        "On held-out workloads:\n"
+        + plain_table(totals, [Column("model", ""), *(number(name, name) for name in METRICS)])
+        if totals
+        else "No workload could be held out, so the model was not evaluated.",
+        "Pairs of each new batch that were ranked right before learning from it:\n"
+        + plain_table(asked, [number("trials", "trials", "d"), *(number(name, name) for name in CANDIDATES)]),
+    ]
+    if done.chosen != ADAPTED:
+        parts.append(
+            f"Transfer by {done.method} did harm here, so the model written is the {done.chosen} one."
+        )
+    if explain:
+        parts.append(_explained(done))
+    return "\n\n".join(parts)
+
+
+def _explained(done: Adaptation) -> str:
+    """The transferable share of every layer, mean over networks, in the first and the last epoch."""
+    from costhub.cards.tables import Column, number, plain_table
+
+    if not done.shares:
+        return f"The method {done.method} has no masks in this model."
+    rows = [
+        {"layer": layer}
+        | {
+            when: statistics.fmean(epochs[place].get(layer, 0.0) for epochs in done.shares)
+            for when, place in (("first", 0), ("last", -1))
+        }
+        for layer in done.shares[0][0]
+    ]
+    columns = [Column("layer", "layer"), number("first", "first epoch"), number("last", "last epoch")]
+    return "Share of each layer that was transferable:\n" + plain_table(rows, columns)

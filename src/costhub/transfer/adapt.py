@@ -1,0 +1,129 @@
+"""Provides adapt: a model of this device from a model of others and some hundred measured programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from costhub.dataset.programs import Programs
+from costhub.errors import DataError
+from costhub.models.inputs import informative
+from costhub.models.protocol import CostModel
+from costhub.progress import bar
+from costhub.transfer.guard import Guard, Verdict
+from costhub.transfer.methods.lottery import Shares
+from costhub.transfer.methods.method import TransferMethod
+from costhub.transfer.methods.registry import find_method
+from costhub.transfer.selection.in_turn import EACH, in_turn
+
+DEFAULT_METHOD = "corrected"
+BATCH = 4 * EACH
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """What became of a model."""
+
+    model: CostModel
+    """The candidate that led in the end, see `Guard`."""
+    chosen: str
+    """Its name: `adapted`, or `source` or `local` where transfer did harm."""
+    method: str
+    learned: Programs
+    """What it learned from, in the order of the trials."""
+    verdicts: tuple[Verdict, ...]
+    """One for each batch: how the candidates ranked it before they learned from it."""
+    shares: tuple[tuple[Shares, ...], ...]
+    """Of each network the share of every layer that was transferable, epoch by epoch in the last batch; empty
+    where the method has no masks."""
+
+    @property
+    def trials(self) -> int:
+        """How many programs it learned from."""
+        return self.learned.n
+
+    def to_json(self) -> dict[str, Any]:
+        """All but the model, as JSON values."""
+        return {
+            "method": self.method,
+            "trials": self.trials,
+            "chosen": self.chosen,
+            "curve": [
+                {"trials": verdict.trials, "chosen": verdict.chosen, "pairwise": verdict.pairwise}
+                for verdict in self.verdicts
+            ],
+            "transferable": [list(network) for network in self.shares],
+        }
+
+
+def adapt(
+    source: CostModel,
+    programs: Programs,
+    *,
+    method: str | TransferMethod = DEFAULT_METHOD,
+    trials: int | None = None,
+    batch: int = BATCH,
+    seed: int = 0,
+    source_programs: Programs | None = None,
+    on_batch: Callable[[Verdict], object] | None = None,
+    progress: bool = True,
+) -> Adaptation:
+    """Carries a model over to another device.
+
+    Args:
+        source: A fitted model of other devices; it stays as it is.
+        programs: What has been measured on the target, with the features that the source reads.
+        method: A key of `METHODS`, or a method with options of its own.
+        trials: How many of the programs to learn from, some of one workload after the other (`in_turn`); all
+            by default.
+        batch: Programs between two looks at how the transfer goes.
+        seed: The only source of chance.
+        source_programs: Some of what the source learned from, for methods that compare.
+        on_batch: Told what each batch showed.
+        progress: Show a progress bar on a terminal.
+
+    Returns:
+        The model that ranked the target best, which has learned from all of the trials.
+
+    Raises:
+        UnknownNameError: There is no such method.
+        DataError: No workload among the trials has two programs of different latency.
+        ModelError: The source cannot read the programs.
+
+    Example:
+        >>> from costhub.models.architectures import new_model
+        >>> rows = np.random.default_rng(0).normal(size=(64, 3)).astype(np.float32)
+        >>> ones, workload = np.ones(64, np.int64), np.arange(64) // 16
+        >>> here = Programs(rows, ones, workload, ("a", "b", "c", "d"), np.exp(rows[:, 0]).astype(float))
+        >>> source = new_model("gbt", feature_spec="demo@1", options={"objective": "log", "rounds": 20})
+        >>> source.fit(here, None, seed=0, progress=False)
+        >>> found = adapt(source, here, trials=48, batch=16, progress=False)
+        >>> found.trials, len(found.verdicts), found.chosen
+        (48, 3, 'adapted')
+    """
+    how = find_method(method) if isinstance(method, str) else method
+    learned = _trials(programs, trials, seed)
+    guard = Guard(source, how, seed=seed, source_programs=source_programs)
+    with bar(learned.n, desc="adapting", unit="trial", enabled=progress) as shown:
+        for places in np.split(np.arange(learned.n), range(batch, learned.n, batch)):
+            verdict = guard.learn(learned.select(places))
+            shown.update(len(places))
+            if on_batch is not None:
+                on_batch(verdict)
+    shares = tuple(tuple(network) for network in getattr(getattr(how, "networks", how), "shares", ()))
+    return Adaptation(guard.model, guard.chosen, how.name, learned, tuple(guard.verdicts), shares)
+
+
+def _trials(programs: Programs, trials: int | None, seed: int) -> Programs:
+    """The programs to learn from, in the order of measuring."""
+    measured = programs.measured()
+    learned = measured.select(in_turn(measured, measured.n if trials is None else trials, seed=seed))
+    if not informative(learned):
+        raise DataError(
+            f"There is nothing to learn from {learned.n} trials: no workload has two programs of different "
+            "latency. Measure more programs of each workload."
+        )
+    return learned

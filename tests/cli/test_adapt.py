@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+
+import pytest
+
+from costhub.cards.model_card import is_as_rendered
+from costhub.cli.main import run
+from costhub.models.folder import load_model
+
+_measured = runpy.run_path(str(Path(__file__).with_name("measured_folder.py")))
+build_data, WORKLOADS = _measured["build_data"], _measured["WORKLOADS"]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    found: Path = build_data(tmp_path / "data", device_id="acme-two", each=16)
+    return found
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> str:
+    """A model folder of another device."""
+    build_data(tmp_path / "theirs")
+    arguments = [
+        "--arch",
+        "mlp",
+        "--option",
+        "hidden=8",
+        "--option",
+        "epochs=3",
+        "--out",
+        str(tmp_path / "source"),
+    ]
+    assert run(["train", "--data", str(tmp_path / "theirs"), *arguments]) == 0
+    return str(tmp_path / "source")
+
+
+def adapt(source: str, data: Path, out: Path, *more: str) -> int:
+    return run(["adapt", source, "--data", str(data), "--out", str(out), *more])
+
+
+def test_a_model_for_the_target_is_written_with_its_card_and_its_way(
+    source: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "model"
+
+    assert adapt(source, data, out, "--trials", "40", "--method", "lottery", "--explain") == 0
+
+    model, info = load_model(out)
+    assert (model.arch, info.device_id, info.base, info.data_rows) == ("mlp", "acme-two", "local/source", 40)
+    assert not set(info.train_workloads) & set(info.test_workloads)
+    assert is_as_rendered((out / "README.md").read_text())
+    told = json.loads((out / "adaptation.json").read_text())
+    assert (told["source"], told["method"], told["trials"]) == ("local/source", "lottery", 40)
+    assert [point["trials"] for point in told["curve"]] == [0, 32]
+    shown = capsys.readouterr()
+    assert "before" in shown.out
+    assert "encode_1.weight        0.5" in shown.out
+    assert f"Wrote {out}: mlp for acme-two, from local/source and 40 trials." in shown.out
+
+
+def test_the_result_as_json(
+    source: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+
+    assert adapt(source, data, tmp_path / "model", "--method", "residual", "--json") == 0
+
+    told = json.loads(capsys.readouterr().out)
+    assert (told["method"], told["chosen"], told["transferable"]) == ("residual", told["chosen"], [])
+    assert told["before"]["totals"].keys() == told["after"]["totals"].keys()
+
+
+def test_a_method_without_masks_says_so(
+    source: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert adapt(source, data, tmp_path / "model", "--method", "frozen", "--explain") == 0
+
+    assert "frozen has no masks" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (["--method", "lotery"], "lottery"),
+        (["--device", "acme-none"], "acme-none"),
+        (["--split", "mine"], "mine"),
+        (["--trials", "1"], "--trials"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(
+    source: str,
+    data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    more: list[str],
+    sentence: str,
+) -> None:
+    capsys.readouterr()
+
+    assert adapt(source, data, tmp_path / "model", *more) == 2
+
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert "Traceback" not in error
+    assert not (tmp_path / "model").exists()
+
+
+def test_an_unknown_source_is_refused_with_the_close_ones(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert adapt("amd-epyc-zen5-2c-mpl", data, tmp_path / "model") == 2
+
+    assert "amd-epyc-zen5-2c-mlp" in capsys.readouterr().err

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from costhub.dataset.programs import Programs
+from costhub.errors import DataError, UnknownNameError
+from costhub.models.architectures import new_model
+from costhub.models.evaluation.evaluate import evaluate
+from costhub.models.protocol import CostModel
+from costhub.transfer.adapt import adapt
+from costhub.transfer.candidates import ADAPTED
+from costhub.transfer.guard import Verdict
+from costhub.transfer.methods.lottery import Lottery
+
+
+def made(workloads: int, *, seed: int, changed: float) -> Programs:
+    """Programs of one row; `changed` is how much the device dislikes a column that the source ignores."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(workloads * 24, 4)).astype(np.float32)
+    workload = np.repeat(np.arange(workloads), 24)
+    cost = rows[:, 0] + 0.3 * rows[:, 1] + changed * rows[:, 2]
+    ids = tuple(f"{seed}-{number}" for number in range(workloads))
+    return Programs(rows, np.ones(len(rows), np.int64), workload, ids, np.exp(cost).astype(float))
+
+
+@pytest.fixture(scope="module")
+def source() -> CostModel:
+    options = {"members": "gbt(objective=log,rounds=40,learning_rate=0.2) mlp(hidden=16,bins=0,epochs=20)"}
+    model = new_model("blend", feature_spec="demo@1", options=options)
+    model.fit(made(8, seed=0, changed=0.0), None, seed=0, progress=False)
+    return model
+
+
+@pytest.fixture(scope="module")
+def target() -> Programs:
+    return made(8, seed=1, changed=0.6)
+
+
+def test_the_target_is_ranked_better_after_some_trials(source: CostModel, target: Programs) -> None:
+    unseen = made(6, seed=2, changed=0.6)
+    told: list[Verdict] = []
+
+    done = adapt(source, target, trials=128, batch=32, on_batch=told.append, progress=False)
+
+    assert (done.chosen, done.trials, done.method) == (ADAPTED, 128, "corrected")
+    assert evaluate(done.model, unseen).pairwise > evaluate(source, unseen).pairwise + 0.02
+    assert tuple(told) == done.verdicts
+    assert [verdict.trials for verdict in told] == [0, 32, 64, 96]
+
+
+def test_what_it_tells_is_json_with_the_masks_of_every_network(source: CostModel, target: Programs) -> None:
+    done = adapt(source, target, method=Lottery(ratio=0.25, epochs=5), trials=64, batch=32, progress=False)
+
+    told = json.loads(json.dumps(done.to_json()))
+
+    assert (told["method"], told["trials"], len(told["curve"])) == ("lottery", 64, 2)
+    [epochs] = told["transferable"]
+    assert len(epochs) == 5
+    assert epochs[0]["encode_2.weight"] == pytest.approx(0.25)
+
+
+def test_a_method_without_masks_has_none_to_tell(source: CostModel, target: Programs) -> None:
+    assert adapt(source, target, method="residual", trials=32, progress=False).shares == ()
+
+
+def test_failed_programs_are_no_trials(source: CostModel, target: Programs) -> None:
+    failed = replace(target, latency_s=np.where(np.arange(target.n) % 3 == 0, np.inf, target.latency_s))
+
+    assert adapt(source, failed, progress=False, batch=64).trials == 128
+
+
+def test_equal_seeds_give_equal_models(source: CostModel, target: Programs) -> None:
+    found = [
+        adapt(source, target, trials=48, seed=seed, progress=False).model.predict(target.rows, target.counts)
+        for seed in (4, 4, 5)
+    ]
+
+    np.testing.assert_array_equal(found[0], found[1])
+    assert not np.array_equal(found[0], found[2])
+
+
+def test_too_little_to_learn_from_is_refused(source: CostModel, target: Programs) -> None:
+    with pytest.raises(DataError, match="nothing to learn from 1 trials"):
+        adapt(source, target, trials=1, progress=False)
+
+
+def test_an_unknown_method_is_refused_before_anything_is_learned(source: CostModel, target: Programs) -> None:
+    with pytest.raises(UnknownNameError, match="fine-tune"):
+        adapt(source, target, method="finetune", progress=False)
