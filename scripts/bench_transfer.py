@@ -12,8 +12,9 @@ import click
 import machine
 from transfer_tasks import SPEC, Pair, Place, measured
 
+from costhub.cards.model_plots import plot_curves
 from costhub.cards.tables import Column, number, plain_table
-from costhub.cards.transfer_tables import KEY, METRICS, summaries
+from costhub.cards.transfer_tables import KEY, METRICS, curves, summaries
 from costhub.dataset.programs import Programs
 from costhub.models.architectures import new_model
 from costhub.models.evaluation.evaluate import evaluate, evaluate_scores
@@ -43,6 +44,16 @@ METHODS: dict[str, TransferMethod] = {
     "corrected": Corrected(),
     "corrected, all weights": Corrected(FineTune(learning_rate=3e-4, epochs=60)),
 }
+DRAWN = (
+    "frozen",
+    "fine-tune",
+    "lottery 0.5",
+    "momentum",
+    "residual",
+    "corrected",
+    "scratch blend",
+    "scratch gbt",
+)
 SCRATCH = {"mlp": {}, "gbt": {"objective": "log"}, "blend": {"members": MEMBERS}}
 FIT = tuple[str, int, Callable[[], CostModel]]
 
@@ -71,6 +82,8 @@ def models(
         for arch, options in SCRATCH.items():
             yield f"scratch {arch}", count, lambda a=arch, o=options, f=few: fitted(a, o, f, seed)
     for name, count in (("scratch blend", MORE), ("all of the target", pool.n)):
+        if count > pool.n:
+            continue
         whole = pool if count == pool.n else measured(pool, count, seed, each=4 * EACH)
         yield name, count, lambda w=whole: fitted("blend", SCRATCH["blend"], w, seed)
 
@@ -140,6 +153,15 @@ def main(pairs: tuple[str, ...], seeds: int, quick: bool, rows_path: Path | None
     table = summaries(rows)
     click.echo(plain_table(table, COLUMNS))
     if path:
+        for metric in ("top_1", "pairwise"):
+            panels = curves(table, metric, DRAWN)
+            plot_curves(
+                path.with_name(f"{path.stem}-{metric}.png"),
+                panels,
+                x="trials on the target",
+                y=metric,
+                log=True,
+            )
         path.write_text(
             json.dumps({**machine.describe(), "key": KEY, "summary": table, "rows": rows}, indent=1)
         )

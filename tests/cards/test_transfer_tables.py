@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from costhub.cards.transfer_tables import summaries
+from costhub.cards.transfer_tables import curves, summaries, transfer_table
 
 
-def row(method: str, seed: int, top_1: float) -> dict[str, object]:
+def row(method: str, seed: int, top_1: float, trials: int = 64, part: str = "") -> dict[str, object]:
     return {
-        "source": "a", "target": "b", "method": method, "part": "", "trials": 64, "seed": seed,
+        "source": "a", "target": "b", "method": method, "part": part, "trials": trials, "seed": seed,
         "top_1": top_1, "top_5": 1.0, "pairwise": 0.5,
     }  # fmt: skip
 
@@ -19,3 +19,29 @@ def test_seeds_become_a_mean_and_its_standard_error() -> None:
     assert first["top_1"] == pytest.approx(0.6)
     assert first["top_1_se"] == pytest.approx(0.1)
     assert (first["top_5_se"], second["top_1_se"]) == (0.0, None)
+
+
+def test_the_table_has_a_line_for_each_method_and_a_column_for_each_number_of_trials() -> None:
+    rows = [row("x", seed, 0.5 + seed / 10, trials) for seed in (0, 1) for trials in (32, 1024)]
+
+    table = transfer_table({"summary": summaries([*rows, row("x", 0, 0.9, 32, "mlp")])})
+
+    assert (
+        "**a to b**, 2 seeds; the standard error over them is 0.000 of pairwise and 0.050 of top-1" in table
+    )
+    assert "| method | 32 trials | 1,024 trials |" in table
+    assert "| x | 0.550 / 1.000 / 0.500 | 0.550 / 1.000 / 0.500 |" in table
+    assert "| x, mlp alone | 0.900 / 1.000 / 0.500 | - |" in table
+
+
+def test_curves_follow_the_trials_and_levels_are_drawn_across() -> None:
+    rows = [row("fine-tune", 0, 0.5, 32), row("fine-tune", 0, 0.6, 64), row("frozen", 0, 0.4, 0)]
+
+    found = curves(summaries([*rows, row("fine-tune", 0, 0.1, 32, "mlp")]), "top_1", ["frozen", "fine-tune"])
+
+    assert found == {
+        "a\nto b": [
+            {"label": "frozen", "x": [32, 64], "y": [0.4, 0.4], "se": [0.0, 0.0]},
+            {"label": "fine-tune", "x": [32, 64], "y": [0.5, 0.6], "se": [0.0, 0.0]},
+        ]
+    }

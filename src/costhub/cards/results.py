@@ -14,6 +14,7 @@ from costhub.cards.collector_tables import COLLECTOR_TABLES
 from costhub.cards.model_tables import MODEL_TABLES, MODEL_VIEWS
 from costhub.cards.speed_table import speed_table
 from costhub.cards.tables import Column, markdown_table, number
+from costhub.cards.transfer_tables import TRANSFER_TABLES
 from costhub.errors import DataError
 
 Result = Mapping[str, Any]
@@ -107,6 +108,7 @@ def provenance(result: Result) -> str:
 TABLES: dict[str, Callable[[Result], str]] = {
     **COLLECTOR_TABLES,
     **MODEL_TABLES,
+    **TRANSFER_TABLES,
     "search": search_table,
     "dataset": dataset_table,
     "features": features_table,

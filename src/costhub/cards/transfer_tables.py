@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+
+from costhub.cards.tables import Column, markdown_table
 
 METRICS = ("top_1", "top_5", "pairwise")
 KEY = ("source", "target", "method", "part", "trials")
@@ -36,3 +38,71 @@ def summaries(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             )
         found.append(line)
     return found
+
+
+def transfer_table(result: Mapping[str, Any]) -> str:
+    """One table per pair: methods against trials, top-1 / top-5 / pairwise as means over seeds."""
+    pairs: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for line in result["summary"]:
+        pairs.setdefault((line["source"], line["target"]), []).append(line)
+    return "\n\n".join(_of_pair(*pair, lines) for pair, lines in pairs.items())
+
+
+def _of_pair(source: str, target: str, lines: list[Mapping[str, Any]]) -> str:
+    trials = sorted({line["trials"] for line in lines})
+    rows: dict[str, dict[str, Any]] = {}
+    for line in lines:
+        name = f"{line['method']}, {line['part']} alone" if line["part"] else line["method"]
+        cell = " / ".join(f"{line[metric]:.3f}" for metric in METRICS)
+        rows.setdefault(name, {"method": name})[str(line["trials"])] = cell
+    columns = [Column("method", "method")]
+    columns += [Column(str(count), f"{count:,} trials", align="right") for count in trials]
+    errors = [line["pairwise_se"] for line in lines if line["pairwise_se"] is not None]
+    seeds = max(line["seeds"] for line in lines)
+    note = f"{seeds} seed{'s' if seeds > 1 else ''}"
+    if errors:
+        note += f"; the standard error over them is {statistics.median(errors):.3f} of pairwise and "
+        note += (
+            f"{statistics.median(line['top_1_se'] for line in lines if line['top_1_se'] is not None):.3f} "
+        )
+        note += "of top-1 at the median"
+    return f"**{source} to {target}**, {note}\n\n{markdown_table(list(rows.values()), columns)}"
+
+
+def curves(
+    lines: Iterable[Mapping[str, Any]], metric: str, methods: Sequence[str]
+) -> dict[str, list[dict[str, Any]]]:
+    """Pair -> the curves of some methods against trials, for `plot_curves`.
+
+    Args:
+        lines: Of `summaries`.
+        metric: One of METRICS.
+        methods: Those to draw, whole models only.
+
+    Returns:
+        `label`, `x`, `y` and `se` of each method; one that has figures at one number of trials only, a level,
+        is drawn across.
+    """
+    found: dict[str, list[dict[str, Any]]] = {}
+    whole = [line for line in lines if not line["part"]]
+    for pair in dict.fromkeys((line["source"], line["target"]) for line in whole):
+        own = [line for line in whole if (line["source"], line["target"]) == pair]
+        steps = sorted({line["trials"] for line in own if line["method"] == "fine-tune"})
+        for method in methods:
+            points = [line for line in own if line["method"] == method and line["trials"] in (0, *steps)]
+            levels = len(points) == 1
+            x = steps if levels else [line["trials"] for line in points]
+            if points:
+                found.setdefault(f"{pair[0]}\nto {pair[1]}", []).append(
+                    {
+                        "label": method,
+                        "x": x,
+                        "y": [points[0][metric]] * len(x) if levels else [line[metric] for line in points],
+                        "se": [0.0] * len(x) if levels else [line[f"{metric}_se"] or 0.0 for line in points],
+                    }
+                )
+    return found
+
+
+TRANSFER_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {"transfer": transfer_table}
+"""Name of a result file without its suffix -> its renderer."""
