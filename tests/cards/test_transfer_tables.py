@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from costhub.cards.transfer_tables import curves, summaries, transfer_table
+from costhub.cards.transfer_tables import curves, sources_table, summaries, transfer_table
 
 
 def row(method: str, seed: int, top_1: float, trials: int = 64, part: str = "") -> dict[str, object]:
@@ -45,3 +45,9 @@ def test_curves_follow_the_trials_and_levels_are_drawn_across() -> None:
             {"label": "fine-tune", "x": [32, 64], "y": [0.5, 0.6], "se": [0.0, 0.0]},
         ]
     }
+
+
+def test_what_choosing_a_source_costs_is_a_line_for_each_number_of_programs() -> None:
+    line = {"probed": 32, "mean": 0.001, "p90": 0.004, "worst": 0.02, "within": 0.99, "top_1": 0.002}
+
+    assert "| 32 | 0.001 | 0.004 | 0.020 | 99% | 0.002 |" in sources_table({"summary": [line]})

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from costhub.hub.index import Device
 from costhub.hub.manifest import write_manifest
-from costhub.hub.nearest import distance, nearest_device
+from costhub.hub.nearest import distance, nearest_device, nearest_order
 
 SIZES = st.none() | st.integers(1, 1 << 40)
 WORDS = st.none() | st.sampled_from(["zen5", "zen4", "ACME"])
@@ -101,3 +101,11 @@ def test_with_a_second_model_the_nearer_device_is_taken(hub: Path, make_model: A
 
 def test_no_device_of_the_kind_is_no_device(hub: Path) -> None:
     assert nearest_device({"kind": "metal"}) is None
+
+
+def test_the_order_begins_with_the_device_itself_and_leaves_out_other_kinds(empty_hub: Path) -> None:
+    names = ["acme-two", "blit-gpu", "acme-one", "nobody"]
+    here = {"kind": "cpu", "vendor": "ACME", "microarchitecture": "bang", "cores": 8, "simd_bits": 512}
+
+    assert nearest_order(here, names) == ["acme-two", "acme-one"]
+    assert nearest_order({**here, "kind": "cuda"}, names) == ["blit-gpu"]

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from costhub.cards.tables import Column, markdown_table
+from costhub.cards.tables import Column, markdown_table, number
 
 METRICS = ("top_1", "top_5", "pairwise")
 KEY = ("source", "target", "method", "part", "trials")
@@ -104,5 +104,21 @@ def curves(
     return found
 
 
-TRANSFER_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {"transfer": transfer_table}
+def sources_table(result: Mapping[str, Any]) -> str:
+    """How far the source that some programs choose lies behind the best one."""
+    columns = [
+        number("probed", "programs probed", "d"),
+        number("mean", "pairwise behind the best, mean"),
+        number("p90", "90th percentile"),
+        number("worst", "worst"),
+        number("within", "within 0.02", ".0%"),
+        number("top_1", "top-1 behind the best, mean"),
+    ]
+    return markdown_table(result["summary"], columns)
+
+
+TRANSFER_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "transfer": transfer_table,
+    "sources": sources_table,
+}
 """Name of a result file without its suffix -> its renderer."""

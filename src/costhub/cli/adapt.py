@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import statistics
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +16,14 @@ from costhub.transfer.candidates import ADAPTED, CANDIDATES
 
 if TYPE_CHECKING:
     from costhub.dataset.programs import Programs
+    from costhub.hub.find import Found
+    from costhub.models.protocol import CostModel
     from costhub.transfer.adapt import Adaptation
 
 EXAMPLE = """
 \b
 Example:
+  costhub adapt auto --data measurements/ --out my-model/
   costhub adapt nvidia-a100 --data measurements/ --trials 256 --out my-model/
   costhub adapt amd-epyc-zen5-2c-mlp --data measurements/ --method lottery --explain --out my-model/
 """
@@ -59,16 +64,15 @@ def command(
 ) -> None:
     """Carry the model NAME over to the device whose measurements are in a data folder.
 
+    NAME is what `costhub pull` takes, or auto: the model in the hubs that ranks the first measurements best.
+
     Batch by batch, the adapted model is compared with the source and with one that learns from the target
     alone, on programs that none of them has seen; the one that ranks them best is written to OUT.
     """
     from costhub.cli.model_documents import model_documents
     from costhub.dataset.folder import DataFolder
-    from costhub.hub.auto import choose_model
     from costhub.hub.device_rows import device_rows
-    from costhub.hub.pull import pull_found
-    from costhub.models.compound.conditioned import bound_to
-    from costhub.models.folder import check_replaceable, load_model, save_model
+    from costhub.models.folder import check_replaceable, save_model
     from costhub.models.train import describe_model
     from costhub.transfer.adapt import adapt
     from costhub.transfer.methods.registry import find_method
@@ -77,10 +81,9 @@ def command(
     how = find_method(method)
     target = device or DataFolder.open(data).only_device(" with --device.")
     row = device_rows(data, [target])[target]
-    found = choose_model(name, row, arch=arch)
-    click.echo(f"Source {found.entry.name} ({found.entry.arch}). {found.reason}", err=True)
-    source = bound_to(load_model(pull_found(found))[0], row)
-    train, test = _sides(data, target, source.feature_spec, chosen, seed)
+    sides = functools.cache(lambda spec: _sides(data, target, spec, chosen, seed))
+    found, source = _source(name, row, arch, lambda spec: sides(spec)[0], seed)
+    train, test = sides(source.feature_spec)
     done = adapt(source, train, method=how, trials=trials, seed=seed)
     figures = {
         side: _figures(model, test, data) for side, model in (("before", source), ("after", done.model))
@@ -99,6 +102,32 @@ def command(
         return
     click.echo(_report(done, figures, explain=explain))
     click.echo(f"Wrote {out}: {info.arch} for {target}, from {found.entry.name} and {done.trials} trials.")
+
+
+def _source(
+    name: str, row: Mapping[str, Any], arch: str | None, programs: Callable[[str], Programs], seed: int
+) -> tuple[Found, CostModel]:
+    """The model to begin with, told of the target: that of a name, or the one that ranks it best."""
+    from costhub.hub.auto import AUTO, models_of_kind
+    from costhub.hub.find import find_model
+    from costhub.hub.pull import pull_found
+    from costhub.models.compound.conditioned import bound_to
+    from costhub.models.folder import load_model
+    from costhub.transfer.sources import PROBED, rank_sources
+
+    listed = models_of_kind(row, arch=arch) if name == AUTO else [find_model(name, arch=arch)]
+    candidates = {found.entry.name: found for found in listed}
+    models = {each: bound_to(load_model(pull_found(found))[0], row) for each, found in candidates.items()}
+    chosen, reason = listed[0].entry.name, listed[0].reason
+    if name == AUTO:
+        best, *others = rank_sources(models, programs, seed=seed)
+        chosen = best.name
+        reason = (
+            f"Of {len(models)} models it ranks {PROBED} programs measured here best, "
+            f"{best.pairwise:.3f} of the pairs{f'; the next {others[0].pairwise:.3f}' if others else ''}."
+        )
+    click.echo(f"Source {chosen} ({models[chosen].arch}). {reason}", err=True)
+    return candidates[chosen], models[chosen]
 
 
 def _sides(data: Path, device: str, spec: str, chosen: str | None, seed: int) -> tuple[Programs, Programs]:

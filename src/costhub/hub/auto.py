@@ -8,7 +8,8 @@ from typing import Any
 
 from costhub.errors import ModelError
 from costhub.hub.find import Found, find_model
-from costhub.hub.nearest import nearest_device
+from costhub.hub.nearest import nearest_device, nearest_order
+from costhub.hub.shelf import list_models
 
 AUTO = "auto"
 
@@ -34,3 +35,24 @@ def choose_model(name: str, descriptor: Mapping[str, Any], *, arch: str | None =
             "with `costhub collect` and `costhub train`."
         )
     return replace(find_model(nearest.device_id, arch=arch), reason=nearest.reason)
+
+
+def models_of_kind(descriptor: Mapping[str, Any], *, arch: str | None = None) -> list[Found]:
+    """All models of devices of one kind in the hubs here, those of the most alike device first.
+
+    Args:
+        descriptor: The row of a device in the `devices` table.
+        arch: The architecture wanted; any by default.
+
+    Raises:
+        ModelError: There is none.
+    """
+    entries = [entry for entry in list_models() if arch in (None, entry.arch)]
+    order = nearest_order(descriptor, [entry.device_id for entry in entries])
+    found = [find_model(entry.name) for device in order for entry in entries if entry.device_id == device]
+    if not found:
+        raise ModelError(
+            f"The hubs here hold no {f'{arch} ' if arch else ''}model of a {descriptor.get('kind')} device. "
+            "Name one of another place, or train one with `costhub train`."
+        )
+    return found

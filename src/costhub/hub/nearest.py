@@ -71,6 +71,18 @@ def nearest_device(
     return Nearest(device_id, best, _reason(descriptor, device, len(fitting)))
 
 
+def nearest_order(descriptor: Mapping[str, Any], device_ids: Sequence[str]) -> list[str]:
+    """The devices of the descriptor's kind, the most alike first; those that nobody knows are left out.
+
+    Args:
+        descriptor: A row of the `devices` table.
+        device_ids: To be ordered.
+    """
+    known = {device.device_id: distance(descriptor, device.row()) for device in load_devices()}
+    fitting = [(known[name], name) for name in set(device_ids) if math.isfinite(known.get(name, math.inf))]
+    return [name for _, name in sorted(fitting)]
+
+
 def _text(row: Mapping[str, Any], key: str) -> str | None:
     value = row.get(key)
     return str(value).lower() if value is not None else None
