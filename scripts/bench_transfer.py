@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from costhub.dataset.programs import Programs
 from costhub.models.architectures import new_model
 from costhub.models.evaluation.evaluate import evaluate, evaluate_scores
 from costhub.models.protocol import CostModel
+from costhub.transfer.adapt import adapt
 from costhub.transfer.methods.corrected import Corrected
 from costhub.transfer.methods.fine_tune import FineTune
 from costhub.transfer.methods.frozen import Frozen
@@ -32,6 +34,23 @@ MEMBERS = "gbt(objective=log) mlp"
 TRIALS = (32, 64, 128, 256, 512)
 MORE = 2560
 """Trials from nothing that 256 with transfer should reach."""
+GUARDED = (64, 256)
+"""Trials with which the guard is tried: it learns once for each batch."""
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """What `costhub adapt` does."""
+
+    name = "guarded"
+
+    def adapt(
+        self, source: CostModel, target: Programs, *, seed: int, source_programs: Programs | None = None
+    ) -> CostModel:
+        """The candidate that led."""
+        return adapt(source, target, seed=seed, progress=False).model
+
+
 METHODS: dict[str, TransferMethod] = {
     "frozen": Frozen(),
     "fine-tune": FineTune(),
@@ -42,6 +61,7 @@ METHODS: dict[str, TransferMethod] = {
     "momentum": Momentum(),
     "residual": ResidualTrees(),
     "corrected": Corrected(),
+    "corrected, guarded": Guarded(),
     "corrected, all weights": Corrected(FineTune(learning_rate=3e-4, epochs=60)),
 }
 DRAWN = (
@@ -73,7 +93,7 @@ def models(
     for count in trials:
         few = measured(pool, count, seed)
         for name, method in METHODS.items():
-            if name != "frozen":
+            if name != "frozen" and (count in GUARDED or not isinstance(method, Guarded)):
                 yield (
                     name,
                     count,
