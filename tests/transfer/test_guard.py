@@ -11,7 +11,7 @@ from costhub.models.architectures import new_model
 from costhub.models.evaluation.evaluate import evaluate
 from costhub.models.protocol import CostModel
 from costhub.transfer.candidates import ADAPTED, LOCAL, SOURCE
-from costhub.transfer.guard import Guard
+from costhub.transfer.guard import RECENT, Guard
 from costhub.transfer.methods.corrected import Corrected
 from costhub.transfer.methods.frozen import Frozen
 
@@ -123,3 +123,15 @@ def test_a_model_that_diverged_is_not_taken(source: CostModel) -> None:
     guard = learned(source, Diverges(), batches(1.0))
 
     assert np.isfinite(guard.model.predict(batches(1.0)[0].rows, batches(1.0)[0].counts)).all()
+
+
+def test_what_was_long_ago_no_longer_counts(source: CostModel) -> None:
+    guard = learned(source, Harmful(), batches(1.0))
+    assert guard.chosen != ADAPTED
+
+    # From here on the method is a good one: as many workloads as count are ranked well again.
+    guard.method = Corrected()
+    for number in range(2 * RECENT // 4):
+        guard.learn(made(4, 8, seed=50 + number, sign=1.0))
+
+    assert guard.chosen == ADAPTED

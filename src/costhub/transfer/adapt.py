@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -114,7 +115,8 @@ def adapt(
             if on_batch is not None:
                 on_batch(verdict)
     shares = tuple(tuple(network) for network in getattr(getattr(how, "networks", how), "shares", ()))
-    return Adaptation(guard.model, guard.chosen, how.name, learned, tuple(guard.verdicts), shares)
+    model = copy.deepcopy(guard.model)  # The source itself may be what led.
+    return Adaptation(model, guard.chosen, how.name, learned, tuple(guard.verdicts), shares)
 
 
 def _trials(programs: Programs, trials: int | None, seed: int) -> Programs:

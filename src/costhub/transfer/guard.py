@@ -17,6 +17,9 @@ from costhub.models.protocol import CostModel
 from costhub.transfer.candidates import ADAPTED, CANDIDATES, LOCAL, SOURCE
 from costhub.transfer.methods.method import TransferMethod
 
+RECENT = 16
+"""Workloads that count in the comparison of candidates, the last ones: all of them learn as they go."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -36,7 +39,7 @@ class Guard:
     """Learns batch by batch, and asks every candidate about a batch before learning from it.
 
     A batch is a test that costs no measurement (prequential evaluation, Dawid, 1984). Another candidate takes
-    over where its lead over the adapted model, over all workloads tested so far, exceeds one standard error.
+    over where its lead over the adapted model on the last workloads exceeds one standard error.
 
     Args:
         source: The model of other devices; it stays as it is.
@@ -62,7 +65,9 @@ class Guard:
     @property
     def chosen(self) -> str:
         """The candidate that leads."""
-        return next((name for name in (LOCAL, SOURCE) if self._beats(name)), ADAPTED)
+        leads = {name: self._lead(name) for name in (SOURCE, LOCAL)}
+        best = max(leads, key=lambda name: leads[name])
+        return best if leads[best] > 0 else ADAPTED
 
     @property
     def model(self) -> CostModel:
@@ -112,12 +117,16 @@ class Guard:
         model.fit(known, None, seed=self.seed, progress=False)
         self._models[LOCAL] = model
 
-    def _beats(self, name: str) -> bool:
-        """Whether a candidate leads the adapted model by more than a standard error."""
+    def _lead(self, name: str) -> float:
+        """By how much a candidate leads the adapted model, over the last workloads both were tested on.
+
+        Returns:
+            The mean lead in pairwise, or 0 where it is no more than its standard error.
+        """
         # The local model was not there for the first batch.
-        theirs = self._shares[name]
+        theirs = self._shares[name][-RECENT:]
         own = self._shares[ADAPTED][len(self._shares[ADAPTED]) - len(theirs) :]
         lead = np.array(theirs) - np.array(own)
-        if len(lead) < 2:
-            return False
-        return bool(lead.mean() > lead.std(ddof=1) / math.sqrt(len(lead)))
+        if len(lead) < 2 or lead.mean() <= lead.std(ddof=1) / math.sqrt(len(lead)):
+            return 0.0
+        return float(lead.mean())
