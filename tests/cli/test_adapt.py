@@ -53,7 +53,12 @@ def test_a_model_for_the_target_is_written_with_its_card_and_its_way(
     model, info = load_model(out)
     assert (model.arch, info.device_id, info.base, info.data_rows) == ("mlp", "acme-two", "local/source", 40)
     assert not set(info.train_workloads) & set(info.test_workloads)
-    assert is_as_rendered((out / "README.md").read_text())
+    card = (out / "README.md").read_text()
+    assert is_as_rendered(card)
+    assert "| continued from | local/source |" in card
+    assert (
+        "| carried over by | lottery, 40 trials, 56% of a layer's weights transferable at the mean |" in card
+    )
     told = json.loads((out / "adaptation.json").read_text())
     assert (told["source"], told["method"], told["trials"]) == ("local/source", "lottery", 40)
     assert [point["trials"] for point in told["curve"]] == [0, 32]

@@ -91,3 +91,10 @@ def test_too_little_to_learn_from_is_refused(source: CostModel, target: Programs
 def test_an_unknown_method_is_refused_before_anything_is_learned(source: CostModel, target: Programs) -> None:
     with pytest.raises(UnknownNameError, match="fine-tune"):
         adapt(source, target, method="finetune", progress=False)
+
+
+def test_the_summary_names_what_led_where_transfer_did_harm(source: CostModel, target: Programs) -> None:
+    done = adapt(source, target, method="frozen", trials=64, progress=False)
+
+    assert replace(done, chosen=ADAPTED).summary == "frozen, 64 trials"
+    assert replace(done, chosen="local").summary == "frozen, 64 trials; the local model led"

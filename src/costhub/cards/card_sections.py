@@ -48,6 +48,7 @@ TRAINING_FACTS = {
     "workloads": "workloads",
     "data_hash": "sha256 of the data",
     "base": "continued from",
+    "method": "carried over by",
     "seed": "seed",
     "created": "trained on",
 }

@@ -15,7 +15,7 @@ CARD_VERSION = 1
 """Raised by one whenever `parse` could no longer read the cards written before."""
 
 METRICS = ("top_1", "top_5", "pairwise", "spearman")
-TRAINING_KEYS = ("data_rows", "data_hash", "seed", "created", "base")
+TRAINING_KEYS = ("data_rows", "data_hash", "seed", "created", "base", "method")
 # Licences that the Hugging Face hub knows by name; any other one is announced as `other`.
 HUB_LICENCES = frozenset(
     {"apache-2.0", "mit", "bsd-3-clause", "cc-by-4.0", "cc-by-sa-4.0", "cc0-1.0", "odc-by"}
@@ -34,7 +34,7 @@ class ModelCard:
     licence: str
     """An SPDX name."""
     training: dict[str, Any]
-    """data_rows, data_hash, seed, created, base, workloads: as far as the configuration says."""
+    """data_rows, data_hash, seed, created, base, method, workloads: as far as the configuration says."""
     versions: dict[str, str]
     """Package -> version the model was trained with."""
     totals: dict[str, float]

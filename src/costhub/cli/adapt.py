@@ -91,7 +91,7 @@ def command(
     after = figures["after"]
     info = describe_model(
         done.model, done.learned, device_id=target, seed=seed, licence=licence, base=found.entry.name,
-        metrics=after["totals"] if after else None,
+        method=done.summary, metrics=after["totals"] if after else None,
         test_workloads=[test.workload_ids[i] for i in sorted(set(test.workload.tolist()))],
     )  # fmt: skip
     documents = model_documents(done.model, info, after, out.name)

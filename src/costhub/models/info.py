@@ -34,6 +34,8 @@ class ModelInfo:
     """An SPDX name."""
     base: str | None = None
     """The model it was continued from."""
+    method: str | None = None
+    """How it was carried over from `base`, for people; None also in folders of early versions."""
     train_workloads: tuple[str, ...] = ()
     """Ids of the workloads it learned from, those that told when to stop included."""
     test_workloads: tuple[str, ...] = ()
@@ -58,6 +60,8 @@ class ModelInfo:
         found: dict[str, Any] = {}
         for name in (f.name for f in fields(cls)):
             kind, fits = _FIELDS[name]
+            if name not in config and name in _LATER:
+                continue
             if name not in config or not fits(config[name]):
                 said = f"has {config[name]!r:.60}" if name in config else "has none"
                 raise ModelError(f"{path} needs {name}, {kind}, but {said}; fetch or train the model again.")
@@ -88,7 +92,10 @@ def _is_text_list(value: object) -> bool:
 
 
 _TEXT = ("a text", _is_text)
+_TEXT_OR_NULL = ("a text or null", lambda value: value is None or _is_text(value))
 _COUNT = ("a whole number", _is_count)
+_LATER = frozenset({"method"})
+"""Fields that the first model folders lack."""
 _FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "arch": _TEXT,
     "feature_spec": _TEXT,
@@ -100,7 +107,8 @@ _FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "metrics": ("an object of finite numbers", _is_number_map),
     "created": _TEXT,
     "licence": _TEXT,
-    "base": ("a text or null", lambda value: value is None or _is_text(value)),
+    "base": _TEXT_OR_NULL,
+    "method": _TEXT_OR_NULL,
     "train_workloads": ("a list of texts", _is_text_list),
     "test_workloads": ("a list of texts", _is_text_list),
 }

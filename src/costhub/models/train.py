@@ -123,6 +123,7 @@ def describe_model(
     metrics: Mapping[str, float] | None = None,
     test_workloads: Sequence[str] = (),
     base: str | None = None,
+    method: str | None = None,
 ) -> ModelInfo:
     """What the folder of a model says about it; date and versions are those of now.
 
@@ -135,6 +136,7 @@ def describe_model(
         metrics: Metric -> mean over the held-out workloads.
         test_workloads: Their ids.
         base: The model it was continued from.
+        method: How, for people.
     """
     used: set[str] = set()
     digests: list[bytes] = []
@@ -153,6 +155,7 @@ def describe_model(
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         licence=licence,
         base=base,
+        method=method,
         train_workloads=tuple(sorted(used)),
         test_workloads=tuple(sorted(test_workloads)),
     )

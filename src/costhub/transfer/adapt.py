@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from costhub.errors import DataError
 from costhub.models.inputs import informative
 from costhub.models.protocol import CostModel
 from costhub.progress import bar
+from costhub.transfer.candidates import ADAPTED
 from costhub.transfer.guard import Guard, Verdict
 from costhub.transfer.methods.lottery import Shares
 from costhub.transfer.methods.method import TransferMethod
@@ -45,6 +47,15 @@ class Adaptation:
     def trials(self) -> int:
         """How many programs it learned from."""
         return self.learned.n
+
+    @property
+    def summary(self) -> str:
+        """How the model came about, for its card."""
+        text = f"{self.method}, {self.trials} trials"
+        last = [share for network in self.shares for share in network[-1].values()]
+        if last:
+            text += f", {statistics.fmean(last):.0%} of a layer's weights transferable at the mean"
+        return text if self.chosen == ADAPTED else f"{text}; the {self.chosen} model led"
 
     def to_json(self) -> dict[str, Any]:
         """All but the model, as JSON values."""
