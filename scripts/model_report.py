@@ -35,6 +35,7 @@ PAIRS: dict[str, tuple[Side, Side]] = {
     "tokens - trees": (("tokens", "gap", TOKENS, ""), ("gbt", "log", TILES, "")),
     "blend - trees": (("blend", "", TILES, ""), ("gbt", "log", TILES, "")),
     "all devices - one, blend": (("conditioned", "", TILES, "all devices, blend"), ("blend", "", TILES, "")),
+    "with failures - without, trees": (("gbt", "log", TILES, "with failures"), ("gbt", "log", TILES, "")),
     "blend - TVM recipe": (("blend", "", TILES, ""), ("TVM recipe", "", STORE, "")),
     "blend - TenSet recipe": (("blend", "", TILES, ""), ("TenSet recipe", "", STORE, "")),
 }
