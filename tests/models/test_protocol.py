@@ -19,6 +19,7 @@ from costhub.models.architectures import ARCHITECTURES
 from costhub.models.compound.blend import Blend, BlendOptions
 from costhub.models.compound.conditioned import Conditioned
 from costhub.models.compound.ensemble import Ensemble, EnsembleOptions
+from costhub.models.compound.residual import Residual
 from costhub.models.evaluation.evaluate import evaluate
 from costhub.models.networks.mlp import Mlp, MlpOptions
 from costhub.models.networks.token_attention import TokenAttention, TokenAttentionOptions
@@ -54,6 +55,7 @@ SMALL: dict[str, Callable[[], CostModel]] = {
         feature_spec="demo@1",
         options=BlendOptions(members="gbt(rounds=30,learning_rate=0.2,depth=4) mlp(hidden=24,epochs=15)"),
     ),
+    "residual": lambda: Residual(feature_spec="demo@1", base=SMALL["gbt"]()),
 }
 every_arch = pytest.mark.parametrize("arch", sorted(SMALL))
 
