@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import click
 import machine
 import numpy as np
+from embedded import copy_dataset
 
 from costhub.cards.tables import number, plain_table
 from costhub.dataset.folder import DataFolder
@@ -56,15 +58,15 @@ def rows_of(programs: dict[str, Programs], seed: int, draws: int) -> Iterator[di
 
 
 @click.command()
-@click.option(
-    "--data", required=True, type=click.Path(path_type=Path), help="Data folder of several devices."
-)
+@click.option("--data", type=click.Path(path_type=Path), help="Data folder of several devices; a copy of the "
+              "embedded dataset by default.")  # fmt: skip
 @click.option("--seeds", default=3, show_default=True, help="Choices of held-out workloads.")
 @click.option("--draws", default=10, show_default=True, help="Choices of the programs probed, of each.")
 @click.option("--quick", is_flag=True, help="One seed, three draws.")
 @click.option("--json", "path", type=click.Path(path_type=Path))
-def main(data: Path, seeds: int, draws: int, quick: bool, path: Path | None) -> None:
+def main(data: Path | None, seeds: int, draws: int, quick: bool, path: Path | None) -> None:
     """Behind the best source by how much, in pairwise and top-1, with 8 to 64 programs probed."""
+    data = data or copy_dataset(tempfile.mkdtemp())
     devices = DataFolder.open(data).device_ids()
     programs = {device: load_programs(data, device=device, spec=SPEC) for device in devices}
     rows = [

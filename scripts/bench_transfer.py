@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from typing import Any
 
 import click
 import machine
+from bench_models import read_rows
+from embedded import copy_dataset
 from transfer_tasks import SPEC, Pair, Place, measured
 
 from costhub.cards.model_plots import plot_curves
@@ -23,7 +26,6 @@ from costhub.models.protocol import CostModel
 from costhub.transfer.adapt import adapt
 from costhub.transfer.methods.corrected import Corrected
 from costhub.transfer.methods.fine_tune import FineTune
-from costhub.transfer.methods.frozen import Frozen
 from costhub.transfer.methods.lottery import Lottery
 from costhub.transfer.methods.method import TransferMethod
 from costhub.transfer.methods.momentum import Momentum
@@ -52,7 +54,6 @@ class Guarded:
 
 
 METHODS: dict[str, TransferMethod] = {
-    "frozen": Frozen(),
     "fine-tune": FineTune(),
     "fine-tune, low rate": FineTune(learning_rate=3e-4, epochs=60),
     **{f"lottery {ratio}": Lottery(ratio=ratio) for ratio in (0.01, 0.1, 0.3, 0.5, 0.7)},
@@ -84,16 +85,14 @@ COLUMNS = (
 )
 
 
-def models(
-    pair: Pair, source: CostModel, train: Programs, pool: Programs, seed: int, quick: bool
-) -> Iterator[FIT]:
+def models(source: CostModel, train: Programs, pool: Programs, seed: int, quick: bool) -> Iterator[FIT]:
     """Method, trials and what makes the model; those of the whole target last."""
     trials = (64, 256) if quick else TRIALS
     yield "frozen", 0, lambda: source
     for count in trials:
         few = measured(pool, count, seed)
         for name, method in METHODS.items():
-            if name != "frozen" and (count in GUARDED or not isinstance(method, Guarded)):
+            if count in GUARDED or not isinstance(method, Guarded):
                 yield (
                     name,
                     count,
@@ -133,7 +132,7 @@ def rows_of(pair: Pair, seed: int, quick: bool) -> Iterator[dict[str, Any]]:
             "trials": 0,
             **{m: found[m] for m in METRICS},
         }
-    for name, trials, make in models(pair, source, train, pool, seed, quick):
+    for name, trials, make in models(source, train, pool, seed, quick):
         began = time.perf_counter()
         model = make()
         seconds = time.perf_counter() - began
@@ -147,7 +146,8 @@ def rows_of(pair: Pair, seed: int, quick: bool) -> Iterator[dict[str, Any]]:
 
 
 @click.command()
-@click.option("--pair", "pairs", multiple=True, required=True, help="FOLDER:DEVICE+DEVICE=FOLDER:DEVICE.")
+@click.option("--pair", "pairs", multiple=True, help="FOLDER:DEVICE+DEVICE=FOLDER:DEVICE; by default from "
+              "AVX-512 to SSE4.2 in a copy of the embedded dataset.")  # fmt: skip
 @click.option("--seeds", default=5, show_default=True)
 @click.option("--quick", is_flag=True, help="One seed, 64 and 256 trials.")
 @click.option("--rows", "rows_path", type=click.Path(path_type=Path), help="JSON lines; seeds that are there "
@@ -155,8 +155,10 @@ def rows_of(pair: Pair, seed: int, quick: bool) -> Iterator[dict[str, Any]]:
 @click.option("--json", "path", type=click.Path(path_type=Path))
 def main(pairs: tuple[str, ...], seeds: int, quick: bool, rows_path: Path | None, path: Path | None) -> None:
     """Ranks held-out workloads of the target after 0 to 512 trials on others."""
-    lines = rows_path.read_text().splitlines() if rows_path and rows_path.exists() else []
-    rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    rows = read_rows(rows_path)
+    if not pairs:
+        data = copy_dataset(tempfile.mkdtemp())
+        pairs = (f"{data}:amd-epyc-zen5-2c={data}:amd-epyc-zen5-2c-sse4.2",)
     done = {(row["source"], row["target"], row["seed"]) for row in rows}
     for text in pairs:
         source, target = map(Place.parse, text.split("="))

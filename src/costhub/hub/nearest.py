@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,9 +62,7 @@ def nearest_device(
         devices: Where to look; the index by default.
     """
     with_model = {entry.device_id for entry in list_models()}
-    known = load_devices() if devices is None else devices
-    scored = [(distance(descriptor, d.row()), d.device_id, d) for d in known if d.device_id in with_model]
-    fitting = sorted((s for s in scored if math.isfinite(s[0])), key=lambda s: s[:2])
+    fitting = _fitting(descriptor, with_model, load_devices() if devices is None else devices)
     if not fitting:
         return None
     best, device_id, device = fitting[0]
@@ -78,9 +76,15 @@ def nearest_order(descriptor: Mapping[str, Any], device_ids: Sequence[str]) -> l
         descriptor: A row of the `devices` table.
         device_ids: To be ordered.
     """
-    known = {device.device_id: distance(descriptor, device.row()) for device in load_devices()}
-    fitting = [(known[name], name) for name in set(device_ids) if math.isfinite(known.get(name, math.inf))]
-    return [name for _, name in sorted(fitting)]
+    return [name for _, name, _ in _fitting(descriptor, device_ids, load_devices())]
+
+
+def _fitting(
+    descriptor: Mapping[str, Any], device_ids: Collection[str], known: Sequence[Device]
+) -> list[tuple[float, str, Device]]:
+    """Distance, id and device of those of the descriptor's kind, the most alike first and then by id."""
+    scored = [(distance(descriptor, d.row()), d.device_id, d) for d in known if d.device_id in device_ids]
+    return sorted((s for s in scored if math.isfinite(s[0])), key=lambda s: s[:2])
 
 
 def _text(row: Mapping[str, Any], key: str) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 from costhub.errors import UnknownNameError
 from costhub.models.options import changed_options
 from costhub.models.protocol import CostModel
-from costhub.names import close_names
+from costhub.names import close_or_all
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,7 @@ def find_architecture(name: str) -> Architecture:
     """
     if name not in ARCHITECTURES:
         known = tuple(ARCHITECTURES)
-        raise UnknownNameError(
-            "architecture", name, close_names(name, known) or known, "`costhub train --help`"
-        )
+        raise UnknownNameError("architecture", name, close_or_all(name, known), "`costhub train --help`")
     return ARCHITECTURES[name]
 
 

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from costhub.errors import ModelError, UnknownNameError
-from costhub.names import close_names
+from costhub.names import close_or_all
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -88,7 +88,7 @@ def changed_options(options: Options, changes: Mapping[str, object], *, arch: st
         if name not in present:
             known = tuple(present)
             raise UnknownNameError(
-                f"option of {arch}", name, close_names(name, known) or known, "`costhub train --help`"
+                f"option of {arch}", name, close_or_all(name, known), "`costhub train --help`"
             )
     try:
         return replace(options, **{name: _read(name, changes[name], present[name]) for name in changes})

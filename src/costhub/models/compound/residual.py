@@ -97,7 +97,7 @@ class Residual:
             return
         base = self.base.predict(programs.rows, programs.counts)
         local = Gbt(feature_spec=self.feature_spec, options=GbtOptions(objective="log"))
-        self.slope = slope_of(base, local.labelled(programs)[1], programs.group)
+        self.slope = slope_of(base, local.labels(programs), programs.group)
         local.correct(programs, scores=self.slope * base, seed=seed)
         self.local = local
 

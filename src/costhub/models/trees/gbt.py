@@ -293,13 +293,16 @@ class Gbt:
             (n, k) pooled rows, (n,) normalised throughput or its logarithm, and (n,) group; for objectives
             that compare within a group the programs of each stand together, for others there is no group.
         """
-        pooled, label = self._pooled(programs.rows, programs.counts), programs.throughput()
-        if self.options.objective == "log":
-            label = np.log(np.maximum(label, _SLOWEST))
+        pooled, label = self._pooled(programs.rows, programs.counts), self.labels(programs)
         if not self.options.compares:
             return pooled, label, None
         order = np.argsort(programs.group, kind="stable")  # XGBoost wants the groups in one piece each
         return pooled[order], label[order], programs.group[order]
+
+    def labels(self, programs: Programs) -> Scores:
+        """(n,) what the scores of programs should be: normalised throughput or its logarithm."""
+        throughput = programs.throughput()
+        return np.log(np.maximum(throughput, _SLOWEST)) if self.options.objective == "log" else throughput
 
     def _pooled(self, rows: FloatArray, counts: IntArray) -> FloatArray:
         widths = part_widths(self.feature_spec, rows.shape[1])

@@ -73,7 +73,7 @@ class Lottery:
         self, part: NeuralModel[Any], own: Programs, seed: int, source_programs: Programs | None = None
     ) -> None:
         """Changes one network; both kinds of programs as it reads them."""
-        adversary = None
+        adversary = StepRule()
         if self.domain and source_programs is not None:
             adversary = DomainAdversary(Examples(source_programs, part.scalers), self.domain, seed)
         rule = Masked(self.ratio, self.threshold, self.decay, adversary)
@@ -95,15 +95,15 @@ class Masked(StepRule):
     ratio: float | None
     threshold: float
     decay: float
-    adversary: DomainAdversary | None = None
+    adversary: StepRule = field(default_factory=StepRule)
+    """The adversarial term, or nothing."""
     shares: list[Shares] = field(default_factory=list)
     _mask: dict[str, Tensor] = field(default_factory=dict)
     _before: dict[str, Tensor] = field(default_factory=dict)
 
     def begin(self, network: nn.Module) -> None:
         """The adversary gets to know the network."""
-        if self.adversary:
-            self.adversary.begin(network)
+        self.adversary.begin(network)
 
     def begin_epoch(self, network: nn.Module, gradient: Callable[[], None]) -> None:
         """Draws the mask anew."""
@@ -117,7 +117,7 @@ class Masked(StepRule):
 
     def loss(self, network: nn.Module, batch: Batch, own: Tensor) -> Tensor:
         """The objective, and the adversarial term where there is one."""
-        return own if self.adversary is None else self.adversary.loss(network, batch, own)
+        return self.adversary.loss(network, batch, own)
 
     def before_step(self, network: nn.Module) -> None:
         """Remembers the weights."""
@@ -130,13 +130,11 @@ class Masked(StepRule):
                 if name in self._mask:
                     decayed = self._before[name] * (1.0 - rate * self.decay)
                     weight.copy_(torch.where(self._mask[name], weight, decayed))
-        if self.adversary:
-            self.adversary.after_step(network, rate)
+        self.adversary.after_step(network, rate)
 
     def end(self, network: nn.Module) -> None:
         """The adversary lets go of the network."""
-        if self.adversary:
-            self.adversary.end(network)
+        self.adversary.end(network)
 
 
 def transferable(flow: Tensor, *, ratio: float | None, threshold: float = 0.5) -> Tensor:

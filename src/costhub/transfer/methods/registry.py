@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from costhub.errors import UnknownNameError
-from costhub.names import close_names
+from costhub.names import close_or_all
 from costhub.transfer.methods.corrected import Corrected
 from costhub.transfer.methods.fine_tune import FineTune
 from costhub.transfer.methods.frozen import Frozen
@@ -32,6 +32,6 @@ def find_method(name: str) -> TransferMethod:
     """
     if name not in METHODS:
         known = tuple(METHODS)
-        raise UnknownNameError("method", name, close_names(name, known) or known, "`costhub adapt --help`")
+        raise UnknownNameError("method", name, close_or_all(name, known), "`costhub adapt --help`")
     made: TransferMethod = METHODS[name]()
     return made
