@@ -23,7 +23,7 @@ from costhub.models.architectures import new_model
 from costhub.models.evaluation.evaluate import evaluate_scores
 from costhub.models.folder import load_model, save_model
 from costhub.models.protocol import CostModel, Scores
-from costhub.models.train import describe_model
+from costhub.models.train import data_hash, describe_model
 from costhub.transfer.mixture import MOST, not_apart, standard_of
 from costhub.transfer.sources import RankedSource, rank_sources
 
@@ -33,6 +33,7 @@ CHOICES = {"random": False, "telling": True}
 OPTIONS: dict[str, dict[str, object]] = {"gbt": {"objective": "log"}, "mlp": {}}
 METHODS = ("single", "mixture", "all")
 METRICS = ("pairwise", "top_1")
+KEY = ("task", "target", "seed", "probed", "choice")
 
 
 @dataclass
@@ -55,14 +56,18 @@ class Task:
     target: str
     sources: tuple[tuple[str, str], ...]
     """Architecture and device of each."""
+    known: bool = False
+    """Whether the sources know the workloads that are held out on the target from their own devices."""
 
 
 def tasks_of(kinds: dict[str, str], more: Sequence[str], unlike: Sequence[str]) -> Iterator[Task]:
-    """For every device those of its kind, with one architecture and with several; for some, all devices."""
+    """For every device those of its kind, with one architecture or several; for some devices, all others."""
     for target, kind in kinds.items():
         others = [device for device, own in kinds.items() if device != target and own == kind]
         if len(others) > 1:
-            yield Task(f"{kind}, gbt", target, tuple(("gbt", device) for device in others))
+            trees = tuple(("gbt", device) for device in others)
+            yield Task(f"{kind}, gbt", target, trees)
+            yield Task(f"{kind}, gbt, workloads known", target, trees, known=True)
             if more:
                 pairs = tuple((arch, device) for arch in ("gbt", *more) for device in others)
                 yield Task(f"{kind}, {' and '.join(('gbt', *more))}", target, pairs)
@@ -71,8 +76,8 @@ def tasks_of(kinds: dict[str, str], more: Sequence[str], unlike: Sequence[str]) 
 
 
 def trained(arch: str, device: str, programs: Programs, seed: int, folder: Path) -> CostModel:
-    """A source, from the folder where it is there."""
-    path = folder / f"{arch}-{device}-{seed}"
+    """A source, from the folder where one of the same programs is there."""
+    path = folder / f"{arch}-{device}-{seed}-{data_hash(programs)[:12]}"
     if path.exists():
         return load_model(path)[0]
     model = new_model(arch, feature_spec=SPEC, options=OPTIONS[arch])
@@ -89,25 +94,26 @@ def rows_of(
     names = sorted({p.workload_ids[i] for p in programs.values() for i in np.unique(p.workload)})
     shuffled = np.random.default_rng(seed).permutation(len(names))
     out = {names[i] for i in shuffled[: len(names) // 4]}
-    models = {
-        (arch, device): trained(arch, device, programs[device].of_workloads(set(names) - out), seed, folder)
-        for arch, device in sorted({pair for task in tasks for pair in task.sources})
-    }
+    models = {}
+    for known, pair in sorted({(task.known, pair) for task in tasks for pair in task.sources}):
+        # Those that know all workloads are the same for every seed.
+        learned = programs[pair[1]] if known else programs[pair[1]].of_workloads(set(names) - out)
+        models[known, pair] = trained(*pair, learned, 0 if known else seed, folder)
     for task in tasks:
         own = programs[task.target]
         scores = {
-            " ".join(pair): models[pair].predict(own.rows, own.counts) for pair in task.sources
-        }  # fmt: skip
+            " ".join(pair): models[task.known, pair].predict(own.rows, own.counts) for pair in task.sources
+        }
         places = np.arange(own.n, dtype=np.float32)[:, None]
-        known = replace(own, rows=places, counts=np.ones(own.n, np.int64), spec="")
-        for found in _choices(known, scores, out, seed, draws):
+        placed = replace(own, rows=places, counts=np.ones(own.n, np.int64), spec="")
+        for found in _choices(placed, scores, out, seed, draws):
             yield {"task": task.name, "target": task.target, "seed": seed, **found}
 
 
 def _choices(
-    known: Programs, scores: dict[str, Scores], out: set[str], seed: int, draws: int
+    placed: Programs, scores: dict[str, Scores], out: set[str], seed: int, draws: int
 ) -> Iterator[dict[str, Any]]:
-    test, pool = known.of_workloads(out), known.of_workloads(set(known.workload_ids) - out)
+    test, pool = placed.of_workloads(out), placed.of_workloads(set(placed.workload_ids) - out)
     place = test.rows[:, 0].astype(np.int64)
     alone = {name: evaluate_scores(own[place], test).totals for name, own in scores.items()}
     best = {metric: max(totals[metric] for totals in alone.values()) for metric in METRICS}
@@ -133,10 +139,22 @@ def _choices(
                 mixed = not_apart(ranked)[:MOST]
                 found = {"single": judge(ranked[:1]), "mixture": judge(mixed), "all": judge(ranked)}
                 yield {
-                    "draw": draw, "probed": probed, "choice": choice, "mixed": len(mixed),
+                    "probed": probed, "choice": choice, "mixed": len(mixed),
                     **{f"best_{metric}": best[metric] for metric in METRICS},
                     **{f"{name}_{metric}": one[metric] for name, one in found.items() for metric in METRICS},
                 }  # fmt: skip
+
+
+def gathered(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row for each of KEY, with lists of what its draws gave."""
+    found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(tuple(row[key] for key in KEY), []).append(row)
+    return [
+        dict(zip(KEY, key, strict=True))
+        | {name: [round(row[name], 4) for row in own] for name in own[0] if name not in KEY}
+        for key, own in found.items()
+    ]
 
 
 def summary_of(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -205,7 +223,7 @@ def main(
     table = summary_of(rows)
     click.echo(plain_table(table, COLUMNS))
     if path:
-        path.write_text(json.dumps({**machine.describe(), "summary": table, "rows": rows}, indent=1))
+        path.write_text(json.dumps({**machine.describe(), "summary": table, "rows": gathered(rows)}))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from costhub.cards.transfer_tables import curves, sources_table, summaries, transfer_table
+from costhub.cards.transfer_tables import (
+    curves,
+    mixture_table,
+    sources_table,
+    summaries,
+    transfer_table,
+)
 
 
 def row(method: str, seed: int, top_1: float, trials: int = 64, part: str = "") -> dict[str, object]:
@@ -51,3 +57,17 @@ def test_what_choosing_a_source_costs_is_a_line_for_each_number_of_programs() ->
     line = {"probed": 32, "mean": 0.001, "p90": 0.004, "worst": 0.02, "within": 0.99, "top_1": 0.002}
 
     assert "| 32 | 0.001 | 0.004 | 0.020 | 99% | 0.002 |" in sources_table({"summary": [line]})
+
+
+def test_ways_to_begin_stand_beside_each_other() -> None:
+    line = {"task": "cpu", "probed": 32, "choice": "telling", "made": None}
+    found = [
+        {**line, "method": "single", "mean": 0.001, "worst": 0.03},
+        {**line, "method": "mixture", "mean": -0.0004, "worst": 0.008, "made": 0.09},
+        {**line, "method": "all", "mean": 0.002, "worst": 0.02},
+    ]
+
+    table = mixture_table({"summary": found})
+
+    assert "| cpu | 32 | telling | 0.0010 / 0.030 | -0.0004 / 0.008 | 0.0020 / 0.020 | 9% |" in table
+    assert len(table.splitlines()) == 3

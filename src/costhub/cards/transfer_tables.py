@@ -117,8 +117,28 @@ def sources_table(result: Mapping[str, Any]) -> str:
     return markdown_table(result["summary"], columns)
 
 
+def mixture_table(result: Mapping[str, Any]) -> str:
+    """How far one source, a mixture and all sources together lie behind the best source: mean / worst."""
+    lines: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in result["summary"]:
+        line = lines.setdefault((row["task"], row["probed"], row["choice"]), dict(row))
+        line[row["method"]] = f"{row['mean']:.4f} / {row['worst']:.3f}"
+        if row["method"] == "mixture":
+            line["made"] = row["made"]
+    columns = [
+        Column("task", "sources"),
+        number("probed", "programs probed", "d"),
+        Column("choice", "which"),
+        *(Column(method, title, align="right") for method, title in _BEGIN_WITH.items()),
+        number("made", "mixtures made", ".0%"),
+    ]
+    return markdown_table(list(lines.values()), columns)
+
+
+_BEGIN_WITH = {"single": "the best alone", "mixture": "those not apart", "all": "all"}
 TRANSFER_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "transfer": transfer_table,
     "sources": sources_table,
+    "mixture": mixture_table,
 }
 """Name of a result file without its suffix -> its renderer."""
