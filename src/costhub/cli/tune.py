@@ -50,8 +50,9 @@ Example:
     help="Folder for the results.",
 )
 @click.option(
-    "--adapt/--frozen", default=True, show_default=True, help="Fine-tune the model on what is measured."
-)
+    "--method", default="brief", show_default=True,
+    help="How the model learns from what is measured: brief, frozen, or a method of `costhub adapt`.",
+)  # fmt: skip
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
@@ -61,7 +62,7 @@ def command(
     draft: str | None,
     trials: int,
     out: Path,
-    adapt: bool,
+    method: str,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -80,9 +81,9 @@ def command(
     folder = pull_found(found)
     click.echo(f"Model {found.entry.name} ({found.entry.arch}). {found.reason}", err=True)
     drafting = pull(draft) if draft else None
-    results = _tune(modules, folder, drafting, device, trials=trials, out=out, adapt=adapt, seed=seed)
+    results = _tune(modules, folder, drafting, device, trials=trials, out=out, method=method, seed=seed)
     summary = _write_report(
-        results, out, device=device["device_id"], model=found.entry.name, reason=found.reason, adapt=adapt
+        results, out, device=device["device_id"], model=found.entry.name, reason=found.reason, method=method
     )
     click.echo(json.dumps(summary) if as_json else _lines(results, out))
 
@@ -113,7 +114,7 @@ def _tune(
     *,
     trials: int,
     out: Path,
-    adapt: bool,
+    method: str,
     seed: int,
 ) -> list[TuneResult]:
     from costhub.collector.builder import Builder
@@ -122,9 +123,10 @@ def _tune(
     from costhub.hub.device_rows import completed
     from costhub.models.compound.conditioned import bound_to
     from costhub.models.folder import load_model
+    from costhub.transfer.methods.registry import find_method
     from costhub.transfer.tune import tune
 
-    target = local_target()
+    target, how = local_target(), find_method(method)
     model, _ = load_model(folder)
     known = completed(device)
     model = bound_to(model, known)
@@ -148,7 +150,7 @@ def _tune(
                     trials=trials,
                     builder=builder,
                     runner=runner,
-                    adapt=adapt,
+                    method=how,
                     seed=seed,
                     on_trial=show,
                 )
@@ -157,7 +159,7 @@ def _tune(
 
 
 def _write_report(
-    results: list[TuneResult], out: Path, *, device: str, model: str, reason: str, adapt: bool
+    results: list[TuneResult], out: Path, *, device: str, model: str, reason: str, method: str
 ) -> dict[str, Any]:
     """report.md, report.json and one plot per workload in `out`; returns what report.json holds."""
     import datetime
@@ -182,9 +184,7 @@ def _write_report(
         "device": device,
         "model": model,
         "model_reason": reason,
-        "method": "evolutionary search, the model fine-tuned on each round"
-        if adapt
-        else "evolutionary search, model frozen",
+        "method": f"evolutionary search; the model learns from each round by: {method}",
         "database": str(out),
         "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "versions": installed_versions(),

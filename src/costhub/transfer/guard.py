@@ -74,6 +74,11 @@ class Guard:
         """The candidate's model, which has learned from all batches."""
         return self._models[self.chosen]
 
+    @property
+    def learned(self) -> Programs | None:
+        """What the candidates have learned from, in the order of the batches; None before the first."""
+        return Programs.join(self._measured) if self._measured else None
+
     def learn(self, batch: Programs) -> Verdict:
         """Tests the candidates on a batch, then learns from it.
 

@@ -18,6 +18,7 @@ from costhub.dataset.workload import argument_shapes, check_schedulable, module_
 from costhub.errors import CosthubError, WorkloadError, last_line
 from costhub.models.protocol import CostModel
 from costhub.transfer.draft import Draft
+from costhub.transfer.methods.method import TransferMethod
 from costhub.transfer.search_model import Health, SearchModel
 from costhub.transfer.stages import EVOLUTION, Stages
 from costhub.transfer.tvm_errors import register_errors
@@ -110,7 +111,7 @@ def tune(
     builder: Builder,
     runner: Runner,
     draft: CostModel | None = None,
-    adapt: bool = True,
+    method: TransferMethod | None = None,
     options: SearchOptions | None = None,
     seed: int = 0,
     on_trial: Callable[[int, float | None], None] | None = None,
@@ -131,7 +132,7 @@ def tune(
         builder: compiles candidates for `target`.
         runner: measures them.
         draft: a cheap model that ranks all candidates, so that `model` need see only the best of them.
-        adapt: fine-tune the models on what is measured.
+        method: how the models learn from what is measured; by default `Brief`.
         options: sizes of the search.
         seed: of the search.
         on_trial: told after each trial of the number so far and the best latency in us.
@@ -146,8 +147,8 @@ def tune(
     meter = _Meter(on_trial)
     builder.launch()
     runner.launch()
-    full = SearchModel(model, adapt=adapt, seed=seed)
-    drafting = Draft(full, SearchModel(draft, adapt=adapt, seed=seed)) if draft else None
+    full = SearchModel(model, method=method, seed=seed)
+    drafting = Draft(full, SearchModel(draft, method=method, seed=seed)) if draft else None
     search = _Search(mod, target, out, trials, options or SearchOptions(), seed)
     search.run(full, drafting, builder, runner, meter)
     stages = meter.stages.seconds()

@@ -40,7 +40,7 @@ class TvmCostModel(PyCostModel):  # type: ignore[misc]  # TVM's base is untyped
     def load(self, path: str) -> None:
         """Replaces the pretrained model by the model folder `path`; there is no draft of the new one."""
         base, _ = load_model(Path(path))
-        self.search_model = SearchModel(base, adapt=self.search_model.adapt, seed=self.search_model.seed)
+        self.search_model = SearchModel(base, method=self.search_model.method, seed=self.search_model.seed)
         self.draft = None
 
     def save(self, path: str) -> None:
