@@ -13,7 +13,8 @@ from costhub.collector.builder import Builder
 from costhub.collector.runner import Runner
 from costhub.collector.suite import find_workload
 from costhub.errors import MeasureError, ScoreError, WorkloadError
-from costhub.transfer.tune import SearchOptions, TuneResult, summary, tune
+from costhub.transfer.search.result import SearchOptions, TuneResult
+from costhub.transfer.tune import summary, tune
 
 OPTIONS = SearchOptions(population=64, generations=1, trials_per_round=8)
 

@@ -128,4 +128,4 @@ def test_loading_another_model_keeps_how_it_learns(linear: Any, tmp_path: Path) 
     model.load(str(tmp_path / "model"))
 
     found = model.search_model
-    assert (found.base.arch, found.adapt, found.seed) == ("gbt", False, 5)
+    assert (found.base.arch, found.method, found.seed) == ("gbt", Frozen(), 5)

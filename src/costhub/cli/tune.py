@@ -12,7 +12,7 @@ from costhub.errors import WorkloadError
 from costhub.progress import bar
 
 if TYPE_CHECKING:
-    from costhub.transfer.tune import TuneResult
+    from costhub.transfer.search.result import TuneResult
 
 EXAMPLE = """
 \b
