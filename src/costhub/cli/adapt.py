@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import statistics
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,8 +26,6 @@ Example:
   costhub adapt nvidia-a100 --data measurements/ --trials 256 --out my-model/
   costhub adapt amd-epyc-zen5-2c-mlp --data measurements/ --method lottery --explain --out my-model/
 """
-ADAPTATION = "adaptation.json"
-"""File of the model folder that tells how the model was carried over."""
 
 
 @click.command("adapt", epilog=EXAMPLE)
@@ -94,9 +91,9 @@ def command(
         method=done.summary, metrics=after["totals"] if after else None,
         test_workloads=[test.workload_ids[i] for i in sorted(set(test.workload.tolist()))],
     )  # fmt: skip
-    documents = model_documents(done.model, info, after, out.name)
-    told = json.dumps({"source": found.entry.name, **done.to_json()}, indent=2) + "\n"
-    save_model(done.model, out, info, documents={**documents, ADAPTATION: told})
+    told = {"source": found.entry.name, **done.to_json()}
+    documents = model_documents(done.model, info, after, out.name, transfer=told)
+    save_model(done.model, out, info, documents=documents)
     if as_json:
         click.echo(json.dumps({"folder": str(out), **figures, **done.to_json()}, indent=2))
         return
@@ -151,6 +148,7 @@ def _figures(model: Any, test: Programs, data: Path) -> dict[str, Any] | None:
 
 def _report(done: Adaptation, figures: dict[str, dict[str, Any] | None], *, explain: bool) -> str:
     """The result for people."""
+    from costhub.cards.adaptation import masks_table
     from costhub.cards.tables import Column, number, plain_table
     from costhub.models.evaluation.evaluate import METRICS
 
@@ -169,23 +167,5 @@ def _report(done: Adaptation, figures: dict[str, dict[str, Any] | None], *, expl
             f"Transfer by {done.method} did harm here, so the model written is the {done.chosen} one."
         )
     if explain:
-        parts.append(_explained(done))
+        parts.append(masks_table(done.to_json()))
     return "\n\n".join(parts)
-
-
-def _explained(done: Adaptation) -> str:
-    """The transferable share of every layer, mean over networks, in the first and the last epoch."""
-    from costhub.cards.tables import Column, number, plain_table
-
-    if not done.shares:
-        return f"The method {done.method} has no masks in this model."
-    rows = [
-        {"layer": layer}
-        | {
-            when: statistics.fmean(epochs[place].get(layer, 0.0) for epochs in done.shares)
-            for when, place in (("first", 0), ("last", -1))
-        }
-        for layer in done.shares[0][0]
-    ]
-    columns = [Column("layer", "layer"), number("first", "first epoch"), number("last", "last epoch")]
-    return "Share of each layer that was transferable:\n" + plain_table(rows, columns)
