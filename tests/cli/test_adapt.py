@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 from pathlib import Path
 
@@ -63,7 +64,10 @@ def test_a_model_for_the_target_is_written_with_its_card_and_its_way(
     assert [point["trials"] for point in told["curve"]] == [0, 32]
     shown = capsys.readouterr()
     assert "before" in shown.out
-    assert "encode_1.weight        0.5" in shown.out
+    assert re.search(r"encode_1\.weight +0\.500 +0\.500 +0\.\d{3}\n", shown.out)
+    for picture in ("adaptation.png", "masks.png"):
+        assert (out / picture).read_bytes().startswith(b"\x89PNG")
+        assert f"]({picture})" in card
     assert f"Wrote {out}: mlp for acme-two, from local/source and 40 trials." in shown.out
 
 
@@ -85,6 +89,8 @@ def test_a_method_without_masks_says_so(
     assert adapt(source, data, tmp_path / "model", "--method", "frozen", "--explain") == 0
 
     assert "frozen has no masks" in capsys.readouterr().out
+    assert (tmp_path / "model/adaptation.png").is_file()
+    assert not (tmp_path / "model/masks.png").exists()
 
 
 @pytest.mark.parametrize(

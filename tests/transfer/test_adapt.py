@@ -61,10 +61,21 @@ def test_what_it_tells_is_json_with_the_masks_of_every_network(source: CostModel
     [epochs] = told["transferable"]
     assert len(epochs) == 5
     assert epochs[0]["encode_2.weight"] == pytest.approx(0.25)
+    [kept] = told["kept"]
+    assert [shares.keys() for shares in kept] == [epochs[0].keys()] * 4
+
+
+def test_the_masks_told_are_those_of_the_last_batch(source: CostModel, target: Programs) -> None:
+    done = adapt(source, target, method="corrected", trials=64, batch=32, progress=False)
+
+    assert [len(epochs) for epochs in done.shares] == [30]
+    assert [len(epochs) for epochs in done.kept] == [29]
 
 
 def test_a_method_without_masks_has_none_to_tell(source: CostModel, target: Programs) -> None:
-    assert adapt(source, target, method="residual", trials=32, progress=False).shares == ()
+    done = adapt(source, target, method="residual", trials=32, progress=False)
+
+    assert (done.shares, done.kept) == ((), ())
 
 
 def test_failed_programs_are_no_trials(source: CostModel, target: Programs) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +12,6 @@ from costhub.transfer.candidates import ADAPTED, CANDIDATES
 
 if TYPE_CHECKING:
     from costhub.transfer.adapt import Adaptation
-
-ADAPTATION = "adaptation.json"
-"""File of the model folder that tells how the model was carried over."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +39,9 @@ class Result:
             base=self.source, method=self.done.summary, metrics=after["totals"] if after else None,
             test_workloads=self.held_out,
         )  # fmt: skip
-        documents = model_documents(self.done.model, info, after, out.name)
-        told = json.dumps({"source": self.source, **self.done.to_json()}, indent=2) + "\n"
-        save_model(self.done.model, out, info, documents={**documents, ADAPTATION: told})
+        told = {"source": self.source, **self.done.to_json()}
+        documents = model_documents(self.done.model, info, after, out.name, transfer=told)
+        save_model(self.done.model, out, info, documents=documents)
 
     def as_json(self, out: Path) -> str:
         """The result for machines."""
@@ -53,6 +49,7 @@ class Result:
 
     def report(self, out: Path, *, explain: bool) -> str:
         """The result for people."""
+        from costhub.cards.adaptation import masks_table
         from costhub.cards.tables import Column, number, plain_table
         from costhub.models.evaluation.evaluate import METRICS
 
@@ -73,24 +70,6 @@ class Result:
                 f"Transfer by {done.method} did harm here, so the model written is the {done.chosen} one."
             )
         if explain:
-            parts.append(_explained(done))
+            parts.append(masks_table(done.to_json()))
         wrote = f"{done.model.arch} for {self.device_id}, from {self.source} and {done.trials} trials."
         return "\n\n".join(parts) + f"\nWrote {out}: {wrote}"
-
-
-def _explained(done: Adaptation) -> str:
-    """The transferable share of every layer, mean over networks, in the first and the last epoch."""
-    from costhub.cards.tables import Column, number, plain_table
-
-    if not done.shares:
-        return f"The method {done.method} has no masks in this model."
-    rows = [
-        {"layer": layer}
-        | {
-            when: statistics.fmean(epochs[place].get(layer, 0.0) for epochs in done.shares)
-            for when, place in (("first", 0), ("last", -1))
-        }
-        for layer in done.shares[0][0]
-    ]
-    columns = [Column("layer", "layer"), number("first", "first epoch"), number("last", "last epoch")]
-    return "Share of each layer that was transferable:\n" + plain_table(rows, columns)

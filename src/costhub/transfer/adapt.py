@@ -41,6 +41,9 @@ class Adaptation:
     shares: tuple[tuple[Shares, ...], ...]
     """Of each network the share of every layer that was transferable, epoch by epoch in the last batch; empty
     where the method has no masks."""
+    kept: tuple[tuple[Shares, ...], ...]
+    """Of each network, from its second epoch on, the share of every layer's transferable parameters that were
+    so in the epoch before and stayed."""
 
     @property
     def trials(self) -> int:
@@ -67,6 +70,7 @@ class Adaptation:
                 for verdict in self.verdicts
             ],
             "transferable": [list(network) for network in self.shares],
+            "kept": [list(network) for network in self.kept],
         }
 
 
@@ -164,9 +168,12 @@ def adapt_to_batches(
     learned = guard.learned
     if learned is None or not informative(learned):
         raise _nothing(0 if learned is None else learned.n)
-    shares = tuple(tuple(network) for network in getattr(getattr(how, "networks", how), "shares", ()))
+    masked = getattr(how, "networks", how)
+    shares, kept = (
+        tuple(tuple(network) for network in getattr(masked, told, ())) for told in ("shares", "kept")
+    )
     model = copy.deepcopy(guard.model)  # The source itself may be what led.
-    return Adaptation(model, guard.chosen, how.name, learned, tuple(guard.verdicts), shares)
+    return Adaptation(model, guard.chosen, how.name, learned, tuple(guard.verdicts), shares, kept)
 
 
 def _trials(programs: Programs, trials: int | None, seed: int) -> Programs:
