@@ -22,7 +22,7 @@ def made(workloads: int, *, seed: int, changed: float) -> Programs:
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(workloads * 24, 4)).astype(np.float32)
     workload = np.repeat(np.arange(workloads), 24)
-    cost = rows[:, 0] + 0.3 * rows[:, 1] + changed * rows[:, 2]
+    cost = np.sin(3 * rows[:, 0]) + rows[:, 0] * rows[:, 1] + changed * rows[:, 2]  # slow to learn
     ids = tuple(f"{seed}-{number}" for number in range(workloads))
     return Programs(rows, np.ones(len(rows), np.int64), workload, ids, np.exp(cost).astype(float))
 
@@ -31,7 +31,7 @@ def made(workloads: int, *, seed: int, changed: float) -> Programs:
 def source() -> CostModel:
     options = {"members": "gbt(objective=log,rounds=40,learning_rate=0.2) mlp(hidden=16,bins=0,epochs=20)"}
     model = new_model("blend", feature_spec="demo@1", options=options)
-    model.fit(made(8, seed=0, changed=0.0), None, seed=0, progress=False)
+    model.fit(made(60, seed=0, changed=0.0), None, seed=0, progress=False)
     return model
 
 

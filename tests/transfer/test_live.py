@@ -100,6 +100,22 @@ def test_what_never_differs_is_said_to_teach_nothing(rig: Rig, folder: DataFolde
         adapt_to_batches(source, iter(()), trials=8, progress=False)
 
 
+def test_an_eighth_of_many_trials_is_of_workloads_that_are_not_learned_from(
+    rig: Rig, folder: DataFolder
+) -> None:
+    many = [Workload(f"matmul.{n}", "matmul", (n, 32, 32)) for n in range(16, 80)]
+
+    learn, test = LiveTrials(many, folder, rig, 300).split()
+
+    assert test is not None
+    assert (learn.trials, test.trials, len(test.workloads)) == (268, 32, 4)
+    assert {w.name for w in learn.workloads} == {w.name for w in many} - {w.name for w in test.workloads}
+    again, _ = LiveTrials(many, folder, rig, 300).split()
+    assert again.workloads == learn.workloads
+    assert LiveTrials(many, folder, rig, 255).split()[1] is None
+    assert LiveTrials(many[:7], folder, rig, 300).split()[1] is None
+
+
 @pytest.mark.parametrize(
     ("each", "left", "shares"), [(8, 32, [(8, "abc")]), (8, 20, [(8, "ab"), (4, "c")]), (8, 5, [(5, "abc")])]
 )

@@ -45,7 +45,7 @@ class Target(Protocol):
         """What becomes of a source."""
 
     def test(self, spec: str) -> Programs | None:
-        """Programs of held-out workloads; None where all are learned from."""
+        """Programs of held-out workloads; None where all workloads are learned from."""
 
 
 @dataclass
@@ -113,6 +113,7 @@ class Live:
     data: Path
     row: Mapping[str, Any]
     trials: LiveTrials
+    held_out: LiveTrials | None
 
     def first(self, spec: str) -> Programs:
         """The first batch of trials."""
@@ -130,8 +131,11 @@ class Live:
             click.echo(f"{name} was given up: {problem}", err=True)
         return found
 
-    def test(self, spec: str) -> None:
-        """All trials are learned from; how new batches were ranked before that takes the place of a test."""
+    def test(self, spec: str) -> Programs | None:
+        """Measures what is held out; None where all trials are learned from."""
+        from costhub.dataset.programs import Programs
+
+        return None if self.held_out is None else Programs.join(list(self.held_out.batches(spec)))
 
 
 @contextmanager
@@ -179,4 +183,4 @@ def live(
                 shown.update(1)
 
             found = LiveTrials(workloads, folder, rig, trials, seed=seed, on_outcome=show)
-            yield Live(data, row, found)
+            yield Live(data, row, *found.split())

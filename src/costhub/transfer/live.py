@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import numpy as np
@@ -22,6 +22,8 @@ from costhub.dataset.workload import workload_id
 from costhub.transfer.selection.in_turn import BATCH, EACH
 
 NO_LIMIT_S = math.inf
+TESTED = 8
+"""One of so many trials is held out to evaluate the model, where there are enough of them."""
 
 
 @dataclass
@@ -49,6 +51,22 @@ class LiveTrials:
     on_outcome: Callable[[Plan, Outcome, Progress], None] = lambda *_: None
     problems: dict[str, str] = field(default_factory=dict)
     """Why a workload was given up, by its name."""
+
+    def split(self) -> tuple[LiveTrials, LiveTrials | None]:
+        """Trials to learn from, and trials of other workloads to evaluate with: an eighth, in whole batches.
+
+        The latter are None for fewer than eight batches or too few workloads: a test of less says little.
+        """
+        held_out = BATCH * (self.trials // (TESTED * BATCH))
+        count = held_out // EACH
+        if not held_out or len(self.workloads) < 2 * count:
+            return self, None
+        order = np.random.default_rng(self.seed + 1).permutation(len(self.workloads))
+        test, learn = ([self.workloads[i] for i in sorted(part)] for part in (order[:count], order[count:]))
+        return (
+            replace(self, workloads=learn, trials=self.trials - held_out),
+            replace(self, workloads=test, trials=held_out),
+        )
 
     @property
     def device_id(self) -> str:
