@@ -17,6 +17,7 @@ from costhub.transfer.search.result import Meter, SearchOptions
 from costhub.transfer.stages import BUILDING, EVOLUTION, LEARNING, OTHER, RUNNING
 from costhub.transfer.tvm_cost_model import TvmCostModel
 from costhub.transfer.tvm_errors import register_errors
+from costhub.transfer.tvm_measure import runner_arguments
 
 MOST_REPEATS = 8
 """Batches in a row without a new program, after which the design space counts as used up."""
@@ -127,7 +128,7 @@ class SearchTask:
                 run_s, error = None, program.error
                 if program.artifact is not None:
                     with self.meter.stages.during(RUNNING):
-                        ran = self._runner.run(program.artifact, _arguments(candidate.args_info))
+                        ran = self._runner.run(program.artifact, runner_arguments(candidate.args_info))
                     run_s, error = list(ran.run_s) or None, ran.error
                 self._records.add(self.mod, candidate, run_s, self.target)
                 self.meter.measured(statistics.median(run_s) if run_s else None)
@@ -159,10 +160,6 @@ def _structure(candidate: Any) -> int:
     import tvm_ffi
 
     return int(tvm_ffi.structural_hash(candidate.sch.mod))
-
-
-def _arguments(args_info: Sequence[Any]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    return tuple((str(a.dtype), tuple(int(e) for e in a.shape)) for a in args_info)
 
 
 @contextmanager
