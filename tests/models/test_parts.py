@@ -5,7 +5,8 @@ import pytest
 
 from costhub.dataset.features.combined import combine
 from costhub.errors import ModelError, UnknownNameError
-from costhub.models.parts import part_names, part_widths, take_parts
+from costhub.models.parts import joined_spec, part_names, part_widths, read_as, take_parts
+from costhub.testing import made_programs
 
 SPEC = "per_store@1+relation@1+trace_tokens@1"
 WIDTHS = (172, 123, 48)
@@ -57,3 +58,18 @@ def test_a_simple_spec_is_passed_on_as_it_is() -> None:
     rows, counts = PARTS["per_store@1"]
 
     assert take_parts(rows, counts, feature_spec="demo@1", wanted=["demo@1"])[0][0] is rows
+
+
+def test_specs_are_joined_in_order_and_no_part_comes_twice() -> None:
+    assert joined_spec(["b@1", "a@1+b@1", "c@1", "a@1"]) == "b@1+a@1+c@1"
+    assert joined_spec(["a@1", "a@1"]) == "a@1"
+
+
+def test_programs_are_read_with_other_rows_and_are_the_same_otherwise() -> None:
+    programs = made_programs(SPEC, workloads=2, each=5)
+
+    one, whole = read_as(programs, feature_spec=SPEC, wanted=["relation@1", SPEC])
+
+    assert one.rows.shape[1] == 123
+    np.testing.assert_array_equal(one.latency_s, programs.latency_s)
+    np.testing.assert_array_equal(whole.rows, programs.rows)

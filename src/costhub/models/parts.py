@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from costhub.dataset.features.combined import combine, split_parts
 from costhub.dataset.features.spec import find_spec, spec_names
-from costhub.dataset.programs import FloatArray, IntArray
+from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.errors import ModelError
 
 Rows = tuple[FloatArray, IntArray]
@@ -21,6 +22,16 @@ def part_names(feature_spec: str) -> tuple[str, ...]:
         ('per_store@1', 'relation@1')
     """
     return tuple(feature_spec.split("+"))
+
+
+def joined_spec(feature_specs: Iterable[str]) -> str:
+    """The spec that has all parts of several, each once.
+
+    Example:
+        >>> joined_spec(["tiles@1", "per_store@1+tiles@1"])
+        'tiles@1+per_store@1'
+    """
+    return "+".join(dict.fromkeys(part for spec in feature_specs for part in part_names(spec)))
 
 
 def part_widths(feature_spec: str, columns: int) -> tuple[int, ...]:
@@ -80,3 +91,18 @@ def take_parts(rows: FloatArray, counts: IntArray, *, feature_spec: str, wanted:
         if name not in made:
             made[name] = combine([parts[part] for part in part_names(name)])
     return [made[name] for name in wanted]
+
+
+def read_as(programs: Programs, *, feature_spec: str, wanted: Sequence[str]) -> list[Programs]:
+    """The same programs with the rows that each of several models reads.
+
+    Args:
+        programs: With rows of `feature_spec`.
+        feature_spec: Simple or composite.
+        wanted: As in `take_parts`.
+    """
+    parts = take_parts(programs.rows, programs.counts, feature_spec=feature_spec, wanted=wanted)
+    return [
+        replace(programs, rows=rows, counts=counts, spec=name if programs.spec else "")
+        for name, (rows, counts) in zip(wanted, parts, strict=True)
+    ]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from costhub.dataset.programs import Programs
-from costhub.models.evaluation.evaluate import evaluate
-from costhub.models.protocol import CostModel
+from costhub.models.compound.blend_weights import Standard
+from costhub.models.compound.conditioned import scores_of
+from costhub.models.evaluation.evaluate import evaluate_scores
+from costhub.models.parts import joined_spec, read_as
+from costhub.models.protocol import CostModel, Scores
 from costhub.transfer.selection.in_turn import in_turn
+from costhub.transfer.selection.telling import telling
 
 PROBED = 32
 """Programs that sources are ranked on: four workloads, eight programs each; docs/transfer.md has what fewer
@@ -20,8 +27,16 @@ class RankedSource:
     """A model and how well it ranks what was measured here."""
 
     name: str
-    pairwise: float
-    """Mean over workloads of the share of ordered pairs that it ranks right."""
+    shares: Mapping[str, float]
+    """Workload id -> share of ordered pairs that it ranks right; the same workloads for all sources."""
+    mean: float
+    """Of its scores; with `spread` their scale, as in `Standard`."""
+    spread: float
+
+    @property
+    def pairwise(self) -> float:
+        """Mean over workloads of the share of ordered pairs that it ranks right."""
+        return statistics.fmean(self.shares.values())
 
 
 def rank_sources(
@@ -30,22 +45,39 @@ def rank_sources(
     *,
     seed: int = 0,
     probed: int = PROBED,
+    tell_apart: bool = False,
 ) -> list[RankedSource]:
     """Ranks models by a few programs of the target, the best first; of equals the one that came first.
 
     Args:
         sources: Name -> a fitted model.
-        programs: Gives the target's programs with the features of a spec.
+        programs: Gives the target's programs with the features of a spec; asked for one that has the parts of
+            all models, so that all are ranked on the same programs.
         seed: Chooses the programs.
         probed: How many to rank on.
+        tell_apart: Choose programs that the sources contradict each other about (`telling`), rather than at
+            random (`in_turn`).
 
     Raises:
         DataError: All of these programs are equally fast.
         ModelError: A model cannot read them.
     """
-    found = []
-    for name, model in sources.items():
-        measured = programs(model.feature_spec).measured()
+    wanted = [model.feature_spec for model in sources.values()]
+    whole = joined_spec(wanted)
+
+    def score(some: Programs) -> Scores:
+        read = read_as(some, feature_spec=whole, wanted=wanted)
+        return np.stack([scores_of(m, own) for m, own in zip(sources.values(), read, strict=True)])
+
+    measured = programs(whole).measured()
+    if tell_apart:
+        few = measured.select(telling(measured, score, probed, seed=seed))
+    else:
         few = measured.select(in_turn(measured, probed, seed=seed))
-        found.append(RankedSource(name, evaluate(model, few).pairwise))
+    scores = score(few)
+    scale = Standard.of(scores, few.group)
+    found = []
+    for place, name in enumerate(sources):
+        shares = {row.workload_id: row.pairwise for row in evaluate_scores(scores[place], few).workloads}
+        found.append(RankedSource(name, shares, float(scale.mean[place]), float(scale.spread[place])))
     return sorted(found, key=lambda source: -source.pairwise)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from costhub.errors import ModelError
+from costhub.models.architectures import new_model
 from costhub.models.compound.member_text import COMPOUND, Member
 
 
@@ -17,6 +18,7 @@ from costhub.models.compound.member_text import COMPOUND, Member
 )
 def test_a_word_is_read(word: str, member: Member) -> None:
     assert Member.parse(word) == member
+    assert str(member) == word
 
 
 @pytest.mark.parametrize(
@@ -62,3 +64,13 @@ def test_a_new_member_has_its_options_and_reads_its_own_spec_or_that_of_the_whol
 def test_options_that_cannot_be_are_refused(word: str, sentence: str) -> None:
     with pytest.raises(ModelError, match=sentence):
         Member.parse(word).new(feature_spec="a@1")
+
+
+def test_a_model_as_a_member_makes_its_like() -> None:
+    model = new_model("mlp", feature_spec="a@1", options={"hidden": 8, "learning_rate": 1e-5})
+
+    word = str(Member.of(model, whole="a@1+b@1"))
+
+    assert word == "mlp(learning_rate=1e-05,hidden=8):a@1"
+    assert Member.parse(word).new(feature_spec="a@1+b@1").config() == model.config()
+    assert str(Member.of(model, whole="a@1")) == "mlp(learning_rate=1e-05,hidden=8)"

@@ -17,7 +17,7 @@ from costhub.models.compound.member_folders import load_members, save_members
 from costhub.models.compound.member_text import Member
 from costhub.models.inputs import check_training, checked_rows, informative, not_fitted
 from costhub.models.options import check_width, parse_options
-from costhub.models.parts import part_names, part_widths, take_parts
+from costhub.models.parts import part_names, part_widths, read_as, take_parts
 from costhub.models.protocol import CostModel, Scores
 from costhub.progress import bar
 
@@ -179,11 +179,7 @@ class Blend:
     def _of_members(self, members: list[CostModel], programs: Programs) -> list[Programs]:
         """The same programs with the rows that each member reads."""
         wanted = [member.feature_spec for member in members]
-        parts = take_parts(programs.rows, programs.counts, feature_spec=self.feature_spec, wanted=wanted)
-        return [
-            replace(programs, rows=rows, counts=counts, spec=name if programs.spec else "")
-            for name, (rows, counts) in zip(wanted, parts, strict=True)
-        ]
+        return read_as(programs, feature_spec=self.feature_spec, wanted=wanted)
 
     def _by_member(self, rows: FloatArray, counts: IntArray) -> Scores:
         """(members, n) scores, each on its member's own scale."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from costhub.errors import ModelError, UnknownNameError
 from costhub.models.architectures import ARCHITECTURES, new_model
@@ -56,6 +57,32 @@ class Member:
         if len(dict(pairs)) < len(pairs):
             raise ValueError(f"the member {word!r} gives an option twice.")
         return cls(arch, pairs, spec)
+
+    @classmethod
+    def of(cls, model: CostModel, *, whole: str) -> Member:
+        """The member that a model would be.
+
+        Args:
+            model: Fitted or not.
+            whole: The feature spec of the compound model.
+
+        Example:
+            >>> model = new_model("gbt", feature_spec="demo@1", options={"rounds": 20})
+            >>> str(Member.of(model, whole="demo@1")), str(Member.of(model, whole="demo@1+relation@1"))
+            ('gbt(rounds=20)', 'gbt(rounds=20):demo@1')
+        """
+        made: Any = model
+        defaults = asdict(type(made.options)())
+        changed = [
+            (name, str(value)) for name, value in asdict(made.options).items() if value != defaults[name]
+        ]
+        return cls(model.arch, tuple(changed), "" if model.feature_spec == whole else model.feature_spec)
+
+    def __str__(self) -> str:
+        """The word that `parse` reads."""
+        options = ",".join(f"{name}={value}" for name, value in self.options)
+        spec = f":{self.feature_spec}" if self.feature_spec else ""
+        return f"{self.arch}({options}){spec}" if options else f"{self.arch}{spec}"
 
     def new(self, *, feature_spec: str) -> CostModel:
         """A model of this kind that is not yet fitted.

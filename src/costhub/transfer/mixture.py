@@ -1,0 +1,100 @@
+"""Provides mixture: the best source where it stands out, else a blend of those that may be the best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from costhub.models.compound.blend import MOST_MEMBERS
+from costhub.models.compound.blend_of import blend_of, blended_from
+from costhub.models.compound.blend_weights import Standard
+from costhub.models.protocol import CostModel
+from costhub.transfer.sources import RankedSource
+
+MOST = 4
+"""Sources in a mixture: each one more makes every score dearer."""
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """What to begin with."""
+
+    model: CostModel
+    """A blend of the sources, or the only one itself."""
+    names: tuple[str, ...]
+    """Of the sources, the best first."""
+
+
+def mixture(ranked: Sequence[RankedSource], models: Mapping[str, CostModel]) -> Mixture:
+    """The best source, or together with those from which it does not stand apart, as an ordinary blend.
+
+    Sources that read different feature specs are joined; the mixture then reads the parts of all. What cannot
+    be a member of a blend (an ensemble, a conditioned model) is left out, and alone where it is the best; so
+    is a source with which the blend would have more members than it can.
+
+    Args:
+        ranked: What `rank_sources` gave, the best first.
+        models: Name -> the fitted model; those mixed are not copied.
+
+    Example:
+        >>> from costhub.models.architectures import new_model
+        >>> from costhub.testing import made_programs
+        >>> here = made_programs("demo@1", workloads=4, each=20)
+        >>> models = {n: new_model("gbt", feature_spec="demo@1", options={"rounds": 20}) for n in "ab"}
+        >>> for seed, model in enumerate(models.values()):
+        ...     model.fit(here, None, seed=seed, progress=False)
+        >>> a = RankedSource("a", {"matmul": 0.9, "softmax": 0.6}, mean=0.0, spread=1.0)
+        >>> b = RankedSource("b", {"matmul": 0.6, "softmax": 0.8}, mean=0.0, spread=1.0)
+        >>> found = mixture([a, b], models)
+        >>> found.names, found.model.arch
+        (('a', 'b'), 'blend')
+    """
+    chosen: list[RankedSource] = []
+    members = 0
+    for source in not_apart(ranked):
+        own = len(blended_from(models[source.name]))
+        if len(chosen) < MOST and 0 < own <= MOST_MEMBERS - members:
+            chosen.append(source)
+            members += own
+    if len(chosen) < 2 or chosen[0] != ranked[0]:
+        return Mixture(models[ranked[0].name], (ranked[0].name,))
+    names = tuple(source.name for source in chosen)
+    return Mixture(blend_of([models[name] for name in names], standard_of(chosen)), names)
+
+
+def not_apart(ranked: Sequence[RankedSource]) -> list[RankedSource]:
+    """The best source alone where it stands out, else all that lie within one standard error of it.
+
+    It stands out where its lead over the next exceeds one standard error of the lead, the mean over workloads
+    of the difference of the shares of right pairs. One workload tells no standard error, so nothing does.
+
+    Args:
+        ranked: The best first.
+    """
+    best, *others = ranked
+    if others and _leads(best, others[0]):
+        return [best]
+    return [best, *(source for source in others if not _leads(best, source))]
+
+
+def standard_of(sources: Sequence[RankedSource]) -> Standard:
+    """The scale of each source's scores, and its weight in a mixture.
+
+    The weight goes with the square of 2 p - 1, Kendall's tau where a source ranks the share p of pairs right.
+    A source that ranks no better than chance gets none; where none does better, all get the same.
+    """
+    tau = np.array([max(2.0 * source.pairwise - 1.0, 0.0) for source in sources])
+    weight = tau**2 if tau.any() else np.ones(len(sources))
+    return Standard(
+        np.array([source.mean for source in sources]),
+        np.array([source.spread for source in sources]),
+        weight / weight.sum(),
+    )
+
+
+def _leads(best: RankedSource, other: RankedSource) -> bool:
+    lead = np.array([share - other.shares[workload] for workload, share in best.shares.items()])
+    return len(lead) > 1 and bool(lead.mean() > lead.std(ddof=1) / math.sqrt(len(lead)))
