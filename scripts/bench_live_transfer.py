@@ -66,7 +66,7 @@ class Bench:
         meter = Meter(None)
         task = SearchTask(
             find_workload(workload).module(), tvm.target.Target(self.target),
-            model=ms.cost_model.XGBModel(num_warmup_samples=0), records=Records(out), meter=meter,
+            model=ms.cost_model.XGBModel(num_warmup_samples=0), score=None, records=Records(out), meter=meter,
             builder=self.builder, runner=self.runner, most=self.trials, options=SearchOptions(), seed=seed,
         )  # fmt: skip
         while meter.trials < self.trials and task.round(self.trials - meter.trials):

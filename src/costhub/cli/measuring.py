@@ -83,11 +83,12 @@ def named_workloads(suites: Sequence[str], networks: Sequence[str], rig: Rig) ->
     found: list[Subject] = list(find_suites(suites))
     if networks:
         target = json.dumps(rig.sessions[0].target)
-        found += network_workloads(networks, target=target, on_network=_tell_network)
+        found += network_workloads(networks, target=target, on_network=tell_network)
     return found
 
 
-def _tell_network(report: NetworkReport) -> None:
+def tell_network(report: NetworkReport) -> None:
+    """Says on stderr what was found in a network."""
     left_out = ", ".join(f"{count} {reason}" for reason, count in report.left_out.items())
     click.echo(
         f"{report.network}: {report.kept} workloads of {report.tasks} kernels in {report.seconds:.0f} s"

@@ -1,25 +1,45 @@
-"""Provides tune: TVM's evolutionary search over one workload, led by a pretrained cost model."""
+"""Provides tune and tune_all: TVM's evolutionary search over workloads, led by a pretrained cost model."""
 
 from __future__ import annotations
 
 import json
 import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from costhub.collector.builder import Builder
 from costhub.collector.runner import Runner
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.workload import argument_shapes, check_schedulable, module_to_json
+from costhub.errors import WorkloadError
 from costhub.models.protocol import CostModel
+from costhub.transfer.controller.allot import Allotment
+from costhub.transfer.controller.stop_rule import StopRule
+from costhub.transfer.controller.task import Priority
 from costhub.transfer.draft import Draft
 from costhub.transfer.methods.method import TransferMethod
 from costhub.transfer.search.database import Records
 from costhub.transfer.search.result import Meter, OnTrial, SearchOptions, TuneResult
 from costhub.transfer.search_model import SearchModel
-from costhub.transfer.stages import OTHER
+
+if TYPE_CHECKING:
+    from costhub.transfer.search.task import SearchTask
 
 UNTUNED_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """A workload to tune."""
+
+    name: str
+    mod: Any
+    """A ``tvm.IRModule`` with one function."""
+    weight: float = 1.0
+    """How often it occurs in what is to be fast."""
 
 
 def tune(
@@ -64,27 +84,126 @@ def tune(
         ScoreError: the model gives no usable scores.
         MeasureError: a process that builds or runs cannot be started.
     """
-    check_schedulable(mod)
-    load_intrinsics(target["kind"])
-    import tvm
-
-    from costhub.transfer.search.task import SearchTask
-    from costhub.transfer.tvm_cost_model import TvmCostModel
-
-    meter = Meter(on_trial)
-    with meter.stages.during(OTHER):
-        builder.launch()
-        runner.launch()
-    full = SearchModel(model, method=method, seed=seed)
-    drafting = Draft(full, SearchModel(draft, method=method, seed=seed)) if draft else None
-    task = SearchTask(
-        mod, tvm.target.Target(target), model=TvmCostModel(full, draft=drafting, stages=meter.stages),
-        records=Records(out), meter=meter, builder=builder, runner=runner, most=trials,
-        options=options or SearchOptions(), seed=seed,
+    told = None if on_trial is None else lambda _, done, best_us: on_trial(done, best_us)
+    (found,) = tune_all(
+        [Job(name, mod)], model=model, target=target, out=out, trials=trials, builder=builder, runner=runner,
+        draft=draft, method=method, options=options, seed=seed, on_trial=told,
     )  # fmt: skip
-    while meter.trials < trials and task.round(trials - meter.trials):
-        pass
-    return meter.result(name, full.health, untuned_us(mod, builder, runner))
+    return found
+
+
+def tune_all(
+    jobs: Sequence[Job],
+    *,
+    model: CostModel,
+    target: dict[str, Any],
+    out: Path,
+    trials: int,
+    builder: Builder,
+    runner: Runner,
+    draft: CostModel | None = None,
+    method: TransferMethod | None = None,
+    options: SearchOptions | None = None,
+    priority: Priority | None = None,
+    rule: StopRule | None = None,
+    seed: int = 0,
+    on_trial: Callable[[str, int, float | None], None] | None = None,
+) -> list[TuneResult]:
+    """Searches for fast schedules of several workloads, which share the trials by what they may still gain.
+
+    Args:
+        jobs: What to tune, each by a name of its own.
+        model: As for `tune`, and so the arguments that are not described here.
+        target: The TVM target as its dictionary.
+        out: Folder for the database of all of them.
+        trials: Of all workloads together, those that the database holds included.
+        builder: Compiles candidates.
+        runner: Measures them.
+        draft: A cheap model.
+        method: How the models learn.
+        options: Sizes of the search.
+        priority: Says which workload is measured next; see `Allotment`.
+        rule: Ends the measuring of a workload that is not expected to gain; its trials go to the others, and
+            when all have ended, so does the search.
+        seed: Of the search.
+        on_trial: Told after each trial of the workload, its number of trials and its best latency in us.
+
+    Returns:
+        What was found, in the order of the jobs.
+
+    Raises:
+        WorkloadError: TVM cannot schedule a workload, or two jobs have one name.
+        CosthubError: As `tune`.
+    """
+    names = [job.name for job in jobs]
+    if len(set(names)) < len(names):
+        raise WorkloadError(f"Each workload is tuned once, but two are called {max(names, key=names.count)}.")
+    for job in jobs:
+        check_schedulable(job.mod)
+    load_intrinsics(target["kind"])
+    builder.launch()
+    runner.launch()
+    bench = _Bench(model, draft, method, target, Records(out), builder, runner, options or SearchOptions())
+    tasks: dict[str, SearchTask] = {}
+    models: dict[str, SearchModel] = {}
+    for job in jobs:
+        meter = Meter(None if on_trial is None else partial(on_trial, job.name))
+        tasks[job.name], models[job.name] = bench.task(job.mod, meter, most=trials, seed=seed)
+    _measure(tasks, {job.name: job.weight for job in jobs}, trials, priority, rule)
+    return [
+        tasks[job.name].meter.result(job.name, models[job.name].health, untuned_us(job.mod, builder, runner))
+        for job in jobs
+    ]
+
+
+def _measure(
+    tasks: Mapping[str, SearchTask],
+    weights: Mapping[str, float],
+    trials: int,
+    priority: Priority | None,
+    rule: StopRule | None,
+) -> None:
+    """Spends the trials that the database does not hold yet."""
+    left = trials - sum(task.meter.trials for task in tasks.values())
+    allotment = Allotment(weights, trials=max(0, left), priority=priority, rule=rule)
+    decides = len(tasks) > 1 or rule is not None
+    while (name := allotment.next_task()) is not None:
+        batch = tasks[name].round(allotment.most)
+        if batch is None:
+            allotment.close(name)
+            continue
+        more = decides and batch.n < allotment.left
+        allotment.add(name, replace(batch, waiting=tasks[name].waiting() if more else 0.0))
+
+
+@dataclass(frozen=True)
+class _Bench:
+    """What all tasks of a search share."""
+
+    model: CostModel
+    draft: CostModel | None
+    method: TransferMethod | None
+    target: dict[str, Any]
+    records: Records
+    builder: Builder
+    runner: Runner
+    options: SearchOptions
+
+    def task(self, mod: Any, meter: Meter, *, most: int, seed: int) -> tuple[SearchTask, SearchModel]:
+        """A workload with a model of its own, since each learns from its own measurements."""
+        import tvm
+
+        from costhub.transfer.search.task import SearchTask
+        from costhub.transfer.tvm_cost_model import TvmCostModel
+
+        full = SearchModel(self.model, method=self.method, seed=seed)
+        draft = Draft(full, SearchModel(self.draft, method=self.method, seed=seed)) if self.draft else None
+        led = TvmCostModel(full, draft=draft, stages=meter.stages)
+        task = SearchTask(
+            mod, tvm.target.Target(self.target), model=led, score=led.raw, records=self.records, meter=meter,
+            builder=self.builder, runner=self.runner, most=most, options=self.options, seed=seed,
+        )  # fmt: skip
+        return task, full
 
 
 def untuned_us(mod: Any, builder: Builder, runner: Runner) -> float | None:

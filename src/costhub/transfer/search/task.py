@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import logging
+import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+
+import numpy as np
 
 from costhub.collector.builder import Builder
 from costhub.collector.runner import Runner
 from costhub.dataset.workload import module_to_json
 from costhub.errors import CosthubError, WorkloadError, last_line
+from costhub.models.protocol import Scores
+from costhub.transfer.controller.batch import Batch
 from costhub.transfer.search.database import Records
 from costhub.transfer.search.result import Meter, SearchOptions
 from costhub.transfer.stages import BUILDING, EVOLUTION, LEARNING, OTHER, RUNNING
-from costhub.transfer.tvm_cost_model import TvmCostModel
 from costhub.transfer.tvm_errors import register_errors
 from costhub.transfer.tvm_measure import runner_arguments
 
@@ -31,7 +35,9 @@ class SearchTask:
     Args:
         mod: The workload, a ``tvm.IRModule`` with one function.
         target: The ``tvm.target.Target``.
-        model: Scores candidates and learns.
+        model: A ``ms.cost_model.CostModel``, which leads the search and learns.
+        score: The same model's own scores of candidates in a context, for those who decide how long to
+            measure.
         records: What was measured before, and where new records go.
         meter: Counts trials and seconds; the model's stopwatch is the same.
         builder: Compiles candidates.
@@ -49,7 +55,8 @@ class SearchTask:
         mod: Any,
         target: Any,
         *,
-        model: TvmCostModel,
+        model: Any,
+        score: Callable[[Any, Sequence[Any]], Scores] | None,
         records: Records,
         meter: Meter,
         builder: Builder,
@@ -62,7 +69,9 @@ class SearchTask:
 
         self.mod, self.target, self.meter = mod, target, meter
         self._model, self._records, self._builder, self._runner = model, records, builder, runner
+        self._score = score
         self._seen: set[int] = set()
+        self._next: list[Any] | None = None
         strategy = ms.search_strategy.EvolutionarySearch(
             population_size=options.population, genetic_num_iters=options.generations
         )
@@ -79,11 +88,11 @@ class SearchTask:
                 records.database, model,
             )  # fmt: skip
 
-    def round(self, most: int) -> int:
-        """Proposes, measures and learns from a batch of at most `most` programs.
+    def round(self, most: int) -> Batch | None:
+        """Measures and learns from a batch of at most `most` programs.
 
         Returns:
-            How many trials it took; 0 when the design space has no more.
+            What was measured; None when the design space has no more.
 
         Raises:
             WorkloadError: TVM's search fails on this workload.
@@ -92,16 +101,29 @@ class SearchTask:
         """
         stages = self.meter.stages
         with stages.during(OTHER), _as_ours():
-            with stages.during(EVOLUTION):
-                candidates = self._new_candidates()[:most]
+            if self._next is None:
+                self._next = self._new_candidates()
+            candidates, self._next = self._next[:most], None
             if not candidates:
-                return 0
+                return None
+            scores = self._scores(candidates)
             results = self._measured(candidates)
             with stages.during(LEARNING):
                 self._model.update(self._context, candidates, results)
             with stages.during(EVOLUTION):
                 self._context.notify_runner_results(candidates, results)
-        return len(candidates)
+        latency_s = np.array([_latency_s(result) for result in results])
+        return Batch(latency_s, scores)
+
+    def waiting(self) -> float:
+        """The score of the best program that comes next; -inf when the design space has no more."""
+        with self.meter.stages.during(OTHER), _as_ours():
+            if self._next is None:
+                self._next = self._new_candidates()
+            return float(self._scores(self._next).max()) if self._next else -math.inf
+
+    def _scores(self, candidates: Sequence[Any]) -> Scores:
+        return np.zeros(len(candidates)) if self._score is None else self._score(self._context, candidates)
 
     def _new_candidates(self) -> list[Any]:
         """Those of the next batch that were never measured; none when the design space has no more.
@@ -109,7 +131,8 @@ class SearchTask:
         TVM does not ask its database: a search that goes on would propose its best programs again.
         """
         for _ in range(MOST_REPEATS):
-            proposed = list(self._context.generate_measure_candidates() or ())
+            with self.meter.stages.during(EVOLUTION):
+                proposed = list(self._context.generate_measure_candidates() or ())
             new = [candidate for candidate in proposed if _structure(candidate) not in self._seen]
             if new or not proposed:
                 break
@@ -153,6 +176,10 @@ class SearchTask:
         ]
         with self.meter.stages.during(LEARNING):
             self._model.update(self._context, candidates, results)
+
+
+def _latency_s(result: Any) -> float:
+    return statistics.median(float(s) for s in result.run_secs) if result.run_secs else math.inf
 
 
 def _structure(candidate: Any) -> int:
