@@ -6,9 +6,11 @@ other workloads, and from other devices where told so, and learns after each bat
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import math
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,20 @@ from costhub.transfer.selection.diverse import Diverse
 from costhub.transfer.selection.ranked import Ranked
 from costhub.transfer.selection.selection import Candidates, Selection
 
+
+@dataclass(frozen=True)
+class Shortlist:
+    """Random ones out of the best that `Clustered` looks at: what is clustering worth beyond that?"""
+
+    top: float = Clustered.top
+    name = "shortlist"
+
+    def choose(self, candidates: Candidates, count: int, *, seed: int) -> IntArray:
+        """See `Selection`."""
+        best = candidates.waiting()[: math.ceil(self.top * count)]
+        return np.random.default_rng(seed).permutation(best)[:count]
+
+
 RANKED = "ranked"
 METHODS: dict[str, Selection] = {
     "random": Ranked(epsilon=1.0),
@@ -38,9 +54,12 @@ METHODS: dict[str, Selection] = {
     **{f"diverse {alpha}": Diverse(alpha) for alpha in (0.1, 0.3, 1.0)},
     "clustered": Clustered(),
     "clustered, all": Clustered(top=math.inf),
+    "shortlist": Shortlist(),
 }
+DRAWN = ("random", RANKED, "diverse 0.3", "diverse 1.0", "clustered", "shortlist")
 KEY = ("source", "target", "workload", "method", "batch", "seed")
 STEP = 8
+"""Measurements between two points of a curve."""
 SHARES = {"to_95": 0.95, "to_99": 0.99}
 """Measurements until this share of the pool's best throughput."""
 
@@ -74,7 +93,6 @@ def row_of(pool: Pool, method: str, *, batch: int, trials: int, seed: int) -> di
         "seed": seed,
         "programs": pool.programs.n,
         "batches": batches,
-        "trials": list(range(STEP, trials + 1, STEP)),
         "curve": [round(float(value), 4) for value in best[STEP - 1 :: STEP]],
         **{
             name: int(np.argmax(best >= share)) + 1 if best[-1] >= share else None
@@ -97,10 +115,10 @@ def summaries(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             mine = [row for row in own if row["method"] == method]
             level = _by_workload(mine, _mean)
             shared = [name for name in level if name in plain]
-            ends = ((f"at_{t}", lambda row, i=i: row["curve"][i]) for i, t in enumerate(mine[0]["trials"]))
+            ends = ((f"at_{t}", lambda row, i=i: row["curve"][i]) for i, t in enumerate(_trials(mine[0])))
             measures = {
                 **dict(ends),
-                **{name: lambda row, n=name: row[n] or row["trials"][-1] for name in SHARES},
+                **{name: lambda row, n=name: row[n] or _trials(row)[-1] for name in SHARES},
                 **{f"reach{name[2:]}": lambda row, n=name: float(row[n] is not None) for name in SHARES},
                 "batches": lambda row: row["batches"],
             }
@@ -110,6 +128,11 @@ def summaries(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 line |= _mean_and_error(name, list(_by_workload(mine, measure).values()))
             found.append(line | _mean_and_error("ahead", [level[name] - plain[name] for name in shared]))
     return found
+
+
+def _trials(row: dict[str, Any]) -> list[int]:
+    """The measurements after which the curve was read."""
+    return [STEP * (i + 1) for i in range(len(row["curve"]))]
 
 
 def _mean(row: dict[str, Any]) -> float:
@@ -142,20 +165,20 @@ def report(rows: list[dict[str, Any]], path: Path) -> None:
     """Writes rows and summary, and draws the curves of every pair and batch."""
     panels = {}
     for line in summaries(rows):
-        pair, own = (line["source"], line["target"], line["batch"]), "\nbatches of "
-        device = f"{pair[0]} to {pair[1]}{own}{pair[2]}"
+        pair = (line["source"], line["target"], line["batch"])
+        device = f"{pair[0]} to {pair[1]}\nbatches of {pair[2]}"
         mine = [row for row in rows if (row["source"], row["target"], row["batch"]) == pair]
-        panels[device] = curves([{**row, "device": device} for row in mine], tuple(METHODS))
+        panels[device] = curves([{**row, "device": device, "trials": _trials(row)} for row in mine], DRAWN)
     axes = {"x": "measured programs", "y": "best so far / best of all"}
     plot_curves(path.with_suffix(".png"), panels, **axes)
-    path.write_text(
-        json.dumps({**machine.describe(), "key": KEY, "summary": summaries(rows), "rows": rows}, indent=1)
-    )
+    about = {**machine.describe(), "key": KEY, "step": STEP, "summary": summaries(rows)}
+    path.write_text(json.dumps({**about, "rows": rows}, indent=1))
 
 
 @click.command()
 @click.option("--pair", "pairs", multiple=True, help="FOLDER:DEVICE+DEVICE=FOLDER:DEVICE; by default from "
               "two cores to one in a copy of the embedded dataset.")  # fmt: skip
+@click.option("--only", default="*", show_default=True, help="Pattern of methods.")
 @click.option("--batch", "batches", multiple=True, default=(8, 16), show_default=True)
 @click.option("--trials", default=64, show_default=True)
 @click.option("--programs", default=150, show_default=True, help="The least of a workload.")
@@ -166,8 +189,8 @@ def report(rows: list[dict[str, Any]], path: Path) -> None:
               "done again.")  # fmt: skip
 @click.option("--json", "path", type=click.Path(path_type=Path), help="A picture goes beside it.")
 def main(
-    pairs: tuple[str, ...], batches: tuple[int, ...], trials: int, programs: int, workloads: int, seeds: int,
-    quick: bool, rows_path: Path | None, path: Path | None,
+    pairs: tuple[str, ...], only: str, batches: tuple[int, ...], trials: int, programs: int, workloads: int,
+    seeds: int, quick: bool, rows_path: Path | None, path: Path | None,
 ) -> None:  # fmt: skip
     """Best throughput found after equal numbers of measurements, as a share of the best that was measured."""
     if not pairs:
@@ -175,6 +198,7 @@ def main(
         pairs = (f"{data}:amd-epyc-zen5-2c={data}:amd-epyc-zen5-1c",)
     if quick:
         workloads, seeds, batches = 2, 1, (16,)
+    methods = fnmatch.filter(METHODS, only)
     rows = read_rows(rows_path)
     done = {tuple(row[key] for key in KEY) for row in rows}
     for text in pairs:
@@ -182,7 +206,7 @@ def main(
         about = {"source": source.name, "target": target.name}
         for pool in pools(source, target, programs=programs, workloads=workloads):
             name = pool.workload_id[:12]
-            for seed, batch, method in ((s, b, m) for s in range(seeds) for b in batches for m in METHODS):
+            for seed, batch, method in ((s, b, m) for s in range(seeds) for b in batches for m in methods):
                 if (source.name, target.name, name, method, batch, seed) in done:
                     continue
                 row = {
