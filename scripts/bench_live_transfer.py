@@ -103,6 +103,7 @@ def searches(
 
 
 @click.command()
+@click.option("--data", type=click.Path(path_type=Path), help="By default a copy of the embedded dataset.")
 @click.option("--source", default="amd-epyc-zen5-2c-avx2", show_default=True, help="Device of the model.")
 @click.option("--workload", "workloads", multiple=True, default=WORKLOADS)
 @click.option("--trials", default=64, show_default=True)
@@ -110,14 +111,20 @@ def searches(
 @click.option("--quick", is_flag=True, help="One workload, one seed, 32 trials.")
 @click.option("--json", "path", type=click.Path(path_type=Path))
 def main(
-    source: str, workloads: tuple[str, ...], trials: int, seeds: int, quick: bool, path: Path | None
+    data: Path | None,
+    source: str,
+    workloads: tuple[str, ...],
+    trials: int,
+    seeds: int,
+    quick: bool,
+    path: Path | None,
 ) -> None:
     """Compares latency, seconds and trials; run it with nothing else on the machine."""
     if quick:
         workloads, trials, seeds = workloads[:1], 32, 1
     rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path and path.exists() else []
     done = {(row["workload"], row["seed"]) for row in rows}
-    data, target = Path(copy_dataset(tempfile.mkdtemp())), local_target()
+    data, target = data or copy_dataset(tempfile.mkdtemp()), local_target()
     here = str(identify()["device_id"])
     with Builder(json.dumps(target)) as builder, Runner(json.dumps(target)) as runner:
         builder.launch()
