@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from costhub.cards.live_transfer_table import live_transfer_table
+from costhub.cards.selection_table import selection_table
 from costhub.cards.tables import Column, markdown_table, number
 
 METRICS = ("top_1", "top_5", "pairwise")
@@ -121,6 +122,7 @@ def sources_table(result: Mapping[str, Any]) -> str:
 TRANSFER_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "transfer": transfer_table,
     "sources": sources_table,
+    "selection": selection_table,
     "live_transfer": live_transfer_table,
 }
 """Name of a result file without its suffix -> its renderer."""
