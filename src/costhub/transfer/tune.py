@@ -135,11 +135,7 @@ def tune_all(
         WorkloadError: TVM cannot schedule a workload, or two jobs have one name.
         CosthubError: As `tune`.
     """
-    names = [job.name for job in jobs]
-    if len(set(names)) < len(names):
-        raise WorkloadError(f"Each workload is tuned once, but two are called {max(names, key=names.count)}.")
-    for job in jobs:
-        check_schedulable(job.mod)
+    _check(jobs)
     load_intrinsics(target["kind"])
     builder.launch()
     runner.launch()
@@ -154,6 +150,14 @@ def tune_all(
         tasks[job.name].meter.result(job.name, models[job.name].health, untuned_us(job.mod, builder, runner))
         for job in jobs
     ]
+
+
+def _check(jobs: Sequence[Job]) -> None:
+    names = [job.name for job in jobs]
+    if len(set(names)) < len(names):
+        raise WorkloadError(f"Each workload is tuned once, but two are called {max(names, key=names.count)}.")
+    for job in jobs:
+        check_schedulable(job.mod)
 
 
 def _measure(
