@@ -9,6 +9,7 @@ import pytest
 
 from costhub.collector.sampler import Sampler
 from costhub.collector.suite import find_workload
+from costhub.dataset.target import parse_target
 from costhub.transfer.search.database import FILES, Records, drop_unfinished
 
 
@@ -28,30 +29,31 @@ def candidates(target: str) -> list:  # type: ignore[type-arg]
 
 @pytest.fixture
 def filled(tmp_path: Path, candidates: list, target: str) -> Path:  # type: ignore[type-arg]
-    import tvm
-
     records, mod = Records(tmp_path), find_workload("matmul.128x128x128").module()
     for candidate, run_s in zip(candidates, ([1e-3, 2e-3], None, [3e-3]), strict=True):
-        records.add(mod, candidate, run_s, tvm.target.Target(json.loads(target)))
+        records.add(mod, candidate, run_s, parse_target(target))
     return tmp_path
 
 
-def test_what_was_added_is_known_to_the_next_search_failures_included(filled: Path) -> None:
-    again = Records(filled)
+def test_what_was_added_is_known_to_the_next_search_failures_included(filled: Path, target: str) -> None:
+    again, here = Records(filled), parse_target(target)
+    elsewhere = parse_target(json.dumps({**json.loads(target), "num-cores": 99}))
 
-    known = again.known(find_workload("matmul.128x128x128").module())
+    known = again.known(find_workload("matmul.128x128x128").module(), here)
 
     assert [each.run_s for each in known] == [pytest.approx((1e-3, 2e-3)), pytest.approx((3e-3,)), None]
-    assert again.known(find_workload("softmax.64x1000").module()) == []
+    assert again.known(find_workload("softmax.64x1000").module(), here) == []
+    assert again.known(find_workload("matmul.128x128x128").module(), elsewhere) == []
 
 
 @pytest.mark.parametrize("kept", [0.2, 0.9, 1.0])
-def test_a_search_cut_while_it_writes_loses_that_record_alone(filled: Path, kept: float) -> None:
+def test_a_search_cut_while_it_writes_loses_that_record_alone(filled: Path, target: str, kept: float) -> None:
     path = filled / FILES[1]
     *lines, last = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines) + last[: int(kept * (len(last) - 1))])
 
-    known = Records(filled).known(find_workload("matmul.128x128x128").module())
+    mod = find_workload("matmul.128x128x128").module()
+    known = Records(filled).known(mod, parse_target(target))
 
     assert len(known) == 2
 

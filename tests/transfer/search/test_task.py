@@ -12,6 +12,7 @@ import pytest
 from costhub.collector.builder import Builder
 from costhub.collector.runner import Runner
 from costhub.collector.suite import Workload, find_workload
+from costhub.dataset.target import parse_target
 from costhub.transfer.search.database import FILES, Records
 from costhub.transfer.search.result import SearchOptions, TuneResult
 from costhub.transfer.tune import tune
@@ -38,13 +39,13 @@ def test_an_interrupted_search_goes_on_and_repeats_nothing(tmp_path: Path, targe
     with pytest.raises(KeyboardInterrupt):
         search(tmp_path, target, model, 24, on_trial=stop)
     mod = find_workload("matmul.128x128x128").module()
-    before = Records(tmp_path).known(mod)
+    before = Records(tmp_path).known(mod, parse_target(target))
     assert len(before) == 11
 
     told: list[int] = []
     result = search(tmp_path, target, model, 24, on_trial=lambda done, _: told.append(done))
 
-    after = Records(tmp_path).known(mod)
+    after = Records(tmp_path).known(mod, parse_target(target))
     assert (result.trials, len(after), told) == (24, 24, list(range(12, 25)))
     traces = [json.dumps(json.loads(line)[1][0]) for line in (tmp_path / FILES[1]).read_text().splitlines()]
     assert len(set(traces)) == 24

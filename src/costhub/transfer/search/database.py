@@ -40,12 +40,12 @@ class Records:
             drop_unfinished(folder / name)
         self.database = ms.database.JSONDatabase(work_dir=os.fspath(folder))
 
-    def known(self, mod: Any) -> list[Known]:
-        """What has been measured of a workload, the fastest program first, failures last."""
+    def known(self, mod: Any, target: Any) -> list[Known]:
+        """What has been measured of a workload for a target, the fastest program first, failures last."""
         workload = self.database.commit_workload(mod)
         found = []
         for record in self.database.get_all_tuning_records():
-            if record.workload.same_as(workload):
+            if record.workload.same_as(workload) and str(record.target) == str(target):
                 seconds = tuple(float(s) for s in record.run_secs or ())
                 good = bool(seconds) and max(seconds) < FAILED_S
                 found.append(Known(record, seconds if good else None))

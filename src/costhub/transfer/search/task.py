@@ -76,7 +76,7 @@ class SearchTask:
             population_size=options.population, genetic_num_iters=options.generations
         )
         _SILENT.setLevel(logging.ERROR)
-        with meter.stages.during(OTHER), meter.stages.during(EVOLUTION), _as_ours():
+        with meter.stages.during(EVOLUTION), _as_ours():
             (function,) = mod.functions.values()
             self._context = ms.TuneContext(
                 function, target=target, space_generator="post-order-apply", search_strategy=strategy,
@@ -165,7 +165,7 @@ class SearchTask:
         """Counts and learns what an earlier search has measured."""
         from tvm.s_tir import meta_schedule as ms
 
-        known = self._records.known(self.mod)
+        known = self._records.known(self.mod, self.target)
         for each in known:
             self.meter.known(statistics.median(each.run_s) if each.run_s else None)
         candidates = [each.record.as_measure_candidate() for each in known]
