@@ -209,9 +209,10 @@ def main(
     """Behind the best single source in hindsight by how much, on held-out workloads."""
     programs, kinds = {}, {}
     for data in folders or (copy_dataset(tempfile.mkdtemp()),):
-        for row in DataFolder.open(data).devices().to_pylist():
-            kinds[row["device_id"]] = row["kind"]
-            programs[row["device_id"]] = load_programs(data, device=row["device_id"], spec=SPEC)
+        kind_of = {row["device_id"]: row["kind"] for row in DataFolder.open(data).devices().to_pylist()}
+        for device in DataFolder.open(data).device_ids():
+            kinds[device] = kind_of[device]
+            programs[device] = load_programs(data, device=device, spec=SPEC)
     tasks = list(tasks_of(kinds, () if quick else more, unlike))
     kept = models or Path(tempfile.mkdtemp())
     number_of_seeds, number_of_draws = (1, 3) if quick else (seeds, draws)

@@ -6,12 +6,12 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 import machine
+import numpy as np
 from bench_models import read_rows
 from embedded import copy_dataset
 from transfer_tasks import SPEC, Pair, Place, measured
@@ -23,46 +23,37 @@ from costhub.dataset.programs import Programs
 from costhub.models.architectures import new_model
 from costhub.models.evaluation.evaluate import evaluate, evaluate_scores
 from costhub.models.protocol import CostModel
-from costhub.transfer.adapt import adapt
+from costhub.transfer.guard import Guard
 from costhub.transfer.methods.corrected import Corrected
 from costhub.transfer.methods.fine_tune import FineTune
 from costhub.transfer.methods.lottery import Lottery
 from costhub.transfer.methods.method import TransferMethod
 from costhub.transfer.methods.momentum import Momentum
 from costhub.transfer.methods.residual_trees import ResidualTrees
-from costhub.transfer.selection.in_turn import EACH
+from costhub.transfer.selection.in_turn import BATCH, EACH
 
 MEMBERS = "gbt(objective=log) mlp"
 TRIALS = (32, 64, 128, 256, 512)
 MORE = 2560
 """Trials from nothing that 256 with transfer should reach."""
-GUARDED = (64, 256)
-"""Trials with which the guard is tried: it learns once for each batch."""
-
-
-@dataclass(frozen=True)
-class Guarded:
-    """What `costhub adapt` does."""
-
-    name = "guarded"
-
-    def adapt(
-        self, source: CostModel, target: Programs, *, seed: int, source_programs: Programs | None = None
-    ) -> CostModel:
-        """The candidate that led."""
-        return adapt(source, target, seed=seed, progress=False).model
+ABLATED = 3
+"""Seeds of the ablations."""
+WHOLE = 2
+"""Seeds of the models that see most of the target, which take longest."""
 
 
 METHODS: dict[str, TransferMethod] = {
     "fine-tune": FineTune(),
-    "fine-tune, low rate": FineTune(learning_rate=3e-4, epochs=60),
-    **{f"lottery {ratio}": Lottery(ratio=ratio) for ratio in (0.01, 0.1, 0.3, 0.5, 0.7)},
-    "lottery, threshold": Lottery(ratio=None),
-    "lottery 0.5, adversary": Lottery(domain=0.05),
+    "lottery 0.5": Lottery(),
     "momentum": Momentum(),
     "residual": ResidualTrees(),
     "corrected": Corrected(),
-    "corrected, guarded": Guarded(),
+}
+ABLATIONS: dict[str, TransferMethod] = {
+    "fine-tune, low rate": FineTune(learning_rate=3e-4, epochs=60),
+    **{f"lottery {ratio}": Lottery(ratio=ratio) for ratio in (0.01, 0.1, 0.3, 0.7)},
+    "lottery, threshold": Lottery(ratio=None),
+    "lottery 0.5, adversary": Lottery(domain=0.05),
     "corrected, all weights": Corrected(FineTune(learning_rate=3e-4, epochs=60)),
 }
 DRAWN = (
@@ -72,10 +63,9 @@ DRAWN = (
     "momentum",
     "residual",
     "corrected",
+    "guarded",
     "scratch blend",
-    "scratch gbt",
 )
-SCRATCH = {"mlp": {}, "gbt": {"objective": "log"}, "blend": {"members": MEMBERS}}
 FIT = tuple[str, int, Callable[[], CostModel]]
 
 COLUMNS = (
@@ -85,42 +75,47 @@ COLUMNS = (
 )
 
 
-def models(source: CostModel, train: Programs, pool: Programs, seed: int, quick: bool) -> Iterator[FIT]:
+def models(
+    source: CostModel, train: Programs, pool: Programs, seed: int, trials: tuple[int, ...], ablate: bool
+) -> Iterator[FIT]:
     """Method, trials and what makes the model; those of the whole target last."""
-    trials = (64, 256) if quick else TRIALS
     yield "frozen", 0, lambda: source
     for count in trials:
         few = measured(pool, count, seed)
-        for name, method in METHODS.items():
-            if count in GUARDED or not isinstance(method, Guarded):
-                yield (
-                    name,
-                    count,
-                    lambda m=method, f=few: m.adapt(source, f, seed=seed, source_programs=train),
-                )
-        for arch, options in SCRATCH.items():
-            yield f"scratch {arch}", count, lambda a=arch, o=options, f=few: fitted(a, o, f, seed)
+        for name, method in (METHODS | (ABLATIONS if ablate else {})).items():
+            yield name, count, lambda m=method, f=few: m.adapt(source, f, seed=seed, source_programs=train)
+        yield "scratch blend", count, lambda f=few: fitted(f, seed)
+    guard = Guard(source, Corrected(), seed=seed)
+    for count in trials:
+        yield "guarded", count, lambda c=count: guarded(guard, measured(pool, c, seed))
     for name, count in (("scratch blend", MORE), ("all of the target", pool.n)):
-        if count > pool.n:
-            continue
-        whole = pool if count == pool.n else measured(pool, count, seed, each=4 * EACH)
-        yield name, count, lambda w=whole: fitted("blend", SCRATCH["blend"], w, seed)
+        if seed < WHOLE and count <= pool.n:
+            whole = pool if count == pool.n else measured(pool, count, seed, each=4 * EACH)
+            yield name, count, lambda w=whole: fitted(w, seed)
 
 
-def fitted(arch: str, options: dict[str, Any], programs: Programs, seed: int) -> CostModel:
-    """A model that has learned from these programs alone."""
-    model = new_model(arch, feature_spec=SPEC, options=options)
+def guarded(guard: Guard, few: Programs) -> CostModel:
+    """What `costhub adapt` writes after these programs, of which the guard knows the first ones."""
+    known = guard.learned
+    for start in range(known.n if known else 0, few.n, BATCH):
+        guard.learn(few.select(np.arange(start, min(start + BATCH, few.n))))
+    return guard.model
+
+
+def fitted(programs: Programs, seed: int) -> CostModel:
+    """A blend that has learned from these programs alone."""
+    model = new_model("blend", feature_spec=SPEC, options={"members": MEMBERS})
     model.fit(programs, None, seed=seed, progress=False)
     return model
 
 
-def rows_of(pair: Pair, seed: int, quick: bool) -> Iterator[dict[str, Any]]:
-    """The figures of every method for one choice of held-out workloads; of a blend also its network alone."""
+def rows_of(pair: Pair, seed: int, trials: tuple[int, ...], ablate: bool) -> Iterator[dict[str, Any]]:
+    """The figures of every method for one choice of held-out workloads; of a blend also its parts alone."""
     out = pair.held_out(seed)
     test = pair.new.of_workloads(set(out))
     train = pair.known.of_workloads(set(pair.known.workload_ids) - out)
     pool = pair.new.of_workloads(set(pair.new.workload_ids) - out)
-    source = fitted("blend", SCRATCH["blend"], train, seed)
+    source = fitted(train, seed)
     about = {"source": pair.source.name, "target": pair.target.name, "seed": seed}
     shared = pair.oracle(test)
     if shared is not None:
@@ -132,15 +127,15 @@ def rows_of(pair: Pair, seed: int, quick: bool) -> Iterator[dict[str, Any]]:
             "trials": 0,
             **{m: found[m] for m in METRICS},
         }
-    for name, trials, make in models(source, train, pool, seed, quick):
+    for name, count, make in models(source, train, pool, seed, trials, ablate):
         began = time.perf_counter()
         model = make()
         seconds = time.perf_counter() - began
-        parts = {"": model, **({"mlp": model.members[1]} if model.arch == "blend" else {})}
-        for part, scored in parts.items():
+        parts = [("", model), *((each.arch, each) for each in getattr(model, "members", ()))]
+        for part, scored in parts:
             found = evaluate(scored, test).totals
             yield {
-                **about, "method": name, "part": part, "trials": trials, "seconds": seconds,
+                **about, "method": name, "part": part, "trials": count, "seconds": seconds,
                 **{metric: found[metric] for metric in METRICS},
             }  # fmt: skip
 
@@ -150,10 +145,13 @@ def rows_of(pair: Pair, seed: int, quick: bool) -> Iterator[dict[str, Any]]:
               "AVX-512 to SSE4.2 in a copy of the embedded dataset.")  # fmt: skip
 @click.option("--seeds", default=5, show_default=True)
 @click.option("--quick", is_flag=True, help="One seed, 64 and 256 trials.")
+@click.option("--ablate", is_flag=True, help="More methods, with three seeds.")
 @click.option("--rows", "rows_path", type=click.Path(path_type=Path), help="JSON lines; seeds that are there "
               "are not done again.")  # fmt: skip
 @click.option("--json", "path", type=click.Path(path_type=Path))
-def main(pairs: tuple[str, ...], seeds: int, quick: bool, rows_path: Path | None, path: Path | None) -> None:
+def main(
+    pairs: tuple[str, ...], seeds: int, quick: bool, ablate: bool, rows_path: Path | None, path: Path | None
+) -> None:
     """Ranks held-out workloads of the target after 0 to 512 trials on others."""
     rows = read_rows(rows_path)
     if not pairs:
@@ -166,7 +164,8 @@ def main(pairs: tuple[str, ...], seeds: int, quick: bool, rows_path: Path | None
         for seed in range(1 if quick else seeds):
             if (source.name, target.name, seed) in done:
                 continue
-            own = list(rows_of(pair, seed, quick))
+            trials = (64, 256) if quick else TRIALS
+            own = list(rows_of(pair, seed, trials, ablate and seed < ABLATED))
             rows += own
             if rows_path:
                 with rows_path.open("a") as file:

@@ -12,7 +12,8 @@ from costhub.collector.runner import Runner
 from costhub.collector.suite import find_workload
 from costhub.collector.target import local_target
 from costhub.models.protocol import CostModel
-from costhub.transfer.tune import SearchOptions, tune
+from costhub.transfer.search.result import SearchOptions
+from costhub.transfer.tune import tune
 
 TVMS = SearchOptions(population=512, generations=4, trials_per_round=64)
 """The sizes of TVM's own search; costhub's has 256 candidates and two generations for 16 trials."""

@@ -23,6 +23,7 @@ ALLOWED = {
     "cards": {"dataset", "models"},
     "testing": {"dataset", "models", "transfer"},
     "hub": {"dataset", "collector", "models", "transfer", "cards"},
+    "tvm": {"dataset", "collector", "models", "transfer", "cards", "hub"},
     "cli": {"dataset", "collector", "models", "transfer", "cards", "hub"},
 }
 # Modules beside the stages, for all of them. The package itself is not among them: a stage that

@@ -25,6 +25,40 @@ def test_the_sections_come_in_the_order_of_a_reader(
     ]
 
 
+TRANSFER = {
+    "source": "acme/a-mlp",
+    "method": "lottery",
+    "trials": 1024,
+    "chosen": "adapted",
+    "pictures": ["adaptation.png", "masks.png"],
+}
+
+
+def test_a_transfer_is_told_after_the_data_with_its_pictures(
+    config: dict[str, Any], evaluation: dict[str, Any]
+) -> None:
+    text = body(from_results(config, evaluation, transfer=TRANSFER))
+
+    assert headings(text)[3:6] == ["## Training data", "## Transfer", "## Figures"]
+    assert "Carried over from acme/a-mlp by `lottery`, with 1,024 programs measured on nvidia-h200." in text
+    assert "the guard chose the adapted model" in text
+    assert "did harm" not in text
+    assert "](adaptation.png)" in text
+    assert "](masks.png)" in text
+
+
+def test_a_transfer_that_did_harm_says_so_and_shows_what_there_is(
+    config: dict[str, Any], evaluation: dict[str, Any]
+) -> None:
+    transfer = {**TRANSFER, "chosen": "local", "pictures": []}
+
+    text = body(from_results(config, evaluation, transfer=transfer))
+
+    assert "the guard chose the local model" in text
+    assert "Transfer by lottery did harm here." in text
+    assert "![" not in text
+
+
 def test_a_device_without_a_descriptor_is_still_named(
     config: dict[str, Any], evaluation: dict[str, Any]
 ) -> None:

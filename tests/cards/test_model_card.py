@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from costhub.cards.adaptation import PICTURES
 from costhub.cards.model_card import ModelCard, from_results, is_as_rendered, parse, render
 from costhub.errors import DataError
 
@@ -34,6 +35,16 @@ CARDS = st.builds(
     noise_floor=st.floats(0, 0.5),
     device=st.fixed_dictionaries(
         {}, optional={"device_id": TEXT, "cores": st.integers(1), "isa_features": st.lists(TEXT)}
+    ),
+    transfer=st.just({})
+    | st.fixed_dictionaries(
+        {
+            "source": TEXT,
+            "method": TEXT,
+            "trials": st.integers(0),
+            "chosen": TEXT,
+            "pictures": st.lists(st.sampled_from(list(PICTURES)), unique=True),
+        }
     ),
 )
 
@@ -80,6 +91,15 @@ def test_a_licence_the_hub_does_not_know_is_named(config: dict[str, Any], evalua
 
     assert "license: other\nlicense_name: beerware\n" in text
     assert "## Licence\n\nBeerware." in text
+
+
+def test_without_a_transfer_the_card_is_that_of_earlier_versions(
+    config: dict[str, Any], evaluation: dict[str, Any]
+) -> None:
+    card = from_results(config, evaluation)
+
+    assert "transfer" not in render(card)
+    assert parse(render(card)).transfer == {}
 
 
 @pytest.mark.parametrize("key", ["arch", "device_id", "feature_spec", "licence"])

@@ -62,12 +62,12 @@ def test_what_choosing_a_source_costs_is_a_line_for_each_number_of_programs() ->
 def test_ways_to_begin_stand_beside_each_other() -> None:
     line = {"task": "cpu", "probed": 32, "choice": "telling", "made": None}
     found = [
-        {**line, "method": "single", "mean": 0.001, "worst": 0.03},
+        {**line, "method": "single", "mean": 0.001, "worst": 0.03, "within": 0.996},
         {**line, "method": "mixture", "mean": -0.0004, "worst": 0.008, "made": 0.09},
         {**line, "method": "all", "mean": 0.002, "worst": 0.02},
     ]
 
     table = mixture_table({"summary": found})
 
-    assert "| cpu | 32 | telling | 0.0010 / 0.030 | -0.0004 / 0.008 | 0.0020 / 0.020 | 9% |" in table
+    assert "| cpu | 32 | telling | 99.6% | 0.0010 / 0.030 | -0.0004 / 0.008 | 0.0020 / 0.020 | 9% |" in table
     assert len(table.splitlines()) == 3

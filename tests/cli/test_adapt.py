@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from costhub.cards.model_card import is_as_rendered
 from costhub.cli.main import run
+from costhub.dataset.folder import DataFolder
 from costhub.hub.shelf import list_models
 from costhub.models.folder import load_model
 
@@ -29,9 +31,9 @@ def source(tmp_path: Path) -> str:
         "--arch",
         "mlp",
         "--option",
-        "hidden=8",
+        "hidden=32",
         "--option",
-        "epochs=3",
+        "epochs=40",
         "--out",
         str(tmp_path / "source"),
     ]
@@ -63,7 +65,10 @@ def test_a_model_for_the_target_is_written_with_its_card_and_its_way(
     assert [point["trials"] for point in told["curve"]] == [0, 32]
     shown = capsys.readouterr()
     assert "before" in shown.out
-    assert "encode_1.weight        0.5" in shown.out
+    assert re.search(r"encode_1\.weight +0\.500 +0\.500 +0\.\d{3}\n", shown.out)
+    for picture in ("adaptation.png", "masks.png"):
+        assert (out / picture).read_bytes().startswith(b"\x89PNG")
+        assert f"]({picture})" in card
     assert f"Wrote {out}: mlp for acme-two, from local/source and 40 trials." in shown.out
 
 
@@ -85,6 +90,8 @@ def test_a_method_without_masks_says_so(
     assert adapt(source, data, tmp_path / "model", "--method", "frozen", "--explain") == 0
 
     assert "frozen has no masks" in capsys.readouterr().out
+    assert (tmp_path / "model/adaptation.png").is_file()
+    assert not (tmp_path / "model/masks.png").exists()
 
 
 @pytest.mark.parametrize(
@@ -136,3 +143,38 @@ def test_auto_takes_the_model_of_the_hubs_that_ranks_the_first_measurements_best
     assert f"Of {len(cpus)} models it ranks 32 programs measured here best" in chosen
     told = json.loads((tmp_path / "model/adaptation.json").read_text())
     assert told["source"] == chosen.split()[1]
+
+
+def test_this_machine_is_measured_where_no_data_are_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "model"
+    live = ["--suite", "matmul.128x128x128", "--suite", "softmax.64x1000", "--trials", "6"]
+
+    assert run(["adapt", "auto", "--arch", "mlp", "--out", str(out), *live]) == 0
+
+    folder = DataFolder.open(tmp_path / "model-data")
+    assert folder.measurements().num_rows == 6
+    model, info = load_model(out)
+    assert (model.arch, info.device_id, info.data_rows) == ("mlp", folder.device_ids()[0], 6)
+    assert "No workload was held out" in capsys.readouterr().out
+
+    assert run(["adapt", "auto", "--arch", "mlp", "--out", str(out), "--json", *live]) == 0
+
+    told = json.loads(capsys.readouterr().out)
+    assert (told["trials"], told["before"]) == (6, None)
+    assert DataFolder.open(tmp_path / "model-data").measurements().num_rows == 6
+
+
+def test_what_does_not_go_together_is_refused_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "model")
+
+    assert run(["adapt", "auto", "--out", out, "--split", "s"]) != 0
+    assert "--split divides measurements that are there" in capsys.readouterr().err
+    assert run(["adapt", "auto", "--out", out, "--key", "pi4"]) != 0
+    assert "--tracker and --key belong together" in capsys.readouterr().err
+    assert run(["adapt", "auto", "--out", out, "--device", "acme-one", "--trials", "4"]) != 0
+    assert "This machine is no device named 'acme-one'" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -44,6 +44,24 @@ def test_a_module_file_is_a_workload(costhub: Any, tmp_path: Path) -> None:
     assert json.loads(output.out)["workloads"][0]["workload"] == "double"
 
 
+def test_the_kernels_of_a_network_share_the_trials(costhub: Any, tmp_path: Path) -> None:
+    import torch
+
+    network = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 64))
+    path = tmp_path / "small.pt2"
+    torch.export.save(torch.export.export(network.eval(), (torch.zeros(32, 256),)), path)
+    out = tmp_path / "tuned"
+
+    output = costhub("tune", "--network", str(path), "--trials", "8", "--out", str(out), "--json")
+
+    assert output.code == 0, output.err
+    rows = json.loads(output.out)["workloads"]
+    assert len(rows) == 2
+    assert sum(row["trials"] for row in rows) == 16
+    assert all(row["best_us"] > 0 for row in rows)
+    assert len((out / "database_tuning_record.json").read_text().splitlines()) == 16
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -52,6 +70,8 @@ def test_a_module_file_is_a_workload(costhub: Any, tmp_path: Path) -> None:
         (["matmul.128x128x128", "--model", "no-such-device"], "no-such-device"),
         (["matmul.128x128x128", "--draft", "no-such-draft"], "no-such-draft"),
         (["matmul.128x128x128", "--trials", "0"], "trials"),
+        (["matmul.128x128x128", "--method", "bref"], "brief"),
+        ([], "name a WORKLOAD"),
     ],
 )
 def test_bad_input_is_one_sentence(costhub: Any, tmp_path: Path, arguments: list[str], words: str) -> None:

@@ -63,6 +63,20 @@ def test_figures_beside_a_model_are_its_evaluation(hub: Path, trained: Path) -> 
     assert parse((target / "README.md").read_text()).name == "acme-two-mlp"
 
 
+def test_a_model_that_was_carried_over_keeps_its_tale(hub: Path, trained: Path) -> None:
+    told = {"source": "acme/a-mlp", "method": "lottery", "trials": 64, "chosen": "adapted"}
+    (trained / "adaptation.json").write_text(json.dumps(told))
+    (trained / "adaptation.png").write_bytes(b"picture")
+
+    target = install_model(trained, root=hub, evaluation=EVALUATION)
+
+    assert {"adaptation.json", "adaptation.png"} < set(verify(target).files)
+    assert parse((target / "README.md").read_text()).transfer == {**told, "pictures": ["adaptation.png"]}
+    (trained / "adaptation.json").write_text("{}")
+    with pytest.raises(DataError, match="lacks source, method"):
+        install_model(trained, root=hub, evaluation=EVALUATION)
+
+
 @pytest.mark.parametrize(("text", "sentence"), [("{", "is not JSON"), ("[]", "holds no figures")])
 def test_figures_that_cannot_be_read_are_refused(hub: Path, trained: Path, text: str, sentence: str) -> None:
     (trained / "evaluation.json").write_text(text)

@@ -83,9 +83,11 @@ def test_the_configuration_says_format_and_options(saved: Path) -> None:
 def test_documents_are_written_with_the_model(fitted: Fitted, tmp_path: Path) -> None:
     model, info = fitted("mlp")
 
-    folder = save_model(model, tmp_path / "model", info, documents={"README.md": "# Größe\n"})
+    documents = {"README.md": "# Größe\n", "a.png": b"\x89\r\n"}
+    folder = save_model(model, tmp_path / "model", info, documents=documents)
 
     assert (folder / "README.md").read_text(encoding="utf-8") == "# Größe\n"
+    assert (folder / "a.png").read_bytes() == b"\x89\r\n"
 
 
 def test_saving_again_replaces_the_model_and_leaves_nothing_else(fitted: Fitted, saved: Path) -> None:

@@ -22,7 +22,7 @@ def made(workloads: int, *, seed: int, changed: float) -> Programs:
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(workloads * 24, 4)).astype(np.float32)
     workload = np.repeat(np.arange(workloads), 24)
-    cost = rows[:, 0] + 0.3 * rows[:, 1] + changed * rows[:, 2]
+    cost = np.sin(3 * rows[:, 0]) + rows[:, 0] * rows[:, 1] + changed * rows[:, 2]  # slow to learn
     ids = tuple(f"{seed}-{number}" for number in range(workloads))
     return Programs(rows, np.ones(len(rows), np.int64), workload, ids, np.exp(cost).astype(float))
 
@@ -31,7 +31,7 @@ def made(workloads: int, *, seed: int, changed: float) -> Programs:
 def source() -> CostModel:
     options = {"members": "gbt(objective=log,rounds=40,learning_rate=0.2) mlp(hidden=16,bins=0,epochs=20)"}
     model = new_model("blend", feature_spec="demo@1", options=options)
-    model.fit(made(8, seed=0, changed=0.0), None, seed=0, progress=False)
+    model.fit(made(60, seed=0, changed=0.0), None, seed=0, progress=False)
     return model
 
 
@@ -61,10 +61,21 @@ def test_what_it_tells_is_json_with_the_masks_of_every_network(source: CostModel
     [epochs] = told["transferable"]
     assert len(epochs) == 5
     assert epochs[0]["encode_2.weight"] == pytest.approx(0.25)
+    [kept] = told["kept"]
+    assert [shares.keys() for shares in kept] == [epochs[0].keys()] * 4
+
+
+def test_the_masks_told_are_those_of_the_last_batch(source: CostModel, target: Programs) -> None:
+    done = adapt(source, target, method="corrected", trials=64, batch=32, progress=False)
+
+    assert [len(epochs) for epochs in done.shares] == [30]
+    assert [len(epochs) for epochs in done.kept] == [29]
 
 
 def test_a_method_without_masks_has_none_to_tell(source: CostModel, target: Programs) -> None:
-    assert adapt(source, target, method="residual", trials=32, progress=False).shares == ()
+    done = adapt(source, target, method="residual", trials=32, progress=False)
+
+    assert (done.shares, done.kept) == ((), ())
 
 
 def test_failed_programs_are_no_trials(source: CostModel, target: Programs) -> None:

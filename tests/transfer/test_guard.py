@@ -52,8 +52,12 @@ class Harmful:
         return worse
 
 
+def trees() -> CostModel:
+    return new_model("gbt", feature_spec="demo@1", options={"objective": "log"})
+
+
 def learned(source: CostModel, method: object, parts: list[Programs]) -> Guard:
-    guard = Guard(source, method)  # type: ignore[arg-type]
+    guard = Guard(source, method, local=trees)  # type: ignore[arg-type]
     for batch in parts:
         guard.learn(batch)
     return guard
@@ -81,6 +85,18 @@ def test_a_target_that_is_the_opposite_falls_back_on_learning_from_nothing(sourc
     assert guard.chosen == LOCAL
     alone = evaluate(guard.model, made(4, 40, seed=99, sign=-1.0)).pairwise
     assert alone > 0.6 > 0.4 > evaluate(source, made(4, 40, seed=99, sign=-1.0)).pairwise
+
+
+def test_a_source_that_knows_nothing_of_the_target_is_not_built_upon(source: CostModel) -> None:
+    """What is local has the first say, even before a test has told that it is better."""
+    parts = batches(1.0, 2)
+    strangers = [replace(part, rows=part.rows[:, ::-1].copy()) for part in parts]
+
+    guard = learned(source, Corrected(), strangers[:1])
+
+    assert abs(guard.verdicts[0].pairwise[SOURCE] - 0.5) < 0.2
+    assert guard.chosen == LOCAL
+    assert learned(source, Corrected(), parts[:1]).chosen == ADAPTED
 
 
 def test_the_source_stays_and_nothing_is_learned_before_the_test(source: CostModel) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from costhub.errors import ScoreError
+from costhub.transfer.methods.frozen import Frozen
 from costhub.transfer.search_model import SearchModel
 
 FEATURES: list[Any] = [np.full((2, 1), float(i), np.float32) for i in range(4)]
@@ -68,7 +69,7 @@ def test_failures_are_not_learned_from(linear: Any) -> None:
 
 
 def test_a_frozen_model_stays_as_it_is(linear: Any) -> None:
-    model = SearchModel(linear([-1.0], shift=5.0), adapt=False)
+    model = SearchModel(linear([-1.0], shift=5.0), method=Frozen())
     model.update("a", FEATURES, LATENCY)
     assert np.argmax(model.predict("a", FEATURES)) == 0
 
@@ -94,7 +95,7 @@ def test_constant_scores_are_counted_and_said(linear: Any, caplog: pytest.LogCap
 
 
 def test_a_round_of_constant_scores_counts_once_however_many_generations_it_has(linear: Any) -> None:
-    model = SearchModel(linear([0.0]), adapt=False)
+    model = SearchModel(linear([0.0]), method=Frozen())
     for _ in range(2):
         for _ in range(3):
             model.predict("a", FEATURES)

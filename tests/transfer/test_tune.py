@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from costhub.collector.builder import Builder
 from costhub.collector.runner import Runner
 from costhub.collector.suite import find_workload
 from costhub.errors import MeasureError, ScoreError, WorkloadError
-from costhub.transfer.tune import SearchOptions, TuneResult, summary, tune
+from costhub.transfer.controller.batch import Batch
+from costhub.transfer.search.result import SearchOptions, TuneResult
+from costhub.transfer.tune import Job, summary, tune, tune_all
 
 OPTIONS = SearchOptions(population=64, generations=1, trials_per_round=8)
 
@@ -119,3 +122,55 @@ def test_what_ends_a_search_comes_out_as_what_it_is(
 
     with pytest.raises(type(error), match=str(error)):
         search(tmp_path, target, linear(np.full(172, -0.01)), on_trial=on_trial)
+
+
+def search_all(tmp_path: Path, target: str, model: Any, jobs: list[Job], **more: Any) -> list[TuneResult]:
+    with Builder(target) as builder, Runner(target) as runner:
+        return tune_all(
+            jobs, model=model, target=json.loads(target), out=tmp_path, builder=builder, runner=runner,
+            options=OPTIONS, **more,
+        )  # fmt: skip
+
+
+def test_workloads_share_the_trials_and_the_database(tmp_path: Path, target: str, linear: Any) -> None:
+    from tvm.s_tir import meta_schedule as ms
+
+    names = ("matmul.128x128x128", "softmax.64x1000")
+    jobs = [Job(name, find_workload(name).module()) for name in names]
+    told: list[str] = []
+
+    found = search_all(
+        tmp_path,
+        target,
+        linear(np.full(172, -0.01)),
+        jobs,
+        trials=40,
+        on_trial=lambda name, *_: told.append(name),
+    )
+
+    assert [result.workload for result in found] == list(names)
+    assert sum(result.trials for result in found) == len(told) == 40
+    assert all(result.trials >= 8 and result.speedup for result in found)
+    assert [told.count(name) for name in names] == [result.trials for result in found]
+    records = ms.database.JSONDatabase(work_dir=str(tmp_path)).get_all_tuning_records()
+    assert len(records) == 40
+
+
+def test_a_rule_ends_the_search_before_the_trials_are_spent(tmp_path: Path, target: str, linear: Any) -> None:
+    class TwoBatches:
+        def goes_on(self, batches: Sequence[Batch]) -> bool:
+            assert all(np.isfinite(batch.scores).all() for batch in batches)
+            assert all(np.isfinite(batch.waiting) for batch in batches)
+            return len(batches) < 2
+
+    job = Job("m", find_workload("matmul.128x128x128").module())
+    (found,) = search_all(tmp_path, target, linear(np.full(172, -0.01)), [job], trials=64, rule=TwoBatches())
+
+    assert found.trials == 16
+
+
+def test_two_workloads_of_one_name_are_refused(tmp_path: Path, target: str, linear: Any) -> None:
+    job = Job("m", find_workload("matmul.128x128x128").module())
+
+    with pytest.raises(WorkloadError, match="two are called m"):
+        search_all(tmp_path, target, linear(np.zeros(172)), [job, job], trials=8)

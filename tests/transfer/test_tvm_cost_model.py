@@ -19,6 +19,7 @@ from costhub.models.folder import save_model
 from costhub.models.train import describe_model
 from costhub.models.trees.gbt import Gbt, GbtOptions
 from costhub.transfer.draft import Draft
+from costhub.transfer.methods.frozen import Frozen
 from costhub.transfer.search_model import SearchModel
 from costhub.transfer.stages import Stages
 
@@ -123,8 +124,8 @@ def test_loading_another_model_keeps_how_it_learns(linear: Any, tmp_path: Path) 
     info = describe_model(trained, programs, device_id="acme-one", seed=0, licence="Apache-2.0")
     save_model(trained, tmp_path / "model", info)
 
-    model = TvmCostModel(SearchModel(linear(np.full(172, -0.01)), adapt=False, seed=5))
+    model = TvmCostModel(SearchModel(linear(np.full(172, -0.01)), method=Frozen(), seed=5))
     model.load(str(tmp_path / "model"))
 
     found = model.search_model
-    assert (found.base.arch, found.adapt, found.seed) == ("gbt", False, 5)
+    assert (found.base.arch, found.method, found.seed) == ("gbt", Frozen(), 5)

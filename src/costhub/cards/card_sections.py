@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from costhub.cards.adaptation import ADAPTED, PICTURES
 from costhub.cards.tables import Column, markdown_table, number
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def body(card: ModelCard) -> str:
         or f"{card.device_id}.",
         "## Training data",
         _training(card),
+        *(["## Transfer", _transfer(card)] if card.transfer else []),
         "## Figures",
         _figures(card),
         "## Limits",
@@ -106,6 +108,21 @@ def _training(card: ModelCard) -> str:
     facts["features"] = card.feature_spec
     facts["versions"] = ", ".join(f"{name} {version}" for name, version in sorted(card.versions.items()))
     return _table({key: value for key, value in facts.items() if value})
+
+
+def _transfer(card: ModelCard) -> str:
+    told = card.transfer
+    trials, chosen = told["trials"], told["chosen"]
+    outcome = "" if chosen == ADAPTED else f" Transfer by {told['method']} did harm here."
+    parts = [
+        f"Carried over from {told['source']} by `{told['method']}`, with {trials:,} programs measured on "
+        f"{card.device_id}.",
+        "Before it was learned from, every batch of them was ranked by the candidates: the adapted model, "
+        "the source as it came and, after the first batch, a local model that knows the target alone. By "
+        f"these ranks the guard chose the {chosen} model, which is the one in this folder.{outcome}",
+        *(f"![{PICTURES[name]}]({name})" for name in told["pictures"]),
+    ]
+    return "\n\n".join(parts)
 
 
 def _figures(card: ModelCard) -> str:

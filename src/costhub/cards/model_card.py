@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any
 
 from costhub.cards import card_sections as sections
@@ -45,6 +45,8 @@ class ModelCard:
     """Relative difference of latency below which `pairwise` counts no pair."""
     device: dict[str, Any]
     """Columns of the `devices` table that are known."""
+    transfer: dict[str, Any] = field(default_factory=dict)
+    """How it was carried over from other devices, see `transfer_facts`; empty where it was not."""
 
 
 def from_results(
@@ -53,6 +55,7 @@ def from_results(
     *,
     name: str | None = None,
     device: Mapping[str, Any] | None = None,
+    transfer: Mapping[str, Any] | None = None,
 ) -> ModelCard:
     """Builds the card of a model.
 
@@ -61,6 +64,7 @@ def from_results(
         evaluation: Its figures on held-out workloads: `totals`, `workloads` (rows) and `noise_floor`.
         name: Of the model folder; by default device and architecture.
         device: The row of its device in the `devices` table.
+        transfer: The `transfer_facts` of a model that was carried over.
 
     Raises:
         DataError: A field that a card cannot do without is missing, or the model was trained on a workload
@@ -86,6 +90,7 @@ def from_results(
         device={
             k: v for k, v in (device or {}).items() if v not in (None, [], "") and k in sections.DEVICE_FACTS
         },
+        transfer=dict(transfer or {}),
     )
 
 
@@ -108,8 +113,8 @@ def parse(text: str) -> ModelCard:
             f"The card has version {block['card_version']}, this costhub reads {CARD_VERSION}. "
             "Update costhub."
         )
-    wanted = {f.name for f in fields(ModelCard)}
-    _require(block, sorted(wanted), "The card")
+    wanted = {f.name: f.default_factory is MISSING for f in fields(ModelCard)}
+    _require(block, sorted(name for name, needed in wanted.items() if needed), "The card")
     return ModelCard(**{key: value for key, value in block.items() if key in wanted})
 
 
@@ -127,13 +132,15 @@ def _metadata(card: ModelCard) -> dict[str, Any]:
     if "tvm" in card.versions:
         tags.append(f"tvm:{card.versions['tvm']}")
     licence = card.licence.lower()
+    # What no transfer made says nothing of one, as before there was any.
+    content = {key: value for key, value in asdict(card).items() if value or key != "transfer"}
     known = {"license": licence} if licence in HUB_LICENCES else {"license": "other", "license_name": licence}
     return {
         **known,
         "library_name": "costhub",
         "tags": tags,
         "model-index": [{"name": card.name, "results": [_result(card)]}],
-        "costhub": {"card_version": CARD_VERSION, **asdict(card)},
+        "costhub": {"card_version": CARD_VERSION, **content},
     }
 
 

@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from costhub.cards.live_transfer_table import live_transfer_table
+from costhub.cards.selection_table import selection_table
 from costhub.cards.tables import Column, markdown_table, number
 
 METRICS = ("top_1", "top_5", "pairwise")
@@ -123,12 +125,15 @@ def mixture_table(result: Mapping[str, Any]) -> str:
     for row in result["summary"]:
         line = lines.setdefault((row["task"], row["probed"], row["choice"]), dict(row))
         line[row["method"]] = f"{row['mean']:.4f} / {row['worst']:.3f}"
+        if row["method"] == "single":
+            line["right"] = row["within"]
         if row["method"] == "mixture":
             line["made"] = row["made"]
     columns = [
         Column("task", "sources"),
         number("probed", "programs probed", "d"),
         Column("choice", "which"),
+        number("right", "best alone within 0.02", ".1%"),
         *(Column(method, title, align="right") for method, title in _BEGIN_WITH.items()),
         number("made", "mixtures made", ".0%"),
     ]
@@ -140,5 +145,7 @@ TRANSFER_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "transfer": transfer_table,
     "sources": sources_table,
     "mixture": mixture_table,
+    "selection": selection_table,
+    "live_transfer": live_transfer_table,
 }
 """Name of a result file without its suffix -> its renderer."""

@@ -2,44 +2,53 @@
 
 from __future__ import annotations
 
-import functools
-import json
-import statistics
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from costhub.cli.adapt_result import Result
+from costhub.cli.adapt_target import Stored, Target, live
 from costhub.cli.evaluate import described
-from costhub.transfer.candidates import ADAPTED, CANDIDATES
+from costhub.cli.measuring import check_board
 
 if TYPE_CHECKING:
     from costhub.dataset.programs import Programs
     from costhub.hub.find import Found
     from costhub.models.protocol import CostModel
-    from costhub.transfer.adapt import Adaptation
+    from costhub.transfer.methods.method import TransferMethod
 
 EXAMPLE = """
 \b
 Example:
+  costhub adapt auto --trials 300 --out my-model/
   costhub adapt auto --data measurements/ --out my-model/
   costhub adapt nvidia-a100 --data measurements/ --trials 256 --out my-model/
-  costhub adapt amd-epyc-zen5-2c-mlp --data measurements/ --method lottery --explain --out my-model/
+  costhub adapt amd-epyc-zen5-2c --tracker 127.0.0.1:9190 --key pi4 --suite resnet18 --out my-model/
 """
-ADAPTATION = "adaptation.json"
-"""File of the model folder that tells how the model was carried over."""
+TRIALS = 256
+"""Trials of a device that is measured, where no number is given."""
+RIGHTS = "CC-BY-4.0"
+"""Licence of the measurements."""
 
 
 @click.command("adapt", epilog=EXAMPLE)
 @click.argument("name")
-@click.option("--data", required=True, type=click.Path(path_type=Path), help="Measurements of the target.")
-@click.option("--device", help="Target; may be left out where the data have only one.")
+@click.option("--data", type=click.Path(path_type=Path), help="Measurements of the target. Without it, or "
+              "with --suite, --network or --tracker, it is measured; by default into OUT-data.")  # fmt: skip
+@click.option("--device", help="Target: one of the data, or one that this machine is (`costhub devices`).")
+@click.option("--suite", "suites", multiple=True, help="Measure workloads of a suite, as `costhub collect`.")
+@click.option("--network", "networks", multiple=True, help="Measure workloads of a network.")
+@click.option("--tracker", metavar="HOST:PORT", help="Measure on the boards of a TVM RPC tracker.")
+@click.option("--key", help="The boards' key at the tracker.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Model folder to write.")
 @click.option("--arch", help="Architecture of the source, for example mlp; by default the best one.")
 @click.option("--method", default="corrected", show_default=True,
               help="frozen, fine-tune, residual, lottery, momentum or corrected.")  # fmt: skip
-@click.option("--trials", type=click.IntRange(min=2), help="Programs to learn from; all by default.")
+@click.option("--trials", type=click.IntRange(min=2), help="Programs to learn from; by default all of the "
+              f"data, and {TRIALS} where the target is measured.")  # fmt: skip
 @click.option("--split", "chosen", help="Split, by name in the data folder or as a file: learn "
               "from its train workloads, evaluate on its test workloads.")  # fmt: skip
 @click.option("--explain", is_flag=True, help="Show what each layer was allowed to learn.")
@@ -50,8 +59,12 @@ ADAPTATION = "adaptation.json"
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
     name: str,
-    data: Path,
+    data: Path | None,
     device: str | None,
+    suites: tuple[str, ...],
+    networks: tuple[str, ...],
+    tracker: str | None,
+    key: str | None,
     out: Path,
     arch: str | None,
     method: str,
@@ -62,46 +75,48 @@ def command(
     licence: str,
     as_json: bool,
 ) -> None:
-    """Carry the model NAME over to the device whose measurements are in a data folder.
+    """Carry the model NAME over to the device whose measurements are in a data folder, or to this one.
 
     NAME is what `costhub pull` takes, or auto: the model in the hubs that ranks the first measurements best.
 
     Batch by batch, the adapted model is compared with the source and with one that learns from the target
     alone, on programs that none of them has seen; the one that ranks them best is written to OUT.
+
+    Stop a measurement with Ctrl-C or `kill` at any time and start it again: nothing is measured twice.
     """
-    from costhub.cli.model_documents import model_documents
-    from costhub.dataset.folder import DataFolder
-    from costhub.hub.device_rows import device_rows
-    from costhub.models.folder import check_replaceable, save_model
-    from costhub.models.train import describe_model
-    from costhub.transfer.adapt import adapt
+    from costhub.models.folder import check_replaceable
     from costhub.transfer.methods.registry import find_method
 
+    check_board(tracker, key)
     check_replaceable(out)
     how = find_method(method)
-    target = device or DataFolder.open(data).only_device(" with --device.")
-    row = device_rows(data, [target])[target]
-    sides = functools.cache(lambda spec: _sides(data, target, spec, chosen, seed))
-    found, source = _source(name, row, arch, lambda spec: sides(spec)[0], seed)
-    train, test = sides(source.feature_spec)
-    done = adapt(source, train, method=how, trials=trials, seed=seed)
+    opened: AbstractContextManager[Target]
+    if data is None or suites or networks or tracker:
+        if chosen is not None:
+            raise click.UsageError("--split divides measurements that are there; leave it out to measure.")
+        opened = live(
+            data or out.with_name(f"{out.name}-data"), device=device, tracker=tracker, key=key, suites=suites,
+            networks=networks, trials=trials or TRIALS, seed=seed, licence=RIGHTS,
+        )  # fmt: skip
+    else:
+        opened = nullcontext(Stored(data, device, chosen, trials, seed))
+    with opened as target:
+        result = _carry(name, target, how, arch=arch, seed=seed)
+    result.save(out, licence=licence, seed=seed)
+    click.echo(result.as_json(out) if as_json else result.report(out, explain=explain))
+
+
+def _carry(name: str, target: Target, how: TransferMethod, *, arch: str | None, seed: int) -> Result:
+    """Chooses the source, adapts it, and evaluates both."""
+    found, source = _source(name, target.row, arch, target.first, seed)
+    done = target.adapted(source, how, seed)
+    test = target.test(source.feature_spec)
     figures = {
-        side: _figures(model, test, data) for side, model in (("before", source), ("after", done.model))
+        side: _figures(model, test, target.data)
+        for side, model in (("before", source), ("after", done.model))
     }
-    after = figures["after"]
-    info = describe_model(
-        done.model, done.learned, device_id=target, seed=seed, licence=licence, base=found.entry.name,
-        method=done.summary, metrics=after["totals"] if after else None,
-        test_workloads=[test.workload_ids[i] for i in sorted(set(test.workload.tolist()))],
-    )  # fmt: skip
-    documents = model_documents(done.model, info, after, out.name)
-    told = json.dumps({"source": found.entry.name, **done.to_json()}, indent=2) + "\n"
-    save_model(done.model, out, info, documents={**documents, ADAPTATION: told})
-    if as_json:
-        click.echo(json.dumps({"folder": str(out), **figures, **done.to_json()}, indent=2))
-        return
-    click.echo(_report(done, figures, explain=explain))
-    click.echo(f"Wrote {out}: {info.arch} for {target}, from {found.entry.name} and {done.trials} trials.")
+    held_out = sorted({test.workload_ids[i] for i in test.workload.tolist()}) if test else []
+    return Result(found.entry.name, str(target.row["device_id"]), done, figures, held_out)
 
 
 def _source(
@@ -130,62 +145,9 @@ def _source(
     return candidates[chosen], models[chosen]
 
 
-def _sides(data: Path, device: str, spec: str, chosen: str | None, seed: int) -> tuple[Programs, Programs]:
-    """Programs to learn from, and of held-out workloads."""
-    from costhub.cli.train import split_of
-    from costhub.dataset.load_programs import load_programs
-
-    programs = load_programs(data, device=device, spec=spec)
-    split = split_of(data, programs.workload_ids, chosen, seed)
-    split.check_device(device, "train")
-    return programs.of_workloads(set(split.train)), programs.of_workloads(set(split.test))
-
-
-def _figures(model: Any, test: Programs, data: Path) -> dict[str, Any] | None:
+def _figures(model: CostModel, test: Programs | None, data: Path) -> dict[str, Any] | None:
     """How a model ranks the held-out workloads; None without any."""
     from costhub.cli.train_data import evaluated
 
-    evaluation = evaluated(model, test)
+    evaluation = None if test is None else evaluated(model, test)
     return described(evaluation, data) if evaluation else None
-
-
-def _report(done: Adaptation, figures: dict[str, dict[str, Any] | None], *, explain: bool) -> str:
-    """The result for people."""
-    from costhub.cards.tables import Column, number, plain_table
-    from costhub.models.evaluation.evaluate import METRICS
-
-    totals = [{"model": side, **found["totals"]} for side, found in figures.items() if found]
-    asked = [{"trials": v.trials, **v.pairwise} for v in done.verdicts if v.pairwise]
-    parts = [
-        "On held-out workloads:\n"
-        + plain_table(totals, [Column("model", ""), *(number(name, name) for name in METRICS)])
-        if totals
-        else "No workload could be held out, so the model was not evaluated.",
-        "Pairs of each new batch that were ranked right before learning from it:\n"
-        + plain_table(asked, [number("trials", "trials", "d"), *(number(name, name) for name in CANDIDATES)]),
-    ]
-    if done.chosen != ADAPTED:
-        parts.append(
-            f"Transfer by {done.method} did harm here, so the model written is the {done.chosen} one."
-        )
-    if explain:
-        parts.append(_explained(done))
-    return "\n\n".join(parts)
-
-
-def _explained(done: Adaptation) -> str:
-    """The transferable share of every layer, mean over networks, in the first and the last epoch."""
-    from costhub.cards.tables import Column, number, plain_table
-
-    if not done.shares:
-        return f"The method {done.method} has no masks in this model."
-    rows = [
-        {"layer": layer}
-        | {
-            when: statistics.fmean(epochs[place].get(layer, 0.0) for epochs in done.shares)
-            for when, place in (("first", 0), ("last", -1))
-        }
-        for layer in done.shares[0][0]
-    ]
-    columns = [Column("layer", "layer"), number("first", "first epoch"), number("last", "last epoch")]
-    return "Share of each layer that was transferable:\n" + plain_table(rows, columns)

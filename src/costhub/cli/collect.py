@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,13 +11,13 @@ import click
 
 from costhub.cli.duration import Duration
 from costhub.cli.interrupt import ended_like_by_ctrl_c
+from costhub.cli.measuring import check_board, folder_of, named_workloads, opened_rig
 from costhub.progress import bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from costhub.collector.collect import Progress, Proposals
-    from costhub.collector.network import NetworkReport
     from costhub.collector.outcome import Outcome
     from costhub.collector.plan import Plan, Subject
     from costhub.collector.profile import Profile
@@ -105,31 +104,23 @@ def command(
     """
     if not suites and not networks:
         raise click.UsageError("Nothing to measure: name workloads with --suite or --network.")
-    if (tracker is None) != (key is None):
-        raise click.UsageError("--tracker and --key belong together: where the boards are, and which.")
+    check_board(tracker, key)
     if tracker is not None and (check_outputs or profile is not None):
         raise click.UsageError("--check-outputs and --profile are for this machine; leave out --tracker.")
-    from costhub.collector.boards.board_rig import board_rig
-    from costhub.collector.local import find_local
-    from costhub.collector.rig import Rights, local_rig
-    from costhub.collector.run_service import COLLECTING
-
-    rights = Rights(contributor, licence)
-    evaluator = replace(COLLECTING, cache_flush=flush_caches)
-    with ended_like_by_ctrl_c(), ExitStack() as held:
-        if tracker is not None and key is not None:
-            rig = held.enter_context(board_rig(tracker, key, evaluator=evaluator, rights=rights))
-        else:
-            found = find_local(devices)
-            rig = held.enter_context(local_rig(found, evaluator=evaluator, rights=rights))
-        workloads = _workloads(suites, networks, rig)
+    with (
+        ended_like_by_ctrl_c(),
+        opened_rig(
+            devices, tracker, key, contributor=contributor, licence=licence, flush_caches=flush_caches
+        ) as rig,
+    ):
+        workloads = named_workloads(suites, networks, rig)
         proposals = replace(
             _proposals(trials, shares, guide),
             space=space,
             seed=seed,
             check_outputs=check_outputs,
         )
-        folder = _folder(out, rig)
+        folder = folder_of(out, rig)
         progress = _collect(workloads, folder, rig, proposals, budget_s=budget)
     # Boards measure while we build: shares of this machine's time would say little.
     _report(progress, rig, out, as_json=as_json, with_profile=tracker is None)
@@ -137,38 +128,6 @@ def command(
         from costhub.cards.profile_plot import plot_profile
 
         plot_profile({", ".join(s.device_id for s in rig.sessions): progress.profile.as_dict()}, profile)
-
-
-def _folder(out: Path, rig: Rig) -> DataFolder:
-    from costhub.dataset.folder import DataFolder
-
-    folder = DataFolder.create(out)
-    known = folder.devices()["device_id"].to_pylist()
-    for row in rig.rows:
-        if row["device_id"] not in known:
-            folder.put_device(row)
-    return folder
-
-
-def _workloads(suites: Sequence[str], networks: Sequence[str], rig: Rig) -> list[Subject]:
-    """What to measure, each distinct workload once."""
-    from costhub.collector.network import network_workloads
-    from costhub.collector.suite import find_suites
-
-    found: list[Subject] = list(find_suites(suites))
-    if networks:
-        target = json.dumps(rig.sessions[0].target)
-        found += network_workloads(networks, target=target, on_network=_tell_network)
-    return found
-
-
-def _tell_network(report: NetworkReport) -> None:
-    left_out = ", ".join(f"{count} {reason}" for reason, count in report.left_out.items())
-    click.echo(
-        f"{report.network}: {report.kept} workloads of {report.tasks} kernels in {report.seconds:.0f} s"
-        + (f" (left out: {left_out})" if left_out else ""),
-        err=True,
-    )
 
 
 def _proposals(trials: int, shares: str | None, guide: str | None) -> Proposals:

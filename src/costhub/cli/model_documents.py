@@ -1,8 +1,9 @@
-"""Provides model_documents: the card of a model and the figures it shows."""
+"""Provides model_documents: the card of a model, and the figures and pictures it shows."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,23 +12,37 @@ if TYPE_CHECKING:
 
 
 def model_documents(
-    model: CostModel, info: ModelInfo, figures: dict[str, Any] | None, name: str
-) -> dict[str, str]:
-    """File name -> text: the card and its figures; none without figures, since a card never shows a gap.
+    model: CostModel,
+    info: ModelInfo,
+    figures: dict[str, Any] | None,
+    name: str,
+    *,
+    transfer: Mapping[str, Any] | None = None,
+) -> dict[str, str | bytes]:
+    """File name -> content: the card and what it shows; no card without figures, since it never shows a gap.
 
     Args:
         model: The model.
         info: Where it comes from.
         figures: Of its evaluation on held-out workloads.
         name: Of the model folder.
+        transfer: How a model was carried over, the content of `adaptation.json`; it comes with its pictures.
     """
+    from costhub.cards.adaptation import ADAPTATION, transfer_facts
+    from costhub.cards.adaptation_plots import draw_adaptation
     from costhub.cards.model_card import from_results, render
     from costhub.hub.index import find_device
     from costhub.hub.install import EVALUATION
     from costhub.models.folder import config_of
 
+    found: dict[str, str | bytes] = {}
+    facts = None
+    if transfer is not None:
+        found = {ADAPTATION: json.dumps(transfer, indent=2) + "\n", **draw_adaptation(transfer)}
+        facts = transfer_facts(transfer, found)
     if figures is None:
-        return {}
+        return found
     known = find_device(info.device_id)
-    card = from_results(config_of(model, info), figures, name=name, device=known.row() if known else None)
-    return {"README.md": render(card), EVALUATION: json.dumps(figures, indent=2) + "\n"}
+    row = known.row() if known else None
+    card = from_results(config_of(model, info), figures, name=name, device=row, transfer=facts)
+    return {**found, "README.md": render(card), EVALUATION: json.dumps(figures, indent=2) + "\n"}

@@ -8,21 +8,30 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from costhub.cli.interrupt import ended_like_by_ctrl_c
 from costhub.errors import WorkloadError
 from costhub.progress import bar
 
 if TYPE_CHECKING:
-    from costhub.transfer.tune import TuneResult
+    from collections.abc import Sequence
+
+    from costhub.transfer.methods.method import TransferMethod
+    from costhub.transfer.search.result import TuneResult
+    from costhub.transfer.tune import Job
 
 EXAMPLE = """
 \b
 Example:
   costhub tune resnet18.c7 matmul.512x512x512 --trials 64 --out tuned/
+  costhub tune --network mobilenet_v2 --trials 32 --out tuned/
 """
 
 
 @click.command("tune", epilog=EXAMPLE)
-@click.argument("workloads", nargs=-1, required=True, metavar="WORKLOAD...")
+@click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...")
+@click.option(
+    "--network", "networks", multiple=True, help="The kernels of a network by name, or of a file.pt2."
+)
 @click.option(
     "--model",
     "model_name",
@@ -41,7 +50,7 @@ Example:
     default=64,
     show_default=True,
     type=click.IntRange(min=1),
-    help="Programs to measure for each.",
+    help="Programs to measure for each, on average: those that may still gain get more.",
 )
 @click.option(
     "--out",
@@ -50,18 +59,20 @@ Example:
     help="Folder for the results.",
 )
 @click.option(
-    "--adapt/--frozen", default=True, show_default=True, help="Fine-tune the model on what is measured."
-)
+    "--method", default="brief", show_default=True,
+    help="How the model learns from what is measured: brief, frozen, or a method of `costhub adapt`.",
+)  # fmt: skip
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
     workloads: tuple[str, ...],
+    networks: tuple[str, ...],
     model_name: str,
     arch: str | None,
     draft: str | None,
     trials: int,
     out: Path,
-    adapt: bool,
+    method: str,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -69,51 +80,75 @@ def command(
 
     WORKLOAD is a name such as resnet18.c7, a suite, or a file with a TVM module in JSON (tvm.ir.save_json).
     The results are a TVM database that stock TVM compiles from, a report and a plot for each workload.
+
+    Stop it with Ctrl-C at any time and start it again with the same --out: it goes on where it stopped.
     """
     from costhub.collector.device import identify
     from costhub.hub.auto import choose_model
     from costhub.hub.pull import pull, pull_found
+    from costhub.transfer.methods.registry import find_method
 
-    modules = [pair for text in workloads for pair in _modules(text)]
+    if not workloads and not networks:
+        raise click.UsageError("Nothing to tune: name a WORKLOAD, or a network with --network.")
+    how = find_method(method)
+    jobs = [job for text in workloads for job in _named(text)]
     device = identify()
     found = choose_model(model_name, device, arch=arch)
     folder = pull_found(found)
     click.echo(f"Model {found.entry.name} ({found.entry.arch}). {found.reason}", err=True)
     drafting = pull(draft) if draft else None
-    results = _tune(modules, folder, drafting, device, trials=trials, out=out, adapt=adapt, seed=seed)
+    jobs += _of_networks(networks)
+    if not jobs:
+        raise WorkloadError(f"{' and '.join(networks)} has no kernel that could be tuned.")
+    with ended_like_by_ctrl_c():
+        results = _tune(jobs, folder, drafting, device, trials=trials, out=out, method=how, seed=seed)
     summary = _write_report(
-        results, out, device=device["device_id"], model=found.entry.name, reason=found.reason, adapt=adapt
+        results, out, device=device["device_id"], model=found.entry.name, reason=found.reason, method=method
     )
     click.echo(json.dumps(summary) if as_json else _lines(results, out))
 
 
-def _modules(text: str) -> list[tuple[str, Any]]:
-    """(name, module) of the workloads that `text` names."""
+def _of_networks(networks: Sequence[str]) -> list[Job]:
+    """The kernels of networks, each as often as they call it."""
+    from costhub.cli.measuring import tell_network
+    from costhub.collector.network import network_workloads
+    from costhub.collector.target import local_target
+    from costhub.transfer.tune import Job
+
+    if not networks:
+        return []
+    found = network_workloads(networks, target=json.dumps(local_target()), on_network=tell_network)
+    return [Job(each.name, each.module(), sum(count for _, count in each.networks)) for each in found]
+
+
+def _named(text: str) -> list[Job]:
+    """The workloads that `text` names."""
     from costhub.collector.suite import find_suites
     from costhub.dataset.workload import module_from_json
+    from costhub.transfer.tune import Job
 
     path = Path(text)
     if path.suffix != ".json":
-        return [(w.name, w.module()) for w in find_suites([text])]
+        return [Job(workload.name, workload.module()) for workload in find_suites([text])]
     if not path.is_file():
         raise WorkloadError(
             f"There is no file {path}. Write one with tvm.ir.save_json(module), or name a workload."
         )
     try:
-        return [(path.stem, module_from_json(path.read_text()))]
+        return [Job(path.stem, module_from_json(path.read_text()))]
     except UnicodeDecodeError as error:
         raise WorkloadError(f"{path} is not text, but a workload file holds a TVM module in JSON.") from error
 
 
 def _tune(
-    modules: list[tuple[str, Any]],
+    jobs: Sequence[Job],
     folder: Path,
     drafting: Path | None,
     device: dict[str, Any],
     *,
     trials: int,
     out: Path,
-    adapt: bool,
+    method: TransferMethod,
     seed: int,
 ) -> list[TuneResult]:
     from costhub.collector.builder import Builder
@@ -122,42 +157,31 @@ def _tune(
     from costhub.hub.device_rows import completed
     from costhub.models.compound.conditioned import bound_to
     from costhub.models.folder import load_model
-    from costhub.transfer.tune import tune
+    from costhub.transfer.tune import tune_all
 
-    target = local_target()
-    model, _ = load_model(folder)
-    known = completed(device)
-    model = bound_to(model, known)
+    target, known = local_target(), completed(device)
+    model = bound_to(load_model(folder)[0], known)
     draft = bound_to(load_model(drafting)[0], known) if drafting else None
-    results = []
-    with Builder(json.dumps(target)) as builder, Runner(json.dumps(target)) as runner:
-        for name, mod in modules:
-            with bar(trials, desc=name, unit="trial") as progress:
+    total = trials * len(jobs)
+    with (
+        Builder(json.dumps(target)) as builder,
+        Runner(json.dumps(target)) as runner,
+        bar(total, desc=jobs[0].name if len(jobs) == 1 else f"{len(jobs)} workloads", unit="trial") as shown,
+    ):
 
-                def show(done: int, best_us: float | None, progress: Any = progress) -> None:
-                    progress.update(done - progress.n)
-                    progress.set_postfix_str(f"best {best_us:,.1f} us" if best_us else "")
+        def show(name: str, done: int, best_us: float | None) -> None:
+            best = f"best {best_us:,.1f} us" if best_us else "none ran yet"
+            shown.set_postfix_str(best if len(jobs) == 1 else f"{name} {best}", refresh=False)
+            shown.update()
 
-                result = tune(
-                    mod,
-                    name,
-                    model=model,
-                    draft=draft,
-                    target=target,
-                    out=out,
-                    trials=trials,
-                    builder=builder,
-                    runner=runner,
-                    adapt=adapt,
-                    seed=seed,
-                    on_trial=show,
-                )
-            results.append(result)
-    return results
+        return tune_all(
+            jobs, model=model, draft=draft, target=target, out=out, trials=total, builder=builder,
+            runner=runner, method=method, seed=seed, on_trial=show,
+        )  # fmt: skip
 
 
 def _write_report(
-    results: list[TuneResult], out: Path, *, device: str, model: str, reason: str, adapt: bool
+    results: list[TuneResult], out: Path, *, device: str, model: str, reason: str, method: str
 ) -> dict[str, Any]:
     """report.md, report.json and one plot per workload in `out`; returns what report.json holds."""
     import datetime
@@ -182,9 +206,7 @@ def _write_report(
         "device": device,
         "model": model,
         "model_reason": reason,
-        "method": "evolutionary search, the model fine-tuned on each round"
-        if adapt
-        else "evolutionary search, model frozen",
+        "method": f"evolutionary search; the model learns from each round by: {method}",
         "database": str(out),
         "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "versions": installed_versions(),

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from costhub.cards.adaptation import ADAPTATION, PICTURES, transfer_facts
 from costhub.cards.model_card import from_results, render
 from costhub.errors import DataError
 from costhub.hub.copying import copy_verified
@@ -47,7 +48,7 @@ def install_model(
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".install-", dir=target.parent) as temporary:
         made = copy_verified(source, Path(temporary) / target.name, manifest=scan(source))
-        figures = evaluation if evaluation is not None else _recorded(made)
+        figures = evaluation if evaluation is not None else _recorded(made, EVALUATION)
         if figures is not None:
             _write_card(made, config, figures)
         write_manifest(made)
@@ -58,23 +59,28 @@ def install_model(
     return target
 
 
-def _recorded(folder: Path) -> dict[str, Any] | None:
-    path = folder / EVALUATION
+def _recorded(folder: Path, name: str) -> dict[str, Any] | None:
+    """What a file beside the model tells; None without the file."""
+    path = folder / name
     if not path.is_file():
         return None
     try:
         figures = json.loads(path.read_bytes())
     except ValueError as error:
         raise DataError(
-            f"{path.name} of the model is not JSON ({error}). Evaluate the model again."
+            f"{path.name} of the model is not JSON ({error}). Evaluate or adapt the model again."
         ) from error
     if not isinstance(figures, dict):
-        raise DataError(f"{path.name} of the model holds no figures. Evaluate the model again.")
+        raise DataError(f"{path.name} of the model holds no figures. Evaluate or adapt the model again.")
     return figures
 
 
 def _write_card(folder: Path, config: Mapping[str, Any], evaluation: Mapping[str, Any]) -> None:
     device = find_device(config["device_id"])
-    card = from_results(config, evaluation, name=folder.name, device=device.row() if device else None)
+    told = _recorded(folder, ADAPTATION)
+    pictures = [name for name in PICTURES if (folder / name).is_file()]
+    transfer = None if told is None else transfer_facts(told, pictures)
+    row = device.row() if device else None
+    card = from_results(config, evaluation, name=folder.name, device=row, transfer=transfer)
     (folder / "README.md").write_text(render(card), encoding="utf-8")
     (folder / EVALUATION).write_text(json.dumps(evaluation, indent=2) + "\n", encoding="utf-8")

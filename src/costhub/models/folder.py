@@ -22,7 +22,11 @@ MAX_CONFIG_BYTES = 16 << 20
 
 
 def save_model(
-    model: CostModel, folder: str | Path, info: ModelInfo, *, documents: Mapping[str, str] | None = None
+    model: CostModel,
+    folder: str | Path,
+    info: ModelInfo,
+    *,
+    documents: Mapping[str, str | bytes] | None = None,
 ) -> Path:
     """Writes a model folder; it appears whole or not at all.
 
@@ -31,7 +35,7 @@ def save_model(
         folder: The folder to make. A model folder that is there already is replaced; anything else is left
             alone.
         info: Where the model comes from.
-        documents: Further files, name -> text, such as its card.
+        documents: Further files, name -> content, such as its card and the pictures on it.
 
     Returns:
         The folder.
@@ -52,12 +56,12 @@ def save_model(
         made = Path(temporary) / "new"
         made.mkdir()
         model.save_weights(made)
-        texts = {
+        contents: dict[str, str | bytes] = {
             CONFIG: json.dumps(config_of(model, info), indent=2, allow_nan=False) + "\n",
             **(documents or {}),
         }
-        for name, text in texts.items():
-            (made / name).write_text(text, encoding="utf-8")
+        for name, content in contents.items():
+            (made / name).write_bytes(content.encode() if isinstance(content, str) else content)
         _sync(made)
         # A folder cannot be renamed onto one that holds files: the old one moves aside first, and goes with
         # `temporary`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +20,9 @@ from costhub.transfer.guard import Guard, Verdict
 from costhub.transfer.methods.lottery import Shares
 from costhub.transfer.methods.method import TransferMethod
 from costhub.transfer.methods.registry import find_method
-from costhub.transfer.selection.in_turn import EACH, in_turn
+from costhub.transfer.selection.in_turn import BATCH, in_turn
 
 DEFAULT_METHOD = "corrected"
-BATCH = 4 * EACH
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,9 @@ class Adaptation:
     shares: tuple[tuple[Shares, ...], ...]
     """Of each network the share of every layer that was transferable, epoch by epoch in the last batch; empty
     where the method has no masks."""
+    kept: tuple[tuple[Shares, ...], ...]
+    """Of each network, from its second epoch on, the share of every layer's transferable parameters that were
+    so in the epoch before and stayed."""
 
     @property
     def trials(self) -> int:
@@ -68,6 +70,7 @@ class Adaptation:
                 for verdict in self.verdicts
             ],
             "transferable": [list(network) for network in self.shares],
+            "kept": [list(network) for network in self.kept],
         }
 
 
@@ -116,18 +119,61 @@ def adapt(
         >>> found.trials, len(found.verdicts), found.chosen
         (48, 3, 'adapted')
     """
-    how = find_method(method) if isinstance(method, str) else method
     learned = _trials(programs, trials, seed)
+    places = np.split(np.arange(learned.n), range(batch, learned.n, batch))
+    return adapt_to_batches(
+        source, (learned.select(part) for part in places), method=method, trials=learned.n, seed=seed,
+        source_programs=source_programs, on_batch=on_batch, progress=progress,
+    )  # fmt: skip
+
+
+def adapt_to_batches(
+    source: CostModel,
+    batches: Iterable[Programs],
+    *,
+    trials: int,
+    method: str | TransferMethod = DEFAULT_METHOD,
+    seed: int = 0,
+    source_programs: Programs | None = None,
+    on_batch: Callable[[Verdict], object] | None = None,
+    progress: bool = True,
+) -> Adaptation:
+    """Carries a model over to another device, batch by batch, as they are measured.
+
+    Args:
+        source: As for `adapt`, and so the other arguments.
+        batches: What has been measured, such as `LiveTrials.batches` gives it.
+        trials: How many programs there will be, for the progress bar.
+        method: How.
+        seed: The only source of chance.
+        source_programs: Some of what the source learned from.
+        on_batch: Told what each batch showed.
+        progress: Show a progress bar on a terminal.
+
+    Raises:
+        DataError: No workload of all batches has two programs of different latency.
+        CosthubError: As `adapt`, and what the batches raise.
+    """
+    how = find_method(method) if isinstance(method, str) else method
     guard = Guard(source, how, seed=seed, source_programs=source_programs)
-    with bar(learned.n, desc="adapting", unit="trial", enabled=progress) as shown:
-        for places in np.split(np.arange(learned.n), range(batch, learned.n, batch)):
-            verdict = guard.learn(learned.select(places))
-            shown.update(len(places))
+    with bar(trials, desc="adapting", unit="trial", enabled=progress) as shown:
+        for part in batches:
+            measured = part.measured()
+            shown.update(part.n)
+            if not measured.n:
+                continue
+            verdict = guard.learn(measured)
             if on_batch is not None:
                 on_batch(verdict)
-    shares = tuple(tuple(network) for network in getattr(getattr(how, "networks", how), "shares", ()))
+    learned = guard.learned
+    if learned is None or not informative(learned):
+        raise _nothing(0 if learned is None else learned.n)
+    masked = getattr(how, "networks", how)
+    shares, kept = (
+        tuple(tuple(network) for network in getattr(masked, told, ())) for told in ("shares", "kept")
+    )
     model = copy.deepcopy(guard.model)  # The source itself may be what led.
-    return Adaptation(model, guard.chosen, how.name, learned, tuple(guard.verdicts), shares)
+    return Adaptation(model, guard.chosen, how.name, learned, tuple(guard.verdicts), shares, kept)
 
 
 def _trials(programs: Programs, trials: int | None, seed: int) -> Programs:
@@ -135,8 +181,12 @@ def _trials(programs: Programs, trials: int | None, seed: int) -> Programs:
     measured = programs.measured()
     learned = measured.select(in_turn(measured, measured.n if trials is None else trials, seed=seed))
     if not informative(learned):
-        raise DataError(
-            f"There is nothing to learn from {learned.n} trials: no workload has two programs of different "
-            "latency. Measure more programs of each workload."
-        )
+        raise _nothing(learned.n)
     return learned
+
+
+def _nothing(trials: int) -> DataError:
+    return DataError(
+        f"There is nothing to learn from {trials} trials: no workload has two programs of different "
+        "latency. Measure more programs of each workload."
+    )

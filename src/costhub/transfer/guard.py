@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from costhub.dataset.programs import Programs
 from costhub.errors import DataError
@@ -19,6 +20,10 @@ from costhub.transfer.methods.method import TransferMethod
 
 RECENT = 16
 """Workloads that count in the comparison of candidates, the last ones: all of them learn as they go."""
+CHANCE = 0.5
+"""Share of the pairs that a model of something else ranks right."""
+LOCAL_MODEL = {"members": "gbt(objective=log) mlp(hidden=64)"}
+"""Options of the blend that learns from the target alone, unless another model is given."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +43,16 @@ class Verdict:
 class Guard:
     """Learns batch by batch, and asks every candidate about a batch before learning from it.
 
-    A batch is a test that costs no measurement (prequential evaluation, Dawid, 1984). Another candidate takes
-    over where its lead over the adapted model on the last workloads exceeds one standard error.
+    A batch is a test that costs no measurement (prequential evaluation, Dawid, 1984). The adapted model is
+    the first choice; where the source as it came has ranked the target no better than chance, it has nothing
+    to carry over, and the local model is. Another candidate takes over where its lead over the first choice
+    on the last workloads exceeds one standard error.
 
     Args:
         source: The model of other devices; it stays as it is.
         method: How it is carried over.
         seed: Of method and local model.
-        local: Makes the model that learns from the target alone; trees by default.
+        local: Makes the model that learns from the target alone; by default a small blend.
         source_programs: For methods that compare with the source.
     """
 
@@ -65,14 +72,20 @@ class Guard:
     @property
     def chosen(self) -> str:
         """The candidate that leads."""
-        leads = {name: self._lead(name) for name in (SOURCE, LOCAL)}
+        first = ADAPTED if self._source_knows() or LOCAL not in self._models else LOCAL
+        leads = {name: self._lead(name, first) for name in CANDIDATES if name != first}
         best = max(leads, key=lambda name: leads[name])
-        return best if leads[best] > 0 else ADAPTED
+        return best if leads[best] > 0 else first
 
     @property
     def model(self) -> CostModel:
         """The candidate's model, which has learned from all batches."""
         return self._models[self.chosen]
+
+    @property
+    def learned(self) -> Programs | None:
+        """What the candidates have learned from, in the order of the batches; None before the first."""
+        return Programs.join(self._measured) if self._measured else None
 
     def learn(self, batch: Programs) -> Verdict:
         """Tests the candidates on a batch, then learns from it.
@@ -103,7 +116,8 @@ class Guard:
                 shares = [row.pairwise for row in evaluate(model, batch).workloads]
             except DataError:  # all programs of the batch are equally fast
                 return {}
-            self._shares[name] += shares
+            if name != ADAPTED or self._measured:  # until then it is the source itself
+                self._shares[name] += shares
             found[name] = float(np.mean(shares))
         return found
 
@@ -111,22 +125,31 @@ class Guard:
         if not informative(known):
             return
         if self.local is None:
-            model = new_model("gbt", feature_spec=self.source.feature_spec, options={"objective": "log"})
+            model = new_model("blend", feature_spec=self.source.feature_spec, options=LOCAL_MODEL)
         else:
             model = self.local()
         model.fit(known, None, seed=self.seed, progress=False)
         self._models[LOCAL] = model
 
-    def _lead(self, name: str) -> float:
-        """By how much a candidate leads the adapted model, over the last workloads both were tested on.
+    def _source_knows(self) -> bool:
+        """Whether the source ranks the target better than chance, by two standard errors."""
+        above = np.array(self._shares[SOURCE]) - CHANCE
+        return len(above) < 2 or above.mean() > 2 * _standard_error(above)
+
+    def _lead(self, name: str, first: str) -> float:
+        """By how much a candidate leads the first choice, over the last workloads both were tested on.
 
         Returns:
             The mean lead in pairwise, or 0 where it is no more than its standard error.
         """
-        # The local model was not there for the first batch.
-        theirs = self._shares[name][-RECENT:]
-        own = self._shares[ADAPTED][len(self._shares[ADAPTED]) - len(theirs) :]
-        lead = np.array(theirs) - np.array(own)
-        if len(lead) < 2 or lead.mean() <= lead.std(ddof=1) / math.sqrt(len(lead)):
+        # The local model was not there for the first batches, so only the last ones can be compared.
+        theirs, own = self._shares[name], self._shares[first]
+        tested = min(len(theirs), len(own), RECENT)
+        lead = np.array(theirs[len(theirs) - tested :]) - np.array(own[len(own) - tested :])
+        if tested < 2 or lead.mean() <= _standard_error(lead):
             return 0.0
         return float(lead.mean())
+
+
+def _standard_error(values: npt.NDArray[np.float64]) -> float:
+    return float(values.std(ddof=1)) / math.sqrt(len(values))

@@ -33,7 +33,7 @@ def mixture(ranked: Sequence[RankedSource], models: Mapping[str, CostModel]) -> 
 
     Sources that read different feature specs are joined; the mixture then reads the parts of all. What cannot
     be a member of a blend (an ensemble, a conditioned model) is left out, and alone where it is the best; so
-    is a source with which the blend would have more members than it can.
+    is a source with which the blend would have more members than it can. docs/transfer.md has what it gains.
 
     Args:
         ranked: What `rank_sources` gave, the best first.

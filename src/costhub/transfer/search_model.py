@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 from dataclasses import dataclass, field
 
@@ -12,6 +11,9 @@ import numpy.typing as npt
 from costhub.dataset.programs import FloatArray, Programs
 from costhub.errors import ScoreError
 from costhub.models.protocol import CostModel
+from costhub.transfer.methods.brief import Brief
+from costhub.transfer.methods.frozen import Frozen
+from costhub.transfer.methods.method import TransferMethod
 from costhub.transfer.positive import MOST_SPREADS, PositiveScores, Scores
 
 log = logging.getLogger("costhub")
@@ -41,20 +43,20 @@ class _Task:
 
 
 class SearchModel:
-    """Scores candidates with a pretrained model, fine-tuned for each task on its own measurements.
+    """Scores candidates with a pretrained model, carried over to each task by its own measurements.
 
     Every update starts from the pretrained weights and uses all of the task's measurements, so that a few
     noisy ones are outweighed later instead of being built upon.
 
     Args:
         base: the pretrained model; it is never changed.
-        adapt: fine-tune on what is measured; False keeps the model frozen.
-        seed: of the fine-tuning.
+        method: how the model learns from what is measured; by default `Brief`.
+        seed: of the learning.
     """
 
-    def __init__(self, base: CostModel, *, adapt: bool = True, seed: int = 0) -> None:
+    def __init__(self, base: CostModel, *, method: TransferMethod | None = None, seed: int = 0) -> None:
         self.base = base
-        self.adapt = adapt
+        self.method = method or Brief()
         self.seed = seed
         self.health = Health()
         self._tasks: dict[str, _Task] = {}
@@ -102,13 +104,12 @@ class SearchModel:
             if rows is not None and np.isfinite(latency):
                 task.features.append(rows)
                 task.latency_s.append(float(latency))
-        if not self.adapt or len(task.latency_s) < 2:
+        if isinstance(self.method, Frozen) or len(task.latency_s) < 2:
             return
         programs = Programs.from_list(
             task.features, np.zeros(len(task.features), np.int64), (task_id,), np.array(task.latency_s)
         )
-        adapted = copy.deepcopy(self.base)
-        adapted.update(programs, seed=self.seed)
+        adapted = self.method.adapt(self.base, programs, seed=self.seed)
         self.health.updates += 1
         if np.isfinite(adapted.predict(programs.rows, programs.counts)).all():
             task.model = adapted

@@ -8,6 +8,8 @@ from time import perf_counter
 
 OTHER = "other"
 """What is none of the stages by name: starting processes, for one."""
+WAITING = "waiting"
+"""Not the search's own time: another task has its turn."""
 EVOLUTION = "evolution"
 """TVM's own part: the design space, sampling, mutation, post-processing and its records."""
 FEATURES = "features"
@@ -23,6 +25,9 @@ STAGES = (EVOLUTION, FEATURES, PREDICTION, LEARNING, BUILDING, RUNNING, OTHER)
 class Stages:
     """A stopwatch with a hand for each stage, of which exactly one moves.
 
+    Args:
+        first: The stage that begins.
+
     Example:
         >>> stages = Stages()
         >>> with stages.during(FEATURES):
@@ -32,9 +37,9 @@ class Stages:
         ['features', 'other', 'prediction']
     """
 
-    def __init__(self) -> None:
+    def __init__(self, first: str = OTHER) -> None:
         self._seconds: dict[str, float] = {}
-        self._stage, self._since = OTHER, perf_counter()
+        self._stage, self._since = first, perf_counter()
 
     @contextmanager
     def during(self, stage: str) -> Iterator[None]:
@@ -46,9 +51,9 @@ class Stages:
             self._turn(before)
 
     def seconds(self) -> dict[str, float]:
-        """Stage -> seconds until now; together they are the time since the stopwatch was made."""
+        """Stage -> seconds until now; with those of waiting, they would be the time since it was made."""
         self._turn(self._stage)
-        return dict(self._seconds)
+        return {stage: spent for stage, spent in self._seconds.items() if stage != WAITING}
 
     def _turn(self, stage: str) -> str:
         now, before = perf_counter(), self._stage

@@ -1,102 +1,45 @@
-"""Provides tune: TVM's evolutionary search over one workload, led by a pretrained cost model."""
+"""Provides tune and tune_all: TVM's evolutionary search over workloads, led by a pretrained cost model."""
 
 from __future__ import annotations
 
 import json
-import os
 import statistics
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from costhub.collector.builder import Builder
 from costhub.collector.runner import Runner
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.workload import argument_shapes, check_schedulable, module_to_json
-from costhub.errors import CosthubError, WorkloadError, last_line
+from costhub.errors import WorkloadError
 from costhub.models.protocol import CostModel
+from costhub.transfer.controller.allot import Allotment
+from costhub.transfer.controller.stop_rule import StopRule
+from costhub.transfer.controller.task import Priority
 from costhub.transfer.draft import Draft
-from costhub.transfer.search_model import Health, SearchModel
-from costhub.transfer.stages import EVOLUTION, Stages
-from costhub.transfer.tvm_errors import register_errors
-from costhub.transfer.tvm_logs import tvm_logs_in_files
+from costhub.transfer.methods.method import TransferMethod
+from costhub.transfer.search.database import Records
+from costhub.transfer.search.result import Meter, OnTrial, SearchOptions, TuneResult
+from costhub.transfer.search_model import SearchModel
 
-TRIALS_PER_ROUND = 16
+if TYPE_CHECKING:
+    from costhub.transfer.search.task import SearchTask
+
 UNTUNED_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
-class SearchOptions:
-    """Sizes of TVM's evolutionary search."""
+class Job:
+    """A workload to tune."""
 
-    population: int = 256
-    generations: int = 2
-    trials_per_round: int = TRIALS_PER_ROUND
-
-
-@dataclass
-class TuneResult:
-    """What a search found for one workload."""
-
-    workload: str
-    trials: int
-    failures: int
-    seconds: float
-    """Wall time of the search, start of the processes included."""
-    untuned_us: float | None
-    """Latency of the unscheduled workload; None where it ran out of time."""
-    best_us: float | None
-    """Best latency measured; None when every trial failed."""
-    curve: list[tuple[int, float, float]] = field(default_factory=list)
-    """(trials so far, seconds so far, best latency so far in us) after each trial that succeeded."""
-    health: Health = field(default_factory=Health)
-    stages: dict[str, float] = field(default_factory=dict)
-    """Stage -> seconds of the search; see `costhub.transfer.stages`."""
-
-    @property
-    def speedup(self) -> float | None:
-        """Untuned over best latency."""
-        return self.untuned_us / self.best_us if self.untuned_us and self.best_us else None
-
-
-class _Meter:
-    """Counts trials and keeps the curve of the best latency."""
-
-    def __init__(self, on_trial: Callable[[int, float | None], None] | None) -> None:
-        self.start = time.perf_counter()
-        self.stages = Stages()
-        self.trials = self.failures = 0
-        self.best_us: float | None = None
-        self.curve: list[tuple[int, float, float]] = []
-        self._on_trial = on_trial
-
-    def __call__(self, latency_s: float | None) -> None:
-        self.trials += 1
-        if latency_s is None:
-            self.failures += 1
-        else:
-            self.best_us = min(latency_s * 1e6, self.best_us or float("inf"))
-            self.curve.append((self.trials, time.perf_counter() - self.start, self.best_us))
-        if self._on_trial:
-            self._on_trial(self.trials, self.best_us)
-
-    def result(
-        self, workload: str, health: Health, stages: dict[str, float], untuned_us: float | None
-    ) -> TuneResult:
-        """What came out, of a search that took these stages."""
-        return TuneResult(
-            workload,
-            self.trials,
-            self.failures,
-            sum(stages.values()),
-            untuned_us,
-            self.best_us,
-            self.curve,
-            health,
-            stages,
-        )
+    name: str
+    mod: Any
+    """A ``tvm.IRModule`` with one function."""
+    weight: float = 1.0
+    """How often it occurs in what is to be fast."""
 
 
 def tune(
@@ -110,16 +53,16 @@ def tune(
     builder: Builder,
     runner: Runner,
     draft: CostModel | None = None,
-    adapt: bool = True,
+    method: TransferMethod | None = None,
     options: SearchOptions | None = None,
     seed: int = 0,
-    on_trial: Callable[[int, float | None], None] | None = None,
+    on_trial: OnTrial | None = None,
 ) -> TuneResult:
-    """Searches for a fast schedule of `mod` with at most `trials` measured programs.
+    """Searches for a fast schedule of `mod` until `trials` programs are measured.
 
     The records go to a MetaSchedule database in `out` (``database_workload.json`` and
     ``database_tuning_record.json``), which stock TVM compiles from with ``ms.tir_integration.compile_tir``;
-    it is extended when it is there already.
+    what is there already counts: a search that was interrupted goes on.
 
     Args:
         mod: the workload, a ``tvm.IRModule`` with one function.
@@ -127,11 +70,11 @@ def tune(
         model: the pretrained model; it is not changed.
         target: the TVM target as its dictionary.
         out: folder for the database.
-        trials: how many programs to measure at most.
+        trials: how many programs to measure, those that the database holds included.
         builder: compiles candidates for `target`.
         runner: measures them.
         draft: a cheap model that ranks all candidates, so that `model` need see only the best of them.
-        adapt: fine-tune the models on what is measured.
+        method: how the models learn from what is measured; by default `Brief`.
         options: sizes of the search.
         seed: of the search.
         on_trial: told after each trial of the number so far and the best latency in us.
@@ -141,62 +84,130 @@ def tune(
         ScoreError: the model gives no usable scores.
         MeasureError: a process that builds or runs cannot be started.
     """
-    check_schedulable(mod)
+    told = None if on_trial is None else lambda _, done, best_us: on_trial(done, best_us)
+    (found,) = tune_all(
+        [Job(name, mod)], model=model, target=target, out=out, trials=trials, builder=builder, runner=runner,
+        draft=draft, method=method, options=options, seed=seed, on_trial=told,
+    )  # fmt: skip
+    return found
+
+
+def tune_all(
+    jobs: Sequence[Job],
+    *,
+    model: CostModel,
+    target: dict[str, Any],
+    out: Path,
+    trials: int,
+    builder: Builder,
+    runner: Runner,
+    draft: CostModel | None = None,
+    method: TransferMethod | None = None,
+    options: SearchOptions | None = None,
+    priority: Priority | None = None,
+    rule: StopRule | None = None,
+    seed: int = 0,
+    on_trial: Callable[[str, int, float | None], None] | None = None,
+) -> list[TuneResult]:
+    """Searches for fast schedules of several workloads, which share the trials by what they may still gain.
+
+    Args:
+        jobs: What to tune, each by a name of its own.
+        model: As for `tune`, and so the arguments that are not described here.
+        target: The TVM target as its dictionary.
+        out: Folder for the database of all of them.
+        trials: Of all workloads together, those that the database holds included.
+        builder: Compiles candidates.
+        runner: Measures them.
+        draft: A cheap model.
+        method: How the models learn.
+        options: Sizes of the search.
+        priority: Says which workload is measured next; see `Allotment`.
+        rule: Ends the measuring of a workload that is not expected to gain; its trials go to the others, and
+            when all have ended, so does the search.
+        seed: Of the search.
+        on_trial: Told after each trial of the workload, its number of trials and its best latency in us.
+
+    Returns:
+        What was found, in the order of the jobs.
+
+    Raises:
+        WorkloadError: TVM cannot schedule a workload, or two jobs have one name.
+        CosthubError: As `tune`.
+    """
+    _check(jobs)
     load_intrinsics(target["kind"])
-    meter = _Meter(on_trial)
     builder.launch()
     runner.launch()
-    full = SearchModel(model, adapt=adapt, seed=seed)
-    drafting = Draft(full, SearchModel(draft, adapt=adapt, seed=seed)) if draft else None
-    search = _Search(mod, target, out, trials, options or SearchOptions(), seed)
-    search.run(full, drafting, builder, runner, meter)
-    stages = meter.stages.seconds()
-    return meter.result(name, full.health, stages, untuned_us(mod, builder, runner))
+    bench = _Bench(model, draft, method, target, Records(out), builder, runner, options or SearchOptions())
+    tasks: dict[str, SearchTask] = {}
+    models: dict[str, SearchModel] = {}
+    for job in jobs:
+        meter = Meter(None if on_trial is None else partial(on_trial, job.name))
+        tasks[job.name], models[job.name] = bench.task(job.mod, meter, most=trials, seed=seed)
+    _measure(tasks, {job.name: job.weight for job in jobs}, trials, priority, rule)
+    return [
+        tasks[job.name].meter.result(job.name, models[job.name].health, untuned_us(job.mod, builder, runner))
+        for job in jobs
+    ]
+
+
+def _check(jobs: Sequence[Job]) -> None:
+    names = [job.name for job in jobs]
+    if len(set(names)) < len(names):
+        raise WorkloadError(f"Each workload is tuned once, but two are called {max(names, key=names.count)}.")
+    for job in jobs:
+        check_schedulable(job.mod)
+
+
+def _measure(
+    tasks: Mapping[str, SearchTask],
+    weights: Mapping[str, float],
+    trials: int,
+    priority: Priority | None,
+    rule: StopRule | None,
+) -> None:
+    """Spends the trials that the database does not hold yet."""
+    left = trials - sum(task.meter.trials for task in tasks.values())
+    allotment = Allotment(weights, trials=max(0, left), priority=priority, rule=rule)
+    decides = len(tasks) > 1 or rule is not None
+    while (name := allotment.next_task()) is not None:
+        batch = tasks[name].round(allotment.most)
+        if batch is None:
+            allotment.close(name)
+            continue
+        more = decides and batch.n < allotment.left
+        allotment.add(name, replace(batch, waiting=tasks[name].waiting() if more else 0.0))
 
 
 @dataclass(frozen=True)
-class _Search:
-    """One run of TVM's evolutionary search over one workload."""
+class _Bench:
+    """What all tasks of a search share."""
 
-    mod: Any
+    model: CostModel
+    draft: CostModel | None
+    method: TransferMethod | None
     target: dict[str, Any]
-    out: Path
-    trials: int
+    records: Records
+    builder: Builder
+    runner: Runner
     options: SearchOptions
-    seed: int
 
-    def run(
-        self, model: SearchModel, draft: Draft | None, builder: Builder, runner: Runner, meter: _Meter
-    ) -> None:
+    def task(self, mod: Any, meter: Meter, *, most: int, seed: int) -> tuple[SearchTask, SearchModel]:
+        """A workload with a model of its own, since each learns from its own measurements."""
         import tvm
-        from tvm.s_tir import meta_schedule as ms
 
+        from costhub.transfer.search.task import SearchTask
         from costhub.transfer.tvm_cost_model import TvmCostModel
-        from costhub.transfer.tvm_measure import TvmBuilder, TvmRunner
 
-        strategy = ms.search_strategy.EvolutionarySearch(
-            population_size=self.options.population, genetic_num_iters=self.options.generations
-        )
-        register_errors()
-        self.out.mkdir(parents=True, exist_ok=True)
-        try:
-            with tvm_logs_in_files(), meter.stages.during(EVOLUTION):
-                ms.tune_tir(
-                    self.mod,
-                    tvm.target.Target(self.target),
-                    os.fspath(self.out),
-                    max_trials_global=self.trials,
-                    num_trials_per_iter=min(self.options.trials_per_round, self.trials),
-                    builder=TvmBuilder(builder, meter, meter.stages),
-                    runner=TvmRunner(runner, meter, meter.stages),
-                    cost_model=TvmCostModel(model, draft=draft, stages=meter.stages),
-                    strategy=strategy,
-                    seed=self.seed + 1,
-                )
-        except CosthubError:
-            raise
-        except Exception as error:
-            raise WorkloadError(f"TVM's search failed on this workload: {last_line(error)}") from error
+        full = SearchModel(self.model, method=self.method, seed=seed)
+        draft = Draft(full, SearchModel(self.draft, method=self.method, seed=seed)) if self.draft else None
+        led = TvmCostModel(full, draft=draft, stages=meter.stages)
+        task = SearchTask(
+            mod, tvm.target.Target(self.target), model=led, score=led.raw, records=self.records, meter=meter,
+            builder=self.builder, runner=self.runner, most=most, options=self.options, seed=seed,
+        )  # fmt: skip
+        return task, full
 
 
 def untuned_us(mod: Any, builder: Builder, runner: Runner) -> float | None:

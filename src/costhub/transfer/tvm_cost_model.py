@@ -14,6 +14,7 @@ from tvm.s_tir.meta_schedule.cost_model import PyCostModel
 
 from costhub.dataset.features.spec import Features, find_spec
 from costhub.models.folder import load_model
+from costhub.models.protocol import Scores
 from costhub.transfer.draft import Draft
 from costhub.transfer.search_model import SearchModel
 from costhub.transfer.stages import FEATURES, LEARNING, PREDICTION, Stages
@@ -40,7 +41,7 @@ class TvmCostModel(PyCostModel):  # type: ignore[misc]  # TVM's base is untyped
     def load(self, path: str) -> None:
         """Replaces the pretrained model by the model folder `path`; there is no draft of the new one."""
         base, _ = load_model(Path(path))
-        self.search_model = SearchModel(base, adapt=self.search_model.adapt, seed=self.search_model.seed)
+        self.search_model = SearchModel(base, method=self.search_model.method, seed=self.search_model.seed)
         self.draft = None
 
     def save(self, path: str) -> None:
@@ -59,6 +60,14 @@ class TvmCostModel(PyCostModel):  # type: ignore[misc]  # TVM's base is untyped
                 self._features(draft.draft, context, candidates),
                 lambda chosen: self._features(draft.full, context, [candidates[int(i)] for i in chosen]),
             )
+
+    def raw(self, context: Any, candidates: Sequence[Any]) -> Scores:
+        """(n,) scores as the task's model gives them; one without features gets the lowest of them."""
+        with self.stages.during(PREDICTION):
+            features = self._features(self.search_model, context, candidates)
+            scores = self.search_model.raw(_task_id(context), features)
+        known = scores[~np.isnan(scores)]
+        return np.where(np.isnan(scores), known.min() if len(known) else 0.0, scores)
 
     def update(self, context: Any, candidates: Sequence[Any], results: Sequence[Any]) -> None:
         """Learns from the runner's results; a failed run is not a latency."""

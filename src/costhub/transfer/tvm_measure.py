@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 from tvm.ir.utils import derived_object
@@ -11,31 +10,22 @@ from tvm.s_tir.meta_schedule.builder import BuilderResult, PyBuilder
 from tvm.s_tir.meta_schedule.runner import PyRunner, PyRunnerFuture, RunnerResult
 
 from costhub.collector.builder import Builder
+from costhub.collector.run_service import Arguments
 from costhub.collector.runner import Runner
 from costhub.dataset.workload import module_to_json
-from costhub.transfer.stages import BUILDING, RUNNING, Stages
-
-OnTrial = Callable[[float | None], None]
-"""Told of each trial: its latency in seconds, None for a failure."""
 
 
 @derived_object
 class TvmBuilder(PyBuilder):  # type: ignore[misc]  # TVM's base is untyped
     """Builds in processes that stay; see `costhub.collector.builder`."""
 
-    def __init__(self, builder: Builder, on_trial: OnTrial, stages: Stages | None = None) -> None:
+    def __init__(self, builder: Builder) -> None:
         super().__init__()
         self.builder = builder
-        self.on_trial = on_trial
-        self.stages = stages or Stages()
 
     def build(self, build_inputs: list[Any]) -> list[Any]:
         """One result per input; a failed build carries its error text."""
-        with self.stages.during(BUILDING):
-            built = self.builder.build([module_to_json(i.mod) for i in build_inputs])
-        for result in built:
-            if result.artifact is None:
-                self.on_trial(None)
+        built = self.builder.build([module_to_json(i.mod) for i in build_inputs])
         return [BuilderResult(b.artifact, b.error) for b in built]
 
 
@@ -58,19 +48,19 @@ class _Finished(PyRunnerFuture):  # type: ignore[misc]
 class TvmRunner(PyRunner):  # type: ignore[misc]
     """Runs one program after the other while TVM waits, so that nothing computes beside a measurement."""
 
-    def __init__(self, runner: Runner, on_trial: OnTrial, stages: Stages | None = None) -> None:
+    def __init__(self, runner: Runner) -> None:
         super().__init__()
         self.runner = runner
-        self.on_trial = on_trial
-        self.stages = stages or Stages()
 
     def run(self, runner_inputs: list[Any]) -> list[Any]:
         """One finished future per input."""
         return [_Finished(self._run(i)) for i in runner_inputs]
 
     def _run(self, runner_input: Any) -> Any:
-        arguments = tuple((str(a.dtype), tuple(int(e) for e in a.shape)) for a in runner_input.args_info)
-        with self.stages.during(RUNNING):
-            ran = self.runner.run(str(runner_input.artifact_path), arguments)
-        self.on_trial(statistics.median(ran.run_s) if ran.run_s else None)
+        ran = self.runner.run(str(runner_input.artifact_path), runner_arguments(runner_input.args_info))
         return RunnerResult(list(ran.run_s) or None, ran.error)
+
+
+def runner_arguments(args_info: Sequence[Any]) -> Arguments:
+    """What a program takes, as the runner wants it."""
+    return tuple((str(info.dtype), tuple(int(extent) for extent in info.shape)) for info in args_info)

@@ -13,6 +13,16 @@ from costhub.transfer.methods.fine_tune import FineTune
 from costhub.transfer.methods.lottery import Lottery
 
 
+def test_only_the_last_time_is_told_of_the_masks(sources: dict[str, CostModel], target: Programs) -> None:
+    networks = Lottery(ratio=0.1, epochs=3)
+
+    for _ in range(2):
+        Corrected(networks).adapt(sources["blend"], target, seed=0)
+
+    assert [len(epochs) for epochs in networks.shares] == [3]
+    assert [len(epochs) for epochs in networks.kept] == [2]
+
+
 def test_trees_are_corrected_and_networks_learn_as_they_are_told(
     sources: dict[str, CostModel], target: Programs
 ) -> None:

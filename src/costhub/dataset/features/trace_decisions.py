@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from costhub.dataset.features.spec import Features, FeatureSpec, slog
-from costhub.dataset.features.trace_text import decision_pairs, read_trace
+from costhub.dataset.features.trace_text import before_postproc, decision_pairs, read_trace
 from costhub.dataset.programs import FloatArray
 
 TRACE_DECISIONS = "trace_decisions@1"
@@ -62,8 +62,7 @@ def _of_text(trace_json: str) -> FloatArray | None:
     if trace is None:
         return None
     instructions, decisions = trace
-    kinds = [i[0] if isinstance(i, list) and i else None for i in instructions]
-    return _row(kinds.index("EnterPostproc") if "EnterPostproc" in kinds else len(kinds), decisions)
+    return _row(before_postproc(instructions), decisions)
 
 
 def _row(instructions: int, pairs: list[Any]) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Provides read_trace and decision_pairs: the text of a trace as lists; any text will do, without TVM."""
+"""Provides read_trace and what reads its lists: the text of a trace; any text will do, without TVM."""
 
 from __future__ import annotations
 
@@ -32,6 +32,17 @@ def read_trace(trace_json: str) -> tuple[list[Any], list[Any]] | None:
     if not (isinstance(trace, list) and len(trace) == 2 and all(isinstance(part, list) for part in trace)):
         return None
     return trace[0], trace[1]
+
+
+def before_postproc(instructions: Sequence[Any]) -> int:
+    """How many instructions come before post-processing, which follows from them and their decisions.
+
+    Example:
+        >>> before_postproc([["GetLoops", ["b0"], [], ["l1"]], ["EnterPostproc", [], [], []]])
+        1
+    """
+    kinds = [i[0] if isinstance(i, list) and i else None for i in instructions]
+    return kinds.index("EnterPostproc") if "EnterPostproc" in kinds else len(kinds)
 
 
 def decision_pairs(decisions: Sequence[Any]) -> list[tuple[int, Any]]:

@@ -29,6 +29,8 @@ class Corrected:
         self, source: CostModel, target: Programs, *, seed: int, source_programs: Programs | None = None
     ) -> CostModel:
         """See `TransferMethod`."""
+        if isinstance(self.networks, Lottery):
+            self.networks.forget()
         return adapt_leaves(source, target, seed=seed, network=self.networks.tune, trees=_correct)
 
 

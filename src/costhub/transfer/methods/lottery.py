@@ -51,6 +51,9 @@ class Lottery:
     learning_rate: float = 1e-3
     shares: list[list[Shares]] = field(default_factory=list, compare=False)
     """Filled by `adapt`: of each network the transferable shares of every epoch, for `--explain`."""
+    kept: list[list[Shares]] = field(default_factory=list, compare=False)
+    """Filled by `adapt`: of each network, from its second epoch on, how much of the mask stayed, see
+    `Masked`."""
 
     def adapt(
         self, source: CostModel, target: Programs, *, seed: int, source_programs: Programs | None = None
@@ -62,7 +65,7 @@ class Lottery:
         """
         if self.domain and source_programs is None:
             raise ModelError("The adversarial term compares with programs of the source; give some of them.")
-        self.shares.clear()
+        self.forget()
         of_networks = iter(_as_networks_read(source, source_programs))
         return adapt_leaves(
             source, target, seed=seed,
@@ -78,7 +81,13 @@ class Lottery:
             adversary = DomainAdversary(Examples(source_programs, part.scalers), self.domain, seed)
         rule = Masked(self.ratio, self.threshold, self.decay, adversary)
         part.fine_tune(own, epochs=self.epochs, learning_rate=self.learning_rate, seed=seed, rule=rule)
-        self.shares.append(rule.shares)
+        self.shares.extend(rule.shares)
+        self.kept.extend(rule.kept)
+
+    def forget(self) -> None:
+        """Empties what is told of the masks, before networks learn anew."""
+        self.shares.clear()
+        self.kept.clear()
 
 
 def _as_networks_read(source: CostModel, programs: Programs | None) -> list[Programs]:
@@ -97,23 +106,36 @@ class Masked(StepRule):
     decay: float
     adversary: StepRule = field(default_factory=StepRule)
     """The adversarial term, or nothing."""
-    shares: list[Shares] = field(default_factory=list)
+    shares: list[list[Shares]] = field(default_factory=list)
+    """Of each network that was trained the transferable shares of every epoch."""
+    kept: list[list[Shares]] = field(default_factory=list)
+    """Of each network, from its second epoch on, the share of the parameters transferable in the epoch before
+    that still are. A mask drawn without regard to the last one would keep what is transferable of all: the
+    share in `shares`."""
     _mask: dict[str, Tensor] = field(default_factory=dict)
     _before: dict[str, Tensor] = field(default_factory=dict)
 
     def begin(self, network: nn.Module) -> None:
-        """The adversary gets to know the network."""
+        """Begins the tale of this network; the adversary gets to know it."""
+        self.shares.append([])
+        self.kept.append([])
+        self._mask = {}
         self.adversary.begin(network)
 
     def begin_epoch(self, network: nn.Module, gradient: Callable[[], None]) -> None:
         """Draws the mask anew."""
         gradient()
         weights = [(name, w, w.grad) for name, w in network.named_parameters() if w.grad is not None]
-        self._mask = {
-            name: transferable(w.detach() * grad, ratio=self.ratio, threshold=self.threshold)
-            for name, w, grad in weights
-        }
-        self.shares.append({name: float(mask.float().mean()) for name, mask in self._mask.items()})
+        last, self._mask = (
+            self._mask,
+            {
+                name: transferable(w.detach() * grad, ratio=self.ratio, threshold=self.threshold)
+                for name, w, grad in weights
+            },
+        )
+        self.shares[-1].append({name: float(mask.float().mean()) for name, mask in self._mask.items()})
+        if last:
+            self.kept[-1].append({name: kept_share(last[name], mask) for name, mask in self._mask.items()})
 
     def loss(self, network: nn.Module, batch: Batch, own: Tensor) -> Tensor:
         """The objective, and the adversarial term where there is one."""
@@ -162,3 +184,20 @@ def transferable(flow: Tensor, *, ratio: float | None, threshold: float = 0.5) -
     kept = torch.zeros(size.numel(), dtype=torch.bool, device=size.device)
     kept[size.flatten().topk(math.ceil(ratio * size.numel())).indices] = True
     return kept.view_as(size)
+
+
+def kept_share(before: Tensor, now: Tensor) -> float:
+    """How much of a mask stayed.
+
+    Args:
+        before: Which parameters were transferable, at least one of them.
+        now: Which of the same parameters are transferable now.
+
+    Returns:
+        Of those that were transferable, the share that still is: 1 where all of them stayed.
+
+    Example:
+        >>> kept_share(torch.tensor([True, True, False]), torch.tensor([True, False, True]))
+        0.5
+    """
+    return float(now[before].float().mean())

@@ -6,6 +6,7 @@ from typing import Any
 
 from costhub.errors import UnknownNameError
 from costhub.names import close_or_all
+from costhub.transfer.methods.brief import Brief
 from costhub.transfer.methods.corrected import Corrected
 from costhub.transfer.methods.fine_tune import FineTune
 from costhub.transfer.methods.frozen import Frozen
@@ -15,7 +16,7 @@ from costhub.transfer.methods.momentum import Momentum
 from costhub.transfer.methods.residual_trees import ResidualTrees
 
 METHODS: dict[str, type[Any]] = {
-    kind.name: kind for kind in (Frozen, FineTune, Corrected, ResidualTrees, Lottery, Momentum)
+    kind.name: kind for kind in (Frozen, Brief, FineTune, Corrected, ResidualTrees, Lottery, Momentum)
 }
 """Name -> a method; called without arguments, it has its default options."""
 

@@ -9,6 +9,8 @@ from costhub.dataset.programs import IntArray, Programs
 EACH = 8
 """Programs measured of a workload before the next one: pairs are what a model learns from, and two programs
 of many workloads make fewer of them than some programs of a few."""
+BATCH = 4 * EACH
+"""Programs between two looks at how a transfer goes."""
 
 
 def in_turn(programs: Programs, trials: int, *, seed: int, each: int = EACH) -> IntArray:

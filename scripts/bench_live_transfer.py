@@ -1,0 +1,146 @@
+"""Searches on this CPU led by models of another device, carried over in different ways; real measurements."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import machine
+from embedded import copy_dataset
+from final import best_modules, remeasure
+from transfer_tasks import SPEC, measured
+
+from costhub.cards.live_transfer_table import BASE, live_transfer_table, summary
+from costhub.collector.builder import Builder
+from costhub.collector.device import identify
+from costhub.collector.runner import Runner
+from costhub.collector.suite import find_workload
+from costhub.collector.target import local_target
+from costhub.dataset.load_programs import load_programs
+from costhub.dataset.workload import workload_id
+from costhub.models.architectures import new_model
+from costhub.models.protocol import CostModel
+from costhub.transfer.adapt import adapt
+from costhub.transfer.methods.registry import find_method
+from costhub.transfer.search.database import Records
+from costhub.transfer.search.result import Meter, SearchOptions, TuneResult
+from costhub.transfer.search.task import SearchTask
+from costhub.transfer.search_model import Health
+from costhub.transfer.tune import tune
+
+WORKLOADS = ("resnet18.c7", "matmul.512x512x512", "depthwise.28x256", "batch_matmul.12x128x128x64")
+ADAPTED = "adapted, then brief"
+XGB = "TVM's XGBModel"
+METHODS = ("frozen", "fine-tune", "lottery", "corrected", "brief")
+AHEAD = 256
+"""Trials on other workloads that the adapted model has learned from."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What a search runs on."""
+
+    target: dict[str, Any]
+    builder: Builder
+    runner: Runner
+    trials: int
+
+    def led_by(self, workload: str, model: CostModel, method: str, out: Path, seed: int) -> TuneResult:
+        """A search of ours."""
+        return tune(
+            find_workload(workload).module(), workload, model=model, method=find_method(method),
+            target=self.target, out=out, trials=self.trials, builder=self.builder, runner=self.runner,
+            seed=seed,
+        )  # fmt: skip
+
+    def stock(self, workload: str, out: Path, seed: int) -> TuneResult:
+        """The same search with TVM's own model; sizes, builder and runner are ours."""
+        import tvm
+        from tvm.s_tir import meta_schedule as ms
+
+        meter = Meter(None)
+        task = SearchTask(
+            find_workload(workload).module(), tvm.target.Target(self.target),
+            model=ms.cost_model.XGBModel(num_warmup_samples=0), score=None, records=Records(out), meter=meter,
+            builder=self.builder, runner=self.runner, most=self.trials, options=SearchOptions(), seed=seed,
+        )  # fmt: skip
+        while meter.trials < self.trials and task.round(self.trials - meter.trials):
+            pass
+        return meter.result(workload, Health(), None)
+
+
+def models(data: Path, source_device: str, here: str, seed: int) -> tuple[CostModel, CostModel]:
+    """A model of the source, and what 256 trials of this device make of it; neither knows the WORKLOADS."""
+    tuned = {workload_id(find_workload(name).module()) for name in WORKLOADS}
+    known, own = (load_programs(data, device=device, spec=SPEC) for device in (source_device, here))
+    train, pool = (p.of_workloads(set(p.workload_ids) - tuned) for p in (known, own))
+    source = new_model("blend", feature_spec=SPEC, options={"members": "gbt(objective=log) mlp"})
+    source.fit(train, None, seed=seed, progress=False)
+    return source, adapt(source, measured(pool, AHEAD, seed), seed=seed, progress=False).model
+
+
+def searches(
+    bench: Bench, source: CostModel, adapted: CostModel, workload: str, seed: int
+) -> Iterator[dict[str, Any]]:
+    """One row per method, the latencies measured again side by side."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = {name: Path(folder, str(i)) for i, name in enumerate((*METHODS, ADAPTED, XGB))}
+        found = {name: bench.led_by(workload, source, name, out[name], seed) for name in METHODS}
+        found[ADAPTED] = bench.led_by(workload, adapted, "brief", out[ADAPTED], seed)
+        found[XGB] = bench.stock(workload, out[XGB], seed)
+        best_us = remeasure({m: best_modules(out[m], workload, bench.trials) for m in out}, workload)
+    for name, result in found.items():
+        yield {
+            "workload": workload, "method": name, "seed": seed, "trials": result.trials,
+            "failures": result.failures, "seconds": result.seconds, "stages": result.stages,
+            "best_us": best_us[name], "curve": result.curve,
+        }  # fmt: skip
+
+
+@click.command()
+@click.option("--data", type=click.Path(path_type=Path), help="By default a copy of the embedded dataset.")
+@click.option("--source", default="amd-epyc-zen5-2c-avx2", show_default=True, help="Device of the model.")
+@click.option("--workload", "workloads", multiple=True, default=WORKLOADS)
+@click.option("--trials", default=64, show_default=True)
+@click.option("--seeds", default=3, show_default=True)
+@click.option("--quick", is_flag=True, help="One workload, one seed, 32 trials.")
+@click.option("--json", "path", type=click.Path(path_type=Path))
+def main(
+    data: Path | None,
+    source: str,
+    workloads: tuple[str, ...],
+    trials: int,
+    seeds: int,
+    quick: bool,
+    path: Path | None,
+) -> None:
+    """Compares latency, seconds and trials; run it with nothing else on the machine."""
+    if quick:
+        workloads, trials, seeds = workloads[:1], 32, 1
+    rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path and path.exists() else []
+    done = {(row["workload"], row["seed"]) for row in rows}
+    data, target = data or copy_dataset(tempfile.mkdtemp()), local_target()
+    here = str(identify()["device_id"])
+    with Builder(json.dumps(target)) as builder, Runner(json.dumps(target)) as runner:
+        builder.launch()
+        runner.launch()
+        bench = Bench(target, builder, runner, trials)
+        for seed in range(seeds):
+            wanted = [workload for workload in workloads if (workload, seed) not in done]
+            led = models(data, source, here, seed) if wanted else None
+            for workload in wanted if led else ():
+                rows += searches(bench, *led, workload, seed)
+                click.echo(f"{workload}, seed {seed}")
+                if path:
+                    about = {"source": source, "base": BASE, "trials": trials, "summary": summary(rows)}
+                    path.write_text(json.dumps({**machine.describe(), **about, "rows": rows}, indent=1))
+    click.echo(live_transfer_table({"summary": summary(rows)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""Searches over measured programs to the end, with all that a stop rule may ask about on the way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from model_tasks import folds
+from transfer_tasks import SPEC, Pair
+
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.programs import Programs
+from costhub.models.architectures import new_model
+from costhub.models.protocol import CostModel
+from costhub.transfer.controller.batch import Batch
+from costhub.transfer.methods.corrected import Corrected
+
+FOLDS = 4
+MOST = 1000
+"""Programs of a pool; a search over more takes longer and finds the same."""
+SHARE = 0.9
+"""Of the programs of a workload in the pool of one seed."""
+KEY = ("pair", "workload", "seed", "trials", "batch")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A search over the programs of one workload, far beyond the trials that it is compared at."""
+
+    pair: str
+    workload: str
+    name: str
+    weights: dict[str, float]
+    """Network -> how often the workload occurs in it."""
+    seed: int
+    trials: int
+    """What a search gets by itself."""
+    batch: int
+    pool: int
+    """Programs to choose from."""
+    pool_best_s: float
+    batches: list[Batch]
+
+    @property
+    def full(self) -> int:
+        """Batches in the trials of a search."""
+        return -(-self.trials // self.batch)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values; six digits of a score are more than a rule can use."""
+        batches = [
+            [b.latency_s.tolist(), b.scores.round(6).tolist(), round(b.waiting, 6)] for b in self.batches
+        ]
+        return {**self.__dict__, "batches": batches}
+
+    @classmethod
+    def from_json(cls, row: dict[str, Any]) -> Trace:
+        """Reads what `to_json` gave."""
+        batches = [
+            Batch(np.array(seconds), np.array(scores), waiting) for seconds, scores, waiting in row["batches"]
+        ]
+        return cls(**{**row, "batches": batches})
+
+
+def read_traces(path: Path | None) -> list[Trace]:
+    """The traces of a file of JSON lines, none where it is missing."""
+    lines = path.read_text().splitlines() if path and path.exists() else []
+    return [Trace.from_json(json.loads(line)) for line in lines]
+
+
+def search(pool: Programs, source: CostModel, *, batch: int, trials: int, seed: int) -> list[Batch]:
+    """Measures what the model scores highest, which learns from all of it after each batch.
+
+    Args:
+        pool: Measured programs of one workload, in random order; one at least stays unmeasured.
+        source: A model that knows neither the workload nor, perhaps, the device.
+        batch: Programs measured at a time.
+        trials: Programs measured in all.
+        seed: Of what the model learns.
+    """
+    order, batches = np.zeros(0, np.int64), []
+    scores = source.predict(pool.rows, pool.counts)
+    for _ in range(min(trials, pool.n - 1) // batch):
+        waiting = np.setdiff1d(np.arange(pool.n), order)
+        picked = waiting[np.argsort(-scores[waiting], kind="stable")[:batch]]
+        order = np.concatenate([order, picked])
+        model = Corrected().adapt(source, pool.select(order), seed=seed)
+        said, scores = scores[picked], model.predict(pool.rows, pool.counts)
+        waiting = np.setdiff1d(waiting, picked)
+        batches.append(Batch(pool.latency_s[picked], said, float(scores[waiting].max())))
+    return batches
+
+
+def traces_of(
+    pair: Pair, done: set[tuple[Any, ...]], *, trials: int, batch: int, seed: int, workloads: int
+) -> Iterator[Trace]:
+    """The searches of a seed that are missing, twice as long as its trials; the source knows none of them.
+
+    A workload is searched where its pool has twice as many programs as the search measures.
+    """
+    ids, sizes = np.unique(pair.new.measured().workload, return_counts=True)
+    large = [pair.new.workload_ids[i] for i, n in zip(ids, sizes, strict=True) if SHARE * n >= 2 * trials]
+    large = large[:: max(1, len(large) // workloads)][:workloads]
+    columns = ["workload_id", "name", "operator", "networks"]
+    rows = DataFolder.open(pair.target.data).workloads(columns).sort_by("workload_id").to_pylist()
+    about = [row for row in rows if row["workload_id"] in large]
+    names = f"{pair.source.name} -> {pair.target.name}"
+    for part in folds(about, FOLDS, seed):
+        missing = [row for row in about if row["workload_id"] in part.test]
+        missing = [row for row in missing if (names, row["workload_id"], seed, trials, batch) not in done]
+        if not missing:
+            continue
+        source = _source(pair.known.of_workloads(set(pair.known.workload_ids) - part.test), seed)
+        for row in missing:
+            pool = _pool(pair.new.of_workloads({row["workload_id"]}).measured(), seed)
+            found = search(pool, source, batch=batch, trials=2 * trials, seed=seed)
+            weights = {network["name"]: float(network["weight"]) for network in row["networks"] or ()}
+            yield Trace(
+                names, row["workload_id"], row["name"], weights, seed, trials, batch, pool.n,
+                float(pool.latency_s.min()), found,
+            )  # fmt: skip
+
+
+def _source(programs: Programs, seed: int) -> CostModel:
+    model = new_model("gbt", feature_spec=SPEC, options={"objective": "log"})
+    model.fit(programs, None, seed=seed, progress=False)
+    return model
+
+
+def _pool(programs: Programs, seed: int) -> Programs:
+    """Some programs of a workload, in an order that tells nothing."""
+    drawn = np.random.default_rng(seed).permutation(programs.n)
+    return programs.select(drawn[: min(MOST, round(SHARE * programs.n))])

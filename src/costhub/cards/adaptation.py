@@ -1,0 +1,111 @@
+"""Provides what is told of a transfer: its facts for a card, and its masks as a table."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from costhub.cards.tables import Column, number, plain_table
+from costhub.errors import DataError
+
+ADAPTATION = "adaptation.json"
+"""File of the model folder that tells how the model was carried over."""
+CURVE_PICTURE, MASKS_PICTURE = "adaptation.png", "masks.png"
+PICTURES = {
+    CURVE_PICTURE: "Pairs of each new batch that the candidates ranked right, against programs measured",
+    MASKS_PICTURE: "Share of each layer of the adapted model that was transferable, and how much stayed so",
+}
+"""File of the model folder -> what it shows; the second one is there where the method has masks."""
+ADAPTED = "adapted"
+"""The candidate that is written unless another one leads."""
+
+Shares = Mapping[str, float]
+"""Layer -> a share of its parameters."""
+
+_FACTS = ("source", "method", "trials", "chosen")
+
+
+def transfer_facts(told: Mapping[str, Any], files: Collection[str]) -> dict[str, Any]:
+    """What a card says of a transfer.
+
+    Args:
+        told: The content of `adaptation.json`.
+        files: What lies beside it; the pictures among them are shown.
+
+    Returns:
+        `source`, `method`, `trials`, `chosen`, and `pictures`, names of files.
+
+    Raises:
+        DataError: One of them is not told.
+
+    Example:
+        >>> told = {"source": "acme/a-mlp", "method": "lottery", "trials": 64, "chosen": "adapted"}
+        >>> transfer_facts(told, ["config.json", "adaptation.png"])["pictures"]
+        ['adaptation.png']
+    """
+    missing = [key for key in _FACTS if told.get(key) is None]
+    if missing:
+        raise DataError(f"{ADAPTATION} of the model lacks {', '.join(missing)}. Adapt the model again.")
+    pictures = [name for name in PICTURES if name in files]
+    return {**{key: told[key] for key in _FACTS}, "pictures": pictures}
+
+
+def by_layer(networks: Sequence[Sequence[Shares]]) -> dict[str, list[float]]:
+    """The shares of every layer, epoch by epoch.
+
+    Args:
+        networks: Of each network the shares of every epoch.
+
+    Returns:
+        Layer -> mean over the networks that have it, as long as all of them learned.
+
+    Example:
+        >>> by_layer([[{"a": 0.5}, {"a": 0.25}], [{"a": 1.0, "b": 0.0}, {"a": 0.75, "b": 0.5}]])
+        {'a': [0.75, 0.5], 'b': [0.0, 0.5]}
+    """
+    layers = dict.fromkeys(layer for epochs in networks for shares in epochs for layer in shares)
+    return {
+        layer: [
+            statistics.fmean(values)
+            for values in zip(
+                *(
+                    [shares[layer] for shares in epochs]
+                    for epochs in networks
+                    if epochs and layer in epochs[0]
+                ),
+                strict=False,
+            )
+        ]
+        for layer in layers
+    }
+
+
+def masks_table(told: Mapping[str, Any]) -> str:
+    """How much of each layer was free to learn, and how much of that stayed so, for a terminal.
+
+    Args:
+        told: `method`, `transferable` and `kept`, as in `adaptation.json`.
+    """
+    shares, kept = by_layer(told["transferable"]), by_layer(told["kept"])
+    if not shares:
+        return f"The method {told['method']} has no masks in this model."
+    rows = [
+        {
+            "layer": layer,
+            "first": epochs[0],
+            "last": epochs[-1],
+            "kept": statistics.fmean(kept[layer]) if kept.get(layer) else None,
+        }
+        for layer, epochs in shares.items()
+    ]
+    columns = [
+        Column("layer", "layer"),
+        number("first", "first epoch"),
+        number("last", "last epoch"),
+        number("kept", "kept from epoch to epoch"),
+    ]
+    return (
+        "Share of each layer that was transferable, and of that the share that stayed so in the next epoch, "
+        "mean over epochs:\n" + plain_table(rows, columns)
+    )

@@ -1,0 +1,186 @@
+"""Draws a transfer: how the candidates ranked each new batch, and which parameters were free to learn."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from costhub.cards.adaptation import ADAPTED, CURVE_PICTURE, MASKS_PICTURE, Shares, by_layer
+from costhub.cards.plots import COLOURS, furnish, save
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SMOOTHED = 4
+"""Batches of a running mean; at four workloads a batch, the sixteen workloads by which the guard decides."""
+
+# The source is dashed, to show what lies under it: a method that changes nothing ranks as the source does.
+_LINES = {ADAPTED: (COLOURS[0], "-"), "source": (COLOURS[1], "--"), "local": (COLOURS[2], "-")}
+_GREY = "#777777"
+_COLUMNS = 4
+_TICKS = 9
+
+
+def draw_adaptation(told: Mapping[str, Any]) -> dict[str, bytes]:
+    """The pictures of a transfer, for its model folder.
+
+    Args:
+        told: The content of `adaptation.json`.
+
+    Returns:
+        File name -> PNG: of the curve, and of the masks where the method has some.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        found = {CURVE_PICTURE: plot_adaptation(Path(folder) / CURVE_PICTURE, told["curve"])}
+        if any(told["transferable"]):
+            path = Path(folder) / MASKS_PICTURE
+            found[MASKS_PICTURE] = plot_masks(path, told["transferable"], told["kept"])
+        return {name: path.read_bytes() for name, path in found.items()}
+
+
+def plot_adaptation(path: str | Path, curve: Sequence[Mapping[str, Any]]) -> Path:
+    """Draws how well each candidate ranked new batches, against how much was measured, and saves it.
+
+    Faint points are single batches. Lines are running means over `SMOOTHED` batches, of those that all
+    candidates ranked, so that they compare. Where the guard chose another candidate than the adapted model
+    after a batch, the batch stands on that candidate's colour.
+
+    Args:
+        path: Where the picture goes; its suffix, png or svg, chooses the format.
+        curve: Of each batch the `trials` before it, the candidate `chosen` after it, and `pairwise`:
+            candidate -> share of the batch's pairs that it ranked right before learning from them.
+    """
+    figure = _figure(7.2, 4.4)
+    axes = figure.add_subplot()
+    furnish(
+        axes,
+        title="Pairs of each new batch ranked right, before learning from it",
+        x="programs measured on the target before the batch",
+        y=f"share of pairs (lines: means of {SMOOTHED} batches)",
+        title_size=11,
+    )
+    names = [name for name in _LINES if any(name in batch["pairwise"] for batch in curve)]
+    by_all = [batch for batch in curve if all(name in batch["pairwise"] for name in names)]
+    for name in names:
+        colour, style = _LINES[name]
+        own = [batch for batch in curve if name in batch["pairwise"]]
+        axes.plot(*_points(own, name), "o", color=colour, markersize=5, alpha=0.3, markeredgewidth=0)
+        trials, shares = _points(by_all, name)
+        means = running_means(shares, SMOOTHED)
+        # A mark too, since a single batch makes no line.
+        axes.plot(trials, means, style, color=colour, linewidth=2.2, marker=".", markersize=6, label=name)
+    axes.axhline(0.5, color=_GREY, linewidth=1, linestyle=":", label="chance")
+    _mark_choices(axes, curve)
+    trials = [batch["trials"] for batch in curve]
+    axes.set_xticks(trials[:: -(-len(trials) // _TICKS) or 1])
+    figure.legend(loc="outside lower center", ncols=6, frameon=False, fontsize=9)
+    return save(figure, path)
+
+
+def plot_masks(
+    path: str | Path, transferable: Sequence[Sequence[Shares]], kept: Sequence[Sequence[Shares]]
+) -> Path:
+    """Draws how much of each layer was transferable, and how much of that stayed so from epoch to epoch.
+
+    Masks drawn by chance would keep just what is transferable of a layer: the further the line lies above the
+    area, the more a parameter that was transferable once remains so.
+
+    Args:
+        path: Where the picture goes; its suffix, png or svg, chooses the format.
+        transferable: Of each network the share of every layer, for all epochs; means over networks are drawn.
+        kept: Of each network, from its second epoch on, the share of what was transferable that still is.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    shares, stayed = by_layer(transferable), by_layer(kept)
+    lines = -(-len(shares) // _COLUMNS)
+    figure = _figure(1.9 * _COLUMNS + 0.6, 1.45 * lines + 1.0)
+    places = figure.subplots(lines, _COLUMNS, squeeze=False, sharex=True, sharey=True).ravel().tolist()
+    for axes, (layer, values) in zip(places, shares.items(), strict=False):
+        furnish(axes, title=layer, x="", y="", title_size=8)
+        _draw_layer(axes, values, stayed.get(layer, []))
+    places[0].set(xlim=(0.5, max(map(len, shares.values())) + 0.5), ylim=(0, 1.05), yticks=(0, 0.5, 1))
+    places[0].xaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
+    for axes in places[max(0, len(shares) - _COLUMNS) : len(shares)]:
+        axes.tick_params(labelbottom=True)  # also where a panel is missing below
+    for spare in places[len(shares) :]:
+        spare.set_visible(False)
+    figure.supxlabel("epoch", fontsize=9)
+    figure.legend(
+        *places[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, frameon=False, fontsize=9
+    )
+    return save(figure, path)
+
+
+def _draw_layer(axes: Axes, shares: Sequence[float], stayed: Sequence[float]) -> None:
+    """The shares of one layer, epoch by epoch; `stayed` begins with the second one."""
+    epochs = range(1, len(shares) + 1)
+    axes.fill_between(epochs, shares, color=COLOURS[1], alpha=0.35, linewidth=0)
+    # With marks, since a single epoch makes no line.
+    axes.plot(
+        epochs, shares, ".-", color=COLOURS[1], linewidth=1.2, markersize=2,
+        label="transferable share of the layer",
+    )  # fmt: skip
+    axes.plot(
+        range(2, len(stayed) + 2), stayed, ".-", color=COLOURS[0], linewidth=1.6, markersize=3,
+        label="share that stayed transferable since the epoch before",
+    )  # fmt: skip
+    axes.tick_params(labelsize=8)
+
+
+def running_means(values: Sequence[float], window: int) -> list[float]:
+    """Of each value the mean of it and those before it, `window` in all as far as there are so many.
+
+    Example:
+        >>> running_means([1.0, 2.0, 6.0, 4.0], 2)
+        [1.0, 1.5, 4.0, 5.0]
+    """
+    return [statistics.fmean(values[max(0, i - window) : i]) for i in range(1, len(values) + 1)]
+
+
+def _figure(width: float, height: float) -> Figure:
+    """An empty picture, inches wide and high, free of pyplot's global state."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), dpi=150, facecolor="white", layout="constrained")
+
+
+def _points(batches: Sequence[Mapping[str, Any]], name: str) -> tuple[list[int], list[float]]:
+    """The trials before each batch, and the share of its pairs that a candidate ranked right."""
+    return [batch["trials"] for batch in batches], [batch["pairwise"][name] for batch in batches]
+
+
+def _mark_choices(axes: Axes, curve: Sequence[Mapping[str, Any]]) -> None:
+    """Puts the batches after which the guard chose another candidate on the colour of that one."""
+    edges = _edges([batch["trials"] for batch in curve])
+    named = set()
+    place = 0
+    for chosen, run in itertools.groupby(batch["chosen"] for batch in curve):
+        end = place + len(list(run))
+        if chosen != ADAPTED:
+            label = None if chosen in named else f"guard chose {chosen}"
+            axes.axvspan(
+                edges[place], edges[end], color=_LINES[chosen][0], alpha=0.14, linewidth=0, label=label
+            )
+            named.add(chosen)
+        place = end
+    axes.set_xlim(edges[0], edges[-1])
+
+
+def _edges(trials: Sequence[int]) -> list[float]:
+    """Where the stretch of each batch begins, and where that of the last one ends.
+
+    Example:
+        >>> _edges([0, 32, 64])
+        [-16.0, 16.0, 48.0, 80.0]
+        >>> _edges([0])
+        [-0.5, 0.5]
+    """
+    middles = [(a + b) / 2 for a, b in itertools.pairwise(trials)]
+    first, last = (middles[0], middles[-1]) if middles else (trials[0] + 0.5, trials[0] - 0.5)
+    return [2 * trials[0] - first, *middles, 2 * trials[-1] - last]

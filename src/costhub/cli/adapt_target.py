@@ -1,0 +1,186 @@
+"""Provides Stored and Live: the target of `costhub adapt`, measured already or measured on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from costhub.cli.interrupt import ended_like_by_ctrl_c
+from costhub.cli.measuring import folder_of, named_workloads, opened_rig
+from costhub.progress import bar
+
+if TYPE_CHECKING:
+    from costhub.collector.collect import Progress
+    from costhub.collector.outcome import Outcome
+    from costhub.collector.plan import Plan
+    from costhub.dataset.programs import Programs
+    from costhub.models.protocol import CostModel
+    from costhub.transfer.adapt import Adaptation
+    from costhub.transfer.live import LiveTrials
+    from costhub.transfer.methods.method import TransferMethod
+
+EVERYTHING = ("all",)
+
+
+class Target(Protocol):
+    """A device with the programs that a model of it can learn from."""
+
+    data: Path
+    """The folder of the measurements."""
+
+    @property
+    def row(self) -> Mapping[str, Any]:
+        """What is known of the device."""
+
+    def first(self, spec: str) -> Programs:
+        """The programs to choose a source by."""
+
+    def adapted(self, source: CostModel, method: TransferMethod, seed: int) -> Adaptation:
+        """What becomes of a source."""
+
+    def test(self, spec: str) -> Programs | None:
+        """Programs of held-out workloads; None where all workloads are learned from."""
+
+
+@dataclass
+class Stored:
+    """Measurements of a data folder.
+
+    Args:
+        data: The folder.
+        device: The device; may be None where there is only one.
+        split: Name or file of a split; None draws one.
+        trials: How many programs to learn from; None for all.
+        seed: Of the split that is drawn.
+    """
+
+    data: Path
+    device: str | None
+    split: str | None
+    trials: int | None
+    seed: int
+    _read_before: dict[str, tuple[Programs, Programs]] = field(default_factory=dict)
+
+    @cached_property
+    def row(self) -> Mapping[str, Any]:
+        """What is known of the device."""
+        from costhub.dataset.folder import DataFolder
+        from costhub.hub.device_rows import device_rows
+
+        name = self.device or DataFolder.open(self.data).only_device(" with --device.")
+        return device_rows(self.data, [name])[name]
+
+    def first(self, spec: str) -> Programs:
+        """The programs to learn from."""
+        return self._sides(spec)[0]
+
+    def adapted(self, source: CostModel, method: TransferMethod, seed: int) -> Adaptation:
+        """What becomes of a source."""
+        from costhub.transfer.adapt import adapt
+
+        return adapt(source, self.first(source.feature_spec), method=method, trials=self.trials, seed=seed)
+
+    def test(self, spec: str) -> Programs:
+        """Programs of the workloads that the split holds out."""
+        return self._sides(spec)[1]
+
+    def _sides(self, spec: str) -> tuple[Programs, Programs]:
+        if spec not in self._read_before:
+            self._read_before[spec] = self._read(spec)
+        return self._read_before[spec]
+
+    def _read(self, spec: str) -> tuple[Programs, Programs]:
+        from costhub.cli.train import split_of
+        from costhub.dataset.load_programs import load_programs
+
+        device = self.row["device_id"]
+        programs = load_programs(self.data, device=device, spec=spec)
+        split = split_of(self.data, programs.workload_ids, self.split, self.seed)
+        split.check_device(device, "train")
+        return programs.of_workloads(set(split.train)), programs.of_workloads(set(split.test))
+
+
+@dataclass
+class Live:
+    """A device that is measured while the model learns."""
+
+    data: Path
+    row: Mapping[str, Any]
+    trials: LiveTrials
+    held_out: LiveTrials | None
+
+    def first(self, spec: str) -> Programs:
+        """The first batch of trials."""
+        return self.trials.first(spec)
+
+    def adapted(self, source: CostModel, method: TransferMethod, seed: int) -> Adaptation:
+        """What becomes of a source."""
+        from costhub.transfer.adapt import adapt_to_batches
+
+        found = adapt_to_batches(
+            source, self.trials.batches(source.feature_spec), trials=self.trials.trials, method=method,
+            seed=seed, progress=False,
+        )  # fmt: skip
+        for name, problem in self.trials.problems.items():
+            click.echo(f"{name} was given up: {problem}", err=True)
+        return found
+
+    def test(self, spec: str) -> Programs | None:
+        """Measures what is held out; None where all trials are learned from."""
+        from costhub.dataset.programs import Programs
+
+        return None if self.held_out is None else Programs.join(list(self.held_out.batches(spec)))
+
+
+@contextmanager
+def live(
+    data: Path,
+    *,
+    device: str | None,
+    tracker: str | None,
+    key: str | None,
+    suites: Sequence[str],
+    networks: Sequence[str],
+    trials: int,
+    seed: int,
+    licence: str,
+) -> Iterator[Live]:
+    """A device of this machine, or the boards of a tracker, about to be measured.
+
+    Args:
+        data: Where measurements go; what is there is not measured again.
+        device: Of this machine; by default the whole CPU.
+        tracker: Where boards are, instead.
+        key: Their key.
+        suites: Suites and workloads by name; all where no network is named either.
+        networks: Networks by name.
+        trials: How many programs to measure.
+        seed: Of their choice.
+        licence: Of the measurements.
+    """
+    from costhub.hub.device_rows import completed
+    from costhub.transfer.live import LiveTrials
+
+    devices = (device or "auto",)
+    with (
+        ended_like_by_ctrl_c(),
+        opened_rig(devices, tracker, key, contributor="anonymous", licence=licence) as rig,
+    ):
+        workloads = named_workloads(suites or (() if networks else EVERYTHING), networks, rig)
+        folder = folder_of(data, rig)
+        row = completed(rig.rows[0])
+        with bar(trials, desc=row["device_id"], unit="trial") as shown:
+
+            def show(plan: Plan, outcome: Outcome, progress: Progress) -> None:
+                best = f"best {plan.best_us:,.0f} us" if plan.best_us else outcome.status
+                shown.set_postfix_str(f"{plan.workload.name} {best}", refresh=False)
+                shown.update(1)
+
+            found = LiveTrials(workloads, folder, rig, trials, seed=seed, on_outcome=show)
+            yield Live(data, row, *found.split())

@@ -1,0 +1,52 @@
+"""Provides Certainty: measuring ends where the model's predictions no longer vary (Moses, section 3.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from costhub.transfer.controller.batch import Batch
+
+
+@dataclass(frozen=True)
+class Certainty:
+    """The adaptive controller of Moses (Zhao et al., 2022, section 3.5).
+
+    A task's trials are split into a measured and a predicted part. The measured part goes out in batches;
+    after each the coefficient of variation sigma / mu of the model's outcome over the last ones is taken, and
+    measuring ends early where it falls below a threshold. Moses gives no numbers. The outcome is taken as the
+    predicted throughput, the exponential of the score, since a mean that may be 0 has no such coefficient.
+
+    Example:
+        >>> batches = [Batch(np.ones(2), np.array(scores)) for scores in ([-1.0, -2.0], [-0.5, -0.51])]
+        >>> rule = Certainty(trials=64, window=1)
+        >>> rule.goes_on(batches[:1]), rule.goes_on(batches)
+        (True, False)
+    """
+
+    trials: int
+    """Of the task in all."""
+    share: float = 1.0
+    """Of the trials that is measured at the most, in (0, 1]."""
+    threshold: float = 0.02
+    window: int = 4
+    """Batches that the coefficient is taken over; before there are so many, measuring goes on."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.share <= 1.0 or self.window < 1:
+            raise ValueError(
+                "share must be above 0 and at most 1 and window at least 1, "
+                f"got {self.share} and {self.window}."
+            )
+
+    def goes_on(self, batches: Sequence[Batch]) -> bool:
+        """See `StopRule`."""
+        if sum(batch.n for batch in batches) >= self.share * self.trials:
+            return False
+        if len(batches) < self.window:
+            return True
+        scores = np.concatenate([batch.scores for batch in batches[-self.window :]])
+        outcome = np.exp(scores - scores.max())  # The coefficient does not change, and nothing overflows.
+        return bool(outcome.std() >= self.threshold * outcome.mean())

@@ -1,0 +1,1 @@
+"""The search for fast programs: what proposes, measures, learns and keeps."""

@@ -1,0 +1,84 @@
+"""Provides TuneResult: what a search found for one workload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from costhub.transfer.search_model import Health
+from costhub.transfer.stages import WAITING, Stages
+
+OnTrial = Callable[[int, float | None], None]
+"""Told after each trial of the number so far and the best latency in us."""
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Sizes of TVM's evolutionary search."""
+
+    population: int = 256
+    generations: int = 2
+    trials_per_round: int = 16
+
+
+@dataclass
+class TuneResult:
+    """What a search found for one workload."""
+
+    workload: str
+    trials: int
+    """Programs measured, those of an earlier, interrupted search included."""
+    failures: int
+    seconds: float
+    """Wall time of the search, start of the processes included."""
+    untuned_us: float | None
+    """Latency of the unscheduled workload; None where it ran out of time."""
+    best_us: float | None
+    """Best latency measured; None when every trial failed."""
+    curve: list[tuple[int, float, float]] = field(default_factory=list)
+    """(trials so far, seconds so far, best latency so far in us) after each trial that succeeded."""
+    health: Health = field(default_factory=Health)
+    stages: dict[str, float] = field(default_factory=dict)
+    """Stage -> seconds of the search; see `costhub.transfer.stages`."""
+
+    @property
+    def speedup(self) -> float | None:
+        """Untuned over best latency."""
+        return self.untuned_us / self.best_us if self.untuned_us and self.best_us else None
+
+
+class Meter:
+    """Counts the trials of one task, keeps the curve of its best latency, and times it in its turns."""
+
+    def __init__(self, on_trial: OnTrial | None) -> None:
+        self.stages = Stages(WAITING)
+        self.trials = self.failures = 0
+        self.best_us: float | None = None
+        self.curve: list[tuple[int, float, float]] = []
+        self._on_trial = on_trial
+
+    def known(self, latency_s: float | None) -> None:
+        """Counts a trial of an earlier search, which took no time now."""
+        self._count(latency_s, 0.0)
+
+    def measured(self, latency_s: float | None) -> None:
+        """Counts a trial; None for one that failed."""
+        self._count(latency_s, sum(self.stages.seconds().values()))
+        if self._on_trial:
+            self._on_trial(self.trials, self.best_us)
+
+    def _count(self, latency_s: float | None, seconds: float) -> None:
+        self.trials += 1
+        if latency_s is None:
+            self.failures += 1
+            return
+        self.best_us = min(latency_s * 1e6, self.best_us or float("inf"))
+        self.curve.append((self.trials, seconds, self.best_us))
+
+    def result(self, workload: str, health: Health, untuned_us: float | None) -> TuneResult:
+        """What came out."""
+        stages = self.stages.seconds()
+        return TuneResult(
+            workload, self.trials, self.failures, sum(stages.values()), untuned_us, self.best_us, self.curve,
+            health, stages,
+        )  # fmt: skip

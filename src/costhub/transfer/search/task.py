@@ -1,0 +1,201 @@
+"""Provides SearchTask: one workload on the way to a fast program, a batch of trials at a time."""
+
+from __future__ import annotations
+
+import logging
+import math
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from costhub.collector.builder import Builder
+from costhub.collector.runner import Runner
+from costhub.dataset.workload import module_to_json
+from costhub.errors import CosthubError, WorkloadError, last_line
+from costhub.models.protocol import Scores
+from costhub.transfer.controller.batch import Batch
+from costhub.transfer.search.database import Records
+from costhub.transfer.search.result import Meter, SearchOptions
+from costhub.transfer.stages import BUILDING, EVOLUTION, LEARNING, OTHER, RUNNING
+from costhub.transfer.tvm_errors import register_errors
+from costhub.transfer.tvm_measure import runner_arguments
+
+MOST_REPEATS = 8
+"""Batches in a row without a new program, after which the design space counts as used up."""
+FAILED = "It failed in an earlier search."
+_SILENT = logging.getLogger("costhub.tvm")
+
+
+class SearchTask:
+    """TVM's evolutionary search over one workload: a model says which programs are worth measuring.
+
+    Args:
+        mod: The workload, a ``tvm.IRModule`` with one function.
+        target: The ``tvm.target.Target``.
+        model: A ``ms.cost_model.CostModel``, which leads the search and learns.
+        score: The same model's own scores of candidates in a context, for those who decide how long to
+            measure.
+        records: What was measured before, and where new records go.
+        meter: Counts trials and seconds; the model's stopwatch is the same.
+        builder: Compiles candidates.
+        runner: Measures them.
+        most: Trials that this task may have at most.
+        options: Sizes of the search.
+        seed: Of the search.
+
+    Raises:
+        WorkloadError: TVM cannot build a design space.
+    """
+
+    def __init__(
+        self,
+        mod: Any,
+        target: Any,
+        *,
+        model: Any,
+        score: Callable[[Any, Sequence[Any]], Scores] | None,
+        records: Records,
+        meter: Meter,
+        builder: Builder,
+        runner: Runner,
+        most: int,
+        options: SearchOptions,
+        seed: int,
+    ) -> None:
+        from tvm.s_tir import meta_schedule as ms
+
+        self.mod, self.target, self.meter = mod, target, meter
+        self._model, self._records, self._builder, self._runner = model, records, builder, runner
+        self._score = score
+        self._seen: set[int] = set()
+        self._next: list[Any] | None = None
+        strategy = ms.search_strategy.EvolutionarySearch(
+            population_size=options.population, genetic_num_iters=options.generations
+        )
+        _SILENT.setLevel(logging.ERROR)
+        with meter.stages.during(EVOLUTION), _as_ours():
+            (function,) = mod.functions.values()
+            self._context = ms.TuneContext(
+                function, target=target, space_generator="post-order-apply", search_strategy=strategy,
+                rand_state=ms.utils.fork_seed(seed + 1, n=1)[0], logger=_SILENT,
+            ).clone()  # fmt: skip
+            self._resume()
+            self._context.pre_tuning(
+                most, min(options.trials_per_round, most), self._context.generate_design_space(),
+                records.database, model,
+            )  # fmt: skip
+
+    def round(self, most: int) -> Batch | None:
+        """Measures and learns from a batch of at most `most` programs.
+
+        Returns:
+            What was measured; None when the design space has no more.
+
+        Raises:
+            WorkloadError: TVM's search fails on this workload.
+            ScoreError: The model gives no usable scores.
+            MeasureError: A process that builds or runs cannot be started.
+        """
+        stages = self.meter.stages
+        with stages.during(OTHER), _as_ours():
+            if self._next is None:
+                self._next = self._new_candidates()
+            candidates, self._next = self._next[:most], None
+            if not candidates:
+                return None
+            scores = self._scores(candidates)
+            results = self._measured(candidates)
+            with stages.during(LEARNING):
+                self._model.update(self._context, candidates, results)
+            with stages.during(EVOLUTION):
+                self._context.notify_runner_results(candidates, results)
+        latency_s = np.array([_latency_s(result) for result in results])
+        return Batch(latency_s, scores)
+
+    def waiting(self) -> float:
+        """The score of the best program that comes next; -inf when the design space has no more."""
+        with self.meter.stages.during(OTHER), _as_ours():
+            if self._next is None:
+                self._next = self._new_candidates()
+            return float(self._scores(self._next).max()) if self._next else -math.inf
+
+    def _scores(self, candidates: Sequence[Any]) -> Scores:
+        return np.zeros(len(candidates)) if self._score is None else self._score(self._context, candidates)
+
+    def _new_candidates(self) -> list[Any]:
+        """Those of the next batch that were never measured; none when the design space has no more.
+
+        TVM does not ask its database: a search that goes on would propose its best programs again.
+        """
+        for _ in range(MOST_REPEATS):
+            with self.meter.stages.during(EVOLUTION):
+                proposed = list(self._context.generate_measure_candidates() or ())
+            new = [candidate for candidate in proposed if _structure(candidate) not in self._seen]
+            if new or not proposed:
+                break
+        self._seen.update(map(_structure, new))
+        return new
+
+    def _measured(self, candidates: Sequence[Any]) -> list[Any]:
+        """One ``ms.runner.RunnerResult`` each, kept in the database as soon as it is there."""
+        from tvm.s_tir import meta_schedule as ms
+
+        with self.meter.stages.during(BUILDING):
+            built = self._builder.build([module_to_json(candidate.sch.mod) for candidate in candidates])
+        results = []
+        try:
+            for candidate, program in zip(candidates, built, strict=True):
+                run_s, error = None, program.error
+                if program.artifact is not None:
+                    with self.meter.stages.during(RUNNING):
+                        ran = self._runner.run(program.artifact, runner_arguments(candidate.args_info))
+                    run_s, error = list(ran.run_s) or None, ran.error
+                self._records.add(self.mod, candidate, run_s, self.target)
+                self.meter.measured(statistics.median(run_s) if run_s else None)
+                results.append(ms.runner.RunnerResult(run_s, error))
+        finally:
+            for program in built:
+                program.remove()
+        return results
+
+    def _resume(self) -> None:
+        """Counts and learns what an earlier search has measured."""
+        from tvm.s_tir import meta_schedule as ms
+
+        known = self._records.known(self.mod, self.target)
+        for each in known:
+            self.meter.known(statistics.median(each.run_s) if each.run_s else None)
+        candidates = [each.record.as_measure_candidate() for each in known]
+        self._seen.update(map(_structure, candidates))
+        results = [
+            ms.runner.RunnerResult(list(each.run_s or ()) or None, None if each.run_s else FAILED)
+            for each in known
+        ]
+        with self.meter.stages.during(LEARNING):
+            self._model.update(self._context, candidates, results)
+
+
+def _latency_s(result: Any) -> float:
+    return statistics.median(float(s) for s in result.run_secs) if result.run_secs else math.inf
+
+
+def _structure(candidate: Any) -> int:
+    """The same for programs that are the same, whatever was decided."""
+    import tvm_ffi
+
+    return int(tvm_ffi.structural_hash(candidate.sch.mod))
+
+
+@contextmanager
+def _as_ours() -> Iterator[None]:
+    """What TVM's search raises becomes a `WorkloadError`; our errors and ^C come out as what they are."""
+    register_errors()
+    try:
+        yield
+    except CosthubError:
+        raise
+    except Exception as error:
+        raise WorkloadError(f"TVM's search failed on this workload: {last_line(error)}") from error

@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import pytest
+
+from costhub.transfer.search.result import Meter
+from costhub.transfer.search_model import Health
+from costhub.transfer.stages import RUNNING
+
+
+def test_trials_of_before_count_and_take_no_time() -> None:
+    told: list[tuple[int, float | None]] = []
+    meter = Meter(lambda done, best_us: told.append((done, best_us)))
+
+    meter.known(3e-6)
+    meter.known(None)
+    with meter.stages.during(RUNNING):
+        meter.measured(2e-6)
+        meter.measured(5e-6)
+
+    result = meter.result("w", Health(), 8.0)
+    assert (result.trials, result.failures, result.best_us, result.speedup) == (4, 1, pytest.approx(2), 4)
+    assert [point[0] for point in result.curve] == [1, 3, 4]
+    assert result.curve[0][1] == 0.0 < result.curve[1][1]
+    assert [best for _, best in told] == [pytest.approx(2), pytest.approx(2)]
+    assert [done for done, _ in told] == [3, 4]
+
+
+def test_waiting_for_other_tasks_is_no_time_of_the_search() -> None:
+    assert Meter(None).result("w", Health(), None).seconds == 0.0

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costhub.transfer.selection.diverse import Diverse
+from costhub.transfer.selection.knobs import Knobs
+from costhub.transfer.selection.ranked import Ranked
+from costhub.transfer.selection.selection import Candidates
+
+
+def drawn(n: int, seed: int) -> Candidates:
+    rng = np.random.default_rng(seed)
+    knobs = {Knobs("s", tuple(enumerate(rng.integers(5, size=3).tolist()))) for _ in range(2 * n)}
+    return Candidates(rng.uniform(size=n), sorted(knobs, key=str)[:n])
+
+
+def covered(some: Candidates, places: np.ndarray) -> int:
+    return len(frozenset().union(*(some.knobs[place].components for place in places)))
+
+
+@given(seed=st.integers(0, 99), alpha=st.sampled_from([0.0, 0.1, 0.5, 2.0]))
+def test_the_greedy_choice_comes_near_the_best_one(seed: int, alpha: float) -> None:
+    some = drawn(9, seed)
+
+    def worth(places: np.ndarray) -> float:
+        return float((some.scores / some.scores.std())[places].sum()) + alpha * covered(some, places)
+
+    best = max(worth(np.array(places)) for places in itertools.combinations(range(9), 4))
+    found = worth(Diverse(alpha, top=10.0, epsilon=0).choose(some, 4, seed=0))
+
+    # Nemhauser, Wolsey and Fisher (1978), for scores that are not negative.
+    assert (1 - 1 / math.e) * best <= found <= best + 1e-9
+
+
+def test_without_alpha_it_is_the_ranking() -> None:
+    some = drawn(40, 3)
+    found, ranked = (s.choose(some, 12, seed=0) for s in (Diverse(0.0, epsilon=0), Ranked(epsilon=0)))
+    np.testing.assert_array_equal(found, ranked)
+
+
+def test_the_more_alpha_the_more_decisions_are_covered() -> None:
+    some = [drawn(60, seed) for seed in range(20)]
+    counts = [
+        sum(covered(s, Diverse(alpha, epsilon=0).choose(s, 6, seed=0)) for s in some)
+        for alpha in (0.0, 0.3, 3.0)
+    ]
+
+    assert counts[0] < counts[1] < counts[2]
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_the_scale_of_the_scores_does_not_matter(scale: float) -> None:
+    some = drawn(40, 5)
+    other = Candidates(some.scores * scale + 7 * scale, some.knobs)
+
+    found, expected = (Diverse(0.3, epsilon=0).choose(s, 8, seed=0) for s in (other, some))
+
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_none_is_chosen_from_beyond_the_top() -> None:
+    some = drawn(60, 1)
+    found = Diverse(100.0, top=2.0, epsilon=0).choose(some, 5, seed=0)
+    assert set(found.tolist()) <= set(np.argsort(-some.scores)[:10].tolist())
+
+
+def test_where_all_scores_are_the_same_only_diversity_counts() -> None:
+    programs = [Knobs("s", ((1, a), (2, a))) for a in (1, 1, 2, 3)]
+    some = Candidates(np.full(4, 0.5), [*programs[:1], Knobs("s", ((1, 1), (2, 9))), *programs[2:]])
+
+    assert Diverse(epsilon=0).choose(some, 3, seed=0).tolist() == [0, 2, 3]
+
+
+def test_fewer_than_the_count_cannot_be_considered() -> None:
+    with pytest.raises(ValueError, match=r"top must be 1 or more, got 0\.5"):
+        Diverse(top=0.5)
