@@ -135,7 +135,7 @@ def _source(
     models = {each: bound_to(load_model(pull_found(found))[0], row) for each, found in candidates.items()}
     chosen, reason = listed[0].entry.name, listed[0].reason
     if name == AUTO:
-        best, *others = rank_sources(models, programs, seed=seed)
+        best, *others = rank_sources(models, programs, seed=seed, tell_apart=True)
         chosen = best.name
         reason = (
             f"Of {len(models)} models it ranks {PROBED} programs measured here best, "
