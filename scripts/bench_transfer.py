@@ -18,7 +18,7 @@ from transfer_tasks import SPEC, Pair, Place, measured
 
 from costhub.cards.model_plots import plot_curves
 from costhub.cards.tables import Column, number, plain_table
-from costhub.cards.transfer_tables import KEY, METRICS, curves, summaries
+from costhub.cards.transfer_tables import EVERYTHING, KEY, METRICS, curves, summaries
 from costhub.dataset.programs import Programs
 from costhub.models.architectures import new_model
 from costhub.models.evaluation.evaluate import evaluate, evaluate_scores
@@ -60,8 +60,6 @@ DRAWN = (
     "frozen",
     "fine-tune",
     "lottery 0.5",
-    "momentum",
-    "residual",
     "corrected",
     "guarded",
     "scratch blend",
@@ -88,7 +86,7 @@ def models(
     guard = Guard(source, Corrected(), seed=seed)
     for count in trials:
         yield "guarded", count, lambda c=count: guarded(guard, measured(pool, c, seed))
-    for name, count in (("scratch blend", MORE), ("all of the target", pool.n)):
+    for name, count in (("scratch blend", MORE), (EVERYTHING, pool.n)):
         if seed < WHOLE and count <= pool.n:
             whole = pool if count == pool.n else measured(pool, count, seed, each=4 * EACH)
             yield name, count, lambda w=whole: fitted(w, seed)

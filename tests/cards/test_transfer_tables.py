@@ -30,14 +30,22 @@ def test_seeds_become_a_mean_and_its_standard_error() -> None:
 def test_the_table_has_a_line_for_each_method_and_a_column_for_each_number_of_trials() -> None:
     rows = [row("x", seed, 0.5 + seed / 10, trials) for seed in (0, 1) for trials in (32, 1024)]
 
-    table = transfer_table({"summary": summaries([*rows, row("x", 0, 0.9, 32, "mlp")])})
+    whole = [row("all of the target", seed, 0.7, 3000 + seed) for seed in (0, 1)]
+    table = transfer_table({"summary": summaries([*rows, *whole, row("x", 0, 0.9, 32, "mlp")])})
 
     assert (
         "**a to b**, 2 seeds; the standard error over them is 0.000 of pairwise and 0.050 of top-1" in table
     )
-    assert "| method | 32 trials | 1,024 trials |" in table
-    assert "| x | 0.550 / 1.000 / 0.500 | 0.550 / 1.000 / 0.500 |" in table
-    assert "| x, mlp alone | 0.900 / 1.000 / 0.500 | - |" in table
+    assert "| method | 32 trials | 1,024 trials | all |" in table
+    assert "| x | 0.550 / 1.000 / 0.500 | 0.550 / 1.000 / 0.500 | - |" in table
+    assert "| all of the target | - | - | 0.700 / 1.000 / 0.500; 0.700 / 1.000 / 0.500 |" in table
+    assert "mlp" not in table
+
+
+def test_many_sources_are_counted_rather_than_named() -> None:
+    rows = [{**row("x", 0, 0.5), "source": "a+b+c"}]
+
+    assert "**3 other devices to b**" in transfer_table({"summary": summaries(rows)})
 
 
 def test_curves_follow_the_trials_and_levels_are_drawn_across() -> None:

@@ -12,6 +12,8 @@ from costhub.cards.selection_table import selection_table
 from costhub.cards.tables import Column, markdown_table, number
 
 METRICS = ("top_1", "top_5", "pairwise")
+EVERYTHING = "all of the target"
+"""The method that learns from every program of the target, whose number depends on the seed."""
 KEY = ("source", "target", "method", "part", "trials")
 """What tells the lines of the table apart."""
 
@@ -43,22 +45,27 @@ def summaries(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def transfer_table(result: Mapping[str, Any]) -> str:
-    """One table per pair: methods against trials, top-1 / top-5 / pairwise as means over seeds."""
+    """One table per pair: whole models against trials, top-1 / top-5 / pairwise as means over seeds."""
     pairs: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for line in result["summary"]:
-        pairs.setdefault((line["source"], line["target"]), []).append(line)
+        if not line["part"]:
+            pairs.setdefault((line["source"], line["target"]), []).append(line)
     return "\n\n".join(_of_pair(*pair, lines) for pair, lines in pairs.items())
 
 
 def _of_pair(source: str, target: str, lines: list[Mapping[str, Any]]) -> str:
-    trials = sorted({line["trials"] for line in lines})
+    trials = sorted({line["trials"] for line in lines if line["method"] != EVERYTHING})
     rows: dict[str, dict[str, Any]] = {}
     for line in lines:
-        name = f"{line['method']}, {line['part']} alone" if line["part"] else line["method"]
+        place = EVERYTHING if line["method"] == EVERYTHING else str(line["trials"])
+        # How much all of the target is depends on the seed; its mean is that of one seed each.
         cell = " / ".join(f"{line[metric]:.3f}" for metric in METRICS)
-        rows.setdefault(name, {"method": name})[str(line["trials"])] = cell
+        row = rows.setdefault(line["method"], {"method": line["method"]})
+        row[place] = f"{row[place]}; {cell}" if place in row else cell
     columns = [Column("method", "method")]
     columns += [Column(str(count), f"{count:,} trials", align="right") for count in trials]
+    if EVERYTHING in rows:
+        columns.append(Column(EVERYTHING, "all", align="right"))
     errors = [line["pairwise_se"] for line in lines if line["pairwise_se"] is not None]
     seeds = max(line["seeds"] for line in lines)
     note = f"{seeds} seed{'s' if seeds > 1 else ''}"
@@ -68,7 +75,13 @@ def _of_pair(source: str, target: str, lines: list[Mapping[str, Any]]) -> str:
             f"{statistics.median(line['top_1_se'] for line in lines if line['top_1_se'] is not None):.3f} "
         )
         note += "of top-1 at the median"
-    return f"**{source} to {target}**, {note}\n\n{markdown_table(list(rows.values()), columns)}"
+    return f"**{_shortly(source)} to {target}**, {note}\n\n{markdown_table(list(rows.values()), columns)}"
+
+
+def _shortly(source: str) -> str:
+    """The devices of a source by name, or how many they are."""
+    devices = source.split("+")
+    return source if len(devices) < 3 else f"{len(devices)} other devices"
 
 
 def curves(
@@ -95,7 +108,7 @@ def curves(
             levels = len(points) == 1
             x = steps if levels else [line["trials"] for line in points]
             if points:
-                found.setdefault(f"{pair[0]}\nto {pair[1]}", []).append(
+                found.setdefault(f"{_shortly(pair[0])}\nto {pair[1]}", []).append(
                     {
                         "label": method,
                         "x": x,

@@ -20,6 +20,9 @@ from costhub.transfer.methods.method import TransferMethod
 
 RECENT = 16
 """Workloads that count in the comparison of candidates, the last ones: all of them learn as they go."""
+SURE = 2.0
+"""Standard errors that a difference must exceed to count: at one, some of many batches would tell a lead that
+there is not."""
 CHANCE = 0.5
 """Share of the pairs that a model of something else ranks right."""
 LOCAL_MODEL = {"members": "gbt(objective=log) mlp(hidden=64)"}
@@ -46,7 +49,7 @@ class Guard:
     A batch is a test that costs no measurement (prequential evaluation, Dawid, 1984). The adapted model is
     the first choice; where the source as it came has ranked the target no better than chance, it has nothing
     to carry over, and the local model is. Another candidate takes over where its lead over the first choice
-    on the last workloads exceeds one standard error.
+    on the last workloads exceeds two standard errors.
 
     Args:
         source: The model of other devices; it stays as it is.
@@ -132,21 +135,21 @@ class Guard:
         self._models[LOCAL] = model
 
     def _source_knows(self) -> bool:
-        """Whether the source ranks the target better than chance, by two standard errors."""
+        """Whether the source surely ranks the target better than chance."""
         above = np.array(self._shares[SOURCE]) - CHANCE
-        return len(above) < 2 or above.mean() > 2 * _standard_error(above)
+        return len(above) < 2 or above.mean() > SURE * _standard_error(above)
 
     def _lead(self, name: str, first: str) -> float:
         """By how much a candidate leads the first choice, over the last workloads both were tested on.
 
         Returns:
-            The mean lead in pairwise, or 0 where it is no more than its standard error.
+            The mean lead in pairwise, or 0 where it is not sure.
         """
         # The local model was not there for the first batches, so only the last ones can be compared.
         theirs, own = self._shares[name], self._shares[first]
         tested = min(len(theirs), len(own), RECENT)
         lead = np.array(theirs[len(theirs) - tested :]) - np.array(own[len(own) - tested :])
-        if tested < 2 or lead.mean() <= _standard_error(lead):
+        if tested < 2 or lead.mean() <= SURE * _standard_error(lead):
             return 0.0
         return float(lead.mean())
 
