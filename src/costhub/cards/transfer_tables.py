@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from costhub.cards.controller_table import controller_table
 from costhub.cards.live_transfer_table import live_transfer_table
 from costhub.cards.selection_table import selection_table
 from costhub.cards.tables import Column, markdown_table, number
@@ -159,6 +160,7 @@ TRANSFER_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "sources": sources_table,
     "mixture": mixture_table,
     "selection": selection_table,
+    "controller": controller_table,
     "live_transfer": live_transfer_table,
 }
 """Name of a result file without its suffix -> its renderer."""

@@ -47,6 +47,16 @@ class Certainty:
             return False
         if len(batches) < self.window:
             return True
-        scores = np.concatenate([batch.scores for batch in batches[-self.window :]])
-        outcome = np.exp(scores - scores.max())  # The coefficient does not change, and nothing overflows.
-        return bool(outcome.std() >= self.threshold * outcome.mean())
+        return variation(batches[-self.window :]) >= self.threshold
+
+
+def variation(batches: Sequence[Batch]) -> float:
+    """Standard deviation / mean of the throughput that the model predicted for the programs of some batches.
+
+    Example:
+        >>> variation([Batch(np.ones(2), np.log([1.0, 3.0]))])
+        0.5
+    """
+    scores = np.concatenate([batch.scores for batch in batches])
+    outcome = np.exp(scores - scores.max())  # The coefficient does not change, and nothing overflows.
+    return float(outcome.std() / outcome.mean())
