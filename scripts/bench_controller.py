@@ -26,6 +26,7 @@ from controller_replay import (
     in_hindsight,
     networks,
     options_of,
+    signals,
     strategies,
 )
 from embedded import copy_dataset
@@ -126,11 +127,14 @@ def shared(pairs: Pairs, options: Options, draws: int) -> Iterator[dict[str, Any
                     "reached": float((reached[0] + 1) / network.trials) if len(reached) else None,
                 }  # fmt: skip
             best = [float(network.in_hindsight(cut) / plain[cut - 1]) for cut in cuts]
-            yield {**about, "strategy": "hindsight", "spent": 1.0, "ratios": best, "reached": None}
+            yield {**about, "strategy": "hindsight", "spent": 1.0, "ratios": best}
 
 
 def shared_summary(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Geometric means over networks and seeds; drawn networks and real ones apart, errors over networks."""
+    """Geometric means over networks and seeds; drawn networks and real ones apart.
+
+    Errors are those over networks; drawn ones have workloads in common, so theirs are too small.
+    """
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in rows:
         kind = "drawn" if row["network"].startswith("drawn") else "real"
@@ -141,13 +145,14 @@ def shared_summary(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             [np.mean([np.log(r["ratios"]) for r in own if r["network"] == name], axis=0) for name in names]
         )
         errors = logs.std(axis=0, ddof=1) / math.sqrt(len(names)) if len(names) > 1 else np.zeros(len(PARTS))
-        known = [row["reached"] for row in own if row["reached"] is not None]
+        asked = [row["reached"] for row in own if "reached" in row]
+        known = [share for share in asked if share is not None]
         yield {
             "pair": pair, "kind": kind, "strategy": way, "networks": len(names), "searches": len(own),
-            "ratios": np.exp(logs.mean(axis=0)).tolist(), "ratios_se": errors.tolist(),
+            "ratios": np.exp(logs.mean(axis=0)).tolist(), "ratio_se": float(errors[-1]),
             "worst": float(max(row["ratios"][-1] for row in own)),
             "spent": float(np.mean([row["spent"] for row in own])),
-            "reached": float(np.mean(known)) if known else None, "never_reached": len(own) - len(known),
+            "reached": float(np.mean(known)) if known else None, "never_reached": len(asked) - len(known),
         }  # fmt: skip
 
 
@@ -182,11 +187,22 @@ RULE_COLUMNS = (
     number("behind_fixed", "difference", ".2%"), number("behind_fixed_se", "se", ".2%"),
 )  # fmt: skip
 
+SIGNAL_COLUMNS = (
+    Column("pair", "pair"), Column("signal", "signal"), number("correlation", "with the gain to come"),
+)  # fmt: skip
+SHARED_COLUMNS = (
+    *(Column(name, name) for name in ("pair", "kind", "strategy")),
+    *(number(f"at {part:g}", f"at {part:g}", ".4f") for part in PARTS), number("ratio_se", "se", ".4f"),
+    number("worst", "worst", ".3f"), number("spent", "spent", ".0%"),
+    number("reached", "within 1% at", ".0%"),
+    number("never_reached", "never", "d"),
+)  # fmt: skip
+
 
 @click.command()
 @click.option("--pair", "wanted", type=(str, int), multiple=True, help="FOLDER:DEVICE=FOLDER:DEVICE TRIALS; "
               "by default a small one in a copy of the embedded dataset.")  # fmt: skip
-@click.option("--batch", default=8, show_default=True)
+@click.option("--batches", default=16, show_default=True, help="Into which the trials of a search fall.")
 @click.option("--seeds", default=3, show_default=True)
 @click.option("--workloads", default=1000, show_default=True, help="Of each pair, at the most.")
 @click.option("--draws", default=20, show_default=True, help="Networks with drawn tasks, of each seed.")
@@ -198,7 +214,7 @@ RULE_COLUMNS = (
 )
 def main(
     wanted: tuple[tuple[str, int], ...],
-    batch: int,
+    batches: int,
     seeds: int,
     workloads: int,
     draws: int,
@@ -211,13 +227,15 @@ def main(
         seeds, workloads, draws = 1, min(workloads, 8), 3
     if not wanted:
         data = copy_dataset(tempfile.mkdtemp())
-        wanted, batch = ((f"{data}:amd-epyc-zen5-2c={data}:amd-epyc-zen5-2c-avx2", 12),), 2
+        wanted, batches = ((f"{data}:amd-epyc-zen5-2c={data}:amd-epyc-zen5-2c-avx2", 12),), 6
     traces = read_traces(rows_path)
     for text, trials in wanted:
         pair = Pair(*map(Place.parse, text.split("=")))
         for seed in range(seeds):
             done = {tuple(getattr(trace, key) for key in KEY) for trace in traces}
-            for trace in traces_of(pair, done, trials=trials, batch=batch, seed=seed, workloads=workloads):
+            for trace in traces_of(
+                pair, done, trials=trials, batch=trials // batches, seed=seed, workloads=workloads
+            ):
                 traces.append(trace)
                 if rows_path:
                     with rows_path.open("a") as file:
@@ -225,43 +243,50 @@ def main(
     pairs: Pairs = {}
     for trace in traces:
         pairs.setdefault(f"{trace.pair}, {trace.trials} trials", []).append(trace)
-    report(pairs, draws, path)
+    found = figures(pairs, draws)
+    click.echo("\n\n".join(tables(found)))
+    if path:
+        report(found, path)
 
 
-def report(pairs: Pairs, draws: int, path: Path | None) -> None:
-    """Prints the tables, writes all figures and draws the picture."""
+def figures(pairs: Pairs, draws: int) -> dict[str, Any]:
+    """All that is found: keys are those of the result file."""
     chosen = chosen_rules(pairs)
-    test = list(tested(pairs, chosen))
-    networks_rows = list(shared(pairs, chosen["worthwhile"][0], draws))
-    allotted = list(shared_summary(networks_rows))
-    for rule, options in chosen.items():
-        click.echo(
-            f"{rule}: " + " | ".join(", ".join(f"{k} {v:g}" for k, v in own.items()) for own in options)
-        )
-    click.echo("\n" + plain_table([row for row in test if row["half"] is None], RULE_COLUMNS))
-    other = list(budgets(pairs, chosen))
-    click.echo("\n" + plain_table(other, (number("trials", "trials", "d"), *RULE_COLUMNS)))
-    flat = [{**row, **{f"at {part}": ratio for part, ratio in zip(PARTS, row["ratios"], strict=True)},
-             "se": row["ratios_se"][-1]} for row in allotted]  # fmt: skip
-    columns = [Column(name, name) for name in ("pair", "kind", "strategy")]
-    columns += [number(f"at {part}", f"at {part:g}", ".4f") for part in PARTS]
-    columns += [number("se", "se", ".4f"), number("worst", "worst", ".3f"), number("spent", "spent", ".0%"),
-                number("reached", "within 1% at", ".0%"), number("never_reached", "never", "d")]  # fmt: skip
-    click.echo("\n" + plain_table(flat, columns))
-    if not path:
-        return
-    grid = list(every_option(pairs))
-    axes = {"x": "measurements saved (%)", "y": "latency lost (%)"}
-    plot_curves(path.with_suffix(".png"), curves(grid, chosen), **axes)
-    found = {
+    return {
+        "tolerated": TOLERATED,
         "chosen": chosen,
-        "rows": test,
-        "budgets": other,
-        "grid": grid,
-        "shared": allotted,
-        "networks": networks_rows,
+        "rows": list(tested(pairs, chosen)),
+        "signals": [
+            {"pair": pair, "signal": name, "correlation": value}
+            for pair, traces in pairs.items()
+            for name, value in signals(traces).items()
+        ],
+        "budgets": list(budgets(pairs, chosen)),
+        "shared": list(shared_summary(list(shared(pairs, chosen["worthwhile"][0], draws)))),
+        "grid": list(every_option(pairs)),
     }
-    path.write_text(json.dumps({**machine.describe(), "tolerated": TOLERATED, **found}, indent=1))
+
+
+def tables(found: dict[str, Any]) -> Iterator[str]:
+    """The same for people."""
+    for rule, options in found["chosen"].items():
+        halves_chose = [", ".join(f"{name} {value:g}" for name, value in own.items()) for own in options]
+        yield f"{rule}: {' | '.join(halves_chose)}"
+    yield plain_table([row for row in found["rows"] if row["half"] is None], RULE_COLUMNS)
+    yield plain_table(found["signals"], SIGNAL_COLUMNS)
+    yield plain_table(found["budgets"], (number("trials", "trials", "d"), *RULE_COLUMNS))
+    flat = [
+        {**row, **{f"at {part:g}": ratio for part, ratio in zip(PARTS, row["ratios"], strict=True)}}
+        for row in found["shared"]
+    ]
+    yield plain_table(flat, SHARED_COLUMNS)
+
+
+def report(found: dict[str, Any], path: Path) -> None:
+    """Writes the figures and draws what is lost against what is saved."""
+    axes = {"x": "measurements saved (%)", "y": "latency lost (%)"}
+    plot_curves(path.with_suffix(".png"), curves(found["grid"], found["chosen"]), **axes)
+    path.write_text(json.dumps({**machine.describe(), **found}, indent=1))
 
 
 if __name__ == "__main__":

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from search_traces import Trace
 
+from costhub.models.evaluation.metrics import rank_correlation
 from costhub.transfer.controller.allot import Allotment
 from costhub.transfer.controller.batch import Batch, best_after
-from costhub.transfer.controller.certainty import Certainty
+from costhub.transfer.controller.certainty import Certainty, variation
 from costhub.transfer.controller.expected_gain import ExpectedGain
 from costhub.transfer.controller.forecast import Forecast
 from costhub.transfer.controller.gradient import Gradient
@@ -148,6 +149,27 @@ def choose(pairs: Mapping[str, Sequence[Trace]], rule: str) -> Options:
         return lost <= TOLERATED, saved if lost <= TOLERATED else -lost
 
     return max(options_of(rule), key=worth)
+
+
+def signals(traces: Sequence[Trace], *, window: int = 4) -> dict[str, float]:
+    """Rank correlation of what rules look at, after each batch, with the gain that is still to come."""
+    seen: dict[str, list[float]] = {}
+    for trace in traces:
+        best = best_after(trace.batches[: trace.full])
+        for count in range(window + 1, trace.full):
+            known = trace.batches[:count]
+            row = {
+                "gain to come": float(np.log(best[count - 1] / best[-1])),
+                "batches measured": -float(count),
+                "variation of predictions": variation(known[-window:]),
+                "gain of the last batches": float(np.log(best[count - 1 - window] / best[count - 1])),
+                "calibration alone": Forecast(window, 0.0)(known),
+                "forecast": Forecast(window)(known),
+            }
+            for name, value in row.items():
+                seen.setdefault(name, []).append(value)
+    target = seen.pop("gain to come")
+    return {name: rank_correlation(values, target) for name, values in seen.items()}
 
 
 def at_other_budgets(traces: Sequence[Trace], factor: float) -> list[Trace]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from costhub.transfer.controller.batch import Batch
-from costhub.transfer.controller.certainty import Certainty
+from costhub.transfer.controller.certainty import Certainty, variation
 
 
 def batches(*scores: list[float]) -> list[Batch]:
@@ -17,6 +17,15 @@ def test_the_coefficient_is_that_of_predicted_throughput() -> None:
 
     assert Certainty(trials=64, window=1, threshold=0.49).goes_on(told)
     assert not Certainty(trials=64, window=1, threshold=0.51).goes_on(told)
+
+
+def test_a_level_of_the_scores_does_not_change_it_and_a_larger_spread_does() -> None:
+    told = [[0.1, 0.5, 0.2], [5.1, 5.5, 5.2], [0.1, 0.9, 0.2]]
+
+    same, moved, wider = (variation(batches(scores)) for scores in told)
+
+    assert same == pytest.approx(moved)
+    assert wider > same
 
 
 def test_only_the_last_batches_count() -> None:
