@@ -127,7 +127,7 @@ def shared(pairs: Pairs, options: Options, draws: int) -> Iterator[dict[str, Any
                     "reached": float((reached[0] + 1) / network.trials) if len(reached) else None,
                 }  # fmt: skip
             best = [float(network.in_hindsight(cut) / plain[cut - 1]) for cut in cuts]
-            yield {**about, "strategy": "hindsight", "spent": 1.0, "ratios": best, "reached": None}
+            yield {**about, "strategy": "hindsight", "spent": 1.0, "ratios": best}
 
 
 def shared_summary(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -145,13 +145,14 @@ def shared_summary(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             [np.mean([np.log(r["ratios"]) for r in own if r["network"] == name], axis=0) for name in names]
         )
         errors = logs.std(axis=0, ddof=1) / math.sqrt(len(names)) if len(names) > 1 else np.zeros(len(PARTS))
-        known = [row["reached"] for row in own if row["reached"] is not None]
+        asked = [row["reached"] for row in own if "reached" in row]
+        known = [share for share in asked if share is not None]
         yield {
             "pair": pair, "kind": kind, "strategy": way, "networks": len(names), "searches": len(own),
             "ratios": np.exp(logs.mean(axis=0)).tolist(), "ratio_se": float(errors[-1]),
             "worst": float(max(row["ratios"][-1] for row in own)),
             "spent": float(np.mean([row["spent"] for row in own])),
-            "reached": float(np.mean(known)) if known else None, "never_reached": len(own) - len(known),
+            "reached": float(np.mean(known)) if known else None, "never_reached": len(asked) - len(known),
         }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ class Certainty:
     after each the coefficient of variation sigma / mu of the model's outcome over the last ones is taken, and
     measuring ends early where it falls below a threshold. Moses gives no numbers. The outcome is taken as the
     predicted throughput, the exponential of the score, since a mean that may be 0 has no such coefficient.
+    The defaults are what scripts/bench_controller.py chose.
 
     Example:
         >>> batches = [Batch(np.ones(2), np.array(scores)) for scores in ([-1.0, -2.0], [-0.5, -0.51])]
@@ -28,10 +29,10 @@ class Certainty:
 
     trials: int
     """Of the task in all."""
-    share: float = 1.0
+    share: float = 0.75
     """Of the trials that is measured at the most, in (0, 1]."""
-    threshold: float = 0.02
-    window: int = 4
+    threshold: float = 0.01
+    window: int = 2
     """Batches that the coefficient is taken over; before there are so many, measuring goes on."""
 
     def __post_init__(self) -> None:
@@ -54,7 +55,7 @@ def variation(batches: Sequence[Batch]) -> float:
     """Standard deviation / mean of the throughput that the model predicted for the programs of some batches.
 
     Example:
-        >>> variation([Batch(np.ones(2), np.log([1.0, 3.0]))])
+        >>> round(variation([Batch(np.ones(2), np.log([1.0, 3.0]))]), 6)
         0.5
     """
     scores = np.concatenate([batch.scores for batch in batches])

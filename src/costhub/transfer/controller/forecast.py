@@ -25,7 +25,8 @@ class Forecast:
 
     *Unforeseen* is a record by chance. Of n + 1 batches like one another the last is the best with
     probability 1 / (n + 1) (Renyi, 1962); `record_gain` is what a record gains. Without this part the
-    forecast is too sure of itself: it knows nothing of what the model will yet learn.
+    forecast is too sure of itself, as it knows nothing of what the model will yet learn, and rules and
+    allotments by it do worse than those that ask no model (scripts/bench_controller.py).
 
     Example:
         >>> scores, waiting = np.array([-0.1, -0.2, -0.3, -0.4]), (-0.05, -0.45)
@@ -36,7 +37,7 @@ class Forecast:
         0.05
     """
 
-    window: int = 4
+    window: int = 2
     """Batches that show how right the model is."""
     record_gain: float = 0.1
     """Share of the latency."""

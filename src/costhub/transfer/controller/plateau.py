@@ -10,7 +10,7 @@ from costhub.transfer.controller.batch import Batch, best_after
 
 @dataclass(frozen=True)
 class Plateau:
-    """What a person at a search curve would do; asks no model.
+    """What a person at a search curve would do; asks no model. Defaults as for `Certainty`.
 
     Example:
         >>> import numpy as np
@@ -22,7 +22,7 @@ class Plateau:
 
     batches: int = 5
     """Batches in a row that count."""
-    gain: float = 0.01
+    gain: float = 0.001
     """By which share the best latency must have fallen over them."""
 
     def __post_init__(self) -> None:

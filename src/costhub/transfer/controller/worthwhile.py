@@ -13,6 +13,10 @@ from costhub.transfer.controller.forecast import Forecast
 class Worthwhile:
     """Asks `Forecast` after each batch.
 
+    The defaults are what lost less than 1 % on one half of the workloads of scripts/bench_controller.py, with
+    batches of a sixteenth of what a task gets by itself. On the other half they save what a fixed number of
+    trials would that loses as much: what is left to gain shows best in the trials that were spent.
+
     Example:
         >>> import numpy as np
         >>> scores = np.array([-0.1, -0.2, -0.3, -0.4])
