@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 import machine
+from bench_transfer import fitted
 from embedded import copy_dataset
 from final import best_modules, remeasure
 from transfer_tasks import SPEC, measured
@@ -23,7 +24,6 @@ from costhub.collector.suite import find_workload
 from costhub.collector.target import local_target
 from costhub.dataset.load_programs import load_programs
 from costhub.dataset.workload import workload_id
-from costhub.models.architectures import new_model
 from costhub.models.protocol import CostModel
 from costhub.transfer.adapt import adapt
 from costhub.transfer.methods.registry import find_method
@@ -79,8 +79,7 @@ def models(data: Path, source_device: str, here: str, seed: int) -> tuple[CostMo
     tuned = {workload_id(find_workload(name).module()) for name in WORKLOADS}
     known, own = (load_programs(data, device=device, spec=SPEC) for device in (source_device, here))
     train, pool = (p.of_workloads(set(p.workload_ids) - tuned) for p in (known, own))
-    source = new_model("blend", feature_spec=SPEC, options={"members": "gbt(objective=log) mlp"})
-    source.fit(train, None, seed=seed, progress=False)
+    source = fitted(train, seed)
     return source, adapt(source, measured(pool, AHEAD, seed), seed=seed, progress=False).model
 
 

@@ -115,7 +115,7 @@ def _carry(name: str, target: Target, how: TransferMethod, *, arch: str | None, 
         side: _figures(model, test, target.data)
         for side, model in (("before", source), ("after", done.model))
     }
-    held_out = sorted({test.workload_ids[i] for i in test.workload.tolist()}) if test else []
+    held_out = [] if test is None else sorted({test.workload_ids[i] for i in test.workload.tolist()})
     return Result(found.entry.name, str(target.row["device_id"]), done, figures, held_out)
 
 

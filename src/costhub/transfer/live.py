@@ -100,24 +100,25 @@ class LiveTrials:
         size = max(1, BATCH // each)
         while left > 0 and (places := list(islice(order, min(size, math.ceil(left / each))))):
             group = [self.workloads[place] for place in places]
-            measured = 0
             for wanted, part in _shared(group, each, left):
-                measured += self._measure(part, wanted)
-            left -= measured
+                self._measure(part, wanted)
             ids = {workload_id(workload.module()) for workload in group}
+            left -= self._held(ids)
             yield load_programs(
                 self.folder.path, device=self.device_id, workloads=ids, spec=spec, progress=False
             )
 
-    def _measure(self, group: Sequence[Subject], each: int) -> int:
-        """How many programs of these workloads the folder holds, once each has what it can have."""
+    def _measure(self, group: Sequence[Subject], each: int) -> None:
+        """Measures until the folder holds so many programs of each workload, or all that it can have."""
         progress = collect(
             group, self.folder, rig=self.rig, budget_s=NO_LIMIT_S, on_outcome=self.on_outcome,
             proposals=Proposals(each, Shares(random=1, mutation=0), seed=self.seed),
         )  # fmt: skip
         self.problems.update(progress.problems)
-        ids = [workload_id(workload.module()) for workload in group]
-        where = pc.field("workload_id").isin(ids)
+
+    def _held(self, workload_ids: set[str]) -> int:
+        """How many programs of these workloads the folder holds."""
+        where = pc.field("workload_id").isin(sorted(workload_ids))
         return len(self.folder.select_measurements([self.device_id], ["workload_id"], where))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from costhub.models.protocol import Scores
 from costhub.transfer.draft import Draft
 from costhub.transfer.search_model import SearchModel
 from costhub.transfer.stages import FEATURES, LEARNING, PREDICTION, Stages
+from costhub.transfer.tvm_measure import latency_of
 
 
 @derived_object
@@ -73,7 +73,7 @@ class TvmCostModel(PyCostModel):  # type: ignore[misc]  # TVM's base is untyped
         """Learns from the runner's results; a failed run is not a latency."""
         if not len(candidates):
             return
-        task_id, latency_s = _task_id(context), np.array([_latency_s(result) for result in results])
+        task_id, latency_s = _task_id(context), np.array([latency_of(result) for result in results])
         with self.stages.during(LEARNING):
             for model in (self.search_model, *([self.draft.draft] if self.draft else [])):
                 model.update(task_id, self._features(model, context, candidates), latency_s)
@@ -86,9 +86,3 @@ class TvmCostModel(PyCostModel):  # type: ignore[misc]  # TVM's base is untyped
 def _task_id(context: Any) -> str:
     """Workload and target: the same workload on two devices is two tasks."""
     return f"{tvm_ffi.structural_hash(context.mod)} {context.target}"
-
-
-def _latency_s(result: Any) -> float:
-    if result.error_msg is not None or not result.run_secs:
-        return float("inf")
-    return statistics.median(float(s) for s in result.run_secs)

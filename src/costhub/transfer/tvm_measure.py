@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,3 +66,10 @@ class TvmRunner(PyRunner):  # type: ignore[misc]
 def runner_arguments(args_info: Sequence[Any]) -> Arguments:
     """What a program takes, as the runner wants it."""
     return tuple((str(info.dtype), tuple(int(extent) for extent in info.shape)) for info in args_info)
+
+
+def latency_of(result: Any) -> float:
+    """Median seconds of a ``ms.runner.RunnerResult``; infinite for a run that failed."""
+    if result.error_msg is not None or not result.run_secs:
+        return math.inf
+    return statistics.median(float(s) for s in result.run_secs)

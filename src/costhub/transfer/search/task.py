@@ -21,7 +21,7 @@ from costhub.transfer.search.database import Records
 from costhub.transfer.search.result import Meter, SearchOptions
 from costhub.transfer.stages import BUILDING, EVOLUTION, LEARNING, OTHER, RUNNING
 from costhub.transfer.tvm_errors import register_errors
-from costhub.transfer.tvm_measure import runner_arguments
+from costhub.transfer.tvm_measure import latency_of, runner_arguments
 
 MOST_REPEATS = 8
 """Batches in a row without a new program, after which the design space counts as used up."""
@@ -112,7 +112,7 @@ class SearchTask:
                 self._model.update(self._context, candidates, results)
             with stages.during(EVOLUTION):
                 self._context.notify_runner_results(candidates, results)
-        latency_s = np.array([_latency_s(result) for result in results])
+        latency_s = np.array([latency_of(result) for result in results])
         return Batch(latency_s, scores)
 
     def waiting(self) -> float:
@@ -176,10 +176,6 @@ class SearchTask:
         ]
         with self.meter.stages.during(LEARNING):
             self._model.update(self._context, candidates, results)
-
-
-def _latency_s(result: Any) -> float:
-    return statistics.median(float(s) for s in result.run_secs) if result.run_secs else math.inf
 
 
 def _structure(candidate: Any) -> int:
