@@ -13,19 +13,8 @@ import click
 import machine
 from training_stages import STAGES
 
-from costhub.cards.tables import Column, number, plain_table
-
-COLUMNS = (
-    Column("stage", "stage"),
-    number("programs", "programs", ",d"),
-    number("passes", "trees or epochs", "d"),
-    number("seconds", "seconds", ".1f"),
-    number("per_s", "programs/s", ",.0f"),
-    number("peak_gib", "peak (GiB)", ".2f"),
-    number("top_1", "top-1"),
-    number("pairwise", "pairwise"),
-    Column("ended", "ended by"),
-)
+from costhub.cards.tables import plain_table
+from costhub.cards.training_table import TRAINING_COLUMNS
 
 
 def run(stage: str, programs: int, folder: str, limit_gib: float, rounds: int, epochs: int) -> dict[str, Any]:
@@ -70,7 +59,7 @@ def main(
         if data.exists() and "write" in wanted:
             wanted.remove("write")
         rows = [run(stage, programs, str(data), limit_gib, rounds, epochs) for stage in wanted]
-    click.echo(plain_table(rows, COLUMNS))
+    click.echo(plain_table(rows, TRAINING_COLUMNS))
     if path:
         path.write_text(
             json.dumps({**machine.describe(), "limit_gib": limit_gib, "rows": rows}, indent=1) + "\n"

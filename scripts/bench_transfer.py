@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,7 @@ ABLATIONS: dict[str, TransferMethod] = {
     **{f"lottery {ratio}": Lottery(ratio=ratio) for ratio in (0.01, 0.1, 0.3, 0.7)},
     "lottery, threshold": Lottery(ratio=None),
     "lottery 0.5, adversary": Lottery(domain=0.05),
+    "corrected, no prior": Corrected(prior=0.0),
     "corrected, all weights": Corrected(FineTune(learning_rate=3e-4, epochs=60)),
 }
 DRAWN = (
@@ -92,6 +93,12 @@ def models(
             yield name, count, lambda w=whole: fitted(w, seed)
 
 
+def is_whole(done: Collection[tuple[str, int]], trials: tuple[int, ...], ablate: bool) -> bool:
+    """Whether every method was tried for a pair and a seed."""
+    names = {*METHODS, *(ABLATIONS if ablate else ()), "scratch blend", "guarded"}
+    return {(name, count) for name in names for count in trials} <= set(done)
+
+
 def guarded(guard: Guard, few: Programs) -> CostModel:
     """What `costhub adapt` writes after these programs, of which the guard knows the first ones."""
     known = guard.learned
@@ -107,8 +114,18 @@ def fitted(programs: Programs, seed: int) -> CostModel:
     return model
 
 
-def rows_of(pair: Pair, seed: int, trials: tuple[int, ...], ablate: bool) -> Iterator[dict[str, Any]]:
-    """The figures of every method for one choice of held-out workloads; of a blend also its parts alone."""
+def rows_of(
+    pair: Pair, seed: int, trials: tuple[int, ...], ablate: bool, done: Collection[tuple[str, int]] = ()
+) -> Iterator[dict[str, Any]]:
+    """The figures of every method for one choice of held-out workloads; of a blend also its parts alone.
+
+    Args:
+        pair: Source and target.
+        seed: Of the choice, and of the models.
+        trials: Of each line.
+        ablate: With the ablations' methods.
+        done: Methods and trials that are there.
+    """
     out = pair.held_out(seed)
     test = pair.new.of_workloads(set(out))
     train = pair.known.of_workloads(set(pair.known.workload_ids) - out)
@@ -116,7 +133,7 @@ def rows_of(pair: Pair, seed: int, trials: tuple[int, ...], ablate: bool) -> Ite
     source = fitted(train, seed)
     about = {"source": pair.source.name, "target": pair.target.name, "seed": seed}
     shared = pair.oracle(test)
-    if shared is not None:
+    if shared is not None and ("source latencies", 0) not in done:
         found = evaluate_scores(-shared.rows[:, 0].astype(float), shared).totals
         yield {
             **about,
@@ -126,6 +143,8 @@ def rows_of(pair: Pair, seed: int, trials: tuple[int, ...], ablate: bool) -> Ite
             **{m: found[m] for m in METRICS},
         }
     for name, count, make in models(source, train, pool, seed, trials, ablate):
+        if (name, count) in done:
+            continue
         began = time.perf_counter()
         model = make()
         seconds = time.perf_counter() - began
@@ -144,8 +163,8 @@ def rows_of(pair: Pair, seed: int, trials: tuple[int, ...], ablate: bool) -> Ite
 @click.option("--seeds", default=5, show_default=True)
 @click.option("--quick", is_flag=True, help="One seed, 64 and 256 trials.")
 @click.option("--ablate", is_flag=True, help="More methods, with three seeds.")
-@click.option("--rows", "rows_path", type=click.Path(path_type=Path), help="JSON lines; seeds that are there "
-              "are not done again.")  # fmt: skip
+@click.option("--rows", "rows_path", type=click.Path(path_type=Path), help="JSON lines; what is there is "
+              "not done again.")  # fmt: skip
 @click.option("--json", "path", type=click.Path(path_type=Path))
 def main(
     pairs: tuple[str, ...], seeds: int, quick: bool, ablate: bool, rows_path: Path | None, path: Path | None
@@ -155,15 +174,20 @@ def main(
     if not pairs:
         data = copy_dataset(tempfile.mkdtemp())
         pairs = (f"{data}:amd-epyc-zen5-2c={data}:amd-epyc-zen5-2c-sse4.2",)
-    done = {(row["source"], row["target"], row["seed"]) for row in rows}
     for text in pairs:
         source, target = map(Place.parse, text.split("="))
         pair = Pair(source, target)
         for seed in range(1 if quick else seeds):
-            if (source.name, target.name, seed) in done:
-                continue
             trials = (64, 256) if quick else TRIALS
-            own = list(rows_of(pair, seed, trials, ablate and seed < ABLATED))
+            about = (source.name, target.name, seed)
+            done = {
+                (row["method"], row["trials"])
+                for row in rows
+                if (row["source"], row["target"], row["seed"]) == about
+            }
+            if is_whole(done, trials, ablate and seed < ABLATED):
+                continue
+            own = list(rows_of(pair, seed, trials, ablate and seed < ABLATED, done))
             rows += own
             if rows_path:
                 with rows_path.open("a") as file:

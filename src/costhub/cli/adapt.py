@@ -46,7 +46,7 @@ RIGHTS = "CC-BY-4.0"
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Model folder to write.")
 @click.option("--arch", help="Architecture of the source, for example mlp; by default the best one.")
 @click.option("--method", default="corrected", show_default=True,
-              help="frozen, fine-tune, residual, lottery, momentum or corrected.")  # fmt: skip
+              help="frozen, brief, fine-tune, residual, lottery, momentum or corrected.")  # fmt: skip
 @click.option("--trials", type=click.IntRange(min=2), help="Programs to learn from; by default all of the "
               f"data, and {TRIALS} where the target is measured.")  # fmt: skip
 @click.option("--split", "chosen", help="Split, by name in the data folder or as a file: learn "

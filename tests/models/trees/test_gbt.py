@@ -220,6 +220,19 @@ def test_corrected_trees_rank_better_what_has_changed(train: Programs, unseen: P
     assert model.booster.num_boosted_rounds() == LOG.rounds + CORRECTION_ROUNDS
 
 
+def test_a_correction_of_less_weight_moves_scores_less(train: Programs) -> None:
+    target, moved = changed(train, each=30), []
+    for weight in (0.0, 0.2, 1.0):
+        model = Gbt(feature_spec="demo@1", options=LOG)
+        model.fit(train, None, seed=0, progress=False)
+        before = model.predict(target.rows, target.counts)
+        model.correct(target, weight=weight, seed=0)
+        moved.append(float(np.abs(model.predict(target.rows, target.counts) - before).mean()))
+
+    assert moved[0] == 0.0
+    assert 0.0 < moved[1] < moved[2]
+
+
 def test_the_scores_of_another_model_are_corrected_from_scratch(train: Programs) -> None:
     target, model = changed(train, each=40), Gbt(feature_spec="demo@1", options=LOG)
     scores = np.log(train.throughput())

@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 
 import numpy as np
+import pytest
 
 from costhub.dataset.programs import Programs
 from costhub.models.compound.blend import Blend
@@ -31,7 +32,7 @@ def test_trees_are_corrected_and_networks_learn_as_they_are_told(
     by_hand.correct(target, seed=2)
     scores = {}
     for networks in (Lottery(ratio=0.1), FineTune()):
-        adapted = Corrected(networks).adapt(sources["blend"], target, seed=2)
+        adapted = Corrected(networks, prior=0).adapt(sources["blend"], target, seed=2)
         alone = networks.adapt(sources["blend"], target, seed=2)
         assert isinstance(adapted, Blend)
         assert isinstance(alone, Blend)
@@ -39,6 +40,21 @@ def test_trees_are_corrected_and_networks_learn_as_they_are_told(
         np.testing.assert_array_equal(own, alone.members[1].predict(target.rows, target.counts))
         scores[networks.name] = own
 
-    found = Corrected().adapt(sources["gbt"], target, seed=2).predict(target.rows, target.counts)
+    found = Corrected(prior=0).adapt(sources["gbt"], target, seed=2).predict(target.rows, target.counts)
     np.testing.assert_array_equal(found, by_hand.predict(target.rows, target.counts))
     assert not np.array_equal(scores["lottery"], scores["fine-tune"])
+
+
+@pytest.mark.parametrize("arch", ["mlp", "gbt", "blend"])
+def test_the_more_the_source_counts_the_less_is_learned(
+    arch: str, sources: dict[str, CostModel], target: Programs
+) -> None:
+    source = sources[arch].predict(target.rows, target.counts)
+
+    moved = []
+    for prior in (0.0, 64.0, 1e3, 1e6):
+        adapted = Corrected(prior=prior).adapt(sources[arch], target, seed=2)
+        moved.append(float(np.abs(adapted.predict(target.rows, target.counts) - source).mean()))
+
+    assert moved == sorted(moved, reverse=True)
+    assert moved[-1] < 0.01 * moved[0]

@@ -219,7 +219,9 @@ class Gbt:
             verbose_eval=False,
         )
 
-    def correct(self, programs: Programs, *, scores: Scores | None = None, seed: int) -> None:
+    def correct(
+        self, programs: Programs, *, scores: Scores | None = None, weight: float = 1.0, seed: int
+    ) -> None:
         """Adds trees for what is wrong by the differences within groups, in `log` throughput.
 
         A few programs of a workload do not tell the level of their throughput, which `update` would learn;
@@ -229,6 +231,7 @@ class Gbt:
             programs: What to learn from; nothing happens unless two of one group differ in latency.
             scores: (n,) scores of another model, in log throughput, that the trees correct from scratch; by
                 default they are added to the present ones.
+            weight: How much of what the trees would learn they do: their learning rate is so much lower.
             seed: Draws programs and columns.
 
         Raises:
@@ -245,6 +248,7 @@ class Gbt:
             {
                 **self.options.parameters(seed=seed),
                 **CORRECTION,
+                "learning_rate": weight * CORRECTION["learning_rate"],
                 **({} if scores is None else {"base_score": 0}),
             },
             xgb.DMatrix(pooled, label=label, base_margin=scores),

@@ -1,29 +1,37 @@
-"""Provides Corrected: few weights of networks learn, and trees learn what the source gets wrong."""
+"""Provides Corrected: few weights of networks learn, trees learn what the source gets wrong, by and by."""
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from costhub.dataset.programs import Programs
+from costhub.models.networks.neural import NeuralModel
 from costhub.models.protocol import CostModel
 from costhub.models.trees.gbt import Gbt
 from costhub.transfer.methods.fine_tune import FineTune
 from costhub.transfer.methods.lottery import Lottery
 from costhub.transfer.methods.method import adapt_leaves
+from costhub.transfer.methods.prior import draw_back, share_of_source
 
 
 @dataclass(frozen=True)
 class Corrected:
-    """A narrow lottery ticket for networks, `Gbt.correct` for trees.
+    """A narrow lottery ticket for networks, `Gbt.correct` for trees, and the source as a prior for both.
 
-    Both keep what the source knows from being unlearned by the few programs of the target: the ticket lets a
-    tenth of the weights move, the trees see nothing but differences within workloads. It gains most with a
-    blend, whose network and trees are wrong about different programs.
+    All three keep what the source knows from being unlearned by the few programs of the target: the ticket
+    lets a tenth of the weights move, the trees see nothing but differences within workloads, and what was
+    learned counts by the number of trials, so that 32 of them do not make a good source worse. It gains most
+    with a blend, whose network and trees are wrong about different programs.
     """
 
     name = "corrected"
     networks: FineTune | Lottery = field(default_factory=lambda: Lottery(ratio=0.1))
     """How networks learn."""
+    prior: float = 128.0
+    """The trials on the target that the source counts as much as, see `share_of_source`."""
 
     def adapt(
         self, source: CostModel, target: Programs, *, seed: int, source_programs: Programs | None = None
@@ -31,12 +39,24 @@ class Corrected:
         """See `TransferMethod`."""
         if isinstance(self.networks, Lottery):
             self.networks.forget()
-        return adapt_leaves(source, target, seed=seed, network=self.networks.tune, trees=_correct)
+        kept = share_of_source(self.prior, target.n)
+        return adapt_leaves(
+            source,
+            target,
+            seed=seed,
+            network=partial(self._tune, kept=kept),
+            trees=partial(_correct, kept=kept),
+        )
+
+    def _tune(self, part: NeuralModel[Any], own: Programs, seed: int, kept: float) -> None:
+        before = copy.deepcopy(part.networks)
+        self.networks.tune(part, own, seed)
+        draw_back(part.networks, before, kept)
 
 
-def _correct(part: Gbt, own: Programs, seed: int) -> None:
+def _correct(part: Gbt, own: Programs, seed: int, kept: float) -> None:
     """Trees of ranks have no scale on which to correct them; they continue."""
     if part.options.objective == "log":
-        part.correct(own, seed=seed)
+        part.correct(own, seed=seed, weight=1.0 - kept)
     else:
         part.update(own, seed=seed)
