@@ -1,4 +1,4 @@
-"""Measures costhub's search with a pulled model beside stock MetaSchedule, same machine, one run."""
+"""Measures how soon searches find what stock MetaSchedule finds with 512 trials, on new workloads."""
 
 from __future__ import annotations
 
@@ -6,76 +6,153 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 import machine
-from final import best_modules, ratios, remeasure
+from embedded import copy_dataset
+from final import best_modules, remeasure
+from search_models import held_out, trained
+
+from costhub.cards.search_table import LIGHT, search_table, summary
 
 WORKLOADS = (
-    "resnet18.c7 matmul.512x512x512 depthwise.28x256 batch_matmul.12x128x128x64 norm.layer-128x768".split()
+    "resnet18.c7",
+    "matmul.512x512x512",
+    "depthwise.28x256",
+    "batch_matmul.12x128x128x64",
+    "norm.layer-128x768",
+    "metaschedule.c1d",
+    "metaschedule.grp",
+    "metaschedule.dil",
+    "metaschedule.t2d",
+    "softmax.512x512",
 )
-LINE = "{workload:28} {method:8} {trials:4} trials {seconds:7.1f} s  {best_us:10.1f} us"
+MILESTONES = (16, 32, 48, 64, 96, 128, 256, 512)
+"""Trials after which the best program so far is measured again, beside all others."""
+LINE = "{workload:28} {method:26} {trials:4} trials {seconds:7.1f} s {best_us:10.1f} us"
 
 
-def search(method: str, workload: str, trials: int, seed: int, out: Path, *model: str) -> list[list[float]]:
-    """Runs search_once.py in a fresh process, so that neither method profits from the other's imports."""
+@dataclass(frozen=True)
+class Method:
+    """A search by search_once.py."""
+
+    name: str
+    call: str
+    """What search_once.py takes."""
+    trials: int
+    models: tuple[str, ...] = ()
+    """Of search_models.py."""
+
+
+METHODS = (
+    Method(LIGHT, LIGHT, 512),
+    Method("random", "random", 128),
+    Method("TenSet's MLP, fine-tuned", "fine-tune", 128, ("tenset",)),
+    Method("costhub", "brief", 128, ("costhub",)),
+    Method("costhub with a draft", "brief", 128, ("costhub", "draft")),
+)
+STOCK = Method("stock", "stock", 512)
+
+
+def search(
+    method: Method, workload: str, seed: int, out: Path, models: list[Path]
+) -> list[tuple[int, float]]:
+    """Runs search_once.py in a fresh process, so that no method profits from another's imports."""
+    out.mkdir()
     script = Path(__file__).with_name("search_once.py")
-    command = [sys.executable, str(script), method, workload, str(trials), str(seed), str(out), *model]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    rounds: list[list[float]] = json.loads(done.stdout.strip().splitlines()[-1])
-    return rounds
+    words = [method.call, workload, method.trials, seed, out, *models]
+    done = subprocess.run(
+        [sys.executable, str(script), *map(str, words)], check=True, stdout=subprocess.PIPE, text=True
+    )
+    return [(trials, seconds) for trials, seconds in json.loads(done.stdout.strip().splitlines()[-1])]
 
 
-def compare(workload: str, seed: int, most: int, model: str) -> list[dict[str, Any]]:
-    """One row for costhub at 64 trials, and for stock at 64 and at `most`."""
+def compare(
+    workload: str, seed: int, methods: Sequence[Method], data: Path, models: Path
+) -> Iterator[dict[str, Any]]:
+    """One row per method; what they found after each milestone is measured again, side by side."""
+    without = held_out(data, WORKLOADS)
+    rounds, modules = {}, {}
     with tempfile.TemporaryDirectory() as folder:
-        out = {method: Path(folder, method) for method in ("costhub", "stock")}
-        out["stock"].mkdir()
-        rounds = {
-            "costhub": search("costhub", workload, 64, seed, out["costhub"], model),
-            "stock": search("stock", workload, most, seed, out["stock"]),
-        }
-        # A run of 256 trials is, up to its 64th, a run of 64: the first round knows of no limit.
-        cells = [("costhub", 64), *(("stock", trials) for trials in sorted({64, most}))]
-        modules = {(m, trials): best_modules(out[m], workload, trials) for m, trials in cells}
+        for number, method in enumerate(methods):
+            folders = [trained(name, data, models, without) for name in method.models]
+            out = Path(folder, str(number))
+            rounds[method.name] = search(method, workload, seed, out, folders)
+            for trials in MILESTONES:
+                if trials <= method.trials:
+                    modules[method.name, trials] = best_modules(out, workload, trials)
         best_us = remeasure(modules, workload)
-    return [
-        {
+    for method in methods:
+        told = rounds[method.name]
+        yield {
             "workload": workload,
-            "method": m,
-            "trials": trials,
-            # A small design space ends before the last trial.
-            "seconds": next((s for done, s in rounds[m] if done >= trials), rounds[m][-1][1]),
-            "best_us": best_us[m, trials],
+            "method": method.name,
             "seed": seed,
-        }
-        for m, trials in cells
-    ]
+            "trials": told[-1][0],
+            "curve": [
+                {
+                    "trials": trials,
+                    # A small design space ends before the last trial.
+                    "seconds": next((s for n, s in told if n >= trials), told[-1][1]),
+                    "best_us": best_us[method.name, trials],
+                }
+                for trials in MILESTONES
+                if trials <= method.trials
+            ],
+        }  # fmt: skip
 
 
 @click.command()
-@click.option("--model", default="amd-epyc-zen5-2c", show_default=True)
+@click.option("--data", type=click.Path(path_type=Path), help="By default a copy of the embedded dataset.")
+@click.option("--models", type=click.Path(path_type=Path), help="Where trained models are kept; by "
+              "default they are not.")  # fmt: skip
 @click.option("--workload", "workloads", multiple=True, default=WORKLOADS)
-@click.option("--seeds", default=1, show_default=True)
-@click.option("--quick", is_flag=True, help="One workload, stock at 64 trials only.")
+@click.option("--seeds", default=3, show_default=True)
+@click.option("--stock", default=0, show_default=True, help="On so many workloads, stock MetaSchedule with "
+              "its own imports searches too, with the first seed; ten minutes each.")  # fmt: skip
+@click.option("--quick", is_flag=True, help="One workload and seed, costhub and random.")
+@click.option("--rows", "rows_path", type=click.Path(path_type=Path), help="JSON lines; what is there is not "
+              "done again.")  # fmt: skip
 @click.option("--json", "path", type=click.Path(path_type=Path))
-def main(model: str, workloads: tuple[str, ...], seeds: int, quick: bool, path: Path | None) -> None:
-    """Compares best latency and seconds; run it with nothing else on the machine."""
-    most, workloads = (64, workloads[:1]) if quick else (256, workloads)
-    # A run takes half an hour: what a stopped one has written is not searched again.
-    rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path and path.exists() else []
+def main(
+    data: Path | None,
+    models: Path | None,
+    workloads: tuple[str, ...],
+    seeds: int,
+    stock: int,
+    quick: bool,
+    rows_path: Path | None,
+    path: Path | None,
+) -> None:
+    """Compares trials, seconds and latency; run it with nothing else on the machine."""
+    methods = METHODS
+    if quick:
+        methods, workloads, seeds = (METHODS[0], METHODS[3]), workloads[:1], 1
+    there = rows_path is not None and rows_path.exists()
+    rows = [json.loads(line) for line in rows_path.read_text().splitlines()] if rows_path and there else []
     done = {(row["workload"], row["seed"]) for row in rows}
-    for workload, seed in ((w, s) for w in workloads for s in range(1, seeds + 1)):
-        if (workload, seed) in done:
-            continue
-        found = compare(workload, seed, most, model)
-        click.echo("\n".join(LINE.format(**row) for row in found))
-        rows += found
-        result = {**machine.describe(), "model": model, **ratios(rows, most)}
-        if path:
-            path.write_text(json.dumps({**result, "rows": rows}, indent=1))
+    with tempfile.TemporaryDirectory() as folder:
+        data, models = data or copy_dataset(folder), models or Path(folder, "models")
+        models.mkdir(exist_ok=True)
+        for seed, workload in ((seed, workload) for seed in range(seeds) for workload in workloads):
+            if (workload, seed) in done:
+                continue
+            more = (STOCK,) if seed == 0 and workload in workloads[:stock] else ()
+            found = list(compare(workload, seed, (*methods, *more), data, models))
+            rows += found
+            for row in found:
+                click.echo(LINE.format(**{**row, **row["curve"][-1]}))
+            if rows_path:
+                with rows_path.open("a") as file:
+                    file.writelines(json.dumps(row) + "\n" for row in found)
+    click.echo(search_table({"rows": rows, "summary": summary(rows)}))
+    if path:
+        result = {**machine.describe(), "summary": summary(rows), "rows": rows}
+        path.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

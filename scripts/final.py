@@ -40,12 +40,3 @@ def remeasure(modules: dict[Any, Any], workload: str) -> dict[Any, float]:
                 assert artifact.artifact, f"{workload} {key}: {artifact.error}"
                 runs[key] += runner.run(artifact.artifact, argument_shapes(modules[key])).run_s
     return {key: statistics.median(seconds) * 1e6 for key, seconds in runs.items()}
-
-
-def ratios(rows: list[dict[str, Any]], most: int) -> dict[str, float]:
-    """Geometric means of costhub at 64 trials against stock at `most`; below 1 is better."""
-    cells = {(r["workload"], r["seed"], r["method"], r["trials"]): r for r in rows}
-    pairs = [(r, cells[r["workload"], r["seed"], "stock", most]) for r in rows if r["method"] == "costhub"]
-    keys = {"latency_ratio": "best_us", "time_ratio": "seconds", "trials_ratio": "trials"}
-    mean = statistics.geometric_mean
-    return {name: mean([a[key] / b[key] for a, b in pairs]) for name, key in keys.items()}

@@ -1,4 +1,4 @@
-"""One search in a fresh process, stock TVM's or costhub's; prints its rounds as JSON, for bench_search.py."""
+"""One search in a fresh process, for bench_search.py; prints (trials, seconds) along the way as JSON."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 import os
 import sys
 import time
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,58 +16,80 @@ from costhub.collector.cpu_state import tvm_threads
 from costhub.collector.runner import Runner
 from costhub.collector.suite import find_workload
 from costhub.collector.target import local_target
+from costhub.dataset.intrinsics import load_intrinsics
+
+Rounds = list[tuple[int, float]]
 
 
-def stock(workload: str, trials: int, seed: int, out: Path) -> list[tuple[int, float]]:
-    """(trials, seconds) after each round of ms.tune_tir with every default."""
-    import tvm
-    from tvm.ir.utils import derived_object
-    from tvm.s_tir import meta_schedule as ms
+@dataclass(frozen=True)
+class Search:
+    """What to search for, and where the database goes."""
 
-    rounds: list[tuple[int, float]] = []
+    workload: str
+    trials: int
+    seed: int
+    out: Path
 
-    @derived_object
-    class Stamp(ms.measure_callback.PyMeasureCallback):  # type: ignore[misc]
-        def apply(self, scheduler: Any, task: int, candidates: Any, built: Any, ran: Any) -> None:
-            before = rounds[-1][0] if rounds else 0
-            rounds.append((before + len(candidates), time.perf_counter() - start))
+    def tvm(self, *, light: bool, **settings: Any) -> Rounds:
+        """`ms.tune_tir` with every default but `settings`.
 
-    os.environ.update(tvm_threads())  # as many as costhub measures with
-    mod, target = find_workload(workload).module(), tvm.target.Target(local_target())
-    start = time.perf_counter()
-    callbacks = [*ms.measure_callback.MeasureCallback.create("default"), Stamp()]
-    ms.tune_tir(mod, target, str(out), max_trials_global=trials, measure_callbacks=callbacks, seed=seed)
-    return rounds
+        Args:
+            light: Its build processes import the CPU's intrinsics only, a second instead of fourteen.
+            settings: Other arguments.
+        """
+        import tvm
+        from tvm.ir.utils import derived_object
+        from tvm.s_tir import meta_schedule as ms
 
+        rounds: Rounds = []
 
-def costhub(workload: str, trials: int, seed: int, out: Path, model: str) -> list[tuple[int, float]]:
-    """(trials, seconds) of a whole search led by a pulled model, fetching and loading it included."""
-    from costhub.hub.pull import pull
-    from costhub.models.folder import load_model
-    from costhub.transfer.tune import tune
+        @derived_object
+        class Stamp(ms.measure_callback.PyMeasureCallback):  # type: ignore[misc]
+            def apply(self, scheduler: Any, task: int, candidates: Any, built: Any, ran: Any) -> None:
+                before = rounds[-1][0] if rounds else 0
+                rounds.append((before + len(candidates), time.perf_counter() - start))
 
-    mod, target = find_workload(workload).module(), local_target()
-    start = time.perf_counter()
-    pretrained, _ = load_model(pull(model))
-    loaded_s = time.perf_counter() - start
-    with Builder(json.dumps(target)) as builder, Runner(json.dumps(target)) as runner:
-        result = tune(
-            mod,
-            workload,
-            model=pretrained,
-            target=target,
-            out=out,
-            trials=trials,
-            builder=builder,
-            runner=runner,
-            seed=seed,
-        )
-    # Not the seconds until here: tune has measured the untuned workload meanwhile, which stock does not do.
-    return [(result.trials, loaded_s + result.seconds)]
+        os.environ.update(tvm_threads())  # as many as costhub measures with
+        mod, target = find_workload(self.workload).module(), tvm.target.Target(local_target())
+        start = time.perf_counter()
+        if light:
+            settings["builder"] = ms.builder.LocalBuilder(initializer=partial(load_intrinsics, "llvm"))
+        ms.tune_tir(
+            mod, target, str(self.out), max_trials_global=self.trials, seed=self.seed,
+            measure_callbacks=[*ms.measure_callback.MeasureCallback.create("default"), Stamp()], **settings,
+        )  # fmt: skip
+        return rounds
+
+    def costhub(self, model: str, method: str, draft: str | None = None) -> Rounds:
+        """`costhub.transfer.tune`, loading the model included."""
+        from costhub.models.folder import load_model
+        from costhub.transfer.methods.registry import find_method
+        from costhub.transfer.tune import tune
+
+        mod, target = find_workload(self.workload).module(), local_target()
+        start = time.perf_counter()
+        pretrained, drafting = load_model(model)[0], load_model(draft)[0] if draft else None
+        loaded_s = time.perf_counter() - start
+        with Builder(json.dumps(target)) as builder, Runner(json.dumps(target)) as runner:
+            result = tune(
+                mod, self.workload, model=pretrained, draft=drafting, method=find_method(method),
+                target=target, out=self.out, trials=self.trials, builder=builder, runner=runner,
+                seed=self.seed,
+            )  # fmt: skip
+        # Not the seconds until here: tune has measured the untuned workload, which stock does not do.
+        rounds = [(trials, loaded_s + seconds) for trials, seconds, _ in result.curve]
+        return [*rounds, (result.trials, loaded_s + result.seconds)]
 
 
 if __name__ == "__main__":
-    method, workload, trials, seed, folder, *model = sys.argv[1:]
-    arguments = (workload, int(trials), int(seed), Path(folder))
-    rounds = stock(*arguments) if method == "stock" else costhub(*arguments, *model)
+    method, workload, trials, seed, folder, *models = sys.argv[1:]
+    search = Search(workload, int(trials), int(seed), Path(folder))
+    if method == "stock":
+        rounds = search.tvm(light=False)
+    elif method == "stock, light imports":
+        rounds = search.tvm(light=True)
+    elif method == "random":
+        rounds = search.tvm(light=True, strategy="replay-trace", cost_model="random")
+    else:
+        rounds = search.costhub(models[0], method, *models[1:])
     sys.stdout.write("\n" + json.dumps(rounds) + "\n")

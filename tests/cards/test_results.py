@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from costhub.cards.results import dataset_table, fill, search_table
+from costhub.cards.results import dataset_table, fill
 from costhub.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,14 +31,6 @@ def test_a_page_shows_what_the_files_hold(page: Path) -> None:
     assert fill(text, ROOT / "docs" / "results") == text, "run scripts/render_results.py"
 
 
-def test_searches_show_the_median_over_seeds() -> None:
-    rows = [
-        {"workload": "w", "method": "costhub", "trials": 64, "seconds": s, "best_us": b, "seed": 0}
-        for s, b in ((1.0, 10.0), (3.0, 30.0), (2.0, 20.0))
-    ]
-    assert search_table({"rows": rows}).splitlines()[-1] == "| w | 20.0 | 2 |"
-
-
 def test_stages_show_how_they_grow() -> None:
     rows = [
         {"stage": "check", "rows": n, "seconds": s, "peak_gib": g}
@@ -53,8 +45,9 @@ def test_stages_show_how_they_grow() -> None:
 
 
 def test_a_place_is_filled_and_filling_again_changes_nothing(tmp_path: Path) -> None:
-    rows = [{"workload": "w", "method": "costhub", "trials": 64, "seconds": 1.0, "best_us": 2.0, "seed": 0}]
-    (tmp_path / "search.json").write_text(json.dumps({**ABOUT, "rows": rows}))
+    point = {"trials": 64, "seconds": 1.0, "best_us": 2.0}
+    rows = [{"workload": "w", "method": "costhub", "seed": 0, "curve": [point]}]
+    (tmp_path / "search.json").write_text(json.dumps({**ABOUT, "summary": [], "rows": rows}))
     page = "before\n<!-- results: search -->\nold\n<!-- end of results -->\nafter\n"
     filled = fill(page, tmp_path)
     assert "costhub" in filled

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 import re
-import statistics
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from costhub.cards.collector_tables import COLLECTOR_TABLES
 from costhub.cards.model_tables import MODEL_TABLES, MODEL_VIEWS
+from costhub.cards.operators_table import operators_table
+from costhub.cards.search_table import search_table
 from costhub.cards.speed_table import speed_table
 from costhub.cards.tables import Column, markdown_table, number
 from costhub.cards.training_table import training_table
@@ -19,27 +20,6 @@ from costhub.cards.transfer_tables import TRANSFER_TABLES
 from costhub.errors import DataError
 
 Result = Mapping[str, Any]
-
-
-def search_table(result: Result) -> str:
-    """Best latency and seconds of each search, workload by workload, medians over seeds."""
-    cells: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
-    for row in result["rows"]:
-        method = f"{row['method']} {row['trials']}"
-        cells.setdefault(row["workload"], {}).setdefault(method, []).append(row)
-    methods = [f"{m} {trials}" for m, trials in sorted({(r["method"], r["trials"]) for r in result["rows"]})]
-    rows = [
-        {
-            "workload": workload,
-            **{f"{m} us": statistics.median(r["best_us"] for r in runs) for m, runs in by_method.items()},
-            **{f"{m} s": statistics.median(r["seconds"] for r in runs) for m, runs in by_method.items()},
-        }
-        for workload, by_method in cells.items()
-    ]
-    columns = [Column("workload", "workload")]
-    columns += [number(f"{m} us", f"{m} trials (µs)", ",.1f") for m in methods]
-    columns += [number(f"{m} s", f"{m} trials (s)", ",.0f") for m in methods]
-    return markdown_table(rows, columns)
 
 
 def dataset_table(result: Result) -> str:
@@ -113,6 +93,7 @@ TABLES: dict[str, Callable[[Result], str]] = {
     "search": search_table,
     "dataset": dataset_table,
     "features": features_table,
+    "operators": operators_table,
     "speed": speed_table,
     "training": training_table,
 }

@@ -1,0 +1,114 @@
+"""Tunes the twelve operators of the MetaSchedule paper (appendix A.2) and times them beside PyTorch's."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import machine
+from bench_search import WORKLOADS
+from embedded import copy_dataset
+from final import best_modules, remeasure
+from search_models import held_out, trained
+
+from costhub.cards.operators_table import operators_table
+from costhub.collector.arguments import on_host
+from costhub.collector.cpu_state import tvm_threads
+from costhub.collector.relayout import relaid
+from costhub.collector.suite import find_suites, find_workload
+from costhub.collector.target import local_target
+from costhub.dataset.workload import argument_shapes, module_to_json
+
+LEAST_S = 0.02
+"""PyTorch's calls are repeated for so long between two readings of the clock."""
+ROUNDS = 15
+TOLERANCE = 2e-3
+"""Relative difference of outputs that is explained by sums in another order."""
+
+
+def searched(workload: str, trials: int, seed: int, out: Path, model: Path) -> float:
+    """Seconds of a search led by the model, in a fresh process."""
+    script = Path(__file__).with_name("search_once.py")
+    command = [sys.executable, script, "brief", workload, trials, seed, out, model]
+    done = subprocess.run([str(word) for word in command], check=True, stdout=subprocess.PIPE, text=True)
+    return float(json.loads(done.stdout.strip().splitlines()[-1])[-1][1])
+
+
+def of_torch(workload: str, found: Any) -> float:
+    """Median latency in us of PyTorch's fastest form; its output must be that of the tuned program."""
+    import torch
+    import tvm
+    from torch_operators import references
+
+    torch.set_num_threads(int(tvm_threads()["TVM_NUM_THREADS"]))
+    mod = find_workload(workload).module()
+    arrays = on_host(argument_shapes(mod))
+    forms = references(workload, arrays[:-1])
+    inputs = relaid(arrays, module_to_json(found), [shape for _, shape in argument_shapes(found)])
+    tensors = [tvm.runtime.tensor(value) for value in inputs]
+    tvm.compile(found, tvm.target.Target(local_target()))["main"](*tensors)
+    computed = tensors[-1].numpy()
+    with torch.inference_mode():
+        for form in forms:
+            expected = form.output()
+            off = float(abs(computed - expected).max() / abs(expected).max())
+            if not off < TOLERANCE:
+                raise click.ClickException(f"{workload} differs from PyTorch's by {off:.1e}.")
+        return min(statistics.median(timed(form.run) for _ in range(ROUNDS)) for form in forms) * 1e6
+
+
+def timed(call: Any) -> float:
+    """Mean seconds of calls that take `LEAST_S` together."""
+    calls, began = 0, time.perf_counter()
+    while (passed := time.perf_counter() - began) < LEAST_S or not calls:
+        call()
+        calls += 1
+    return passed / calls
+
+
+@click.command()
+@click.option("--data", type=click.Path(path_type=Path), help="By default a copy of the embedded dataset.")
+@click.option("--models", type=click.Path(path_type=Path), help="Where the trained model is kept.")
+@click.option("--trials", default=128, show_default=True)
+@click.option("--seeds", default=1, show_default=True)
+@click.option("--quick", is_flag=True, help="Two operators, 16 trials.")
+@click.option("--json", "path", type=click.Path(path_type=Path), help="What is there is not done again.")
+def main(
+    data: Path | None, models: Path | None, trials: int, seeds: int, quick: bool, path: Path | None
+) -> None:
+    """Ratio of latencies for each operator; run it with nothing else on the machine."""
+    os.environ.update(tvm_threads())
+    names = [workload.name for workload in find_suites(["metaschedule"])]
+    if quick:
+        names, trials, seeds = ["metaschedule.gmm", "metaschedule.nrm"], 16, 1
+    rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path and path.exists() else []
+    done = {(row["workload"], row["seed"]) for row in rows}
+    with tempfile.TemporaryDirectory() as folder:
+        data, models = data or copy_dataset(folder), models or Path(folder, "models")
+        models.mkdir(exist_ok=True)
+        for seed, name in ((seed, name) for seed in range(seeds) for name in names):
+            if (name, seed) in done:
+                continue
+            model = trained("costhub", data, models, held_out(data, WORKLOADS))
+            out = Path(folder, f"{name}-{seed}")
+            seconds = searched(name, trials, seed, out, model)
+            found = best_modules(out, name, trials)
+            best_us = remeasure({"tuned": found}, name)["tuned"]
+            row = {"workload": name, "seed": seed, "trials": trials, "seconds": seconds, "best_us": best_us}
+            rows.append({**row, "torch_us": of_torch(name, found)})
+            click.echo("{workload:20} {best_us:10.1f} us, PyTorch {torch_us:10.1f} us".format(**rows[-1]))
+            if path:
+                path.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n")
+    click.echo(operators_table({"rows": rows}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""The models of scripts/bench_search.py, which know nothing of the workloads that are searched."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from costhub.collector.device import identify
+from costhub.collector.suite import find_workload
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.load_programs import load_programs
+from costhub.dataset.workload import workload_id
+from costhub.models.architectures import new_model
+from costhub.models.folder import save_model
+from costhub.models.train import describe_model
+
+NETWORKS = {"resnet-18", "mobilenet-v2", "bert-small"}
+"""Their kernels are held out, beside the workloads that are searched."""
+KINDS = {
+    "costhub": ("blend", "tiles@1", {"members": "gbt(objective=log) mlp"}),
+    "tenset": ("mlp", "per_store@1", {"form": "tenset", "objective": "lambdarank"}),
+    "draft": ("gbt", "trace_decisions@1", {"objective": "log"}),
+}
+"""Name -> architecture, feature spec and options."""
+
+
+def held_out(data: Path, workloads: Collection[str]) -> set[str]:
+    """Ids of these workloads, and of the kernels of `NETWORKS`."""
+    rows = DataFolder.open(data).workloads(["workload_id", "networks"]).to_pylist()
+    kernels = {
+        row["workload_id"] for row in rows if NETWORKS & {each["name"] for each in row["networks"] or []}
+    }
+    return kernels | {workload_id(find_workload(name).module()) for name in workloads}
+
+
+def trained(name: str, data: Path, out: Path, without: set[str], seed: int = 0) -> Path:
+    """A model folder, made where there is none: it learned from all devices of a data folder.
+
+    Args:
+        name: Of `KINDS`.
+        data: The data folder.
+        out: Where model folders go.
+        without: Ids of workloads that it does not learn from.
+        seed: Of the training; the searches differ in theirs.
+    """
+    folder = out / f"{name}-{seed}"
+    if folder.exists():
+        return folder
+    arch, spec, options = KINDS[name]
+    devices = DataFolder.open(data).devices(["device_id"])["device_id"].to_pylist()
+    programs = load_programs(data, device=devices, spec=spec)
+    train = programs.of_workloads(set(programs.workload_ids) - without)
+    model = new_model(arch, feature_spec=spec, options=options)
+    model.fit(train, None, seed=seed, progress=True)
+    device = str(identify()["device_id"])
+    info = describe_model(model, train, device_id=device, seed=seed, licence="Apache-2.0")
+    save_model(model, folder, info)
+    return folder

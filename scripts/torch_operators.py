@@ -1,0 +1,105 @@
+"""PyTorch's own kernels for the twelve operators of the suite `metaschedule`, for bench_operators.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+Array = npt.NDArray[np.float32]
+FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
+@dataclass(frozen=True)
+class Reference:
+    """An operator, ready to run."""
+
+    run: Callable[[], Tensor]
+    to_workload: Callable[[Tensor], Tensor]
+    """Puts what it returns into the layout of the workload's output."""
+
+    def output(self) -> Array:
+        """What the workload should compute."""
+        found: Array = self.to_workload(self.run()).contiguous().numpy()
+        return found
+
+
+def references(name: str, arrays: list[Array]) -> list[Reference]:
+    """PyTorch's forms of an operator: of convolutions with channels first and last, else one.
+
+    Data and weights are laid out beforehand, which is not timed.
+
+    Args:
+        name: Of the workload.
+        arrays: Its inputs, in its layout.
+    """
+    tensors = [torch.from_numpy(array) for array in arrays]
+    if name in CONVOLUTIONS:
+        return list(_convolutions(name, *tensors))
+    return [_OTHERS[name](*tensors)]
+
+
+CONVOLUTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "metaschedule.c1d": lambda x, w: functional.conv1d(x, w, stride=2, padding=1),
+    "metaschedule.c2d": lambda x, w: functional.conv2d(x, w, stride=2, padding=3),
+    "metaschedule.c3d": lambda x, w: functional.conv3d(x, w, stride=2, padding=3),
+    "metaschedule.dep": lambda x, w: functional.conv2d(x, w, padding=1, groups=x.shape[1]),
+    "metaschedule.dil": lambda x, w: functional.conv2d(x, w, stride=2, padding=3, dilation=2),
+    "metaschedule.grp": lambda x, w: functional.conv2d(x, w, stride=2, padding=1, groups=4),
+    "metaschedule.t2d": lambda x, w: functional.conv_transpose2d(x, w, stride=2, padding=1),
+    "metaschedule.cbr": lambda x, w: functional.conv2d(x, w, stride=2, padding=3),
+}
+
+
+def _convolutions(name: str, data: Tensor, weight: Tensor, *rest: Tensor) -> list[Reference]:
+    """Channels are last in the workloads, and weights have theirs last as well."""
+    x, w = data.movedim(-1, 1).contiguous(), _torch_weight(name, weight).contiguous()
+    convolve = CONVOLUTIONS[name]
+    layouts = [(x, w)]
+    if x.dim() in FORMATS:
+        layouts.append((x.to(memory_format=FORMATS[x.dim()]), w.to(memory_format=FORMATS[x.dim()])))
+    found = []
+    for own_x, own_w in layouts:
+        run = _with_norm(own_x, own_w, *rest) if rest else partial(convolve, own_x, own_w)
+        found.append(Reference(run, lambda out: out.movedim(1, -1)))
+    return found
+
+
+def _torch_weight(name: str, weight: Tensor) -> Tensor:
+    """Channels out, channels in, then the window; of a transposed convolution in before out."""
+    if name.endswith("dep"):
+        return weight.permute(3, 0, 1, 2)
+    window = range(weight.dim() - 2)
+    order = (-2, -1) if name.endswith("t2d") else (-1, -2)
+    return weight.permute(*order, *window)
+
+
+def _with_norm(x: Tensor, w: Tensor, bias: Tensor, offset: Tensor, scale: Tensor) -> Callable[[], Tensor]:
+    """Convolution, bias, normalisation as in inference, rectifier."""
+    mean, variance = torch.zeros_like(bias), torch.ones_like(bias)
+
+    def run() -> Tensor:
+        out = functional.conv2d(x, w, bias, stride=2, padding=3)
+        return functional.batch_norm(out, mean, variance, scale, offset, eps=0.0).relu_()
+
+    return run
+
+
+_OTHERS: dict[str, Callable[..., Reference]] = {
+    "metaschedule.gmm": lambda x, y: Reference(lambda: torch.bmm(x, y), _as_it_is),
+    "metaschedule.tbg": lambda q, v: Reference(
+        lambda: torch.matmul(q.permute(0, 2, 1, 3), v.permute(0, 2, 3, 1)), _as_it_is
+    ),
+    "metaschedule.nrm": lambda a: Reference(lambda: torch.linalg.vector_norm(a, dim=(1, 2)), _as_it_is),
+    "metaschedule.sfm": lambda a: Reference(lambda: torch.softmax(a, dim=1), _as_it_is),
+}
+
+
+def _as_it_is(out: Tensor) -> Tensor:
+    return out

@@ -1,0 +1,43 @@
+"""Tabulates tuned operators beside PyTorch's kernels."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+from costhub.cards.tables import Column, markdown_table, number
+
+
+def operators_table(result: Mapping[str, Any]) -> str:
+    """One line per workload, medians over seeds, and the geometric mean of the ratios.
+
+    Args:
+        result: `rows`, each with `workload`, `best_us` (tuned), `torch_us` and the `seconds` of the search.
+    """
+    by_workload: dict[str, list[Mapping[str, Any]]] = {}
+    for row in result["rows"]:
+        by_workload.setdefault(row["workload"], []).append(row)
+    shown = [
+        {
+            "workload": workload,
+            **{
+                key: statistics.median(row[key] for row in rows) for key in ("best_us", "torch_us", "seconds")
+            },
+            "ratio": statistics.median(row["torch_us"] / row["best_us"] for row in rows),
+        }
+        for workload, rows in by_workload.items()
+    ]
+    ratios = [math.log(row["ratio"]) for row in shown]
+    shown.append(
+        {"workload": "geometric mean", "ratio": math.exp(statistics.fmean(ratios))} if ratios else {}
+    )
+    columns = [
+        Column("workload", "workload"),
+        number("best_us", "costhub (µs)", ",.1f"),
+        number("torch_us", "PyTorch (µs)", ",.1f"),
+        number("ratio", "times as fast as PyTorch", ".2f"),
+        number("seconds", "search (s)", ",.0f"),
+    ]
+    return markdown_table(shown, columns)

@@ -1,0 +1,126 @@
+"""Tabulates how soon searches find what stock MetaSchedule finds."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from costhub.cards.tables import Column, markdown_table, number
+
+LIGHT = "stock, light imports"
+"""The method that others are compared with: stock MetaSchedule, its build processes starting in a second."""
+EQUAL = (64, 128)
+"""Numbers of trials at which latencies are compared."""
+CLOSE = 1.01
+"""Times the best latency of the base that counts as reached."""
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Geometric means over searches of what each method gains on `LIGHT`, above 1 being better.
+
+    Args:
+        rows: One per search, with `workload`, `seed`, `method` and a `curve` of dictionaries, each with
+            `trials`, the `seconds` of the search until then and `best_us`, the latency of the best program
+            so far, measured again beside those of all methods.
+
+    Returns:
+        Per method `gain_64` and `gain_128`, the base's latency over its own after as many trials, each with
+        the standard error of its logarithm; `reached`, the share of searches that came within a hundredth of
+        the best latency that the base has in the end; and of these `trials_gain` and `time_gain`, how many
+        times fewer trials and seconds than the base it took them.
+    """
+    bases = {(row["workload"], row["seed"]): row["curve"] for row in rows if row["method"] == LIGHT}
+    found = []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        pairs = [
+            (row["curve"], bases[row["workload"], row["seed"]])
+            for row in rows
+            if row["method"] == method and (row["workload"], row["seed"]) in bases
+        ]
+        reached = [gains for own, base in pairs if (gains := _reached(own, base)) is not None]
+        found.append(
+            {
+                "method": method,
+                "searches": len(pairs),
+                **{key: value for trials in EQUAL for key, value in _gain(pairs, trials).items()},
+                "reached": len(reached) / len(pairs) if pairs else None,
+                "trials_gain": _geometric([trials for trials, _ in reached]),
+                "time_gain": _geometric([seconds for _, seconds in reached]),
+            }
+        )
+    return found
+
+
+Curve = Sequence[Mapping[str, Any]]
+
+
+def _gain(pairs: Sequence[tuple[Curve, Curve]], trials: int) -> dict[str, float | None]:
+    """The latency gain after so many trials."""
+    logs = []
+    for own, base in pairs:
+        at = [{point["trials"]: point["best_us"] for point in curve} for curve in (own, base)]
+        if all(trials in each for each in at):
+            logs.append(math.log(at[1][trials] / at[0][trials]))
+    return {
+        f"gain_{trials}": math.exp(statistics.fmean(logs)) if logs else None,
+        f"gain_{trials}_se": statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else None,
+    }
+
+
+def _reached(own: Curve, base: Curve) -> tuple[float, float] | None:
+    """How many times fewer trials and seconds than the base; None where it was never reached."""
+    level = CLOSE * base[-1]["best_us"]
+    ours, theirs = (next((p for p in curve if p["best_us"] <= level), None) for curve in (own, base))
+    if ours is None or theirs is None:
+        return None
+    return theirs["trials"] / ours["trials"], theirs["seconds"] / ours["seconds"]
+
+
+def _geometric(values: Sequence[float]) -> float | None:
+    return statistics.geometric_mean(values) if values else None
+
+
+def search_table(result: Mapping[str, Any]) -> str:
+    """One line per method, then one per workload with the medians over seeds."""
+    columns = [
+        Column("method", "method"),
+        number("searches", "searches", "d"),
+        *(
+            column
+            for trials in EQUAL
+            for column in (
+                number(f"gain_{trials}", f"latency gain at {trials} trials"),
+                number(f"gain_{trials}_se", "se"),
+            )
+        ),
+        number("reached", "reached the base's best", ".0%"),
+        number("trials_gain", "times fewer trials to it", ".1f"),
+        number("time_gain", "times less time to it", ".1f"),
+    ]
+    return f"{markdown_table(result['summary'], columns)}\n\n{_by_workload(result['rows'])}"
+
+
+def _by_workload(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Latency in us and seconds at the end of each search."""
+    cells: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    for row in rows:
+        cells.setdefault(row["workload"], {}).setdefault(row["method"], []).append(row["curve"][-1])
+    ends = {row["method"]: row["curve"][-1]["trials"] for row in rows}
+    columns = [
+        Column("workload", "workload"),
+        *(Column(method, f"{method}, {trials} trials", align="right") for method, trials in ends.items()),
+    ]
+    shown = [
+        {
+            "workload": workload,
+            **{
+                method: f"{statistics.median(p['best_us'] for p in points):,.1f} µs, "
+                f"{statistics.median(p['seconds'] for p in points):,.0f} s"
+                for method, points in by_method.items()
+            },
+        }
+        for workload, by_method in cells.items()
+    ]
+    return markdown_table(shown, columns)

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from costhub.cards.search_table import LIGHT, search_table, summary
+
+
+def row(
+    method: str, points: dict[int, tuple[float, float]], workload: str = "w", seed: int = 0
+) -> dict[str, Any]:
+    curve = [{"trials": n, "seconds": s, "best_us": us} for n, (s, us) in points.items()]
+    return {"workload": workload, "seed": seed, "method": method, "curve": curve}
+
+
+BASE = row(LIGHT, {64: (60.0, 40.0), 128: (100.0, 30.0), 512: (400.0, 20.0)})
+
+
+def test_a_method_is_compared_at_equal_trials_and_where_it_reached_the_best() -> None:
+    sooner = row("ours", {16: (8.0, 50.0), 64: (20.0, 20.1), 128: (40.0, 15.0)})
+
+    base, ours = summary([BASE, sooner])
+
+    assert base["gain_64"] == base["trials_gain"] == base["time_gain"] == pytest.approx(1.0)
+    assert ours["gain_64"] == pytest.approx(40.0 / 20.1)
+    assert ours["gain_128"] == pytest.approx(2.0)
+    assert (ours["reached"], ours["trials_gain"], ours["time_gain"]) == (
+        1.0,
+        pytest.approx(8.0),
+        pytest.approx(20.0),
+    )
+
+
+def test_a_search_that_never_reached_the_best_counts_against_the_share_alone() -> None:
+    short, whole = (row("ours", {64: (20.0, us)}, seed=seed) for seed, us in ((0, 30.0), (1, 20.0)))
+    again = {**BASE, "seed": 1}
+
+    (_, ours) = summary([BASE, again, short, whole])
+
+    assert (ours["searches"], ours["reached"], ours["trials_gain"]) == (2, 0.5, pytest.approx(8.0))
+    assert ours["gain_128"] is None
+
+
+def test_a_search_without_its_base_is_not_compared() -> None:
+    (_, ours) = summary([BASE, row("ours", {64: (1.0, 1.0)}, workload="another")])
+
+    assert (ours["searches"], ours["reached"], ours["gain_64"]) == (0, None, None)
+
+
+def test_the_table_shows_medians_over_seeds() -> None:
+    rows = [
+        BASE,
+        *(row("ours", {64: (s, us)}, seed=n) for n, (s, us) in enumerate([(1, 10.0), (3, 30.0), (2, 20.0)])),
+    ]
+
+    shown = search_table({"rows": rows, "summary": summary(rows)})
+
+    assert "20.0 µs, 2 s" in shown
+    assert "| ours, 64 trials |" in shown
