@@ -1,4 +1,4 @@
-"""Provides tune and tune_all: TVM's evolutionary search over workloads, led by a pretrained cost model."""
+"""Provides tune and tune_all: searches over workloads, led by a pretrained cost model."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from costhub.transfer.methods.method import TransferMethod
 from costhub.transfer.search.database import Records
 from costhub.transfer.search.result import Meter, OnTrial, SearchOptions, TuneResult
 from costhub.transfer.search_model import SearchModel
+from costhub.transfer.selection.selection import Selection
+from costhub.transfer.strategies.strategy import Strategy
 
 if TYPE_CHECKING:
     from costhub.transfer.search.task import SearchTask
@@ -54,6 +56,8 @@ def tune(
     runner: Runner,
     draft: CostModel | None = None,
     method: TransferMethod | None = None,
+    strategy: Strategy | None = None,
+    selection: Selection | None = None,
     options: SearchOptions | None = None,
     seed: int = 0,
     on_trial: OnTrial | None = None,
@@ -75,6 +79,9 @@ def tune(
         runner: measures them.
         draft: a cheap model that ranks all candidates, so that `model` need see only the best of them.
         method: how the models learn from what is measured; by default `Brief`.
+        strategy: how programs are proposed; by default TVM's evolutionary search.
+        selection: chooses among four times as many programs as are measured; by default the strategy's best
+            are.
         options: sizes of the search.
         seed: of the search.
         on_trial: told after each trial of the number so far and the best latency in us.
@@ -87,7 +94,8 @@ def tune(
     told = None if on_trial is None else lambda _, done, best_us: on_trial(done, best_us)
     (found,) = tune_all(
         [Job(name, mod)], model=model, target=target, out=out, trials=trials, builder=builder, runner=runner,
-        draft=draft, method=method, options=options, seed=seed, on_trial=told,
+        draft=draft, method=method, strategy=strategy, selection=selection, options=options, seed=seed,
+        on_trial=told,
     )  # fmt: skip
     return found
 
@@ -103,6 +111,8 @@ def tune_all(
     runner: Runner,
     draft: CostModel | None = None,
     method: TransferMethod | None = None,
+    strategy: Strategy | None = None,
+    selection: Selection | None = None,
     options: SearchOptions | None = None,
     priority: Priority | None = None,
     rule: StopRule | None = None,
@@ -121,6 +131,8 @@ def tune_all(
         runner: Measures them.
         draft: A cheap model.
         method: How the models learn.
+        strategy: How programs are proposed.
+        selection: Chooses among them.
         options: Sizes of the search.
         priority: Says which workload is measured next; see `Allotment`.
         rule: Ends the measuring of a workload that is not expected to gain; its trials go to the others, and
@@ -139,13 +151,20 @@ def tune_all(
     load_intrinsics(target["kind"])
     builder.launch()
     runner.launch()
-    bench = _Bench(model, draft, method, target, Records(out), builder, runner, options or SearchOptions())
+    bench = _Bench(
+        model, draft, method, target, Records(out), builder, runner, options or SearchOptions(), strategy,
+        selection,
+    )  # fmt: skip
     tasks: dict[str, SearchTask] = {}
     models: dict[str, SearchModel] = {}
-    for job in jobs:
-        meter = Meter(None if on_trial is None else partial(on_trial, job.name))
-        tasks[job.name], models[job.name] = bench.task(job.mod, meter, most=trials, seed=seed)
-    _measure(tasks, {job.name: job.weight for job in jobs}, trials, priority, rule)
+    try:
+        for job in jobs:
+            meter = Meter(None if on_trial is None else partial(on_trial, job.name))
+            tasks[job.name], models[job.name] = bench.task(job.mod, meter, most=trials, seed=seed)
+        _measure(tasks, {job.name: job.weight for job in jobs}, trials, priority, rule)
+    finally:
+        for task in tasks.values():
+            task.close()
     return [
         tasks[job.name].meter.result(job.name, models[job.name].health, untuned_us(job.mod, builder, runner))
         for job in jobs
@@ -192,6 +211,8 @@ class _Bench:
     builder: Builder
     runner: Runner
     options: SearchOptions
+    strategy: Strategy | None
+    selection: Selection | None
 
     def task(self, mod: Any, meter: Meter, *, most: int, seed: int) -> tuple[SearchTask, SearchModel]:
         """A workload with a model of its own, since each learns from its own measurements."""
@@ -206,6 +227,7 @@ class _Bench:
         task = SearchTask(
             mod, tvm.target.Target(self.target), model=led, score=led.raw, records=self.records, meter=meter,
             builder=self.builder, runner=self.runner, most=most, options=self.options, seed=seed,
+            strategy=self.strategy, selection=self.selection,
         )  # fmt: skip
         return task, full
 
