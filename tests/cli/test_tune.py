@@ -30,6 +30,16 @@ def test_a_named_workload_is_tuned_with_the_embedded_model(costhub: Any, tmp_pat
     assert len((out / "database_tuning_record.json").read_text().splitlines()) == 8
 
 
+def test_strategy_and_selection_have_names(costhub: Any, tmp_path: Path) -> None:
+    out = tmp_path / "tuned"
+    names = ("--strategy", "random", "--select", "diverse")
+    output = costhub("tune", "matmul.128x128x128", "--trials", "4", "--out", str(out), "--json", *names)
+
+    assert output.code == 0, output.err
+    assert json.loads(output.out)["method"].startswith("random search, diverse;")
+    assert json.loads(output.out)["workloads"][0]["trials"] == 4
+
+
 def test_a_module_file_is_a_workload(costhub: Any, tmp_path: Path) -> None:
     from tvm import te
 
@@ -71,6 +81,8 @@ def test_the_kernels_of_a_network_share_the_trials(costhub: Any, tmp_path: Path)
         (["matmul.128x128x128", "--draft", "no-such-draft"], "no-such-draft"),
         (["matmul.128x128x128", "--trials", "0"], "trials"),
         (["matmul.128x128x128", "--method", "bref"], "brief"),
+        (["matmul.128x128x128", "--strategy", "anealing"], "annealing"),
+        (["matmul.128x128x128", "--select", "divers"], "diverse"),
         ([], "name a WORKLOAD"),
     ],
 )
