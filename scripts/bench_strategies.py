@@ -116,9 +116,8 @@ def main(
                 if rows_path:
                     with rows_path.open("a") as file:
                         file.write(json.dumps(row) + "\n")
-                click.echo(
-                    f"{', '.join(map(str, key))}: {row['curve'][-1][2]:,.1f} us, {row['seconds']:.0f} s"
-                )
+                best_us = row["curve"][-1][2]
+                click.echo(f"{', '.join(map(str, key))}: {best_us:,.1f} us, {row['seconds']:.0f} s")
     rows = measured_again([row for row in rows if row["trials"] == trials])
     if path:
         about = {"source": source, "base": BASE, "trials": trials, "summary": summary(rows)}

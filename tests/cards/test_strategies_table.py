@@ -11,8 +11,9 @@ def row(
     strategy: str, selection: str, best_us: float, seconds: float, curve: list[tuple[int, float, float]]
 ) -> dict[str, Any]:
     return {
-        "workload": "w", "seed": 0, "strategy": strategy, "selection": selection, "trials": 64, "failures": 16,
-        "seconds": seconds, "stages": {"evolution": 2.0, "building": 1.0}, "best_us": best_us, "curve": curve,
+        "workload": "w", "seed": 0, "strategy": strategy, "selection": selection, "trials": 64,
+        "failures": 16, "seconds": seconds, "stages": {"evolution": 2.0, "building": 1.0},
+        "best_us": best_us, "curve": curve,
     }  # fmt: skip
 
 
