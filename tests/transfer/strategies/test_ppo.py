@@ -15,8 +15,8 @@ def test_the_agents_come_to_better_programs_than_random_ones(
     new_ground: Callable[..., Ground], likes: Callable[[Any], float]
 ) -> None:
     ground = new_ground()
-    agents = Ppo(programs=16, steps=6, episodes=3, patience=6).begin(ground)
-    for _ in range(3):
+    agents = Ppo(programs=12, steps=4, episodes=2).begin(ground)
+    for _ in range(2):
         ground.new_round()
         agents.explore(8)
     trained = [score for score, _ in ground._scored.values()]

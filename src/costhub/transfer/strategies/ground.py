@@ -16,8 +16,9 @@ from costhub.models.protocol import Scores
 
 LEAST_SCORE = 1e-9
 """What counts as a score of zero, which has no logarithm; below that of `PositiveScores`."""
-DRAWS_PER_PROGRAM, LEAST_DRAWS = 4, 256
-"""Draws after which a space is taken to have no more programs: on GPUs nine of ten may be rejected."""
+DRAWS_PER_PROGRAM, MOST_BARREN = 4, 256
+"""Draws for each program wanted, and draws in a row without a new one, after which a space is taken to have
+no more: on GPUs nine of ten may be rejected."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,14 +80,15 @@ class Ground:
     def random(self, count: int) -> list[Program]:
         """Up to `count` different random programs that were not proposed; fewer if the space has no more."""
         found: dict[int, Program] = {}
-        most = max(LEAST_DRAWS, DRAWS_PER_PROGRAM * count)
-        drawn = 0
-        while len(found) < count and drawn < most:
-            batch = min(count - len(found), most - drawn)
+        most = max(MOST_BARREN, DRAWS_PER_PROGRAM * count)
+        drawn = barren = 0
+        while len(found) < count and drawn < most and barren < MOST_BARREN:
+            batch, before = min(count - len(found), most - drawn), len(found)
             for program in self.programs([self._design.random] * batch):
                 if program is not None and program.structure not in self._proposed:
                     found.setdefault(program.structure, program)
             drawn += batch
+            barren = 0 if len(found) > before else barren + batch
         return list(found.values())
 
     def neighbours(self, traces: Sequence[Any]) -> list[Program | None]:
