@@ -10,6 +10,7 @@ import pytest
 import costhub.tvm
 from costhub.collector.suite import Workload, find_workload
 from costhub.collector.target import local_target
+from costhub.dataset.intrinsics import load_intrinsics
 from costhub.errors import UnknownNameError, WorkloadError
 from costhub.transfer.search.result import SearchOptions
 from costhub.transfer.strategies.annealing import Annealing
@@ -46,6 +47,7 @@ def test_tvms_own_loop_takes_our_strategies(
 
     small = {"annealing": Annealing(8, 3), "ppo": Ppo(8, 3, 2), "random-top-k": RandomTopK(32)}
     monkeypatch.setattr("costhub.transfer.strategies.registry.find_strategy", small.__getitem__)
+    load_intrinsics("llvm")  # before TVM loads those of all devices
     # TVM 0.27 cannot make the log files of a second search in one process while pytest captures its output.
     monkeypatch.setattr(
         ms.tir_integration, "get_loggers_from_work_dir", lambda *_: [logging.getLogger("costhub.tvm")]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -149,22 +150,12 @@ def tune_all(
     """
     _check(jobs)
     load_intrinsics(target["kind"])
-    builder.launch()
-    runner.launch()
     bench = _Bench(
         model, draft, method, target, Records(out), builder, runner, options or SearchOptions(), strategy,
         selection,
     )  # fmt: skip
-    tasks: dict[str, SearchTask] = {}
-    models: dict[str, SearchModel] = {}
-    try:
-        for job in jobs:
-            meter = Meter(None if on_trial is None else partial(on_trial, job.name))
-            tasks[job.name], models[job.name] = bench.task(job.mod, meter, most=trials, seed=seed)
+    with bench.tasks(jobs, on_trial, most=trials, seed=seed) as (tasks, models):
         _measure(tasks, {job.name: job.weight for job in jobs}, trials, priority, rule)
-    finally:
-        for task in tasks.values():
-            task.close()
     return [
         tasks[job.name].meter.result(job.name, models[job.name].health, untuned_us(job.mod, builder, runner))
         for job in jobs
@@ -213,6 +204,25 @@ class _Bench:
     options: SearchOptions
     strategy: Strategy | None
     selection: Selection | None
+
+    @contextmanager
+    def tasks(
+        self, jobs: Sequence[Job], on_trial: Callable[[str, int, float | None], None] | None, *, most: int,
+        seed: int,
+    ) -> Iterator[tuple[dict[str, SearchTask], dict[str, SearchModel]]]:  # fmt: skip
+        """The search of each job and the model that leads it, by name; the searches end with the block."""
+        tasks: dict[str, SearchTask] = {}
+        models: dict[str, SearchModel] = {}
+        self.builder.launch()
+        self.runner.launch()
+        try:
+            for job in jobs:
+                meter = Meter(None if on_trial is None else partial(on_trial, job.name))
+                tasks[job.name], models[job.name] = self.task(job.mod, meter, most=most, seed=seed)
+            yield tasks, models
+        finally:
+            for task in tasks.values():
+                task.close()
 
     def task(self, mod: Any, meter: Meter, *, most: int, seed: int) -> tuple[SearchTask, SearchModel]:
         """A workload with a model of its own, since each learns from its own measurements."""
