@@ -23,10 +23,15 @@ ROUNDS = 5
 
 def best_modules(folder: Path, workload: str, trials: int) -> Any:
     """The best schedule among the first `trials` records of a MetaSchedule database."""
+    return replay(find_workload(workload).module(), best_trace(folder, trials)).mod
+
+
+def best_trace(folder: Path, trials: int) -> str:
+    """Its trace, as JSON."""
     lines = (folder / "database_tuning_record.json").read_text().splitlines()
     records = [json.loads(line)[1] for line in lines][:trials]
     trace, *_ = min((r for r in records if r[1]), key=lambda r: statistics.median(r[1]))
-    return replay(find_workload(workload).module(), json.dumps(trace)).mod
+    return json.dumps(trace)
 
 
 def remeasure(modules: dict[Any, Any], workload: str) -> dict[Any, float]:

@@ -30,7 +30,7 @@ def test_a_named_workload_is_tuned_with_the_embedded_model(costhub: Any, tmp_pat
     assert len((out / "database_tuning_record.json").read_text().splitlines()) == 8
 
 
-def test_a_module_file_is_a_workload(costhub: Any, tmp_path: Path) -> None:
+def test_a_module_file_is_a_workload_and_a_strategy_has_a_name(costhub: Any, tmp_path: Path) -> None:
     from tvm import te
 
     a = te.placeholder((64, 512), name="A")
@@ -39,9 +39,12 @@ def test_a_module_file_is_a_workload(costhub: Any, tmp_path: Path) -> None:
     import tvm
 
     path.write_text(module_to_json(tvm.IRModule({"main": te.create_prim_func([a, total])})))
-    output = costhub("tune", str(path), "--trials", "4", "--out", str(tmp_path / "tuned"), "--json")
+    how = ("--strategy", "random", "--select", "diverse")
+    output = costhub("tune", str(path), "--trials", "4", "--out", str(tmp_path / "tuned"), "--json", *how)
     assert output.code == 0, output.err
-    assert json.loads(output.out)["workloads"][0]["workload"] == "double"
+    report = json.loads(output.out)
+    assert report["workloads"][0]["workload"] == "double"
+    assert report["method"].startswith("random search, diverse;")
 
 
 def test_the_kernels_of_a_network_share_the_trials(costhub: Any, tmp_path: Path) -> None:
@@ -71,6 +74,8 @@ def test_the_kernels_of_a_network_share_the_trials(costhub: Any, tmp_path: Path)
         (["matmul.128x128x128", "--draft", "no-such-draft"], "no-such-draft"),
         (["matmul.128x128x128", "--trials", "0"], "trials"),
         (["matmul.128x128x128", "--method", "bref"], "brief"),
+        (["matmul.128x128x128", "--strategy", "anealing"], "annealing"),
+        (["matmul.128x128x128", "--select", "divers"], "diverse"),
         ([], "name a WORKLOAD"),
     ],
 )

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
 
 import costhub.tvm
-from costhub.collector.suite import find_workload
+from costhub.collector.suite import Workload, find_workload
 from costhub.collector.target import local_target
+from costhub.dataset.intrinsics import load_intrinsics
 from costhub.errors import UnknownNameError, WorkloadError
 from costhub.transfer.search.result import SearchOptions
+from costhub.transfer.strategies.annealing import Annealing
+from costhub.transfer.strategies.ppo import Ppo
+from costhub.transfer.strategies.random_top_k import RandomTopK
 
 QUICK = SearchOptions(population=64, generations=1, trials_per_round=8)
 
@@ -29,6 +34,37 @@ def test_three_lines_of_a_script_search_with_a_model_of_the_hub(tmp_path: Path) 
     assert sum(float(record.run_secs[0]) < 1.0 for record in records) >= 15
     assert arguments["cost_model"].search_model.health.updates == 2
     assert ms.tir_integration.compile_tir(database, mod, target) is not None
+
+
+@pytest.mark.parametrize(
+    "strategy", ["annealing", *(pytest.param(n, marks=pytest.mark.slow) for n in ("ppo", "random-top-k"))]
+)
+def test_tvms_own_loop_takes_our_strategies(
+    tmp_path: Path, strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import tvm
+    from tvm.s_tir import meta_schedule as ms
+
+    small = {"annealing": Annealing(8, 3), "ppo": Ppo(8, 3, 2), "random-top-k": RandomTopK(32)}
+    monkeypatch.setattr("costhub.transfer.strategies.registry.find_strategy", small.__getitem__)
+    load_intrinsics("llvm")  # before TVM loads those of all devices
+    # TVM 0.27 cannot make the log files of a second search in one process while pytest captures its output.
+    monkeypatch.setattr(
+        ms.tir_integration, "get_loggers_from_work_dir", lambda *_: [logging.getLogger("costhub.tvm")]
+    )
+    mod, target = Workload("matmul.64", "matmul", (64, 64, 64)).module(), tvm.target.Target(local_target())
+    arguments = costhub.tvm.tune_kwargs("auto", target=target, strategy=strategy, options=QUICK)
+
+    database = ms.tune_tir(mod, target, str(tmp_path), max_trials_global=12, seed=1, **arguments)
+
+    records = database.get_all_tuning_records()
+    assert len({str(record.trace) for record in records}) == len(records) == 12
+    assert sum(float(record.run_secs[0]) < 1.0 for record in records) >= 11
+
+
+def test_an_unknown_strategy_is_refused_with_close_names() -> None:
+    with pytest.raises(UnknownNameError, match="annealing"):
+        costhub.tvm.tune_kwargs("auto", target=local_target(), strategy="anealing")
 
 
 def test_a_target_tvm_does_not_know_is_a_sentence() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from costhub.cards.controller_table import controller_table
 from costhub.cards.live_transfer_table import live_transfer_table
 from costhub.cards.selection_table import selection_table
+from costhub.cards.strategies_table import strategies_table
 from costhub.cards.tables import Column, markdown_table, number
 
 METRICS = ("top_1", "top_5", "pairwise")
@@ -162,5 +163,6 @@ TRANSFER_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "selection": selection_table,
     "controller": controller_table,
     "live_transfer": live_transfer_table,
+    "strategies": strategies_table,
 }
 """Name of a result file without its suffix -> its renderer."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +18,26 @@ if TYPE_CHECKING:
 
     from costhub.transfer.methods.method import TransferMethod
     from costhub.transfer.search.result import TuneResult
+    from costhub.transfer.selection.selection import Selection
+    from costhub.transfer.strategies.strategy import Strategy
     from costhub.transfer.tune import Job
+
+
+@dataclass(frozen=True)
+class How:
+    """The parts of a search that have a name."""
+
+    method: TransferMethod
+    strategy: Strategy
+    selection: Selection | None
+
 
 EXAMPLE = """
 \b
 Example:
   costhub tune resnet18.c7 matmul.512x512x512 --trials 64 --out tuned/
   costhub tune --network mobilenet_v2 --trials 32 --out tuned/
+  costhub tune resnet18.c7 --strategy annealing --select diverse --out tuned/
 """
 
 
@@ -62,6 +76,14 @@ Example:
     "--method", default="brief", show_default=True,
     help="How the model learns from what is measured: brief, frozen, or a method of `costhub adapt`.",
 )  # fmt: skip
+@click.option(
+    "--strategy", default="evolutionary", show_default=True,
+    help="How programs are proposed: evolutionary (TVM's own), annealing, ppo, random-top-k or random.",
+)  # fmt: skip
+@click.option(
+    "--select", default="ranked", show_default=True,
+    help="Which of them are measured: ranked (by score), diverse or clustered.",
+)  # fmt: skip
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
@@ -73,6 +95,8 @@ def command(
     trials: int,
     out: Path,
     method: str,
+    strategy: str,
+    select: str,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -87,10 +111,12 @@ def command(
     from costhub.hub.auto import choose_model
     from costhub.hub.pull import pull, pull_found
     from costhub.transfer.methods.registry import find_method
+    from costhub.transfer.selection.registry import find_selection
+    from costhub.transfer.strategies.registry import find_strategy
 
     if not workloads and not networks:
         raise click.UsageError("Nothing to tune: name a WORKLOAD, or a network with --network.")
-    how = find_method(method)
+    how = How(find_method(method), find_strategy(strategy), find_selection(select))
     jobs = [job for text in workloads for job in _named(text)]
     device = identify()
     found = choose_model(model_name, device, arch=arch)
@@ -101,9 +127,10 @@ def command(
     if not jobs:
         raise WorkloadError(f"{' and '.join(networks)} has no kernel that could be tuned.")
     with ended_like_by_ctrl_c():
-        results = _tune(jobs, folder, drafting, device, trials=trials, out=out, method=how, seed=seed)
+        results = _tune(jobs, folder, drafting, device, trials=trials, out=out, how=how, seed=seed)
+    about = f"{strategy} search, {select}; the model learns from each round by: {method}"
     summary = _write_report(
-        results, out, device=device["device_id"], model=found.entry.name, reason=found.reason, method=method
+        results, out, device=device["device_id"], model=found.entry.name, reason=found.reason, method=about
     )
     click.echo(json.dumps(summary) if as_json else _lines(results, out))
 
@@ -148,7 +175,7 @@ def _tune(
     *,
     trials: int,
     out: Path,
-    method: TransferMethod,
+    how: How,
     seed: int,
 ) -> list[TuneResult]:
     from costhub.collector.builder import Builder
@@ -176,7 +203,8 @@ def _tune(
 
         return tune_all(
             jobs, model=model, draft=draft, target=target, out=out, trials=total, builder=builder,
-            runner=runner, method=method, seed=seed, on_trial=show,
+            runner=runner, method=how.method, strategy=how.strategy, selection=how.selection, seed=seed,
+            on_trial=show,
         )  # fmt: skip
 
 
@@ -206,7 +234,7 @@ def _write_report(
         "device": device,
         "model": model,
         "model_reason": reason,
-        "method": f"evolutionary search; the model learns from each round by: {method}",
+        "method": method,
         "database": str(out),
         "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "versions": installed_versions(),

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from costhub.collector.design import Design
 from costhub.collector.run_service import Arguments
 from costhub.collector.shares import Shares, Turns
 from costhub.collector.spaces import DEFAULT, Space, failure, find_space, is_own
@@ -22,7 +23,6 @@ __all__ = ["Program", "Sampler", "Scorer", "Shares"]
 
 # The first programs of a workload are random ones: there is nothing yet worth changing.
 RANDOM_FIRST = 16
-MOST_MUTATIONS = 3
 # A space is taken as exhausted after so many repetitions in a row, and as impossible after so many draws that
 # TVM rejects: on GPUs nine of ten may be.
 MOST_REPEATS = 48
@@ -100,11 +100,8 @@ class Sampler:
         self._seen = set(seen)
         self._structures: set[int] = set()
         self._parents: dict[str, Any] = {}
-        self._context, self._designs = _design_space(mod, target, find_space(space), seed)
-        mutators = dict(self._context.space_generator.mutator_probs or {})
-        self._mutators = list(mutators)
-        chances = np.array([float(chance) for chance in mutators.values()])
-        self._chances = chances / (chances.sum() or 1)
+        self._context, sketches = _design_space(mod, target, find_space(space), seed)
+        self._design = Design(self._context, sketches)
 
     def propose(
         self, count: int, *, parents: Sequence[str], shares: Shares, scorer: Scorer | None = None
@@ -136,7 +133,7 @@ class Sampler:
 
     def random(self, count: int) -> list[Program]:
         """Up to `count` programs drawn at random from the design space; fewer when it has no more."""
-        return [self._accept(c, "random") for c in self._draw(count, self._random_trace)]
+        return [self._accept(c, "random") for c in self._draw(count, self._random)]
 
     def mutate(self, parents: Sequence[str], count: int) -> list[Program]:
         """Up to `count` programs, each a parent changed in one to three places by TVM's mutators.
@@ -155,7 +152,7 @@ class Sampler:
         size = count * POOL_PER_PROGRAM
         mutated = self._mutations(parents, size // 2)
         made = {c.structure for c in mutated}
-        pool = mutated + self._draw(size - len(mutated), self._random_trace, besides=made)
+        pool = mutated + self._draw(size - len(mutated), self._random, besides=made)
         if not pool:
             return []
         scores = scorer.score(self._context, [c.schedule for c in pool])
@@ -173,9 +170,14 @@ class Sampler:
         # The best programs stay the best for long: they are replayed once.
         self._parents = {p: self._parents.get(p) or replay(self.mod, p).trace for p in parents}
         traces = list(self._parents.values())
-        if not traces or not self._mutators:
+        if not traces or not self._design.mutates:
             return []
-        return self._draw(count, lambda: self._mutated(traces[self._rng.integers(len(traces))]))
+        return self._draw(
+            count, lambda: self._design.mutated(traces[self._rng.integers(len(traces))], self._rng)
+        )
+
+    def _random(self) -> Any:
+        return self._design.random(self._rng)
 
     def _draw(
         self, count: int, propose: Callable[[], Any], *, besides: set[int] | frozenset[int] = frozenset()
@@ -198,37 +200,13 @@ class Sampler:
             drawn.append(candidate)
         return drawn
 
-    def _random_trace(self) -> Any:
-        from tvm.s_tir.schedule import Trace
-
-        chosen = self._designs[self._rng.integers(len(self._designs))]
-        return Trace(chosen.trace.insts, {})  # no decisions: replaying draws them afresh
-
-    def _mutated(self, trace: Any) -> Any:
-        import tvm_ffi
-
-        # Mutator.apply passes no seed on, and TVM then takes one from the clock.
-        apply = tvm_ffi.get_global_func("s_tir.meta_schedule.MutatorApply")
-        for _ in range(int(self._rng.integers(1, MOST_MUTATIONS + 1))):
-            mutator = self._mutators[self._rng.choice(len(self._mutators), p=self._chances)]
-            trace = apply(mutator, trace, int(self._rng.integers(1, 2**30))) or trace
-        return trace
-
     def _finish(self, propose: Callable[[], Any]) -> Any:
         """A proposed schedule after post-processing, or None where TVM finds its decisions impossible."""
-        import tvm
-
         seed = int(self._rng.integers(1, 2**30))
-        schedule = tvm.s_tir.Schedule(self._context.mod, seed=seed, error_render_level="none")
         try:
-            propose().apply_to_schedule(schedule, remove_postproc=True)
-            schedule.enter_postproc()
-            accepted = all(p.apply(schedule) for p in self._context.space_generator.postprocs or ())
-        except (tvm.s_tir.ScheduleError, tvm.error.InternalError):
-            return None
+            return self._design.finish(propose, seed)
         except Exception as error:  # of Python code that the user's space brought along
             raise failure(self.space, error) from error
-        return schedule if accepted else None
 
     def _new(self, schedule: Any, besides: set[int]) -> _Candidate | None:
         import tvm_ffi

@@ -1,10 +1,11 @@
-"""Provides tune and tune_all: TVM's evolutionary search over workloads, led by a pretrained cost model."""
+"""Provides tune and tune_all: searches over workloads, led by a pretrained cost model."""
 
 from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,8 @@ from costhub.transfer.methods.method import TransferMethod
 from costhub.transfer.search.database import Records
 from costhub.transfer.search.result import Meter, OnTrial, SearchOptions, TuneResult
 from costhub.transfer.search_model import SearchModel
+from costhub.transfer.selection.selection import Selection
+from costhub.transfer.strategies.strategy import Strategy
 
 if TYPE_CHECKING:
     from costhub.transfer.search.task import SearchTask
@@ -54,6 +57,8 @@ def tune(
     runner: Runner,
     draft: CostModel | None = None,
     method: TransferMethod | None = None,
+    strategy: Strategy | None = None,
+    selection: Selection | None = None,
     options: SearchOptions | None = None,
     seed: int = 0,
     on_trial: OnTrial | None = None,
@@ -75,6 +80,9 @@ def tune(
         runner: measures them.
         draft: a cheap model that ranks all candidates, so that `model` need see only the best of them.
         method: how the models learn from what is measured; by default `Brief`.
+        strategy: how programs are proposed; by default TVM's evolutionary search.
+        selection: chooses among four times as many programs as are measured; by default the strategy's best
+            are.
         options: sizes of the search.
         seed: of the search.
         on_trial: told after each trial of the number so far and the best latency in us.
@@ -87,7 +95,8 @@ def tune(
     told = None if on_trial is None else lambda _, done, best_us: on_trial(done, best_us)
     (found,) = tune_all(
         [Job(name, mod)], model=model, target=target, out=out, trials=trials, builder=builder, runner=runner,
-        draft=draft, method=method, options=options, seed=seed, on_trial=told,
+        draft=draft, method=method, strategy=strategy, selection=selection, options=options, seed=seed,
+        on_trial=told,
     )  # fmt: skip
     return found
 
@@ -103,6 +112,8 @@ def tune_all(
     runner: Runner,
     draft: CostModel | None = None,
     method: TransferMethod | None = None,
+    strategy: Strategy | None = None,
+    selection: Selection | None = None,
     options: SearchOptions | None = None,
     priority: Priority | None = None,
     rule: StopRule | None = None,
@@ -121,6 +132,8 @@ def tune_all(
         runner: Measures them.
         draft: A cheap model.
         method: How the models learn.
+        strategy: How programs are proposed.
+        selection: Chooses among them.
         options: Sizes of the search.
         priority: Says which workload is measured next; see `Allotment`.
         rule: Ends the measuring of a workload that is not expected to gain; its trials go to the others, and
@@ -137,15 +150,12 @@ def tune_all(
     """
     _check(jobs)
     load_intrinsics(target["kind"])
-    builder.launch()
-    runner.launch()
-    bench = _Bench(model, draft, method, target, Records(out), builder, runner, options or SearchOptions())
-    tasks: dict[str, SearchTask] = {}
-    models: dict[str, SearchModel] = {}
-    for job in jobs:
-        meter = Meter(None if on_trial is None else partial(on_trial, job.name))
-        tasks[job.name], models[job.name] = bench.task(job.mod, meter, most=trials, seed=seed)
-    _measure(tasks, {job.name: job.weight for job in jobs}, trials, priority, rule)
+    bench = _Bench(
+        model, draft, method, target, Records(out), builder, runner, options or SearchOptions(), strategy,
+        selection,
+    )  # fmt: skip
+    with bench.tasks(jobs, on_trial, most=trials, seed=seed) as (tasks, models):
+        _measure(tasks, {job.name: job.weight for job in jobs}, trials, priority, rule)
     return [
         tasks[job.name].meter.result(job.name, models[job.name].health, untuned_us(job.mod, builder, runner))
         for job in jobs
@@ -192,6 +202,27 @@ class _Bench:
     builder: Builder
     runner: Runner
     options: SearchOptions
+    strategy: Strategy | None
+    selection: Selection | None
+
+    @contextmanager
+    def tasks(
+        self, jobs: Sequence[Job], on_trial: Callable[[str, int, float | None], None] | None, *, most: int,
+        seed: int,
+    ) -> Iterator[tuple[dict[str, SearchTask], dict[str, SearchModel]]]:  # fmt: skip
+        """The search of each job and the model that leads it, by name; the searches end with the block."""
+        tasks: dict[str, SearchTask] = {}
+        models: dict[str, SearchModel] = {}
+        self.builder.launch()
+        self.runner.launch()
+        try:
+            for job in jobs:
+                meter = Meter(None if on_trial is None else partial(on_trial, job.name))
+                tasks[job.name], models[job.name] = self.task(job.mod, meter, most=most, seed=seed)
+            yield tasks, models
+        finally:
+            for task in tasks.values():
+                task.close()
 
     def task(self, mod: Any, meter: Meter, *, most: int, seed: int) -> tuple[SearchTask, SearchModel]:
         """A workload with a model of its own, since each learns from its own measurements."""
@@ -206,6 +237,7 @@ class _Bench:
         task = SearchTask(
             mod, tvm.target.Target(self.target), model=led, score=led.raw, records=self.records, meter=meter,
             builder=self.builder, runner=self.runner, most=most, options=self.options, seed=seed,
+            strategy=self.strategy, selection=self.selection,
         )  # fmt: skip
         return task, full
 

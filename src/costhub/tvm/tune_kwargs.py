@@ -49,6 +49,7 @@ def tune_kwargs(
     *,
     target: Any,
     method: str = "brief",
+    strategy: str = "evolutionary",
     options: SearchOptions | None = None,
     seed: int = 0,
 ) -> dict[str, Any]:
@@ -58,6 +59,7 @@ def tune_kwargs(
         model: As for `CostModel`.
         target: The ``tvm.target.Target`` that is tuned for, or what makes one.
         method: As for `CostModel`.
+        strategy: How programs are proposed: a key of `costhub.transfer.strategies.registry.STRATEGIES`.
         options: Sizes of the search.
         seed: Of the learning.
 
@@ -67,16 +69,20 @@ def tune_kwargs(
 
     Raises:
         WorkloadError: TVM does not accept the target.
+        UnknownNameError: There is no such strategy.
         CosthubError: As `CostModel`.
     """
-    from tvm.s_tir import meta_schedule as ms
-
     from costhub.collector.builder import Builder
     from costhub.collector.runner import Runner
     from costhub.transfer.search.result import SearchOptions
+    from costhub.transfer.strategies.evolutionary import Evolutionary
+    from costhub.transfer.strategies.registry import find_strategy
     from costhub.transfer.tvm_measure import TvmBuilder, TvmRunner
 
     sizes, made = options or SearchOptions(), _target(target)
+    search = find_strategy(strategy)
+    if isinstance(search, Evolutionary):
+        search = Evolutionary(sizes.population, sizes.generations)
     as_json = str(made)  # TVM prints a target as JSON
     kind = json.loads(as_json)["kind"]
     builder = Builder(as_json)
@@ -85,9 +91,7 @@ def tune_kwargs(
         atexit.register(each.close)
     return {
         "cost_model": CostModel(model, method=method, seed=seed),
-        "strategy": ms.search_strategy.EvolutionarySearch(
-            population_size=sizes.population, genetic_num_iters=sizes.generations
-        ),
+        "strategy": search.to_tvm(),
         "num_trials_per_iter": sizes.trials_per_round,
         "builder": TvmBuilder(builder),
         "runner": TvmRunner(runner),

@@ -15,6 +15,11 @@ from costhub.collector.suite import Workload, find_workload
 from costhub.dataset.target import parse_target
 from costhub.transfer.search.database import FILES, Records
 from costhub.transfer.search.result import SearchOptions, TuneResult
+from costhub.transfer.selection.clustered import Clustered
+from costhub.transfer.selection.diverse import Diverse
+from costhub.transfer.strategies.annealing import Annealing
+from costhub.transfer.strategies.ppo import Ppo
+from costhub.transfer.strategies.random_top_k import RandomTopK
 from costhub.transfer.tune import tune
 
 OPTIONS = SearchOptions(population=64, generations=1, trials_per_round=8)
@@ -67,3 +72,32 @@ def test_a_small_space_ends_the_search(tmp_path: Path, target: str, linear: Any)
     result = search(tmp_path, target, linear(np.full(172, -0.01)), 400, mod=tiny)
 
     assert 0 < result.trials < 400
+
+
+@pytest.mark.parametrize(
+    ("strategy", "selection"),
+    [
+        (Annealing(chains=8, steps=3), Diverse()),
+        pytest.param(None, Clustered(), marks=pytest.mark.slow),
+        pytest.param(Ppo(programs=8, steps=3, episodes=2), Clustered(), marks=pytest.mark.slow),
+        pytest.param(RandomTopK(pool=48), None, marks=pytest.mark.slow),
+    ],
+    ids=["annealing, diverse", "evolutionary, clustered", "ppo, clustered", "random-top-k"],
+)
+def test_any_strategy_and_selection_goes_on_where_it_was_stopped(
+    tmp_path: Path, target: str, linear: Any, strategy: Any, selection: Any
+) -> None:
+    mod = Workload("matmul.64", "matmul", (64, 64, 64)).module()
+    model, how = linear(np.full(172, -0.01)), {"strategy": strategy, "selection": selection}
+    search(tmp_path, target, model, 10, mod=mod, **how)
+
+    told: list[int] = []
+    result = search(tmp_path, target, model, 24, mod=mod, on_trial=lambda done, _: told.append(done), **how)
+
+    traces = [json.dumps(json.loads(line)[1][0]) for line in (tmp_path / FILES[1]).read_text().splitlines()]
+    assert len(set(traces)) == len(traces) == result.trials == 24
+    assert told == list(range(11, 25))
+    assert result.failures == 0
+    assert result.best_us is not None
+    assert result.untuned_us is not None
+    assert result.best_us < result.untuned_us

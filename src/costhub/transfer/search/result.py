@@ -14,7 +14,7 @@ OnTrial = Callable[[int, float | None], None]
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """Sizes of TVM's evolutionary search."""
+    """Sizes of a search; where a strategy is named, the first two are its own."""
 
     population: int = 256
     generations: int = 2

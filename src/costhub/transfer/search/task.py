@@ -19,7 +19,11 @@ from costhub.models.protocol import Scores
 from costhub.transfer.controller.batch import Batch
 from costhub.transfer.search.database import Records
 from costhub.transfer.search.result import Meter, SearchOptions
+from costhub.transfer.search.shortlist import POOL, Shortlist
+from costhub.transfer.selection.selection import Selection
 from costhub.transfer.stages import BUILDING, EVOLUTION, LEARNING, OTHER, RUNNING
+from costhub.transfer.strategies.evolutionary import Evolutionary
+from costhub.transfer.strategies.strategy import Strategy
 from costhub.transfer.tvm_errors import register_errors
 from costhub.transfer.tvm_measure import latency_of, runner_arguments
 
@@ -30,7 +34,7 @@ _SILENT = logging.getLogger("costhub.tvm")
 
 
 class SearchTask:
-    """TVM's evolutionary search over one workload: a model says which programs are worth measuring.
+    """A search over one workload: a strategy proposes, a model says which programs are worth measuring.
 
     Args:
         mod: The workload, a ``tvm.IRModule`` with one function.
@@ -45,6 +49,8 @@ class SearchTask:
         most: Trials that this task may have at most.
         options: Sizes of the search.
         seed: Of the search.
+        strategy: How programs are proposed; by default TVM's evolutionary search with the sizes of `options`.
+        selection: Chooses among more programs than are measured; by default the strategy's best are.
 
     Raises:
         WorkloadError: TVM cannot build a design space.
@@ -64,6 +70,8 @@ class SearchTask:
         most: int,
         options: SearchOptions,
         seed: int,
+        strategy: Strategy | None = None,
+        selection: Selection | None = None,
     ) -> None:
         from tvm.s_tir import meta_schedule as ms
 
@@ -72,20 +80,22 @@ class SearchTask:
         self._score = score
         self._seen: set[int] = set()
         self._next: list[Any] | None = None
-        strategy = ms.search_strategy.EvolutionarySearch(
-            population_size=options.population, genetic_num_iters=options.generations
-        )
+        self._batch = min(options.trials_per_round, most)
+        self._shortlist = None if selection is None else Shortlist(selection, self._scores, seed=seed)
+        pool = 1 if selection is None else POOL
+        strategy = strategy or Evolutionary(options.population, options.generations)
         _SILENT.setLevel(logging.ERROR)
         with meter.stages.during(EVOLUTION), _as_ours():
             (function,) = mod.functions.values()
             self._context = ms.TuneContext(
-                function, target=target, space_generator="post-order-apply", search_strategy=strategy,
-                rand_state=ms.utils.fork_seed(seed + 1, n=1)[0], logger=_SILENT,
+                function, target=target, space_generator="post-order-apply",
+                search_strategy=strategy.to_tvm(), rand_state=ms.utils.fork_seed(seed + 1, n=1)[0],
+                logger=_SILENT,
             ).clone()  # fmt: skip
             self._resume()
             self._context.pre_tuning(
-                most, min(options.trials_per_round, most), self._context.generate_design_space(),
-                records.database, model,
+                pool * most, pool * self._batch, self._context.generate_design_space(), records.database,
+                model,
             )  # fmt: skip
 
     def round(self, most: int) -> Batch | None:
@@ -122,6 +132,10 @@ class SearchTask:
                 self._next = self._new_candidates()
             return float(self._scores(self._next).max()) if self._next else -math.inf
 
+    def close(self) -> None:
+        """Ends the search; there are no more rounds."""
+        self._context.post_tuning()
+
     def _scores(self, candidates: Sequence[Any]) -> Scores:
         return np.zeros(len(candidates)) if self._score is None else self._score(self._context, candidates)
 
@@ -133,11 +147,16 @@ class SearchTask:
         for _ in range(MOST_REPEATS):
             with self.meter.stages.during(EVOLUTION):
                 proposed = list(self._context.generate_measure_candidates() or ())
-            new = [candidate for candidate in proposed if _structure(candidate) not in self._seen]
-            if new or not proposed:
+            new = {s: c for c in proposed if (s := _structure(c)) not in self._seen}
+            self._seen.update(new)
+            chosen = (
+                list(new.values())
+                if self._shortlist is None
+                else self._shortlist.choose(list(new.values()), self._batch)
+            )
+            if chosen or not proposed:
                 break
-        self._seen.update(map(_structure, new))
-        return new
+        return chosen
 
     def _measured(self, candidates: Sequence[Any]) -> list[Any]:
         """One ``ms.runner.RunnerResult`` each, kept in the database as soon as it is there."""
@@ -170,6 +189,8 @@ class SearchTask:
             self.meter.known(statistics.median(each.run_s) if each.run_s else None)
         candidates = [each.record.as_measure_candidate() for each in known]
         self._seen.update(map(_structure, candidates))
+        if self._shortlist is not None:
+            self._shortlist.measured(candidates)
         results = [
             ms.runner.RunnerResult(list(each.run_s or ()) or None, None if each.run_s else FAILED)
             for each in known

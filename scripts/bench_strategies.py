@@ -1,0 +1,132 @@
+"""Searches on this CPU by every strategy and selection, led by one model; real measurements.
+
+The model is trained on another device and on other workloads, so that it helps and is not the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import machine
+from bench_models import read_rows
+from bench_transfer import fitted
+from embedded import copy_dataset
+from final import best_trace, remeasure
+from transfer_tasks import SPEC
+
+from costhub.cards.strategies_table import BASE, strategies_table, summary
+from costhub.collector.builder import Builder
+from costhub.collector.runner import Runner
+from costhub.collector.suite import find_workload
+from costhub.collector.target import local_target
+from costhub.dataset.load_programs import load_programs
+from costhub.dataset.trace import replay
+from costhub.dataset.workload import workload_id
+from costhub.models.protocol import CostModel
+from costhub.transfer.selection.registry import SELECTIONS, find_selection
+from costhub.transfer.strategies.registry import find_strategy
+from costhub.transfer.tune import tune
+
+WORKLOADS = ("resnet18.c7", "matmul.512x512x512", "depthwise.28x256", "batch_matmul.12x128x128x64")
+STRATEGIES = ("evolutionary", "annealing", "ppo", "random-top-k")
+KEY = ("workload", "strategy", "selection", "seed", "trials")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What a search runs on."""
+
+    target: dict[str, Any]
+    builder: Builder
+    runner: Runner
+
+    def row(self, model: CostModel, key: tuple[str, str, str, int, int]) -> dict[str, Any]:
+        """One search, and the best program that it found."""
+        workload, strategy, selection, seed, trials = key
+        with tempfile.TemporaryDirectory() as folder:
+            found = tune(
+                find_workload(workload).module(), workload, model=model, target=self.target,
+                out=Path(folder), trials=trials, builder=self.builder, runner=self.runner,
+                strategy=find_strategy(strategy), selection=find_selection(selection), seed=seed,
+            )  # fmt: skip
+            best = best_trace(Path(folder), trials)
+        return {
+            **dict(zip(KEY, key, strict=True)), "measured": found.trials, "failures": found.failures,
+            "seconds": found.seconds, "stages": found.stages, "curve": found.curve, "trace": best,
+        }  # fmt: skip
+
+
+def model_of(data: Path, source: str, seed: int) -> CostModel:
+    """A model of the source that knows none of the WORKLOADS."""
+    tuned = {workload_id(find_workload(name).module()) for name in WORKLOADS}
+    known = load_programs(data, device=source, spec=SPEC)
+    return fitted(known.of_workloads(set(known.workload_ids) - tuned), seed)
+
+
+def measured_again(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with `best_us`: all searches' best programs of a workload, measured in turn."""
+    found = []
+    for workload in dict.fromkeys(row["workload"] for row in rows):
+        own = [row for row in rows if row["workload"] == workload]
+        mod = find_workload(workload).module()
+        modules = {trace: replay(mod, trace).mod for trace in {row["trace"] for row in own}}
+        best_us = remeasure(modules, workload)
+        found += [{**row, "best_us": best_us[row["trace"]]} for row in own]
+    return found
+
+
+@click.command()
+@click.option("--data", type=click.Path(path_type=Path), help="By default a copy of the embedded dataset.")
+@click.option("--source", default="amd-epyc-zen5-2c-avx2", show_default=True, help="Device of the model.")
+@click.option("--workloads", "--workload", "workloads", multiple=True, default=WORKLOADS)
+@click.option("--strategy", "strategies", multiple=True, default=STRATEGIES)
+@click.option("--select", "selections", multiple=True, default=tuple(SELECTIONS))
+@click.option("--trials", default=64, show_default=True)
+@click.option("--seeds", default=3, show_default=True)
+@click.option("--quick", is_flag=True, help="One workload, one seed, 16 trials.")
+@click.option("--rows", "rows_path", type=click.Path(path_type=Path), help="JSON lines; what is there is not "
+              "done again.")  # fmt: skip
+@click.option("--json", "path", type=click.Path(path_type=Path))
+def main(
+    data: Path | None, source: str, workloads: tuple[str, ...], strategies: tuple[str, ...],
+    selections: tuple[str, ...], trials: int, seeds: int, quick: bool, rows_path: Path | None,
+    path: Path | None,
+) -> None:  # fmt: skip
+    """Compares latency, seconds and trials to convergence; run it with nothing else on the machine."""
+    if quick:
+        workloads, trials, seeds = workloads[:1], 16, 1
+    rows, target = read_rows(rows_path), local_target()
+    done = {tuple(row[key] for key in KEY) for row in rows}
+    data = data or copy_dataset(tempfile.mkdtemp())
+    with Builder(json.dumps(target)) as builder, Runner(json.dumps(target)) as runner:
+        bench = Bench(target, builder, runner)
+        for seed in range(seeds):
+            # Workload by workload, so that what is compared is measured soon after one another.
+            keys = [(w, s, c, seed, trials) for w in workloads for s in strategies for c in selections]
+            waiting = [key for key in keys if key not in done]
+            model = model_of(data, source, seed) if waiting else None
+            if model:  # the first search would pay for the start of the processes
+                bench.row(model, (waiting[0][0], "random", "ranked", seed, 4))
+            for key in waiting if model else ():
+                row = bench.row(model, key)
+                rows.append(row)
+                if rows_path:
+                    with rows_path.open("a") as file:
+                        file.write(json.dumps(row) + "\n")
+                best_us = row["curve"][-1][2]
+                click.echo(f"{', '.join(map(str, key))}: {best_us:,.1f} us, {row['seconds']:.0f} s")
+    rows = measured_again([row for row in rows if row["trials"] == trials])
+    if path:
+        about = {"source": source, "base": BASE, "trials": trials, "summary": summary(rows)}
+        kept = [{name: value for name, value in row.items() if name != "trace"} for row in rows]
+        path.write_text(json.dumps({**machine.describe(), **about, "rows": kept}, indent=1))
+    click.echo(strategies_table({"summary": summary(rows)}))
+
+
+if __name__ == "__main__":
+    main()

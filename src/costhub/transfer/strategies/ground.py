@@ -1,0 +1,154 @@
+"""Provides Ground: the programs of one workload as a strategy sees them: drawn, changed, scored."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from costhub.collector.design import Design
+from costhub.models.protocol import Scores
+
+LEAST_SCORE = 1e-9
+"""What counts as a score of zero, which has no logarithm; below that of `PositiveScores`."""
+DRAWS_PER_PROGRAM, MOST_BARREN = 4, 256
+"""Draws for each program wanted, and draws in a row without a new one, after which a space is taken to have
+no more: on GPUs nine of ten may be rejected."""
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A scheduled workload that post-processing has accepted."""
+
+    schedule: Any
+    """Its ``Schedule``."""
+    structure: int
+    """The same for programs that are the same, whatever was decided."""
+
+    @property
+    def trace(self) -> Any:
+        """Its ``Trace``."""
+        return self.schedule.trace
+
+
+class Ground:
+    """Where a strategy searches.
+
+    What is scored is remembered until `new_round`; the best of it that no one has proposed yet are what a
+    round comes to. Schedules are made by as many threads as the context has.
+
+    Args:
+        context: The ``ms.TuneContext`` of workload and target.
+        sketches: Its design space.
+        cost_model: The ``ms.cost_model.CostModel`` that leads the search; None where no one asks for scores.
+        seed: The only source of chance.
+    """
+
+    def __init__(self, context: Any, sketches: Sequence[Any], cost_model: Any, *, seed: int) -> None:
+        from tvm.s_tir import meta_schedule as ms
+
+        self.rng = np.random.default_rng(seed)
+        self._context, self._cost_model = context, cost_model
+        self._design = Design(context, sketches)
+        self._threads = int(context.num_threads)
+        # The arguments are of no consequence to any features, and costly to find for each schedule.
+        self._arguments = ms.arg_info.ArgInfo.from_entry_func(context.mod, remove_preproc=False)
+        self._scored: dict[int, tuple[float, Program]] = {}
+        self._proposed: set[int] = set()
+        self._measured: list[tuple[float, Any]] = []
+
+    def new_round(self) -> None:
+        """Forgets the scores: the model may have learned."""
+        self._scored.clear()
+
+    def told(self, trace: Any, latency_s: float) -> None:
+        """Takes a measured program; an infinite latency says that it failed."""
+        if np.isfinite(latency_s):
+            self._measured.append((latency_s, trace))
+
+    def fastest(self, count: int) -> list[Program]:
+        """The `count` fastest programs measured so far, the fastest first."""
+        known = heapq.nsmallest(count, self._measured, key=lambda pair: pair[0])
+        made = self.programs([partial(_as_it_was, trace) for _, trace in known])
+        return [program for program in made if program is not None]
+
+    def random(self, count: int) -> list[Program]:
+        """Up to `count` different random programs that were not proposed; fewer if the space has no more."""
+        found: dict[int, Program] = {}
+        most = max(MOST_BARREN, DRAWS_PER_PROGRAM * count)
+        drawn = barren = 0
+        while len(found) < count and drawn < most and barren < MOST_BARREN:
+            batch, before = min(count - len(found), most - drawn), len(found)
+            for program in self.programs([self._design.random] * batch):
+                if program is not None and program.structure not in self._proposed:
+                    found.setdefault(program.structure, program)
+            drawn += batch
+            barren = 0 if len(found) > before else barren + batch
+        return list(found.values())
+
+    def neighbours(self, traces: Sequence[Any]) -> list[Program | None]:
+        """One program near each trace, by one of TVM's mutators; None where that makes no program."""
+        if not self._design.mutates:
+            return [None] * len(traces)
+        return self.programs([partial(self._design.mutated, trace, most=1) for trace in traces])
+
+    def programs(self, proposals: Sequence[Callable[[np.random.Generator], Any]]) -> list[Program | None]:
+        """Post-processes proposed traces.
+
+        Args:
+            proposals: Each gives a ``Trace``, called with random numbers of its own, maybe in another thread.
+
+        Returns:
+            One program each; None where TVM finds the decisions impossible.
+        """
+        seeds = self.rng.integers(1, 2**30, size=len(proposals)).tolist()
+        if self._threads == 1 or len(proposals) == 1:
+            return list(map(self._program, proposals, seeds))
+        with ThreadPoolExecutor(self._threads) as pool:
+            return list(pool.map(self._program, proposals, seeds))
+
+    def score(self, programs: Sequence[Program]) -> Scores:
+        """(n,) scores, higher is faster: logarithms of what the model tells TVM.
+
+        For the models of costhub that is their own score, in standard deviations.
+        """
+        from tvm.s_tir import meta_schedule as ms
+
+        new = {p.structure: p for p in programs if p.structure not in self._scored}
+        if new:
+            candidates = [ms.MeasureCandidate(p.schedule, self._arguments) for p in new.values()]
+            told = np.asarray(self._cost_model.predict(self._context, candidates), dtype=np.float64)
+            for program, score in zip(new.values(), np.log(np.fmax(told, LEAST_SCORE)).tolist(), strict=True):
+                self._scored[program.structure] = score, program
+        return np.array([self._scored[program.structure][0] for program in programs])
+
+    def best(self, count: int) -> list[Program]:
+        """The `count` programs with the highest scores of this round, the best first."""
+        return [program for _, program in heapq.nlargest(count, self._scored.values(), key=lambda s: s[0])]
+
+    def propose(self, programs: Sequence[Program]) -> list[Program]:
+        """Those of `programs` that were never proposed; they will not be again."""
+        new = {p.structure: p for p in programs if p.structure not in self._proposed}
+        self._proposed.update(new)
+        return list(new.values())
+
+    def best_new(self, count: int) -> list[Program]:
+        """Proposes the `count` best of this round that are new."""
+        waiting = [s for s in self._scored.values() if s[1].structure not in self._proposed]
+        return self.propose([p for _, p in heapq.nlargest(count, waiting, key=lambda s: s[0])])
+
+    def _program(self, propose: Callable[[np.random.Generator], Any], seed: int) -> Program | None:
+        import tvm_ffi
+
+        rng = np.random.default_rng(seed)
+        schedule = self._design.finish(partial(propose, rng), seed)
+        return None if schedule is None else Program(schedule, int(tvm_ffi.structural_hash(schedule.mod)))
+
+
+def _as_it_was(trace: Any, _: np.random.Generator) -> Any:
+    return trace
