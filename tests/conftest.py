@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -35,3 +39,22 @@ def torchrun() -> Callable[..., str]:
         return done.stdout
 
     return run
+
+
+def _loopback() -> ModuleType:
+    path = Path(__file__).parent / "hub/loopback_hub.py"
+    spec = importlib.util.spec_from_file_location("loopback_hub", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look their own module up there.
+    sys.modules["loopback_hub"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def server() -> Iterator[Any]:
+    """A Hugging Face hub on this machine, without repositories."""
+    with _loopback().LoopbackHub() as running:
+        yield running
