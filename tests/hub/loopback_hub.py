@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote
 
 import yaml
 
@@ -344,7 +344,11 @@ class _Handler(BaseHTTPRequestHandler):
         tags = self.hub.tags.get(repo, set())
         branches = [n for n in self.hub.refs[repo] if n not in tags and not n.startswith("refs/")]
         self._json(
-            {"branches": told(branches, "refs/heads/"), "tags": told(list(tags), "refs/tags/"), "converts": []}
+            {
+                "branches": told(branches, "refs/heads/"),
+                "tags": told(list(tags), "refs/tags/"),
+                "converts": [],
+            }
         )
 
     def _open(self, repo: str, title: str, description: str) -> PullRequest:
@@ -375,6 +379,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._json({"newMessage": event | _comment(asked["comment"])})
         if action == "status":
             pull.status = asked["status"]
+            pull.comments += [asked["comment"]] if asked.get("comment") else []
             status = {"type": "status-change", "data": {"status": pull.status}}
             return self._json({"newStatus": event | status})
         if action == "merge":

@@ -1,4 +1,4 @@
-"""Provides check_card_text: a card is Markdown that shows figures, and nothing that a browser would run or fetch."""
+"""Provides check_card_text: a card shows text and figures, and nothing that a browser would run or fetch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ _FOUND = {
     "HTML": re.compile(r"<(?:[A-Za-z][A-Za-z0-9-]*(?:[\s/>]|$)|/[A-Za-z]|!|\?)", re.MULTILINE),
     "a link that runs code": re.compile(r"(?:javascript|vbscript|data)\s*:", re.IGNORECASE),
     # It would tell another server who reads the card.
-    "a picture from elsewhere": re.compile(r"!\[[^\]\n]{0,500}\]\(\s*<?\s*(?:[a-z][a-z0-9+.-]*:|//|/|\.\.)", re.I),
+    "a picture from elsewhere": re.compile(
+        r"!\[[^\]\n]{0,500}\]\(\s*<?\s*(?:[a-z][a-z0-9+.-]*:|//|/|\.\.)", re.I
+    ),
     "a picture by reference": re.compile(r"!\[[^\]\n]{0,500}\]\s?\["),
     "a control character": re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]"),
 }

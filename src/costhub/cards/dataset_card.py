@@ -16,7 +16,7 @@ _BEYOND = "1M<n<10M"
 def complete_dataset_card(
     text: str, *, rows: int, devices: Sequence[str], licences: Sequence[str], tvm_versions: Sequence[str]
 ) -> str:
-    """Writes licence, size and tags into the block of a card; its other keys and its text stay.
+    r"""Writes licence, size and tags into the block of a card; its other keys and its text stay.
 
     Args:
         text: The README.
@@ -29,7 +29,7 @@ def complete_dataset_card(
         DataError: The text has no block of YAML, or a row has no licence.
 
     Example:
-        >>> text = "---\\nlicense: mit\\n---\\n# Data"
+        >>> text = "---\nlicense: mit\n---\n# Data"
         >>> made = complete_dataset_card(text, rows=7, devices=["a"], licences=["MIT"], tvm_versions=["0.27"])
         >>> front_matter.split(made)[0]["tags"]
         ['costhub', 'tvm', 'cost-model', 'device:a', 'tvm:0.27']
@@ -40,10 +40,17 @@ def complete_dataset_card(
     own = ["costhub", "tvm", "cost-model", *(f"device:{device}" for device in devices)]
     own += [f"tvm:{version}" for version in tvm_versions]
     others = block.get("tags") if isinstance(block.get("tags"), list) else []
-    kept = [tag for tag in others or () if isinstance(tag, str) and tag.partition(":")[0] not in ("device", "tvm")]
+    kept = [
+        tag for tag in others or () if isinstance(tag, str) and tag.partition(":")[0] not in ("device", "tvm")
+    ]
     size = next((name for limit, name in _SIZES if rows < limit), _BEYOND)
     block = {key: value for key, value in block.items() if not key.startswith("license")}
-    filed = {**_licence(licences), **block, "size_categories": [size], "tags": list(dict.fromkeys([*own, *kept]))}
+    filed = {
+        **_licence(licences),
+        **block,
+        "size_categories": [size],
+        "tags": list(dict.fromkeys([*own, *kept])),
+    }
     return front_matter.join(filed, body)
 
 

@@ -37,8 +37,8 @@ def command(
 ) -> None:  # fmt: skip
     """Put a model or a dataset into a hub, in one commit.
 
-    FOLDER is a model folder with its card, or a data folder. What `costhub check` or the check of models refuses
-    does not go; locks, journals and features stay here.
+    FOLDER is a model folder with its card, or a data folder. What `costhub check` or the check of models
+    refuses does not go; locks, journals and features stay here.
     """
     from costhub.hub.publish import publish
 

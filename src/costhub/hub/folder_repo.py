@@ -39,7 +39,9 @@ class FolderRepo:
             return None
         paths = [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
         names = {path.relative_to(self.folder).as_posix(): path for path in paths}
-        kept = {name: path for name, path in names.items() if not any(p.startswith(".") for p in name.split("/"))}
+        kept = {
+            name: path for name, path in names.items() if not any(p.startswith(".") for p in name.split("/"))
+        }
         files = {name: sha256_of(path) for name, path in kept.items()}
         return Head("\n".join(f"{name} {sha256}" for name, sha256 in files.items()), files)
 
@@ -73,7 +75,9 @@ class FolderRepo:
         with FolderLock(self.folder.parent, wait=True):
             now = self.head()
             if now is None or now.commit != head.commit:
-                raise StaleError(f"{self.folder} was changed by somebody else meanwhile. Run the command again.")
+                raise StaleError(
+                    f"{self.folder} was changed by somebody else meanwhile. Run the command again."
+                )
             with tempfile.TemporaryDirectory(prefix=f".{self.folder.name}-", dir=self.folder.parent) as place:
                 made, old = Path(place) / "new", Path(place) / "old"
                 made.mkdir()
@@ -87,6 +91,9 @@ class FolderRepo:
                 made.rename(self.folder)
         after = self.head()
         return Pushed(after.commit if after else "", str(self.folder))
+
+    def find_pull_request(self, mark: str) -> None:
+        """None: a folder has no pull requests."""
 
     def tag(self, tag: str, commit: str) -> None:
         """Refuses.

@@ -111,7 +111,9 @@ def repository(to: str, name: str | None, kind: Kind) -> Repo:
     address = _place(to)
     if address.source == "hf-hub":
         if name is not None or address.revision is not None:
-            raise AddressError(f"{to} names the repository; leave --as and @REVISION out (--tag names a version).")
+            raise AddressError(
+                f"{to} names the repository; leave --as and @REVISION out (--tag names a version)."
+            )
         return RemoteRepo(address.name, kind)
     if name is None or not _NAME.fullmatch(name):
         raise AddressError(f"In the hub {to} the {kind} needs a name: give --as ORG/NAME.")
@@ -151,7 +153,7 @@ def _changes(ready: Staged, head: Head | None) -> tuple[dict[str, Path], list[st
 
 
 def _is_ours(path: str, kind: Kind) -> bool:
-    """Whether a file of the repository belongs to the version that is there: what people add beside it stays."""
+    """Whether a file of the repository is part of the version there; what people add beside it stays."""
     if kind == "dataset":
         return path.startswith(("measurements/", "devices/", "workloads/", "splits/"))
     return not path.startswith(".") and path.endswith(tuple(pattern[1:] for pattern in PATTERNS))
@@ -178,8 +180,8 @@ def _refuse_loss(repo: Repo, ready: Staged, head: Head | None, replace: bool) ->
     lost = [p for p, sha in head.files.items() if p.startswith("measurements/") and sha not in ours]
     if lost:
         raise HubError(
-            f"{repo.name} holds {len(lost)} shards of measurements that this folder lacks ({lost[0]}), perhaps "
-            "of other people. Send yours with `costhub contribute`, or drop them with --replace."
+            f"{repo.name} holds {len(lost)} shards of measurements that this folder lacks ({lost[0]}), "
+            "perhaps of other people. Send yours with `costhub contribute`, or drop them with --replace."
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -33,6 +33,8 @@ class Head:
     commit: str
     files: Mapping[str, str]
     """Path -> sha256 of a large file, git's id of any other."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Path -> bytes, as the hub says."""
 
     def has(self, path: str, local: Path) -> bool:
         """Whether the file at `path` has the bytes of a local one."""
@@ -82,11 +84,10 @@ class RemoteRepo:
             except RepositoryNotFoundError:
                 return None
             commit = str(info.sha)
-            tree = self.api.list_repo_tree(
-                self.name, recursive=True, revision=commit, repo_type=self.kind
-            )
-            files = {e.path: e.lfs.sha256 if e.lfs else e.blob_id for e in tree if isinstance(e, RepoFile)}
-        return Head(commit, files)
+            tree = self.api.list_repo_tree(self.name, recursive=True, revision=commit, repo_type=self.kind)
+            found = [entry for entry in tree if isinstance(entry, RepoFile)]
+        files = {entry.path: entry.lfs.sha256 if entry.lfs else entry.blob_id for entry in found}
+        return Head(commit, files, {entry.path: entry.size for entry in found})
 
     def create(self) -> None:
         """Makes the repository; one that is there already is left as it is.
@@ -153,6 +154,42 @@ class RemoteRepo:
                 )
             if tag not in known:
                 self.api.create_tag(self.name, tag=tag, revision=commit, repo_type=self.kind)
+
+    def find_pull_request(self, mark: str) -> Pushed | None:
+        """The pull request, open or not, whose title holds a mark; None where there is none.
+
+        Raises:
+            HubError: The hub cannot be asked.
+        """
+        with writing(self.name):
+            for pull in self.api.get_repo_discussions(
+                self.name, repo_type=self.kind, discussion_type="pull_request"
+            ):
+                if mark in pull.title and pull.is_pull_request:
+                    return Pushed("", pull.url, pull.num)
+        return None
+
+    def title_of(self, number: int) -> str:
+        """The title of a pull request.
+
+        Raises:
+            HubError: There is none.
+        """
+        with writing(self.name):
+            return self.api.get_discussion_details(self.name, number, repo_type=self.kind).title
+
+    def close(self, number: int, comment: str) -> None:
+        """Closes a pull request with a comment; one that is not open is left as it is.
+
+        Raises:
+            HubError: The hub does not do it.
+        """
+        with writing(self.name):
+            status = self.api.get_discussion_details(self.name, number, repo_type=self.kind).status
+            if status in ("open", "draft"):
+                self.api.change_discussion_status(
+                    self.name, number, new_status="closed", comment=comment, repo_type=self.kind
+                )
 
     def refs(self) -> list[GitRefInfo]:
         """The tags."""

@@ -54,7 +54,8 @@ def kind_of(folder: str | Path) -> Kind:
     if (root / "measurements").is_dir():
         return "dataset"
     raise DataError(
-        f"{root} is neither a model folder (it has no {CONFIG}) nor a data folder (it has no folder measurements)."
+        f"{root} is neither a model folder (it has no {CONFIG}) nor a data folder (it has no folder "
+        "`measurements`)."
     )
 
 
@@ -62,8 +63,8 @@ def kind_of(folder: str | Path) -> Kind:
 def staged(folder: str | Path) -> Iterator[Staged]:
     """Copies what a hub gets of a folder, so that what is checked is what goes.
 
-    Of a model that is all; of a data folder its card, shards and splits, and as a shard the rows that are in a
-    journal. Locks, features and what is half-written stay behind.
+    Of a model that is all; of a data folder its card, shards and splits, and as a shard the rows that are in
+    a journal. Locks, features and what is half-written stay behind.
 
     Raises:
         CosthubError: One of its kinds: no such folder, links in it, or it changes meanwhile.
@@ -132,9 +133,13 @@ def _listed(source: Path) -> list[str]:
     tables += [path for path in sorted((source / "measurements").glob("*")) if path.is_dir()]
     found = [path for folder in tables for path in shard_paths(folder)]
     found += sorted(source.glob("splits/*.json"))
-    found += [path for path in (source / CARD, *(folder / JOURNAL for folder in tables[2:])) if path.is_file()]
+    found += [
+        path for path in (source / CARD, *(folder / JOURNAL for folder in tables[2:])) if path.is_file()
+    ]
     return [os.path.relpath(path, source) for path in found if path.stat().st_size]
 
 
 def _changing(source: Path) -> DataError:
-    return DataError(f"{source} changed while it was copied; stop the program that writes there, then try again.")
+    return DataError(
+        f"{source} changed while it was copied; stop the program that writes there, then try again."
+    )

@@ -47,7 +47,7 @@ def check_model_files(folder: str | Path) -> None:
         count, total = count + 1, total + file.size
         if count > MAX_FILES or total > MAX_TOTAL_BYTES:
             raise ModelError(
-                f"{root} holds more than {MAX_FILES} files or {MAX_TOTAL_BYTES} bytes, so it is no cost model."
+                f"{root} holds more than {MAX_FILES} files or {MAX_TOTAL_BYTES:,} bytes: it is no cost model."
             )
         _check_file(file)
 
@@ -91,8 +91,8 @@ def _check_file(file: _File) -> None:
         raise ModelError(f"The folder holds {file.name}; a model folder has {_KINDS} files only. Remove it.")
     if not sound:
         raise ModelError(
-            f"{file.name} does not begin as a {suffix} file does (it may be a pickle, an archive or a program "
-            "under a false name). Remove it, or fetch the model again."
+            f"{file.name} does not begin as a {suffix} file does (it may be a pickle, an archive or a "
+            "program under a false name). Remove it, or fetch the model again."
         )
 
 

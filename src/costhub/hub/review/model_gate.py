@@ -79,7 +79,9 @@ def _check_manifest(root: Path) -> None:
     listed, found = verify(root).files, scan(root).files
     extra = sorted(set(found) - set(listed))
     if extra:
-        raise ModelError(f"{root} holds {clean(extra[0], 100)}, which its {MANIFEST} does not list. Remove it.")
+        raise ModelError(
+            f"{root} holds {clean(extra[0], 99)}, which its {MANIFEST} does not list. Remove it."
+        )
 
 
 def _check_card(root: Path, info: ModelInfo) -> None:
@@ -88,7 +90,7 @@ def _check_card(root: Path, info: ModelInfo) -> None:
     card = parse(text)
     if not is_as_rendered(text):
         raise ModelError(
-            f"{CARD} is not what its own data give: a figure or sentence was changed by hand. Render it again."
+            f"{CARD} is not what its own data give: a figure or a sentence was changed. Render it again."
         )
     for name in ("device_id", "arch", "feature_spec", "licence"):
         if getattr(card, name) != getattr(info, name):

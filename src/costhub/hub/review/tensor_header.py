@@ -1,4 +1,4 @@
-"""Provides check_tensor_header: what a safetensors file says it holds, added up before a library allocates it."""
+"""Provides check_tensor_header: what a safetensors file says it holds, added up before anything is read."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def check_tensor_header(path: Path) -> None:
         position = end
     if position != size - 8 - length:
         raise ModelError(
-            f"{path.name} describes {position:,} bytes of tensors and holds {size - 8 - length:,}. Fetch it again."
+            f"{path.name} describes {position:,} bytes of tensors and holds {size - 8 - length:,}. "
+            "Fetch it again."
         )
 
 
