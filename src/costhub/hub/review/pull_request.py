@@ -85,17 +85,18 @@ def find_pull_request(text: str) -> PullRequest | None:
         RefusedError: There is no contribution in it, or it is too large.
     """
     address, page = _ADDRESS.fullmatch(text), _PAGE.fullmatch(text)
-    if address is None and page is None:
-        if text.startswith(("hf-hub:", "http:", "https:")):
-            raise AddressError(
-                f"{text!r} names no pull request. Write hf-hub:ORG/NAME@refs/pr/3, or the address of its "
-                "page."
-            )
-        return None
     kinds: tuple[Kind, ...] = ("dataset", "model")
-    name, number = address.groups() if address else page.group(2, 3)
-    if page:
+    if address is not None:
+        name, number = address.groups()
+    elif page is not None:
+        name, number = page.group(2, 3)
         kinds = ("dataset",) if page[1] else ("model",)
+    elif text.startswith(("hf-hub:", "http:", "https:")):
+        raise AddressError(
+            f"{text!r} names no pull request. Write hf-hub:ORG/NAME@refs/pr/3, or the address of its page."
+        )
+    else:
+        return None
     for kind in kinds:
         repo = RemoteRepo(name, kind)
         main = repo.head()
