@@ -49,6 +49,13 @@ def write_model(folder: Path, *, device_id: str, arch: str, top_1: float | None 
 
 
 @pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Publishes and contributes without the check of `costhub check`, which takes a second each time."""
+    for name in ("publish", "contribute"):
+        monkeypatch.setattr(f"costhub.hub.{name}.check_folder", lambda *_, **__: [])
+
+
+@pytest.fixture
 def make_model() -> MakeModel:
     return write_model
 
