@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from costhub.errors import HubError
+from costhub.dataset.shards.lock import FolderLock
+from costhub.errors import DataError, HubError
 from costhub.hub import folder_repo
 from costhub.hub.folder_repo import FolderRepo
 from costhub.hub.remote_repo import Head, StaleError
@@ -66,6 +67,20 @@ def test_a_failure_in_between_leaves_the_old_folder(
     assert [path.name for path in repo.folder.iterdir()] == ["x"]
     assert (repo.folder / "x").read_text() == "one"
     assert [path.name for path in repo.folder.parent.iterdir() if path.name != ".lock"] == ["data"]
+
+
+def test_what_is_put_beside_does_not_disturb_a_writer(repo: FolderRepo, tmp_path: Path) -> None:
+    table = repo.folder / "measurements/cpu"
+    table.mkdir(parents=True)
+    one = local(tmp_path, "one")
+    with FolderLock(table):
+        repo.commit(head(repo), {"contributions/a/x": one, "contributions/a/b/y": one}, [], message="beside")
+        with pytest.raises(DataError, match="is being written by another process"):
+            repo.commit(head(repo), {"README.md": one}, [], message="instead")
+        assert table.is_dir()
+
+    repo.commit(head(repo), {"README.md": one}, [], message="instead")
+    assert {path.name for path in repo.folder.rglob("*") if path.is_file()} == {"README.md", "x", "y"}
 
 
 def test_there_are_no_tags_and_no_hub_in_no_folder(repo: FolderRepo, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def contribution_id(files: Mapping[str, str]) -> str:
 
     Example:
         >>> contribution_id({"devices/train-00000-of-00001.parquet": "ab"})
-        '3a84a13c5a4fd4ef'
+        'e92c6a228126f042'
     """
     lines = "".join(f"{path} {sha256}\n" for path, sha256 in sorted(files.items()))
     return hashlib.sha256(lines.encode()).hexdigest()[:16]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -59,7 +60,7 @@ class FolderRepo:
         description: str = "",
         pull_request: bool = False,
     ) -> Pushed:
-        """Puts a changed copy in the place of the folder: all of the change, or nothing.
+        """Changes the folder: all of the change, or nothing.
 
         Args:
             head: What it is made on.
@@ -71,6 +72,7 @@ class FolderRepo:
 
         Raises:
             StaleError: Somebody else changed it meanwhile; nothing was done.
+            DataError: Another process writes to its measurements.
         """
         with FolderLock(self.folder.parent, wait=True):
             now = self.head()
@@ -79,18 +81,38 @@ class FolderRepo:
                     f"{self.folder} was changed by somebody else meanwhile. Run the command again."
                 )
             with tempfile.TemporaryDirectory(prefix=f".{self.folder.name}-", dir=self.folder.parent) as place:
-                made, old = Path(place) / "new", Path(place) / "old"
-                made.mkdir()
-                for name in now.files:
-                    if name not in removed and name not in added:
-                        _copy(self.folder / name, made / name)
-                for name, local in added.items():
-                    _copy(local, made / name)
-                made.chmod(0o755)
-                self.folder.rename(old)
-                made.rename(self.folder)
+                new = _new_folder(self.folder, added)
+                if new and not removed:
+                    self._put_beside(new, added, Path(place))
+                else:
+                    self._replace(now, added, removed, Path(place))
         after = self.head()
         return Pushed(after.commit if after else "", str(self.folder))
+
+    def _put_beside(self, new: str, added: Mapping[str, Path], place: Path) -> None:
+        """Adds a sub-folder, while others may be writing to those that are there."""
+        for name, local in added.items():
+            _copy(local, place / name)
+        (self.folder / new).parent.mkdir(parents=True, exist_ok=True)
+        (place / new).rename(self.folder / new)
+
+    def _replace(self, now: Head, added: Mapping[str, Path], removed: Sequence[str], place: Path) -> None:
+        """Puts a changed copy in the place of the folder, where nobody writes to it."""
+        with contextlib.ExitStack() as held:
+            # A collector that writes there would go on in the old folder, which is about to go.
+            for table in sorted(self.folder.glob("measurements/*/")):
+                held.enter_context(FolderLock(table))
+            made = place / "new"
+            made.mkdir()
+            for name in now.files:
+                if name not in removed and name not in added:
+                    (made / name).parent.mkdir(parents=True, exist_ok=True)
+                    os.link(self.folder / name, made / name)
+            for name, local in added.items():
+                _copy(local, made / name)
+            made.chmod(0o755)
+            self.folder.rename(place / "old")
+            made.rename(self.folder)
 
     def find_pull_request(self, mark: str) -> None:
         """None: a folder has no pull requests."""
@@ -102,6 +124,17 @@ class FolderRepo:
             HubError: Always.
         """
         raise HubError(f"{self.folder} is a folder, which has no history and no tags. Leave --tag out.")
+
+
+def _new_folder(folder: Path, added: Mapping[str, Path]) -> str:
+    """The one new sub-folder that all files go to; "" where there is none such.
+
+    Example:
+        >>> _new_folder(Path("/hub"), {"inbox/a/x": Path("x"), "inbox/a/y/z": Path("z")})
+        'inbox/a'
+    """
+    common = os.path.commonpath([os.path.dirname(name) for name in added]) if added else ""
+    return common if common and not (folder / common).exists() else ""
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +87,67 @@ def test_nothing_is_no_contribution(tmp_path: Path) -> None:
     DataFolder.create(tmp_path / "empty")
 
     assert refusals(tmp_path / "empty", None) == ["It holds no measurement."]
+
+
+HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a link in place of a shard": (lambda folder: _link(folder / SHARD, "/etc/passwd"), "is a link"),
+    "a link to a folder": (lambda folder: _link(folder / "measurements/x", "/"), "is a link"),
+    "a pickle beside the shards": (
+        lambda folder: (folder / SHARD).with_name("x.pkl").write_bytes(b"\x80\x04."),
+        "CH008",
+    ),
+    "a pickle as a shard": (lambda folder: (folder / SHARD).write_bytes(b"\x80\x04."), "CH001"),
+    "a shard cut short": (lambda folder: _cut(folder / SHARD, 1000), "CH001"),
+    "a flipped byte": (lambda folder: _flip(folder / SHARD, 2000), "CH002"),
+    "an empty shard": (lambda folder: (folder / SHARD).write_bytes(b""), "CH001"),
+    "a footer of gigabytes": (lambda folder: _footer(folder / SHARD, b"\xff\xff\xff\x7fPAR1"), "CH001"),
+    "a folder as a shard": (lambda folder: _folder(folder / SHARD), "CH008"),
+    "devices as measurements": (
+        lambda folder: shutil.copy(folder / "devices/train-00000-of-00001.parquet", folder / SHARD),
+        "CH004",
+    ),
+    "another device's folder": (
+        lambda folder: (folder / SHARD).parent.rename(folder / "measurements/other"),
+        "CH014",
+    ),
+    "no devices": (lambda folder: shutil.rmtree(folder / "devices"), "CH013"),
+    "no workloads": (lambda folder: shutil.rmtree(folder / "workloads"), "CH012"),
+}
+
+
+def _link(path: Path, target: str) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to(target)
+
+
+def _cut(path: Path, size: int) -> None:
+    path.write_bytes(path.read_bytes()[:size])
+
+
+def _flip(path: Path, position: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def _footer(path: Path, end: bytes) -> None:
+    path.write_bytes(path.read_bytes()[: -len(end)] + end)
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_hostile_data_folder_is_refused_and_left_as_it_is(kind: str, measured: Any, tmp_path: Path) -> None:
+    folder = measured(tmp_path / "data", 0, 20)
+    spoil, rule = HOSTILE[kind]
+    spoil(folder)
+    before = sorted(str(path) for path in tmp_path.rglob("*"))
+
+    found = refusals(folder, None)
+
+    assert [what for what in found if rule in what] != []
+    assert all(what.isprintable() and what.endswith((".", ")")) for what in found)
+    assert sorted(str(path) for path in tmp_path.rglob("*")) == before

@@ -13,6 +13,7 @@ from costhub.dataset.check.folder import check_folder
 from costhub.dataset.check.report import clean
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.shard import empty_table
+from costhub.errors import DataError
 from costhub.hub.review.comparison import COLUMNS, Comparison, compare_device, judge
 from costhub.hub.review.verdict import Reason, Verdict
 
@@ -45,21 +46,30 @@ def review_contribution(folder: str | Path, held: str | Path | None, *, deep: bo
     Raises:
         DataError: One of the two is no data folder.
     """
+    links = [path for path in sorted(Path(folder).rglob("*")) if path.is_symlink()]
+    if links:
+        what = f"{clean(links[0].name, 60)} is a link; a contribution has plain files only."
+        return Verdict(str(folder), "dataset", [Reason("refuse", what)])
     findings = check_folder(folder, deep=deep)
     reasons = [Reason("refuse", f"{f.rule} in {f.where}: {f.message} {f.fix}") for f in findings]
     if any(finding.severity == "error" for finding in findings):
         # What cannot be trusted to be read is not read here.
         return Verdict(str(folder), "dataset", reasons, findings)
-    ours = DataFolder.open(folder)
-    theirs = None if held is None else DataFolder.open(held)
+    try:
+        compared, told = _compared(DataFolder.open(folder), None if held is None else DataFolder.open(held))
+    except DataError as error:
+        return Verdict(str(folder), "dataset", [*reasons, Reason("refuse", str(error))], findings)
+    return Verdict(str(folder), "dataset", [*reasons, *told], findings, compared)
+
+
+def _compared(ours: DataFolder, theirs: DataFolder | None) -> tuple[list[Comparison], list[Reason]]:
     compared = [_compare(ours, theirs, device_id) for device_id in ours.device_ids()]
-    if not compared or not any(found.rows for found in compared):
+    reasons = [reason for found in compared for reason in judge(found)]
+    if not any(found.rows for found in compared):
         reasons.append(Reason("refuse", "It holds no measurement."))
-    for found in compared:
-        reasons += judge(found)
     if theirs is not None:
         reasons += _other_devices(ours, theirs)
-    return Verdict(str(folder), "dataset", reasons, findings, compared)
+    return compared, reasons
 
 
 def _compare(ours: DataFolder, theirs: DataFolder | None, device_id: str) -> Comparison:
