@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from costhub.dataset.folder import DataFolder
-from costhub.hub.privacy import own_names, own_traces
+from costhub.hub.privacy import own_names, own_traces, personal_texts
 
 
 def test_names_that_tell_nothing_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,3 +63,29 @@ def test_devices_are_looked_at_too(measured: Any, tmp_path: Path) -> None:
     folder.put_device({**folder.devices().to_pylist()[0], "aliases": ["ada-laptop"]})
 
     assert own_traces(folder.path, ["ada-laptop"])[0].startswith("The column aliases holds")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("trained in /home/ada/models", "card.md holds a home folder."),
+        ("on gpu03.cs.example.edu", "card.md holds the name of a machine."),
+        ("on 10.1.2.3 and fe80::1ff:fe23:4567:890a", "card.md holds a network address."),
+        ("on my ADA-Laptop", "card.md holds 'ada-laptop', a name of this machine or its user."),
+    ],
+)
+def test_a_card_tells_nothing_of_a_machine(
+    text: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("costhub.hub.privacy.own_names", lambda: ("ada-laptop",))
+    (tmp_path / "card.md").write_text(text)
+
+    assert personal_texts({"card.md": tmp_path / "card.md"}) == [sentence]
+
+
+def test_a_contact_a_feature_spec_and_a_version_are_not_personal(sound_model: Any, tmp_path: Path) -> None:
+    (tmp_path / "card.md").write_text("tiles@1, LLVM 19.1.7.2, write to ada@example.org")
+    folder = sound_model("gbt")
+
+    assert personal_texts({"card.md": tmp_path / "card.md"}) == []
+    assert personal_texts({path.name: path for path in folder.iterdir()}) == []

@@ -132,6 +132,16 @@ def test_a_card_with_a_script_does_not_go(measured: Any, tmp_path: Path, hugging
     assert hugging_face.commits == {}
 
 
+def test_a_home_folder_in_a_text_does_not_go(measured: Any, tmp_path: Path, hugging_face: Any) -> None:
+    folder = measured(tmp_path / "data")
+    (folder / "splits").mkdir()
+    (folder / "splits/mine.json").write_text('{"from": "/home/ada/splits"}')
+
+    with pytest.raises(RefusedError, match=r"splits/mine\.json holds a home folder"):
+        publish(folder, TO)
+    assert hugging_face.requests == []
+
+
 def test_a_model_that_the_gate_refuses_does_not_go(sound_model: Any, hugging_face: Any) -> None:
     folder = sound_model("gbt")
     (folder / "scaler.pkl").write_bytes(b"\x80\x04.")

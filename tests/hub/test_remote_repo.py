@@ -148,6 +148,20 @@ def test_a_server_without_xet_storage_is_named(
         repo.commit(head(repo), {"b.parquet": local}, [], message="more")
 
 
+def test_xet_in_the_client_is_no_obstacle_where_nothing_is_large(
+    repo: RemoteRepo, tmp_path: Path, hugging_face: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", False)
+    (tmp_path / "x.json").write_text("{}")
+
+    done = repo.commit(head(repo), {"x.json": tmp_path / "x.json"}, [], message="more", pull_request=True)
+
+    assert done.pull_request == 1
+    assert hugging_face.files("datasets/acme/data", "refs/pr/1")["x.json"] == b"{}"
+
+
 def test_offline_is_said(repo: RemoteRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import constants
 

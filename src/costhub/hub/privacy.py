@@ -1,4 +1,4 @@
-"""Provides own_traces: what of this machine and its user stands in the texts of measurements."""
+"""Provides own_traces and personal_texts: what of this machine and its user would go along to a hub."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import contextlib
 import getpass
 import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from costhub.dataset.check.personal import COLUMNS
+from costhub.dataset.check.personal import COLUMNS, kinds
 from costhub.dataset.folder import DataFolder
 
 _TEXTS = (*(name for name in COLUMNS if name != "contributor"), "board", "governor", "cpu_affinity", "space")
@@ -23,6 +23,29 @@ _GENERIC = frozenset(
 )
 _SHORTEST = 4
 """A shorter name stands in too many words."""
+
+
+def personal_texts(files: Mapping[str, Path]) -> list[str]:
+    """Finds what cards and configurations tell of a person's machine.
+
+    An e-mail address in a card is meant to be read, so it stays.
+
+    Args:
+        files: Path in the repository -> file; only `.md` and `.json` are looked at.
+
+    Returns:
+        Sentences, one for each file and kind; empty where there is none.
+    """
+    names = own_names()
+    found = []
+    for name, path in files.items():
+        if path.suffix not in (".md", ".json"):
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        told = [kind for kind in kinds(text, is_version=True) if "e-mail" not in kind]
+        told += [f"{own!r}, a name of this machine or its user" for own in names if _stands_in(own, text)]
+        found += [f"{name} holds {kind}." for kind in told]
+    return found
 
 
 def own_names() -> tuple[str, ...]:
@@ -63,6 +86,10 @@ def own_traces(folder: str | Path, names: Iterable[str] | None = None) -> list[s
         f"The column {column} holds {name!r}, a name of this machine or its user."
         for column, name in sorted(found)
     ]
+
+
+def _stands_in(name: str, text: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) is not None
 
 
 def _flat(column: pa.Array) -> pa.Array:

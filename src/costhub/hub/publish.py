@@ -16,6 +16,7 @@ from costhub.hub.address import Address, AddressError, parse_address
 from costhub.hub.data_facts import data_facts
 from costhub.hub.folder_repo import FolderRepo
 from costhub.hub.hugging_face import PATTERNS
+from costhub.hub.privacy import personal_texts
 from costhub.hub.remote_repo import Head, Kind, Pushed, RemoteRepo, StaleError, blob_id, sha256_of
 from costhub.hub.review.model_gate import check_model
 from costhub.hub.staging import CARD, Staged, complete_card, staged
@@ -130,6 +131,9 @@ def _place(to: str) -> Address:
 
 
 def _check(ready: Staged) -> None:
+    told = personal_texts(ready.files())
+    if told:
+        raise RefusedError(f"{told[0]} Nothing was sent: remove it, as everybody could read it.")
     if ready.kind == "model":
         check_model(ready.folder)
         return

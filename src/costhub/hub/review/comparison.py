@@ -61,7 +61,7 @@ def compare_device(device_id: str, new: pa.Table, held: pa.Table) -> Comparison:
         held: What the hub holds, with `COLUMNS`.
 
     Example:
-        >>> row = {"record_id": "a", "program_id": "p", "workload_id": "w", "status": "ok", "run_s": [2.0, 3.0]}
+        >>> row = {"record_id": "a", "program_id": "p", "workload_id": "w", "status": "ok", "run_s": [2, 3]}
         >>> new = pa.Table.from_pylist([{**row, "record_id": "b"}])
         >>> compare_device("cpu", new, pa.Table.from_pylist([row])).copied
         1
