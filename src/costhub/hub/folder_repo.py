@@ -106,8 +106,7 @@ class FolderRepo:
             made.mkdir()
             for name in now.files:
                 if name not in removed and name not in added:
-                    (made / name).parent.mkdir(parents=True, exist_ok=True)
-                    os.link(self.folder / name, made / name)
+                    _keep(self.folder / name, made / name)
             for name, local in added.items():
                 _copy(local, made / name)
             made.chmod(0o755)
@@ -135,6 +134,15 @@ def _new_folder(folder: Path, added: Mapping[str, Path]) -> str:
     """
     common = os.path.commonpath([os.path.dirname(name) for name in added]) if added else ""
     return common if common and not (folder / common).exists() else ""
+
+
+def _keep(source: Path, target: Path) -> None:
+    """The same file in the new folder; where the disk knows no hard links, a copy of it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        _copy(source, target)
 
 
 def _copy(source: Path, target: Path) -> None:

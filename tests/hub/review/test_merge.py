@@ -78,6 +78,41 @@ def test_a_pull_request_becomes_one_commit_and_is_closed(
     assert (request.status, done.commit in request.comments[0]) == ("closed", True)
 
 
+def test_one_that_was_merged_on_its_page_goes_into_the_tables_too(
+    offered: Any, hugging_face: Any, tmp_path: Path
+) -> None:
+    from huggingface_hub import HfApi
+
+    address = offered()
+    HfApi(endpoint=hugging_face.url).merge_pull_request("acme/data", 1, repo_type="dataset")
+    hugging_face.change(REPO, {"measurements/amd-epyc-zen5-1c/notes.txt": b"of people"}, message="notes")
+    before = load_measurements("hf-hub:acme/data", columns=["record_id"]).num_rows
+    pull = find_pull_request(address)
+    assert pull is not None
+
+    merge_pull_request(pull, pull.fetch(tmp_path / "place"))
+
+    assert load_measurements("hf-hub:acme/data", columns=["record_id"]).num_rows > before
+    assert not any(path.startswith("contributions/") for path in hugging_face.files(REPO))
+    assert "measurements/amd-epyc-zen5-1c/notes.txt" in hugging_face.files(REPO)
+
+
+def test_one_that_cannot_be_closed_is_said_to_be_merged(
+    offered: Any, hugging_face: Any, tmp_path: Path
+) -> None:
+    import sys
+
+    pull = find_pull_request(offered())
+    assert pull is not None
+    folder = pull.fetch(tmp_path / "place")
+    hugging_face.faults.append(sys.modules["loopback_hub"].Fault("POST .*/status", status=500))
+
+    with pytest.raises(HubError, match="is in the tables by now"):
+        merge_pull_request(pull, folder)
+    assert merge_pull_request(pull, folder).commit == hugging_face.refs[REPO]["main"]
+    assert hugging_face.pulls[REPO][0].status == "closed"
+
+
 def test_both_of_two_pull_requests_land(offered: Any, hugging_face: Any, tmp_path: Path) -> None:
     pulls = [find_pull_request(offered(f"m{start}", start=start)) for start in (5000, 6000)]
     folders = [pull.fetch(tmp_path / f"place{pull.number}") for pull in pulls if pull]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from costhub.errors import HubError
 from costhub.hub.address import AddressError, parse_address
-from costhub.hub.remote_repo import RemoteRepo, writing
+from costhub.hub.hugging_face import sentences
+from costhub.hub.remote_repo import RemoteRepo
 
 
 def holding(against: str, device_ids: Sequence[str]) -> Path | None:
@@ -57,7 +58,7 @@ def fetch_tables(repo: RemoteRepo, revision: str, device_ids: Sequence[str]) -> 
     ]
     if not any(path.startswith(("devices/", "workloads/", "measurements/")) for path in head.files):
         return None
-    with writing(repo.name):
+    with sentences(repo.name, head.commit, HubError):
         folder = Path(
             snapshot_download(
                 repo.name,

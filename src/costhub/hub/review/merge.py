@@ -93,9 +93,19 @@ def merge_pull_request(pull: PullRequest, reviewed: Path) -> Pushed:
                 raise
             time.sleep(0.1 * 2**attempt)
         else:
-            pull.repo.close(pull.number, f"Taken into the tables by {pushed.commit}. Thank you!")
+            _close(pull, pushed)
             return pushed
     raise AssertionError("the last attempt raises")
+
+
+def _close(pull: PullRequest, pushed: Pushed) -> None:
+    try:
+        pull.repo.close(pull.number, f"Taken into the tables by {pushed.commit}. Thank you!")
+    except HubError as error:
+        raise HubError(
+            f"{pull.address} is in the tables by now, with commit {pushed.commit[:12]}, but could not be closed "
+            f"({error}) Close it on its page."
+        ) from error
 
 
 def _commit(pull: PullRequest, reviewed: Path, head: Head) -> Pushed:
@@ -113,12 +123,9 @@ def _commit(pull: PullRequest, reviewed: Path, head: Head) -> Pushed:
         }
         # Of the card only a dataset that has none gets one.
         files = {name: path for name, path in files.items() if name != "README.md" or name not in head.files}
-        touched = ("devices/", "workloads/", *(f"measurements/{name}/" for name in device_ids))
-        removed = [
-            p
-            for p in head.files
-            if p.startswith((*touched, f"{INBOX}/{pull.contribution}/")) and p not in files
-        ]
+        touched = ("devices/train-", "workloads/train-", *(f"measurements/{n}/train-" for n in device_ids))
+        gone = (*touched, f"{INBOX}/{pull.contribution}/")
+        removed = [path for path in head.files if path.startswith(gone) and path not in files]
         added = {name: path for name, path in files.items() if not head.has(name, path)}
         if not added and not removed:
             return Pushed(head.commit, pull.address)

@@ -11,9 +11,9 @@ from costhub.dataset.check.report import clean
 from costhub.errors import HubError, RefusedError
 from costhub.hub.address import AddressError
 from costhub.hub.contribute import INBOX, contribution_id
-from costhub.hub.hugging_face import PATTERNS
+from costhub.hub.hugging_face import PATTERNS, sentences
 from costhub.hub.manifest import MAX_TOTAL_BYTES
-from costhub.hub.remote_repo import Head, Kind, RemoteRepo, sha256_of, writing
+from costhub.hub.remote_repo import Head, Kind, RemoteRepo, sha256_of
 
 MOST_FILES = 1000
 _ADDRESS = re.compile(r"hf-hub:([^/@\s]+/[^/@\s]+)@refs/pr/([1-9]\d{0,6})")
@@ -53,7 +53,7 @@ class PullRequest:
         """
         from huggingface_hub import snapshot_download
 
-        with writing(self.repo.name):
+        with sentences(self.repo.name, self.commit, HubError):
             snapshot_download(
                 self.repo.name, repo_type=self.repo.kind, revision=self.commit, local_dir=place,
                 allow_patterns=list(self.paths), library_name="costhub",
