@@ -103,8 +103,8 @@ def _close(pull: PullRequest, pushed: Pushed) -> None:
         pull.repo.close(pull.number, f"Taken into the tables by {pushed.commit}. Thank you!")
     except HubError as error:
         raise HubError(
-            f"{pull.address} is in the tables by now, with commit {pushed.commit[:12]}, but could not be closed "
-            f"({error}) Close it on its page."
+            f"{pull.address} is in the tables by now, with commit {pushed.commit[:12]}, but could not be "
+            f"closed ({error}) Close it on its page."
         ) from error
 
 
