@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -35,3 +40,97 @@ def torchrun() -> Callable[..., str]:
         return done.stdout
 
     return run
+
+
+def _loopback() -> ModuleType:
+    path = Path(__file__).parent / "hub/loopback_hub.py"
+    spec = importlib.util.spec_from_file_location("loopback_hub", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look their own module up there.
+    sys.modules["loopback_hub"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def server() -> Iterator[Any]:
+    """A Hugging Face hub on this machine, without repositories."""
+    with _loopback().LoopbackHub() as running:
+        yield running
+
+
+@pytest.fixture
+def hugging_face(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The server, with the client of this process turned to it: it reads its settings when it is imported."""
+    from huggingface_hub import constants
+
+    for name in [name for name in os.environ if name.startswith(("HF_", "COSTHUB_"))]:
+        monkeypatch.delenv(name)
+    template = f"{server.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    for name, value in {
+        "ENDPOINT": server.url,
+        "HUGGINGFACE_CO_URL_TEMPLATE": template,
+        "HF_HUB_CACHE": str(tmp_path / "hf/hub"),
+        "HF_HOME": str(tmp_path / "hf"),
+        "HF_TOKEN_PATH": str(tmp_path / "hf/token"),
+        "HF_HUB_DISABLE_XET": True,
+    }.items():
+        monkeypatch.setattr(constants, name, value)
+    return server
+
+
+@pytest.fixture(scope="session")
+def measured() -> Callable[..., Path]:
+    """Makes a data folder of real rows of one device, from `start` on, that keeps every rule."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    import costhub
+    from costhub.dataset.folder import DataFolder
+
+    source = DataFolder.open(Path(costhub.__file__).parent / "hub/embedded/datasets/costhub/amd-epyc-zen5")
+    device_id = "amd-epyc-zen5-1c"
+    device = next(row for row in source.devices().to_pylist() if row["device_id"] == device_id)
+    described = source.workloads()
+    rows = source.measurements(device_id)
+    # Programs that two sessions measured come first, in one order in both: so folders can be compared.
+    table = rows.append_column("place", pa.array(range(rows.num_rows)))
+    counts = pc.value_counts(table["program_id"]).to_pylist()
+    twice = pa.array([entry["values"] for entry in counts if entry["counts"] > 1])
+    again = table.filter(pc.is_in(table["program_id"], value_set=twice)).sort_by("timestamp")
+    first = pa.array([again["session"][0].as_py()])
+
+    def make(path: Path, start: int = 0, count: int = 40, *, session: int | None = None) -> Path:
+        chosen = rows.slice(start, count)
+        if session is not None:
+            is_first = pc.is_in(again["session"], value_set=first)
+            chosen = again.filter(is_first if session == 0 else pc.invert(is_first)).drop_columns("place")
+            chosen = chosen.cast(rows.schema)
+        folder = DataFolder.create(path)
+        folder.put_device(device)
+        wanted = pc.is_in(described["workload_id"], value_set=chosen["workload_id"].unique())
+        folder.put_workloads(described.filter(wanted).to_pylist())
+        with folder.writer(device_id) as writer:
+            writer.extend(chosen)
+        return path
+
+    return make
+
+
+@pytest.fixture
+def sound_model(tmp_path: Path) -> Callable[..., Path]:
+    """Makes a copy of a shipped model of two architectures, without its manifest unless that is wanted."""
+    import costhub
+
+    shelf = Path(costhub.__file__).parent / "hub/embedded/models/costhub"
+
+    def make(arch: str = "mlp", *, manifest: bool = False) -> Path:
+        folder = tmp_path / f"given-{arch}"
+        shutil.copytree(shelf / f"amd-epyc-zen5-2c-{arch}", folder)
+        if not manifest:
+            (folder / "manifest.json").unlink()
+        return folder
+
+    return make

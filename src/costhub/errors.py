@@ -23,6 +23,14 @@ class ModelError(CosthubError):
     exit_code = 2
 
 
+class HubError(CosthubError):
+    """A hub cannot be reached, or does not take what it was given."""
+
+
+class RefusedError(CosthubError):
+    """Something is not fit to go to a hub: it breaks a rule, or nobody agreed to it."""
+
+
 class ScoreError(CosthubError):
     """A cost model returned scores that no search can use (NaN or infinite)."""
 

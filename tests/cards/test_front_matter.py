@@ -48,3 +48,14 @@ def test_what_yaml_would_misread_stays_text() -> None:
 def test_a_text_without_metadata_is_refused(text: str, sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):
         split(text)
+
+
+def test_an_alias_is_refused_since_it_could_stand_for_gigabytes() -> None:
+    with pytest.raises(DataError, match="it holds an alias"):
+        split("---\na: &a [1]\nb: [*a, *a]\n---\n")
+
+
+def test_a_value_that_occurs_twice_is_written_twice() -> None:
+    shared = [1.5, "x"]
+
+    assert split(join({"a": shared, "b": shared}, "body"))[0] == {"a": shared, "b": shared}

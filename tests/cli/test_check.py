@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -133,3 +134,18 @@ def test_the_rules_are_listed_without_a_folder(capsys: pytest.CaptureFixture[str
 def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", "--help"]) == 0
     assert "costhub check --strict measurements/" in capsys.readouterr().out
+
+
+def test_a_model_folder_is_checked_as_a_hub_does(
+    costhub: Any, sound_model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("costhub.hub.review.model_gate.load_in_child", lambda folder: None)
+    folder = sound_model("gbt")
+
+    assert costhub("check", str(folder)).out == f"{folder}: a sound gbt model for amd-epyc-zen5-2c.\n"
+    assert '"findings": []' in costhub("check", str(folder), "--json").out
+
+    (folder / "x.pkl").write_bytes(b"\x80\x04.")
+    done = costhub("check", str(folder))
+    assert (done.code, done.out) == (2, "")
+    assert "x.pkl" in done.err

@@ -138,7 +138,7 @@ def test_running_out_of_memory_is_a_sentence(costhub: Any, failing: Any) -> None
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["pulll"], "There is no command named 'pulll'. Did you mean pull? `costhub --help`"),
+        (["pulll"], "There is no command named 'pulll'. Did you mean pull or publish? `costhub --help`"),
         (["zzz"], "There is no command named 'zzz'. The commands are devices, probe,"),
         (["pull"], "Missing argument 'NAME'. `costhub pull --help` shows how it is used."),
         (["pull", "a", "--frobnicate"], "No such option"),

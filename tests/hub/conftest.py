@@ -1,12 +1,10 @@
-"""Hubs small enough to build for each test, and a server that speaks the Hugging Face protocol."""
+"""Hubs small enough to build for each test."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -51,6 +49,13 @@ def write_model(folder: Path, *, device_id: str, arch: str, top_1: float | None 
 
 
 @pytest.fixture
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Publishes and contributes without the check of `costhub check`, which takes a second each time."""
+    for name in ("publish", "contribute"):
+        monkeypatch.setattr(f"costhub.hub.{name}.check_folder", lambda *_, **__: [])
+
+
+@pytest.fixture
 def make_model() -> MakeModel:
     return write_model
 
@@ -78,20 +83,3 @@ def hub(empty_hub: Path) -> Path:
         folder = empty_hub / "models" / "costhub" / f"{device_id}-{arch}"
         write_manifest(write_model(folder, device_id=device_id, arch=arch, top_1=top_1))
     return empty_hub
-
-
-def _loopback() -> ModuleType:
-    path = Path(__file__).parent / "loopback_hub.py"
-    spec = importlib.util.spec_from_file_location("loopback_hub", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture
-def server() -> Iterator[Any]:
-    """A Hugging Face hub on this machine, without repositories."""
-    with _loopback().LoopbackHub() as running:
-        yield running

@@ -44,11 +44,13 @@ def _list_rules(context: click.Context, _parameter: click.Parameter, value: bool
 )
 @click.pass_context
 def command(context: click.Context, folder: Path, deep: bool, strict: bool, as_json: bool) -> None:
-    """Check the data folder FOLDER against every rule.
+    """Check the data folder FOLDER against every rule, or a model folder as a hub does.
 
     Exits with 0 where no error was found (with --strict, no warning either), with 1 where one was, and with 2
-    where FOLDER is no data folder. docs/check.md has the rules.
+    where FOLDER is no data folder, or a model that nobody should load. docs/check.md has the rules.
     """
+    if (folder / "config.json").is_file():
+        return _check_model(folder, as_json)
     from costhub.dataset.check.folder import check_folder
 
     findings = check_folder(folder, deep=deep or strict, progress=not as_json)
@@ -61,6 +63,16 @@ def command(context: click.Context, folder: Path, deep: bool, strict: bool, as_j
         click.echo(f"{folder}: {_count(errors, 'error')}, {_count(len(findings) - errors, 'warning')}.")
     if errors or (strict and findings):
         context.exit(1)
+
+
+def _check_model(folder: Path, as_json: bool) -> None:
+    from costhub.hub.review.model_gate import check_model
+
+    info = check_model(folder, needs_card=False)
+    if as_json:
+        click.echo(json.dumps({"folder": str(folder), "findings": []}, indent=2))
+    else:
+        click.echo(f"{folder}: a sound {info.arch} model for {info.device_id}.")
 
 
 def _lines(findings: Sequence[Finding]) -> Iterator[str]:

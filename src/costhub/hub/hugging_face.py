@@ -42,7 +42,7 @@ def fetch(repo: str, revision: str | None) -> Snapshot:
     # Imported here: it costs a quarter of a second, which commands that stay offline need not pay.
     from huggingface_hub import HfApi, snapshot_download
 
-    _quiet_without_terminal()
+    quiet_without_terminal()
     api = HfApi(library_name="costhub")
     with sentences(repo, revision, ModelError):
         pinned = api.resolve_revision(repo, revision=revision)
@@ -116,7 +116,8 @@ def _wanted(path: str) -> bool:
     return any(path.endswith(pattern.removeprefix("*")) for pattern in PATTERNS)
 
 
-def _quiet_without_terminal() -> None:
+def quiet_without_terminal() -> None:
+    """Hides the client's progress bars where stderr is no terminal."""
     from huggingface_hub.utils import (  # type: ignore[attr-defined]  # documented, but not re-exported
         are_progress_bars_disabled,
         disable_progress_bars,

@@ -48,15 +48,32 @@ def install_model(
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".install-", dir=target.parent) as temporary:
         made = copy_verified(source, Path(temporary) / target.name, manifest=scan(source))
-        figures = evaluation if evaluation is not None else _recorded(made, EVALUATION)
-        if figures is not None:
-            _write_card(made, config, figures)
+        if evaluation is None:
+            write_recorded_card(made, name=made.name)
+        else:
+            _write_card(made, config, evaluation, made.name)
         write_manifest(made)
         # The old version moves aside first: a folder cannot be renamed onto one that holds files.
         if target.exists():
             target.rename(Path(temporary) / "old")
         made.rename(target)
     return target
+
+
+def write_recorded_card(folder: Path, *, name: str) -> None:
+    """Renders the card of a model from the figures beside it; without any it gets none.
+
+    Args:
+        folder: The model folder.
+        name: What the card calls it.
+
+    Raises:
+        ModelError: `folder` is no model folder.
+        DataError: The configuration or the figures lack what a card needs.
+    """
+    figures = _recorded(folder, EVALUATION)
+    if figures is not None:
+        _write_card(folder, read_config(folder), figures, name)
 
 
 def _recorded(folder: Path, name: str) -> dict[str, Any] | None:
@@ -75,12 +92,12 @@ def _recorded(folder: Path, name: str) -> dict[str, Any] | None:
     return figures
 
 
-def _write_card(folder: Path, config: Mapping[str, Any], evaluation: Mapping[str, Any]) -> None:
+def _write_card(folder: Path, config: Mapping[str, Any], evaluation: Mapping[str, Any], name: str) -> None:
     device = find_device(config["device_id"])
     told = _recorded(folder, ADAPTATION)
     pictures = [name for name in PICTURES if (folder / name).is_file()]
     transfer = None if told is None else transfer_facts(told, pictures)
     row = device.row() if device else None
-    card = from_results(config, evaluation, name=folder.name, device=row, transfer=transfer)
+    card = from_results(config, evaluation, name=name, device=row, transfer=transfer)
     (folder / "README.md").write_text(render(card), encoding="utf-8")
     (folder / EVALUATION).write_text(json.dumps(evaluation, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,78 @@
+"""Provides `costhub contribute`: measurements offered to a dataset on a hub."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from costhub.cli.consent import agreed, in_bytes
+
+if TYPE_CHECKING:
+    from costhub.hub.contribute import Offer
+
+EXAMPLE = """
+\b
+Example:
+  costhub contribute measurements/ --to hf-hub:ORG/NAME --dry-run
+  costhub contribute measurements/ --to hf-hub:ORG/NAME
+"""
+
+
+@click.command("contribute", epilog=EXAMPLE)
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--to", help="hf-hub:ORG/NAME or the folder of a hub; by default $COSTHUB_CONTRIBUTE_TO.")
+@click.option("--as", "name", help="ORG/NAME, where --to is a folder.")
+@click.option("--dry-run", is_flag=True, help="Check, and show what would be sent.")
+@click.option("--yes", is_flag=True, help="Agree beforehand.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+def command(folder: Path, to: str | None, name: str | None, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Offer the measurements in FOLDER to a dataset on a hub, as a pull request.
+
+    They are checked as `costhub check --strict` does, and for names of this machine and its user. Everything
+    that will be sent is shown first. An interrupted run can just be started again.
+    """
+    from costhub.hub.contribute import contribute
+
+    offers: list[Offer] = []
+
+    def ask(offer: Offer) -> bool:
+        offers.append(offer)
+        if not as_json:
+            for line in _lines(offer):
+                click.echo(line)
+        question = f"Send this to {offer.to}, where everybody can read it?"
+        return not dry_run and agreed(question, yes=yes, verb="contribute")
+
+    done = contribute(folder, to, name=name, agree=ask)
+    if as_json:
+        offer = done.offer if done else offers[0]
+        fields = {
+            "to": offer.to, "id": offer.contribution_id, "rows": dict(offer.facts.rows), "ok": offer.facts.ok,
+            "workloads": offer.facts.workloads, "bytes": offer.bytes, "licences": list(offer.facts.licences),
+            "contributors": list(offer.facts.contributors), "sent": done is not None,
+            "was_there": done.was_there if done else False, "url": done.url if done else None,
+        }  # fmt: skip
+        click.echo(json.dumps(fields, indent=2))
+    elif done is None:
+        click.echo("Nothing was sent.")
+    elif done.was_there:
+        click.echo(f"It was sent before: {done.url}")
+    else:
+        click.echo(f"Sent: {done.url}")
+
+
+def _lines(offer: Offer) -> Iterator[str]:
+    facts = offer.facts
+    yield f"To {offer.to}, as contribution {offer.contribution_id}:"
+    for device, rows in facts.rows.items():
+        yield f"  device       {device}: {rows:,} rows"
+    yield f"  latencies    {facts.ok:,} of {facts.total:,} rows; the others are failures and their errors"
+    yield f"  workloads    {facts.workloads}"
+    yield f"  size         {in_bytes(offer.bytes)} in {len(offer.files)} files"
+    yield f"  licence      {', '.join(facts.licences)}"
+    yield f"  contributor  {', '.join(facts.contributors) or 'not named'}"
+    yield "  personal     no folder, account, address or machine name was found in the texts"

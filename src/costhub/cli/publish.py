@@ -1,0 +1,75 @@
+"""Provides `costhub publish`: a model or a dataset into a hub."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from costhub.cli.consent import agreed, in_bytes
+
+if TYPE_CHECKING:
+    from costhub.hub.publish import Plan
+
+EXAMPLE = """
+\b
+Example:
+  costhub publish my-model --to hf-hub:ORG/my-model --tag v1 --dry-run
+  costhub publish my-model --to /shared/hub --as lab/my-model
+"""
+
+
+@click.command("publish", epilog=EXAMPLE)
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--to", required=True, help="hf-hub:ORG/NAME, or the folder of a hub.")
+@click.option("--as", "name", help="ORG/NAME, where --to is a folder.")
+@click.option("--tag", help="A name for this version, such as v1; it never changes.")
+@click.option("--replace", is_flag=True, help="Also remove measurements that the hub has and FOLDER lacks.")
+@click.option("--dry-run", is_flag=True, help="Check, and show what would go.")
+@click.option("--yes", is_flag=True, help="Agree beforehand.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+def command(
+    folder: Path, to: str, name: str | None, tag: str | None, replace: bool, dry_run: bool, yes: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Put a model or a dataset into a hub, in one commit.
+
+    FOLDER is a model folder with its card, or a data folder. What `costhub check` or the check of models
+    refuses does not go; locks, journals and features stay here.
+    """
+    from costhub.hub.publish import publish
+
+    plans: list[Plan] = []
+
+    def ask(plan: Plan) -> bool:
+        plans.append(plan)
+        if not as_json:
+            for line in _lines(plan):
+                click.echo(line)
+        return not dry_run and agreed(f"Publish to {plan.to}?", yes=yes, verb="publish")
+
+    done = publish(folder, to, name=name, tag=tag, replace=replace, agree=ask)
+    plan = plans[0]
+    if as_json:
+        fields = {
+            "to": plan.to, "kind": plan.kind, "files": dict(plan.files), "removed": list(plan.removed),
+            "bytes": plan.bytes, "published": done is not None, "commit": done.commit if done else None,
+            "url": done.url if done else None, "tag": done.tag if done else None,
+        }  # fmt: skip
+        click.echo(json.dumps(fields, indent=2))
+    elif done is None:
+        click.echo("Nothing was sent.")
+    else:
+        click.echo(f"Published: {done.url}" + (f" as {done.tag}" if done.tag else ""))
+
+
+def _lines(plan: Plan) -> Iterator[str]:
+    yield f"{plan.to}, a {plan.kind}" + (", which is new:" if plan.is_new else ":")
+    for path, size in plan.files.items():
+        yield f"  {in_bytes(size):>9}  {path}"
+    for path in plan.removed:
+        yield f"    removed  {path}"
+    yield f"{len(plan.files)} files, {in_bytes(plan.bytes)}; {plan.unchanged} are there already."

@@ -1,0 +1,68 @@
+"""Provides `costhub review`: the gate of a hub, for maintainers and their CI."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from costhub.hub.review.verdict import Verdict
+
+EXAMPLE = """
+\b
+Example:
+  costhub review hf-hub:ORG/NAME@refs/pr/3
+  costhub review hf-hub:ORG/NAME@refs/pr/3 --merge
+  costhub review measurements/ --against /shared/data
+"""
+
+SHOWN = 20
+
+
+@click.command("review", epilog=EXAMPLE)
+@click.argument("subject")
+@click.option("--against", help="What to compare with: hf-hub:ORG/NAME or a data folder.")
+@click.option("--merge", is_flag=True, help="Take it into the tables where nothing speaks against it.")
+@click.option("--shallow", is_flag=True, help="Do not replay traces.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+@click.pass_context
+def command(
+    context: click.Context, subject: str, against: str | None, merge: bool, shallow: bool, as_json: bool
+) -> None:
+    """Judge a contribution or a model before a hub takes it.
+
+    SUBJECT is a pull request, as hf-hub:ORG/NAME@refs/pr/3 or the address of its page, or a data or model
+    folder. Exits with 0 where nothing speaks against it, with 1 where something does, and with 2 where it
+    cannot be read.
+    """
+    from costhub.hub.review.review import review
+
+    done = review(subject, against=against, merge=merge, deep=not shallow)
+    verdict = done.verdict
+    if as_json:
+        click.echo(json.dumps({**verdict.to_json(), "merged": done.merged}, indent=2))
+    else:
+        for line in _lines(verdict):
+            click.echo(line)
+        if done.merged:
+            click.echo(f"Merged: {done.merged}")
+    if not verdict.is_accepted:
+        context.exit(1)
+
+
+def _lines(verdict: Verdict) -> Iterator[str]:
+    for found in verdict.comparisons:
+        shift = "-" if found.shift is None else f"{found.shift:.2f}"
+        agreement = "-" if found.agreement is None else f"{found.agreement:.2f}"
+        yield (
+            f"{found.device_id}: {found.rows:,} rows beside {found.held:,} in the hub; {found.repeated:,} "
+            f"programs in both, latency ratio {shift}, rank correlation {agreement}"
+        )
+    for reason in verdict.reasons[:SHOWN]:
+        yield f"  {reason.weight}: {reason.what}"
+    if len(verdict.reasons) > SHOWN:
+        yield f"  ... and {len(verdict.reasons) - SHOWN} more; --json lists them all"
+    yield f"{verdict.subject}: {'accepted' if verdict.is_accepted else 'refused'}."

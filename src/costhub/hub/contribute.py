@@ -1,0 +1,208 @@
+"""Provides contribute: measurements offered to a dataset on a hub, as a pull request of one commit."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from costhub.cards.model_card import HUB_LICENCES
+from costhub.dataset.check.folder import check_folder
+from costhub.dataset.check.report import clean
+from costhub.errors import HubError, RefusedError
+from costhub.hub.address import AddressError
+from costhub.hub.data_facts import DataFacts, data_facts
+from costhub.hub.privacy import own_traces
+from costhub.hub.publish import ATTEMPTS, Repo, repository
+from costhub.hub.remote_repo import Head, RemoteRepo, StaleError, sha256_of
+from costhub.hub.staging import staged
+
+VARIABLE = "COSTHUB_CONTRIBUTE_TO"
+INBOX = "contributions"
+"""Where contributions lie in a dataset until a review takes them into its tables; no reader looks there."""
+_TABLES = ("devices/", "workloads/", "measurements/")
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What is about to be sent, all of it."""
+
+    to: str
+    contribution_id: str
+    """Of its content: the same rows are the same contribution."""
+    files: Mapping[str, int]
+    """Path within the contribution -> bytes."""
+    facts: DataFacts
+
+    @property
+    def bytes(self) -> int:
+        """Of all files."""
+        return sum(self.files.values())
+
+    @property
+    def title(self) -> str:
+        """Of the pull request."""
+        return (
+            f"Measurements of {', '.join(self.facts.rows)}: {self.facts.total} rows [{self.contribution_id}]"
+        )
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What was sent, or was there already."""
+
+    offer: Offer
+    url: str
+    """Of the pull request, or the folder."""
+    pull_request: int | None
+    was_there: bool
+    """Whether an earlier run had sent it already."""
+
+
+def contribute(
+    folder: str | Path,
+    to: str | None = None,
+    *,
+    name: str | None = None,
+    deep: bool = True,
+    agree: Callable[[Offer], bool] = lambda offer: True,
+) -> Contribution | None:
+    """Checks measurements strictly, asks, and opens a pull request with them in one commit.
+
+    Sending the same measurements again finds the pull request that is open, so an interrupted run can just be
+    started again.
+
+    Args:
+        folder: A data folder.
+        to: `hf-hub:ORG/NAME` or the folder of a hub; by default what $COSTHUB_CONTRIBUTE_TO says.
+        name: ORG/NAME in a hub that is a folder.
+        deep: Also replay a sample of the traces, as the review does.
+        agree: Asked with what will be sent; False ends it.
+
+    Returns:
+        What was sent; None where `agree` said no.
+
+    Raises:
+        CosthubError: One of its kinds: a finding of the check, personal data, the hub does not take it.
+    """
+    to = to or os.environ.get(VARIABLE)
+    if not to:
+        raise AddressError(f"Say with --to which dataset it is for, as hf-hub:ORG/NAME, or set {VARIABLE}.")
+    with staged(folder) as ready:
+        if ready.kind != "dataset":
+            raise RefusedError(f"{folder} is a model; `costhub publish` puts it into a hub.")
+        repo = repository(to, name, "dataset")
+        files = {path: local for path, local in ready.files().items() if path.startswith(_TABLES)}
+        refuse_unfit(ready.folder, deep=deep)
+        offer = Offer(
+            f"hf-hub:{repo.name}" if isinstance(repo, RemoteRepo) else str(repo.folder),
+            contribution_id({path: sha256_of(local) for path, local in files.items()}),
+            {path: local.stat().st_size for path, local in files.items()},
+            data_facts(ready.folder),
+        )
+        head = _head(repo, offer)
+        known = _earlier(repo, head, offer)
+        if known is not None:
+            return known
+        if not agree(offer):
+            return None
+        return _send(repo, offer, files)
+
+
+def contribution_id(files: Mapping[str, str]) -> str:
+    """Names a contribution by its content.
+
+    Args:
+        files: Path -> sha256.
+
+    Example:
+        >>> contribution_id({"devices/train-00000-of-00001.parquet": "ab"})
+        'e92c6a228126f042'
+    """
+    lines = "".join(f"{path} {sha256}\n" for path, sha256 in sorted(files.items()))
+    return hashlib.sha256(lines.encode()).hexdigest()[:16]
+
+
+def refuse_unfit(folder: Path, *, deep: bool) -> None:
+    """Refuses what a review would refuse, and what tells of this machine's user.
+
+    Raises:
+        RefusedError: A rule is broken, a row may not be shared, or a text is personal.
+    """
+    findings = check_folder(folder, deep=deep)
+    if findings:
+        first = findings[0]
+        raise RefusedError(
+            f"`costhub check --strict` finds {len(findings)} things, the first {first.rule} in "
+            f"{first.where}: {first.message} {first.fix} Nothing was sent."
+        )
+    facts = data_facts(folder)
+    if not facts.total:
+        raise RefusedError(f"There is no measurement in {folder}: there is nothing to send.")
+    closed = [licence for licence in facts.licences if licence.lower() not in HUB_LICENCES]
+    if closed:
+        raise RefusedError(
+            f"Rows have the licence {clean(closed[0], 40)!r}, under which a hub cannot share them. The "
+            f"licences it takes are {', '.join(sorted(HUB_LICENCES))}."
+        )
+    traces = own_traces(folder)
+    if traces:
+        raise RefusedError(f"{traces[0]} Nothing was sent: remove it from the rows, or from the device.")
+
+
+def _head(repo: Repo, offer: Offer) -> Head:
+    head = repo.head()
+    if head is None:
+        raise HubError(
+            f"{offer.to} does not exist, or you may not read it. Check its name; `costhub publish` makes a "
+            "new one."
+        )
+    return head
+
+
+def _earlier(repo: Repo, head: Head, offer: Offer) -> Contribution | None:
+    """The same contribution where an earlier run sent it."""
+    if any(path.startswith(f"{INBOX}/{offer.contribution_id}/") for path in head.files):
+        return Contribution(offer, offer.to, None, was_there=True)
+    pull = repo.find_pull_request(f"[{offer.contribution_id}]")
+    return None if pull is None else Contribution(offer, pull.url, pull.pull_request, was_there=True)
+
+
+def _send(repo: Repo, offer: Offer, files: Mapping[str, Path]) -> Contribution:
+    added = {f"{INBOX}/{offer.contribution_id}/{path}": local for path, local in files.items()}
+    for attempt in range(ATTEMPTS):
+        head = _head(repo, offer)
+        try:
+            pushed = repo.commit(
+                head, added, [], message=offer.title, description=describe(offer), pull_request=True
+            )
+        except StaleError:
+            if attempt == ATTEMPTS - 1:
+                raise
+            time.sleep(0.1 * 2**attempt)
+        except HubError:
+            # The commit may have been made, and only the answer lost.
+            known = _earlier(repo, _head(repo, offer), offer)
+            if known is None:
+                raise
+            return known
+        else:
+            return Contribution(offer, pushed.url, pushed.pull_request, was_there=False)
+    raise AssertionError("the last attempt raises")
+
+
+def describe(offer: Offer) -> str:
+    """The text of the pull request, in Markdown."""
+    facts = offer.facts
+    devices = "\n".join(f"- `{device}`: {rows} rows" for device, rows in facts.rows.items())
+    who = ", ".join(f"`{clean(name, 60)}`" for name in facts.contributors) or "not named"
+    return (
+        f"Measured programs, checked with `costhub check --strict`.\n\n{devices}\n\n"
+        f"- rows with a latency: {facts.ok}\n- workloads: {facts.workloads}\n- size: {offer.bytes} bytes\n"
+        f"- licence: {', '.join(facts.licences)}\n- contributor: {who}\n"
+        f"- TVM: {', '.join(facts.tvm_versions) or 'not named'}\n\n"
+        "To review it: `costhub review` with the address of this pull request."
+    )

@@ -1,0 +1,152 @@
+"""Provides FolderRepo: a repository in a hub that is a folder, such as a lab's shared disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from costhub.dataset.shards.lock import FolderLock
+from costhub.errors import HubError
+from costhub.hub.remote_repo import Head, Kind, Pushed, StaleError, sha256_of
+
+
+class FolderRepo:
+    """`<root>/{models,datasets}/ORG/NAME`, changed as a whole; what RemoteRepo does, without history."""
+
+    def __init__(self, root: str | Path, name: str, kind: Kind) -> None:
+        """Names a repository; nothing is made yet.
+
+        Args:
+            root: The hub.
+            name: ORG/NAME.
+            kind: What it is.
+
+        Raises:
+            HubError: There is no such hub.
+        """
+        self.root = Path(root)
+        self.name, self.kind = name, kind
+        self.folder = self.root / f"{kind}s" / name
+        if not self.root.is_dir():
+            raise HubError(f"{root} is not a folder. Make it, or give the folder of a hub.")
+
+    def head(self, revision: str = "main") -> Head | None:
+        """The files as they are now; None where there is no such folder."""
+        if not self.folder.is_dir():
+            return None
+        paths = [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
+        names = {path.relative_to(self.folder).as_posix(): path for path in paths}
+        kept = {
+            name: path for name, path in names.items() if not any(p.startswith(".") for p in name.split("/"))
+        }
+        files = {name: sha256_of(path) for name, path in kept.items()}
+        return Head("\n".join(f"{name} {sha256}" for name, sha256 in files.items()), files)
+
+    def create(self) -> None:
+        """Makes the folder; one that is there already is left as it is."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def commit(
+        self,
+        head: Head,
+        added: Mapping[str, Path],
+        removed: Sequence[str],
+        *,
+        message: str,
+        description: str = "",
+        pull_request: bool = False,
+    ) -> Pushed:
+        """Changes the folder: all of the change, or nothing.
+
+        Args:
+            head: What it is made on.
+            added: Path in the repository -> local file.
+            removed: Paths of files that go.
+            message: Not kept: a folder has no history.
+            description: Not kept either.
+            pull_request: Not looked at: what comes in is put beside the tables, for a review.
+
+        Raises:
+            StaleError: Somebody else changed it meanwhile; nothing was done.
+            DataError: Another process writes to its measurements.
+        """
+        with FolderLock(self.folder.parent, wait=True):
+            now = self.head()
+            if now is None or now.commit != head.commit:
+                raise StaleError(
+                    f"{self.folder} was changed by somebody else meanwhile. Run the command again."
+                )
+            with tempfile.TemporaryDirectory(prefix=f".{self.folder.name}-", dir=self.folder.parent) as place:
+                new = _new_folder(self.folder, added)
+                if new and not removed:
+                    self._put_beside(new, added, Path(place))
+                else:
+                    self._replace(now, added, removed, Path(place))
+        after = self.head()
+        return Pushed(after.commit if after else "", str(self.folder))
+
+    def _put_beside(self, new: str, added: Mapping[str, Path], place: Path) -> None:
+        """Adds a sub-folder, while others may be writing to those that are there."""
+        for name, local in added.items():
+            _copy(local, place / name)
+        (self.folder / new).parent.mkdir(parents=True, exist_ok=True)
+        (place / new).rename(self.folder / new)
+
+    def _replace(self, now: Head, added: Mapping[str, Path], removed: Sequence[str], place: Path) -> None:
+        """Puts a changed copy in the place of the folder, where nobody writes to it."""
+        with contextlib.ExitStack() as held:
+            # A collector that writes there would go on in the old folder, which is about to go.
+            for table in sorted(self.folder.glob("measurements/*/")):
+                held.enter_context(FolderLock(table))
+            made = place / "new"
+            made.mkdir()
+            for name in now.files:
+                if name not in removed and name not in added:
+                    _keep(self.folder / name, made / name)
+            for name, local in added.items():
+                _copy(local, made / name)
+            made.chmod(0o755)
+            self.folder.rename(place / "old")
+            made.rename(self.folder)
+
+    def find_pull_request(self, mark: str) -> None:
+        """None: a folder has no pull requests."""
+
+    def tag(self, tag: str, commit: str) -> None:
+        """Refuses.
+
+        Raises:
+            HubError: Always.
+        """
+        raise HubError(f"{self.folder} is a folder, which has no history and no tags. Leave --tag out.")
+
+
+def _new_folder(folder: Path, added: Mapping[str, Path]) -> str:
+    """The one new sub-folder that all files go to; "" where there is none such.
+
+    Example:
+        >>> _new_folder(Path("/hub"), {"inbox/a/x": Path("x"), "inbox/a/y/z": Path("z")})
+        'inbox/a'
+    """
+    common = os.path.commonpath([os.path.dirname(name) for name in added]) if added else ""
+    return common if common and not (folder / common).exists() else ""
+
+
+def _keep(source: Path, target: Path) -> None:
+    """The same file in the new folder; where the disk knows no hard links, a copy of it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        _copy(source, target)
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    with target.open("rb") as file:
+        os.fsync(file.fileno())

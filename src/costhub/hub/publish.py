@@ -1,0 +1,209 @@
+"""Provides publish: a checked model or data folder becomes a version in a hub, in one commit."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from costhub.cards.card_text import check_card_text
+from costhub.cards.front_matter import split
+from costhub.dataset.check.folder import check_folder
+from costhub.errors import HubError, RefusedError
+from costhub.hub.address import Address, AddressError, parse_address
+from costhub.hub.data_facts import data_facts
+from costhub.hub.folder_repo import FolderRepo
+from costhub.hub.hugging_face import PATTERNS
+from costhub.hub.privacy import personal_texts
+from costhub.hub.remote_repo import Head, Kind, Pushed, RemoteRepo, StaleError, blob_id, sha256_of
+from costhub.hub.review.model_gate import check_model
+from costhub.hub.staging import CARD, Staged, complete_card, staged
+
+Repo = RemoteRepo | FolderRepo
+ATTEMPTS = 6
+"""Times a commit is made anew on a head that somebody else moved."""
+_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is about to happen."""
+
+    to: str
+    kind: Kind
+    files: Mapping[str, int]
+    """Path in the repository -> bytes, of what is new or differs from what the hub holds."""
+    removed: Sequence[str]
+    unchanged: int
+    """Files that the hub holds already."""
+    is_new: bool
+    """Whether the repository is made first."""
+
+    @property
+    def bytes(self) -> int:
+        """Of all files that go."""
+        return sum(self.files.values())
+
+
+@dataclass(frozen=True)
+class Published:
+    """What happened."""
+
+    plan: Plan
+    commit: str
+    """The commit on the Hugging Face hub."""
+    url: str
+    tag: str | None
+
+
+def publish(
+    folder: str | Path,
+    to: str,
+    *,
+    name: str | None = None,
+    tag: str | None = None,
+    replace: bool = False,
+    agree: Callable[[Plan], bool] = lambda plan: True,
+) -> Published | None:
+    """Checks a folder and puts it into a hub, in one commit: all of it, or nothing.
+
+    Args:
+        folder: A model folder with its card, or a data folder.
+        to: `hf-hub:ORG/NAME`, or the folder of a hub.
+        name: ORG/NAME in a hub that is a folder.
+        tag: A name for this version that stays.
+        replace: Also remove measurements that the hub has and the folder lacks.
+        agree: Asked with the plan before anything is sent; False ends it.
+
+    Returns:
+        What was published; None where `agree` said no.
+
+    Raises:
+        CosthubError: One of its kinds: the check found something, the hub does not take it.
+    """
+    if tag is not None and not _TAG.fullmatch(tag):
+        raise AddressError(f"{tag!r} cannot be a tag; use letters, digits, dots and dashes, as in v1.0.")
+    with staged(folder) as ready:
+        repo = repository(to, name, ready.kind)
+        if tag is not None and isinstance(repo, FolderRepo):
+            repo.tag(tag, "")
+        _check(ready)
+        head = repo.head()
+        plan = _plan(repo, ready, head, replace)
+        if not agree(plan):
+            return None
+        if head is None:
+            repo.create()
+        pushed = _push(repo, ready, plan, f"{ready.name} {tag}" if tag else ready.name, replace)
+        if tag is not None:
+            repo.tag(tag, pushed.commit)
+    return Published(plan, pushed.commit, pushed.url, tag)
+
+
+def repository(to: str, name: str | None, kind: Kind) -> Repo:
+    """The repository that a person names.
+
+    Raises:
+        AddressError: It is none that can be written to.
+    """
+    address = _place(to)
+    if address.source == "hf-hub":
+        if name is not None or address.revision is not None:
+            raise AddressError(
+                f"{to} names the repository; leave --as and @REVISION out (--tag names a version)."
+            )
+        return RemoteRepo(address.name, kind)
+    if name is None or not _NAME.fullmatch(name):
+        raise AddressError(f"In the hub {to} the {kind} needs a name: give --as ORG/NAME.")
+    return FolderRepo(address.name, name, kind)
+
+
+def _place(to: str) -> Address:
+    if Path(to).is_dir():
+        return Address("local-dir", to)
+    address = parse_address(to)
+    if address.source == "index":
+        raise AddressError(f"{to!r} is no place to write to. Write hf-hub:ORG/NAME, or the folder of a hub.")
+    return address
+
+
+def _check(ready: Staged) -> None:
+    told = personal_texts(ready.files())
+    if told:
+        raise RefusedError(f"{told[0]} Nothing was sent: remove it, as everybody could read it.")
+    if ready.kind == "model":
+        check_model(ready.folder)
+        return
+    errors = [f for f in check_folder(ready.folder, progress=True) if f.severity == "error"]
+    if errors:
+        raise RefusedError(
+            f"`costhub check` finds {len(errors)} errors, the first {errors[0].rule} in {errors[0].where}: "
+            f"{errors[0].message} {errors[0].fix} Nothing was sent."
+        )
+    complete_card(ready.folder, data_facts(ready.folder))
+    check_card_text(split((ready.folder / CARD).read_text(encoding="utf-8"))[1], CARD)
+
+
+def _changes(ready: Staged, head: Head | None) -> tuple[dict[str, Path], list[str]]:
+    """What goes, and what the hub holds of ours that is not in the folder any more."""
+    files = ready.files()
+    if head is None:
+        return dict(files), []
+    added = {path: local for path, local in files.items() if not head.has(path, local)}
+    return added, sorted(path for path in set(head.files) - set(files) if _is_ours(path, ready.kind))
+
+
+def _is_ours(path: str, kind: Kind) -> bool:
+    """Whether a file of the repository is part of the version there; what people add beside it stays."""
+    if kind == "dataset":
+        return path.startswith(("measurements/", "devices/", "workloads/", "splits/"))
+    return not path.startswith(".") and path.endswith(tuple(pattern[1:] for pattern in PATTERNS))
+
+
+def _plan(repo: Repo, ready: Staged, head: Head | None, replace: bool) -> Plan:
+    added, removed = _changes(ready, head)
+    _refuse_loss(repo, ready, head, replace)
+    return Plan(
+        repo.folder.as_posix() if isinstance(repo, FolderRepo) else f"hf-hub:{repo.name}",
+        repo.kind,
+        {path: local.stat().st_size for path, local in added.items()},
+        removed,
+        len(ready.files()) - len(added),
+        head is None,
+    )
+
+
+def _refuse_loss(repo: Repo, ready: Staged, head: Head | None, replace: bool) -> None:
+    """Refuses to drop measurements that only the hub has; a shard under another name is not lost."""
+    if replace or head is None or ready.kind == "model":
+        return
+    ours = {sha for path in ready.files().values() for sha in (sha256_of(path), blob_id(path))}
+    lost = [p for p, sha in head.files.items() if p.startswith("measurements/") and sha not in ours]
+    if lost:
+        raise HubError(
+            f"{repo.name} holds {len(lost)} shards of measurements that this folder lacks ({lost[0]}), "
+            "perhaps of other people. Send yours with `costhub contribute`, or drop them with --replace."
+        )
+
+
+def _push(repo: Repo, ready: Staged, plan: Plan, message: str, replace: bool) -> Pushed:
+    for attempt in range(ATTEMPTS):
+        head = repo.head()
+        if head is None:
+            raise HubError(f"{plan.to} went away meanwhile. Run the command again.")
+        added, removed = _changes(ready, head)
+        _refuse_loss(repo, ready, head, replace)
+        if not set(removed) <= set(plan.removed):
+            raise StaleError(f"{plan.to} was changed by somebody else meanwhile. Run the command again.")
+        if not added and not removed:
+            return Pushed(head.commit, plan.to)
+        try:
+            return repo.commit(head, added, removed, message=f"Publish {message} with costhub")
+        except StaleError:
+            if attempt == ATTEMPTS - 1:
+                raise
+            time.sleep(0.1 * 2**attempt)
+    raise AssertionError("the last attempt raises")

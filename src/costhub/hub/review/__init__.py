@@ -1,0 +1,1 @@
+"""The gate: what a model or a contribution must be before a hub takes it."""

@@ -1,0 +1,160 @@
+"""Provides compare_device: contributed measurements of a device beside those that a hub holds of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from costhub.dataset.latency import median_latency_s
+from costhub.hub.review.verdict import Reason
+from costhub.models.evaluation.metrics import rank_correlation
+
+COLUMNS = ("record_id", "program_id", "workload_id", "status", "run_s")
+# Measured on a virtual machine with two cores: 112 programs of two sessions differ by 1.06 times in the
+# median and 1.7 times at most, and ranks agree by 0.94 in the worst workload. On two GPUs, programs measured
+# twice differ by 1.3 times at most.
+MOST_SHIFT = 1.5
+"""Of the typical program that both measured."""
+LEAST_AGREEMENT = 0.8
+"""Rank correlation of the programs that both measured, mean over workloads."""
+MOST_GAIN = 4.0
+"""Best latency of a workload that the hub knows / best one contributed."""
+_ENOUGH = 5
+"""Programs in common that a ratio or a ranking wants."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What two sets of measurements of one device have in common."""
+
+    device_id: str
+    rows: int
+    held: int
+    """Rows that the hub holds of the device."""
+    replayed: int
+    """Rows whose record the hub has already."""
+    copied: int
+    """Rows under a new name whose latencies are those of a row of the hub, number by number."""
+    repeated: int
+    """Programs that ran in both."""
+    shift: float | None
+    """Their latency here / in the hub, median."""
+    agreement: float | None
+    """Their rank correlation within a workload, mean over workloads."""
+    gain: float | None
+    """Best latency in the hub / here, of the workload where that is largest."""
+
+
+def compare_device(device_id: str, new: pa.Table, held: pa.Table) -> Comparison:
+    """Compares measurements of one device.
+
+    Args:
+        device_id: The device.
+        new: What was contributed, with `COLUMNS`.
+        held: What the hub holds, with `COLUMNS`.
+
+    Example:
+        >>> row = {"record_id": "a", "program_id": "p", "workload_id": "w", "status": "ok", "run_s": [2, 3]}
+        >>> new = pa.Table.from_pylist([{**row, "record_id": "b"}])
+        >>> compare_device("cpu", new, pa.Table.from_pylist([row])).copied
+        1
+    """
+    known = set(held["record_id"].to_pylist())
+    replayed = sum(record in known for record in new["record_id"].to_pylist())
+    runs = set(_runs(held))
+    copied = sum(run in runs for run in _runs(new, without=known))
+    ours, theirs = _latencies(new, without=known), _latencies(held)
+    shared = sorted(set(ours) & set(theirs))
+    pairs = np.array([(ours[key], theirs[key]) for key in shared]).reshape(-1, 2)
+    enough = len(shared) >= _ENOUGH
+    return Comparison(
+        device_id, new.num_rows, held.num_rows, replayed, copied, len(shared),
+        float(np.median(pairs[:, 0] / pairs[:, 1])) if enough else None,
+        _agreement([workload for workload, _ in shared], pairs), _gain(ours, theirs),
+    )  # fmt: skip
+
+
+def judge(found: Comparison) -> Iterator[Reason]:
+    """What a comparison says for or against a contribution."""
+    where = f"{found.device_id}:"
+    if found.rows and found.rows == found.replayed:
+        yield Reason("refuse", f"{where} the hub holds all {found.rows:,} rows already.")
+        return
+    if found.replayed:
+        yield Reason(
+            "look",
+            f"{where} {found.replayed:,} of {found.rows:,} rows are in the hub already; they are left out.",
+        )
+    if found.copied:
+        yield Reason(
+            "refuse",
+            f"{where} {found.copied:,} rows under new names have the latencies of rows of the hub, digit by "
+            "digit.",
+        )
+    if found.shift is not None and not 1 / MOST_SHIFT <= found.shift <= MOST_SHIFT:
+        yield Reason(
+            "refuse",
+            f"{where} the {found.repeated:,} programs that the hub measured too take {found.shift:.2f} times "
+            f"as long here; at most {MOST_SHIFT:g} times either way was expected of one device.",
+        )
+    if found.agreement is not None and found.agreement < LEAST_AGREEMENT:
+        yield Reason(
+            "refuse",
+            f"{where} the programs that the hub measured too come in another order (rank correlation "
+            f"{found.agreement:.2f}); at least {LEAST_AGREEMENT:g} was expected of one device.",
+        )
+    if found.gain is not None and found.gain > MOST_GAIN:
+        yield Reason(
+            "look",
+            f"{where} a workload is {found.gain:.1f} times faster than the best program that the hub knows.",
+        )
+    if found.held and not found.repeated:
+        yield Reason(
+            "look", f"{where} no program is one that the hub measured, so the latencies cannot be compared."
+        )
+    if not found.held:
+        yield Reason(
+            "look", f"{where} the hub has no measurements of it yet, so there is nothing to compare with."
+        )
+
+
+def _runs(table: pa.Table, *, without: Container[str] = ()) -> Iterator[tuple[Any, ...]]:
+    columns = (table[name].to_pylist() for name in ("record_id", "program_id", "run_s"))
+    for record, program, run in zip(*columns, strict=True):
+        # One repeat alone may come out alike, on a coarse timer.
+        if record not in without and len(run) > 1:
+            yield (program, *run)
+
+
+def _latencies(table: pa.Table, *, without: Container[str] = ()) -> dict[tuple[str, str], float]:
+    """(workload, program) -> median latency of the rows that ran."""
+    ran = table.filter(pc.equal(table["status"], "ok"))
+    found = defaultdict(list)
+    columns = [ran[name].to_pylist() for name in ("record_id", "workload_id", "program_id")]
+    for record, workload, program, latency in zip(*columns, median_latency_s(ran["run_s"]), strict=True):
+        if record not in without:
+            found[workload, program].append(float(latency))
+    return {key: float(np.median(latencies)) for key, latencies in found.items()}
+
+
+def _agreement(workloads: list[str], pairs: npt.NDArray[np.float64]) -> float | None:
+    names = np.array(workloads)
+    groups = [pairs[names == name] for name in sorted(set(workloads))]
+    ranked = [rank_correlation(group[:, 0], group[:, 1]) for group in groups if len(group) >= _ENOUGH]
+    return float(np.mean(ranked)) if ranked else None
+
+
+def _gain(ours: Mapping[tuple[str, str], float], theirs: Mapping[tuple[str, str], float]) -> float | None:
+    best: list[dict[str, float]] = [{}, {}]
+    for side, latencies in zip(best, (ours, theirs), strict=True):
+        for (workload, _), latency in latencies.items():
+            side[workload] = min(latency, side.get(workload, latency))
+    shared = set(best[0]) & set(best[1])
+    return max((best[1][name] / best[0][name] for name in shared), default=None)

@@ -1,0 +1,133 @@
+"""Provides merge_into and merge_pull_request: a reviewed contribution goes into the tables of a dataset."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import pyarrow.compute as pc
+
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.shards.lock import LOCK, FolderLock
+from costhub.dataset.shards.shard_set import MERGE_ROWS, add_shard, remove_temporaries
+from costhub.errors import HubError
+from costhub.hub.contribute import INBOX
+from costhub.hub.publish import ATTEMPTS
+from costhub.hub.remote_repo import Head, Pushed, StaleError
+from costhub.hub.review.holding import fetch_tables
+from costhub.hub.review.pull_request import PullRequest
+
+_TABLES = ("devices", "workloads", "measurements")
+
+
+def merge_into(contribution: str | Path, folder: str | Path) -> int:
+    """Adds the rows that a data folder lacks, as new shards; those that are there keep every byte.
+
+    The rows of a device become one shard, however many they came in. Devices and workloads that the folder
+    describes already stay as they are.
+
+    Args:
+        contribution: A reviewed data folder.
+        folder: The data folder that grows; made where there is none.
+
+    Returns:
+        How many rows were added.
+
+    Raises:
+        DataError: One of the two cannot be read, or another program writes to the folder.
+    """
+    new, grown = DataFolder.open(contribution), DataFolder.create(folder)
+    added = 0
+    # Rows come last: none is ever there without its device and workload.
+    _describe(new, grown)
+    for device_id in new.device_ids():
+        place = grown.path / "measurements" / device_id
+        place.mkdir(exist_ok=True)
+        with FolderLock(place, wait=True):
+            remove_temporaries(place)
+            known = grown.measurements(device_id, columns=["record_id"])["record_id"]
+            rows = new.measurements(device_id)
+            rows = rows.filter(pc.invert(pc.is_in(rows["record_id"], value_set=known.combine_chunks())))
+            for start in range(0, rows.num_rows, MERGE_ROWS):
+                add_shard(place, rows.slice(start, MERGE_ROWS))
+        added += rows.num_rows
+    return added
+
+
+def _describe(new: DataFolder, grown: DataFolder) -> None:
+    held = set(grown.devices(["device_id"])["device_id"].to_pylist())
+    for row in new.devices().to_pylist():
+        if row["device_id"] not in held:
+            grown.put_device(row)
+    held = set(grown.workloads(["workload_id"])["workload_id"].to_pylist())
+    missing = [row for row in new.workloads().to_pylist() if row["workload_id"] not in held]
+    if missing:
+        grown.put_workloads(missing)
+
+
+def merge_pull_request(pull: PullRequest, reviewed: Path) -> Pushed:
+    """Takes the reviewed files of a pull request into the tables, in one commit, and closes it.
+
+    The files are those that were reviewed, not those that the pull request holds by now.
+
+    Args:
+        pull: The pull request.
+        reviewed: What `pull.fetch` brought, after its review.
+
+    Returns:
+        The commit; that of the head where all rows were there already.
+
+    Raises:
+        HubError: The hub does not take it.
+    """
+    for attempt in range(ATTEMPTS):
+        head = pull.repo.head()
+        if head is None:
+            raise HubError(f"hf-hub:{pull.repo.name} went away meanwhile.")
+        try:
+            pushed = _commit(pull, reviewed, head)
+        except StaleError:
+            if attempt == ATTEMPTS - 1:
+                raise
+            time.sleep(0.1 * 2**attempt)
+        else:
+            _close(pull, pushed)
+            return pushed
+    raise AssertionError("the last attempt raises")
+
+
+def _close(pull: PullRequest, pushed: Pushed) -> None:
+    try:
+        pull.repo.close(pull.number, f"Taken into the tables by {pushed.commit}. Thank you!")
+    except HubError as error:
+        raise HubError(
+            f"{pull.address} is in the tables by now, with commit {pushed.commit[:12]}, but could not be "
+            f"closed ({error}) Close it on its page."
+        ) from error
+
+
+def _commit(pull: PullRequest, reviewed: Path, head: Head) -> Pushed:
+    device_ids = DataFolder.open(reviewed).device_ids()
+    held = fetch_tables(pull.repo, head.commit, device_ids)
+    with tempfile.TemporaryDirectory(prefix="costhub-") as temporary:
+        grown = Path(temporary) / "data"
+        if held is not None:
+            for table in _TABLES:
+                if (held / table).is_dir():
+                    shutil.copytree(held / table, grown / table)
+        rows = merge_into(reviewed, grown)
+        files = {
+            p.relative_to(grown).as_posix(): p for p in grown.rglob("*") if p.is_file() and p.name != LOCK
+        }
+        # Of the card only a dataset that has none gets one.
+        files = {name: path for name, path in files.items() if name != "README.md" or name not in head.files}
+        touched = ("devices/train-", "workloads/train-", *(f"measurements/{n}/train-" for n in device_ids))
+        gone = (*touched, f"{INBOX}/{pull.contribution}/")
+        removed = [path for path in head.files if path.startswith(gone) and path not in files]
+        added = {name: path for name, path in files.items() if not head.has(name, path)}
+        if not added and not removed:
+            return Pushed(head.commit, pull.address)
+        message = f"Add {rows} measurements of {', '.join(device_ids)} (#{pull.number})"
+        return pull.repo.commit(head, added, removed, message=message)

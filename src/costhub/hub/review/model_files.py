@@ -1,0 +1,128 @@
+"""Provides check_model_files: the files of a model folder, before anything that parses them sees one."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from costhub.dataset.check.report import clean
+from costhub.errors import ModelError
+from costhub.hub.manifest import MAX_FILES, MAX_TOTAL_BYTES
+
+MAX_TEXT_BYTES = 16 << 20
+"""Of a JSON file or a card."""
+MAX_DEPTH = 4
+"""Folders within one another: a compound model of compound models has two."""
+_PNG = b"\x89PNG\r\n\x1a\n"
+_KINDS = ".json, .md, .png, .safetensors and .ubj"
+
+
+@dataclass(frozen=True)
+class _File:
+    path: Path
+    name: str
+    """Within the folder, with forward slashes, fit for a message."""
+    size: int
+
+
+def check_model_files(folder: str | Path) -> None:
+    """Looks at names, kinds and first bytes of everything in a model folder.
+
+    A file is what its name says or it is refused, so that no pickle, archive or program comes along under any
+    name. No link is followed.
+
+    Raises:
+        ModelError: Something is there that no model has.
+    """
+    root = Path(folder)
+    if root.is_symlink() or not root.is_dir():
+        raise ModelError(f"{root} is not a folder. Give the folder that `costhub train --out` wrote.")
+    count = total = 0
+    for file in _walk(root):
+        count, total = count + 1, total + file.size
+        if count > MAX_FILES or total > MAX_TOTAL_BYTES:
+            raise ModelError(
+                f"{root} holds more than {MAX_FILES} files or {MAX_TOTAL_BYTES:,} bytes: it is no cost model."
+            )
+        _check_file(file)
+
+
+def _walk(root: Path) -> Iterator[_File]:
+    open_folders = [(root, "", 0)]
+    while open_folders:
+        folder, prefix, depth = open_folders.pop()
+        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+            name = clean(prefix + entry.name, 200)
+            if entry.is_symlink():
+                raise ModelError(f"{root} holds {name}, a link; a model folder has plain files only.")
+            if entry.name.startswith(".") or not entry.name.isprintable() or any(c in name for c in "\\:?"):
+                raise ModelError(f"{root} holds {name!r}, a hidden file or a name that no model file has.")
+            found = entry.stat(follow_symlinks=False)
+            if stat.S_ISDIR(found.st_mode):
+                if depth == MAX_DEPTH:
+                    raise ModelError(f"{root} holds folders more than {MAX_DEPTH} deep; no model has.")
+                open_folders.append((Path(entry.path), f"{prefix}{entry.name}/", depth + 1))
+            elif not stat.S_ISREG(found.st_mode):
+                raise ModelError(f"{root} holds {name}, which is no plain file (a pipe, socket or device).")
+            else:
+                yield _File(Path(entry.path), name, found.st_size)
+
+
+def _check_file(file: _File) -> None:
+    suffix = file.path.suffix
+    if suffix in (".json", ".md") and file.size > MAX_TEXT_BYTES:
+        raise ModelError(f"{file.name} has {file.size:,} bytes, more than a text of a model needs.")
+    with file.path.open("rb") as opened:
+        first = opened.read(10)
+    if suffix == ".safetensors":
+        sound = len(first) > 8 and first[8:9] == b"{"
+    elif suffix == ".ubj":
+        sound = first[:1] == b"{"
+    elif suffix == ".png":
+        sound = first.startswith(_PNG)
+    elif suffix in (".json", ".md"):
+        sound = _is_text(file.path)
+    else:
+        raise ModelError(f"The folder holds {file.name}; a model folder has {_KINDS} files only. Remove it.")
+    if not sound:
+        raise ModelError(
+            f"{file.name} does not begin as a {suffix} file does (it may be a pickle, an archive or a "
+            "program under a false name). Remove it, or fetch the model again."
+        )
+
+
+def _is_text(path: Path) -> bool:
+    try:
+        return "\0" not in path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return False
+
+
+def read_strict_json(path: Path) -> dict[str, Any]:
+    """Reads a JSON object that has one meaning only: no key twice, no NaN.
+
+    Raises:
+        ModelError: It is no such object.
+    """
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError("a key occurs twice")
+        return found
+
+    def constant(name: str) -> NoReturn:
+        raise ValueError(f"it holds {name}")
+
+    try:
+        found = json.loads(path.read_bytes(), object_pairs_hook=unique, parse_constant=constant)
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path.name} cannot be read as JSON ({error}). Train or fetch it again.") from error
+    if not isinstance(found, dict):
+        raise ModelError(f"{path.name} holds no JSON object. Train or fetch it again.")
+    return found

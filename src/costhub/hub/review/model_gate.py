@@ -1,0 +1,103 @@
+"""Provides check_model: a model folder from anybody, against everything that loading it relies on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from costhub.cards.card_text import check_card_text
+from costhub.cards.front_matter import split
+from costhub.cards.model_card import METRICS, is_as_rendered, parse
+from costhub.dataset.check.report import clean
+from costhub.errors import ModelError
+from costhub.hub.install import EVALUATION
+from costhub.hub.manifest import MANIFEST, scan, verify
+from costhub.hub.review.model_files import check_model_files, read_strict_json
+from costhub.hub.review.model_service import load_in_child
+from costhub.hub.review.tensor_header import check_tensor_header
+from costhub.hub.shelf import CONFIG
+from costhub.models.info import ModelInfo
+
+CARD = "README.md"
+_KNOWN = frozenset({"costhub_format", "options", *(field.name for field in fields(ModelInfo))})
+
+
+def check_model(folder: str | Path, *, needs_card: bool = True) -> ModelInfo:
+    """Checks a model folder; nothing in it is run, and it is loaded in a child process with limits.
+
+    The files come first, then what their headers say, then the configuration, the card, and last the weights.
+
+    Args:
+        folder: The model folder.
+        needs_card: Refuse one without a card.
+
+    Returns:
+        Where the model comes from.
+
+    Raises:
+        CosthubError: A ModelError or DataError with the first thing that is wrong.
+
+    Example:
+        >>> from costhub.hub.shelf import list_models
+        >>> check_model(list_models("amd-epyc-zen5-2c")[0].folder).device_id
+        'amd-epyc-zen5-2c'
+    """
+    root = Path(folder)
+    check_model_files(root)
+    for path in sorted(root.rglob("*.safetensors")):
+        check_tensor_header(path)
+    if not (root / CONFIG).is_file():
+        raise ModelError(f"{root} is not a model folder: it has no {CONFIG}. `costhub train` makes one.")
+    config = read_strict_json(root / CONFIG)
+    info = _info(config)
+    if (root / MANIFEST).is_file():
+        _check_manifest(root)
+    if (root / CARD).is_file():
+        _check_card(root, info)
+    elif needs_card:
+        raise ModelError(
+            f"{root} has no card ({CARD}): evaluate the model on held-out workloads, as `costhub train` does."
+        )
+    load_in_child(root)
+    return info
+
+
+def _info(config: Mapping[str, Any]) -> ModelInfo:
+    unknown = sorted(set(config) - _KNOWN)
+    if unknown:
+        # Other libraries import code that such keys name (auto_map, _target_).
+        raise ModelError(
+            f"{CONFIG} holds the unknown key {clean(unknown[0], 40)!r}; costhub writes none such. Remove it, "
+            "or update costhub."
+        )
+    return ModelInfo.from_config(config, path=CONFIG)
+
+
+def _check_manifest(root: Path) -> None:
+    listed, found = verify(root).files, scan(root).files
+    extra = sorted(set(found) - set(listed))
+    if extra:
+        raise ModelError(
+            f"{root} holds {clean(extra[0], 99)}, which its {MANIFEST} does not list. Remove it."
+        )
+
+
+def _check_card(root: Path, info: ModelInfo) -> None:
+    text = (root / CARD).read_text(encoding="utf-8")
+    check_card_text(split(text)[1], CARD)
+    card = parse(text)
+    if not is_as_rendered(text):
+        raise ModelError(
+            f"{CARD} is not what its own data give: a figure or a sentence was changed. Render it again."
+        )
+    for name in ("device_id", "arch", "feature_spec", "licence"):
+        if getattr(card, name) != getattr(info, name):
+            raise ModelError(
+                f"{CARD} names another {name} than {CONFIG} does: it is the card of another model."
+            )
+    if (root / EVALUATION).is_file():
+        totals = read_strict_json(root / EVALUATION).get("totals")
+        if not isinstance(totals, dict) or any(totals.get(key) != card.totals[key] for key in METRICS):
+            raise ModelError(f"{CARD} shows other figures than {EVALUATION} holds. Render it again.")

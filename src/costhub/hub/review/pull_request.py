@@ -1,0 +1,152 @@
+"""Provides PullRequest: a contribution as it lies in a pull request, brought here as plain files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from costhub.dataset.check.report import clean
+from costhub.errors import HubError, RefusedError
+from costhub.hub.address import AddressError
+from costhub.hub.contribute import INBOX, contribution_id
+from costhub.hub.hugging_face import PATTERNS, sentences
+from costhub.hub.manifest import MAX_TOTAL_BYTES
+from costhub.hub.remote_repo import Head, Kind, RemoteRepo, sha256_of
+
+MOST_FILES = 1000
+_ADDRESS = re.compile(r"hf-hub:([^/@\s]+/[^/@\s]+)@refs/pr/([1-9]\d{0,6})")
+_PAGE = re.compile(r"https?://[^/\s]+/(datasets/)?([^/\s]+/[^/\s]+)/discussions/([1-9]\d{0,6})/?")
+_PATH = re.compile(
+    r"contributions/([0-9a-f]{16})/"
+    r"((?:devices|workloads|measurements/[A-Za-z0-9][A-Za-z0-9._+-]{0,100})/train-\d{5}-of-\d{5}\.parquet)"
+)
+
+
+@dataclass(frozen=True)
+class PullRequest:
+    """A pull request at one commit: what is pushed to it later is not what was reviewed."""
+
+    repo: RemoteRepo
+    number: int
+    commit: str
+    paths: Sequence[str]
+    """Of the contribution, within the repository; of a model, all its files."""
+    contribution: str
+    """The id in these paths; "" for a model."""
+
+    @property
+    def address(self) -> str:
+        """As a person writes it."""
+        return f"hf-hub:{self.repo.name}@refs/pr/{self.number}"
+
+    def fetch(self, place: Path) -> Path:
+        """Downloads it into a folder, without links.
+
+        Returns:
+            The data or model folder.
+
+        Raises:
+            HubError: It cannot be fetched.
+            RefusedError: Its content is not what its name says.
+        """
+        from huggingface_hub import snapshot_download
+
+        with sentences(self.repo.name, self.commit, HubError):
+            snapshot_download(
+                self.repo.name, repo_type=self.repo.kind, revision=self.commit, local_dir=place,
+                allow_patterns=list(self.paths), library_name="costhub",
+            )  # fmt: skip
+        if self.repo.kind == "model":
+            _drop_cache(place)
+            return place
+        folder = place / INBOX / self.contribution
+        files = {path: sha256_of(place / path) for path in self.paths}
+        within = {path.removeprefix(f"{INBOX}/{self.contribution}/"): sha for path, sha in files.items()}
+        if contribution_id(within) != self.contribution:
+            raise RefusedError(
+                f"{self.address} was changed after `costhub contribute` made it: its files do not have the "
+                f"name {self.contribution}. Ask for a new contribution."
+            )
+        (folder / "measurements").mkdir(exist_ok=True)
+        return folder
+
+
+def find_pull_request(text: str) -> PullRequest | None:
+    """The pull request that a text names; None where it is the path of a folder.
+
+    Args:
+        text: `hf-hub:ORG/NAME@refs/pr/N`, or the address of its page.
+
+    Raises:
+        AddressError: It begins as one and is none.
+        HubError: There is none, or the hub cannot be asked.
+        RefusedError: There is no contribution in it, or it is too large.
+    """
+    address, page = _ADDRESS.fullmatch(text), _PAGE.fullmatch(text)
+    kinds: tuple[Kind, ...] = ("dataset", "model")
+    if address is not None:
+        name, number = address.groups()
+    elif page is not None:
+        name, number = page.group(2, 3)
+        kinds = ("dataset",) if page[1] else ("model",)
+    elif text.startswith(("hf-hub:", "http:", "https:")):
+        raise AddressError(
+            f"{text!r} names no pull request. Write hf-hub:ORG/NAME@refs/pr/3, or the address of its page."
+        )
+    else:
+        return None
+    for kind in kinds:
+        repo = RemoteRepo(name, kind)
+        main = repo.head()
+        if main is not None:
+            return _at(repo, int(number), main)
+    raise HubError(f"hf-hub:{name} does not exist, or you may not read it. Check its name.")
+
+
+def _at(repo: RemoteRepo, number: int, main: Head) -> PullRequest:
+    head = repo.head(f"refs/pr/{number}")
+    if head is None:
+        raise HubError(f"hf-hub:{repo.name} has no pull request {number}.")
+    if repo.kind == "model":
+        ours = [path for path in head.files if path.endswith(tuple(p[1:] for p in PATTERNS))]
+        return _bounded(PullRequest(repo, number, head.commit, sorted(ours), ""), head)
+    inside = {
+        path: path.split("/")[1]
+        for path in head.files
+        if path.startswith(f"{INBOX}/") and path.count("/") > 1
+    }
+    ids = {name for path, name in inside.items() if path not in main.files}
+    ids = ids or {name for name in inside.values() if name in repo.title_of(number)}
+    if len(ids) != 1:
+        raise RefusedError(
+            f"hf-hub:{repo.name}@refs/pr/{number} holds {len(ids)} contributions; one was expected, as "
+            "`costhub contribute` makes it."
+        )
+    (found,) = ids
+    paths = sorted(path for path, name in inside.items() if name == found)
+    strange = [path for path in paths if not _PATH.fullmatch(path)]
+    if strange:
+        raise RefusedError(
+            f"hf-hub:{repo.name}@refs/pr/{number} holds {clean(strange[0], 100)}; a contribution has shards "
+            "only."
+        )
+    return _bounded(PullRequest(repo, number, head.commit, paths, found), head)
+
+
+def _bounded(pull: PullRequest, head: Head) -> PullRequest:
+    total = sum(head.sizes[path] for path in pull.paths)
+    if len(pull.paths) > MOST_FILES or total > MAX_TOTAL_BYTES:
+        raise RefusedError(
+            f"{pull.address} holds {len(pull.paths):,} files with {total:,} bytes, more than a review takes "
+            f"({MOST_FILES:,} files, {MAX_TOTAL_BYTES:,} bytes). Ask for smaller ones."
+        )
+    return pull
+
+
+def _drop_cache(place: Path) -> None:
+    """Removes what the client keeps beside the files it downloads."""
+    import shutil
+
+    shutil.rmtree(place / ".cache", ignore_errors=True)

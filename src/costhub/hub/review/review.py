@@ -1,0 +1,86 @@
+"""Provides review: the judgement on a contribution or a model, from a folder or a pull request."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from costhub.dataset.folder import DataFolder
+from costhub.errors import CosthubError, RefusedError
+from costhub.hub.contribute import INBOX
+from costhub.hub.remote_repo import Kind
+from costhub.hub.review.contribution import review_contribution
+from costhub.hub.review.holding import holding
+from costhub.hub.review.merge import merge_into, merge_pull_request
+from costhub.hub.review.model_gate import check_model
+from costhub.hub.review.pull_request import PullRequest, find_pull_request
+from costhub.hub.review.verdict import Reason, Verdict
+from costhub.hub.staging import kind_of
+
+
+@dataclass(frozen=True)
+class Reviewed:
+    """A verdict, and what followed from it."""
+
+    verdict: Verdict
+    merged: str | None = None
+    """Where it was merged: a commit or a folder; None where it was not."""
+
+
+def review(subject: str, *, against: str | None = None, merge: bool = False, deep: bool = True) -> Reviewed:
+    """Judges a contribution or a model, and merges it where that is asked for and nothing speaks against it.
+
+    Args:
+        subject: A data or model folder, `hf-hub:ORG/NAME@refs/pr/N`, or the address of a pull request's page.
+        against: What a contribution is compared with: `hf-hub:ORG/NAME` or a data folder; by default the
+            dataset of the pull request, and nothing for a folder.
+        merge: Take an accepted contribution into the tables of the dataset; a folder into `against`.
+        deep: Replay a sample of the traces.
+
+    Raises:
+        CosthubError: One of its kinds: there is nothing to review there, a hub that cannot be reached.
+    """
+    pull = find_pull_request(subject)
+    with tempfile.TemporaryDirectory(prefix="costhub-review-") as temporary:
+        folder = Path(subject) if pull is None else pull.fetch(Path(temporary) / "files")
+        kind = kind_of(folder) if pull is None else pull.repo.kind
+        if merge:
+            _refuse_merge(kind, pull, against)
+        if kind == "model":
+            return Reviewed(_model(folder, subject))
+        against = against or (f"hf-hub:{pull.repo.name}" if pull else None)
+        held = holding(against, DataFolder.open(folder).device_ids()) if against else None
+        verdict = replace(review_contribution(folder, held, deep=deep), subject=subject)
+        if not merge or not verdict.is_accepted:
+            return Reviewed(verdict)
+        if pull is not None:
+            return Reviewed(verdict, merge_pull_request(pull, folder).commit)
+        merge_into(folder, str(against))
+        _empty_inbox(folder, Path(str(against)))
+        return Reviewed(verdict, against)
+
+
+def _empty_inbox(folder: Path, dataset: Path) -> None:
+    """Removes a contribution that lay beside the tables it is in by now."""
+    if folder.resolve().parent == (dataset / INBOX).resolve():
+        shutil.rmtree(folder)
+
+
+def _refuse_merge(kind: Kind, pull: PullRequest | None, against: str | None) -> None:
+    if kind == "model":
+        raise RefusedError("Only measurements are merged; `costhub publish` puts a model into a hub.")
+    if pull is None and (against is None or not Path(against).is_dir()):
+        raise RefusedError(
+            "A folder is merged into a data folder: give it with --against. For a dataset on the Hugging "
+            "Face hub review the pull request that `costhub contribute` opened."
+        )
+
+
+def _model(folder: Path, subject: str) -> Verdict:
+    try:
+        check_model(folder)
+    except CosthubError as error:
+        return Verdict(subject, "model", [Reason("refuse", str(error))])
+    return Verdict(subject, "model", [])

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costhub.hub.publish import publish
+
+TO = "hf-hub:acme/data"
+
+
+@pytest.fixture
+def mine(measured: Any, tmp_path: Path, hugging_face: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Measurements for a dataset that is on the hub; the deep rules have a test elsewhere."""
+    monkeypatch.setattr("costhub.hub.publish.check_folder", lambda *_, **__: [])
+    monkeypatch.setattr("costhub.hub.contribute.check_folder", lambda *_, **__: [])
+    publish(measured(tmp_path / "published"), TO)
+    return str(measured(tmp_path / "mine", 100))
+
+
+def test_everything_that_will_be_sent_is_shown(costhub: Any, mine: str, hugging_face: Any) -> None:
+    done = costhub("contribute", mine, "--to", TO, "--dry-run")
+
+    assert (done.code, done.err) == (0, "")
+    for word in (
+        "amd-epyc-zen5-1c: 40 rows",
+        "workloads",
+        " kB in 3 files",
+        "CC-BY-4.0",
+        "contributor",
+        "personal",
+    ):
+        assert word in done.out
+    assert done.out.splitlines()[-1] == "Nothing was sent."
+    assert hugging_face.pulls.get("datasets/acme/data", []) == []
+
+
+def test_without_consent_nothing_is_sent(costhub: Any, mine: str, hugging_face: Any) -> None:
+    done = costhub("contribute", mine, "--to", TO)
+
+    assert done.code == 1
+    assert "costhub contribute --yes" in done.err
+    assert hugging_face.pulls.get("datasets/acme/data", []) == []
+
+
+def test_the_pull_request_is_named_once_and_again(costhub: Any, mine: str, hugging_face: Any) -> None:
+    first = costhub("contribute", mine, "--to", TO, "--yes")
+    again = costhub("contribute", mine, "--to", TO, "--yes")
+    told = json.loads(costhub("contribute", mine, "--to", TO, "--yes", "--json").out)
+
+    page = f"{hugging_face.url}/datasets/acme/data/discussions/1"
+    assert first.out.splitlines()[-1] == f"Sent: {page}"
+    assert again.out == f"It was sent before: {page}\n"
+    assert (told["url"], told["sent"], told["was_there"], told["rows"]) == (
+        page,
+        True,
+        True,
+        {"amd-epyc-zen5-1c": 40},
+    )
+
+
+def test_json_of_a_dry_run_says_that_nothing_went(costhub: Any, mine: str) -> None:
+    told = json.loads(costhub("contribute", mine, "--to", TO, "--dry-run", "--json").out)
+
+    assert (told["sent"], told["url"], told["licences"]) == (False, None, ["CC-BY-4.0"])

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SRC = Path(__file__).parents[2] / "src"
+
+
+@pytest.fixture(autouse=True)
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("costhub.hub.review.model_gate.load_in_child", lambda folder: None)
+
+
+def test_a_dry_run_shows_files_and_sizes_and_sends_nothing(
+    costhub: Any, sound_model: Any, hugging_face: Any
+) -> None:
+    done = costhub("publish", str(sound_model("gbt")), "--to", "hf-hub:acme/one", "--dry-run")
+
+    assert (done.code, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert lines[0] == "hf-hub:acme/one, a model, which is new:"
+    assert "     1.6 MB  model.ubj" in lines
+    assert lines[-2].startswith("5 files, 1.6 MB; 0 are there")
+    assert lines[-1] == "Nothing was sent."
+    assert hugging_face.commits == {}
+
+
+def test_without_yes_and_without_a_person_nothing_goes(
+    costhub: Any, sound_model: Any, hugging_face: Any
+) -> None:
+    done = costhub("publish", str(sound_model("gbt")), "--to", "hf-hub:acme/one")
+
+    assert done.code == 1
+    assert "nobody is there to agree" in done.err
+    assert hugging_face.commits == {}
+
+
+def test_it_says_where_it_went(costhub: Any, sound_model: Any, hugging_face: Any) -> None:
+    folder = str(sound_model("gbt"))
+    done = costhub("publish", folder, "--to", "hf-hub:acme/one", "--tag", "v1", "--yes")
+    told = json.loads(costhub("publish", folder, "--to", "hf-hub:acme/one", "--yes", "--json").out)
+
+    assert done.out.splitlines()[-1].startswith(f"Published: {hugging_face.url}/acme/one/commit/")
+    assert done.out.splitlines()[-1].endswith(" as v1")
+    assert (told["files"], told["published"], told["commit"]) == (
+        {},
+        True,
+        hugging_face.refs["acme/one"]["v1"],
+    )
+
+
+def test_a_refusal_is_one_sentence(costhub: Any, sound_model: Any, hugging_face: Any) -> None:
+    folder = sound_model("gbt")
+    (folder / "x.pkl").write_bytes(b"\x80\x04.")
+
+    done = costhub("publish", str(folder), "--to", "hf-hub:acme/one", "--yes")
+
+    assert (done.code, done.out) == (2, "")
+    assert len(done.err.splitlines()) == 1
+
+
+def test_the_settings_of_the_client_are_those_of_its_environment(
+    sound_model: Any, server: Any, tmp_path: Path
+) -> None:
+    server.token = "of-the-lab"  # noqa: S105 - the tests' own
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "COSTHUB_"))}
+    env |= {"HF_ENDPOINT": server.url, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}
+    env |= {"PYTHONPATH": str(SRC), "HF_TOKEN": "of-the-lab"}
+    code = "from costhub.cli.main import main; main()"
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "publish",
+        str(sound_model("gbt")),
+        "--to",
+        "hf-hub:acme/one",
+        "--yes",
+    ]
+
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "config.json" in server.files("acme/one")
+    assert "of-the-lab" not in done.stdout

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from costhub.dataset.folder import DataFolder
+
+
+def test_a_sound_contribution_is_accepted_and_merged(costhub: Any, measured: Any, tmp_path: Path) -> None:
+    held, new = (measured(tmp_path / f"{session}", session=session) for session in (0, 1))
+
+    done = costhub("review", str(new), "--against", str(held), "--merge", "--shallow")
+
+    assert (done.code, done.err) == (0, "")
+    first, *_, verdict, merged = done.out.splitlines()
+    assert "programs in both, latency ratio" in first
+    assert verdict == f"{new}: accepted."
+    assert merged == f"Merged: {held}"
+    total = DataFolder.open(new).measurements().num_rows
+    assert DataFolder.open(held).measurements().num_rows > total
+
+
+def test_a_refusal_is_told_and_exits_with_1(costhub: Any, measured: Any, tmp_path: Path) -> None:
+    folder = str(measured(tmp_path / "data"))
+
+    done = costhub("review", folder, "--against", folder, "--shallow")
+    told = json.loads(costhub("review", folder, "--against", folder, "--shallow", "--json").out)
+
+    assert done.code == 1
+    assert "refuse: amd-epyc-zen5-1c: the hub holds all 40 rows already." in done.out
+    assert (told["accepted"], told["merged"], told["comparisons"][0]["replayed"]) == (False, None, 40)
+
+
+def test_the_rules_of_check_are_among_the_reasons(costhub: Any, measured: Any, tmp_path: Path) -> None:
+    folder = measured(tmp_path / "data")
+    (folder / "measurements/amd-epyc-zen5-1c/x.pkl").write_bytes(b"\x80\x04.")
+
+    done = costhub("review", str(folder), "--shallow")
+
+    assert done.code == 1
+    assert "refuse: CH008 in measurements/amd-epyc-zen5-1c" in done.out
+
+
+def test_traces_are_replayed_unless_it_is_shallow(costhub: Any, measured: Any, tmp_path: Path) -> None:
+    folder = DataFolder.open(measured(tmp_path / "data", 0, 3))
+    row = folder.workloads().to_pylist()[0]
+    folder.put_workloads([{**row, "flop": row["flop"] * 1.5}])
+
+    assert "CH022" in costhub("review", str(folder.path)).out
+    assert "CH022" not in costhub("review", str(folder.path), "--shallow").out
+
+
+def test_what_cannot_be_read_exits_with_2(costhub: Any, tmp_path: Path) -> None:
+    done = costhub("review", str(tmp_path))
+
+    assert (done.code, done.out) == (2, "")

@@ -1,0 +1,27 @@
+"""A dataset on a hub, and a pull request with measurements for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costhub.hub.contribute import contribute
+from costhub.hub.publish import publish
+
+TO = "hf-hub:acme/data"
+
+
+@pytest.fixture
+def offered(measured: Any, unchecked: Any, tmp_path: Path, hugging_face: Any) -> Callable[..., str]:
+    """Publishes rows of one session once, and offers others; gives the address of the pull request."""
+    publish(measured(tmp_path / "published", session=0), TO)
+
+    def offer(name: str = "mine", **rows: Any) -> str:
+        done = contribute(measured(tmp_path / name, **(rows or {"session": 1})), TO, deep=False)
+        assert done is not None
+        return f"{TO}@refs/pr/{done.pull_request}"
+
+    return offer

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from costhub.hub.review.comparison import COLUMNS, compare_device, judge
+
+
+def rows(
+    *, n: int = 40, start: int = 0, prefix: str = "r", factor: float = 1.0, seed: int = 0, order: int = 1
+) -> pa.Table:
+    """Programs of two workloads whose latencies are the same for all seeds, but for a noise of 2 %."""
+    rng = np.random.default_rng(seed)
+    made: list[dict[str, Any]] = []
+    for number in range(start, start + n):
+        latency = 1e-3 * (1 + (number if order > 0 else 1000 - number)) * factor
+        made.append(
+            {
+                "record_id": f"{prefix}{number}",
+                "program_id": f"p{number}",
+                "workload_id": f"w{number % 2}",
+                "status": "ok",
+                "run_s": (latency * rng.uniform(0.99, 1.01, 3)).tolist(),
+            }
+        )
+    return pa.Table.from_pylist(made).select(list(COLUMNS))
+
+
+def weights(new: pa.Table, held: pa.Table) -> list[tuple[str, str]]:
+    return [(reason.weight, reason.what) for reason in judge(compare_device("cpu", new, held))]
+
+
+def test_the_same_device_measured_again_is_accepted() -> None:
+    found = compare_device("cpu", rows(prefix="n", seed=1), rows())
+
+    assert (found.repeated, found.replayed, found.copied) == (40, 0, 0)
+    assert found.shift is not None
+    assert 0.95 < found.shift < 1.05
+    assert found.agreement is not None
+    assert found.agreement > 0.9
+    assert list(judge(found)) == []
+
+
+def test_rows_that_the_hub_has_are_no_contribution() -> None:
+    (only,) = weights(rows(), rows())
+    assert only[0] == "refuse"
+    assert "all 40 rows already" in only[1]
+
+    partly = weights(pa.concat_tables([rows(n=10), rows(start=100, n=10)]), rows())
+    assert ("look", "cpu: 10 of 20 rows are in the hub already; they are left out.") in partly
+
+
+def test_rows_under_new_names_are_found() -> None:
+    assert "40 rows under new names" in weights(rows(prefix="stolen"), rows())[0][1]
+
+
+def test_another_device_under_the_same_name_is_refused() -> None:
+    slower = weights(rows(prefix="n", seed=1, factor=2.0), rows())
+    other_order = weights(rows(prefix="n", seed=1, order=-1, factor=0.02), rows())
+
+    assert [weight for weight, what in slower if "times as long here" in what] == ["refuse"]
+    assert [weight for weight, what in other_order if "another order" in what] == ["refuse"]
+
+
+def test_a_workload_far_faster_than_known_deserves_a_look() -> None:
+    held = rows(start=100)
+    new = rows(start=0, n=5, prefix="n")
+
+    assert [weight for weight, what in weights(new, held) if "times faster than the best" in what] == ["look"]
+
+
+def test_nothing_in_common_is_said() -> None:
+    assert (
+        "no program is one that the hub measured" in weights(rows(start=99, n=3, prefix="n"), rows())[-1][1]
+    )
+    assert "nothing to compare with" in weights(rows(), rows().slice(0, 0))[-1][1]
+
+
+def test_failures_have_no_latency_and_do_not_count() -> None:
+    failed = rows(prefix="n").to_pylist()
+    for row in failed:
+        row.update(status="run_error", run_s=[])
+
+    found = compare_device("cpu", pa.Table.from_pylist(failed, schema=rows().schema), rows())
+
+    assert (found.repeated, found.shift, found.gain) == (0, None, None)

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costhub.dataset.folder import DataFolder
+from costhub.hub.review.contribution import review_contribution
+
+SHARD = "measurements/amd-epyc-zen5-1c/train-00000-of-00001.parquet"
+
+
+def refusals(folder: Path, held: Path | None) -> list[str]:
+    verdict = review_contribution(folder, held, deep=False)
+    return [reason.what for reason in verdict.reasons if reason.weight == "refuse"]
+
+
+def test_two_sessions_of_one_device_agree(measured: Any, tmp_path: Path) -> None:
+    held, new = (measured(tmp_path / f"{session}", session=session) for session in (0, 1))
+
+    verdict = review_contribution(new, held, deep=False)
+
+    assert verdict.is_accepted
+    (found,) = verdict.comparisons
+    assert found.repeated > 100
+    assert found.shift is not None
+    assert 0.9 < found.shift < 1.1
+    assert found.agreement is not None
+    assert found.agreement > 0.9
+
+
+def test_the_first_of_a_device_has_nothing_beside_it(measured: Any, tmp_path: Path) -> None:
+    verdict = review_contribution(measured(tmp_path / "new"), None, deep=False)
+
+    assert verdict.is_accepted
+    assert "nothing to compare with" in verdict.reasons[0].what
+
+
+def test_twice_as_slow_is_another_device(measured: Any, tmp_path: Path) -> None:
+    held, new = (measured(tmp_path / f"{session}", session=session) for session in (0, 1))
+    folder = DataFolder.open(new)
+    rows = folder.measurements().to_pylist()
+    slow = DataFolder.create(tmp_path / "slow")
+    slow.put_device(folder.devices().to_pylist()[0])
+    slow.put_workloads(folder.workloads().to_pylist())
+    with slow.writer("amd-epyc-zen5-1c") as writer:
+        for row in rows:
+            changed = {"run_s": [2 * seconds for seconds in row["run_s"]], "run_wall_s": None}
+            writer.append({**row, **changed, "record_id": f"s{row['record_id']}"})
+
+    (what,) = refusals(slow.path, held)
+    assert "times as long here" in what
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"peak_gflops": 1e5}, {"dram_gbs": 1e4}, {"cores": 64}, {"microarchitecture": "zen9"}],
+)
+def test_a_probe_that_would_hide_a_roofline_is_refused(
+    changes: dict[str, Any], measured: Any, tmp_path: Path
+) -> None:
+    held, new = (measured(tmp_path / f"{session}", session=session) for session in (0, 1))
+    folder = DataFolder.open(new)
+    folder.put_device({**folder.devices().to_pylist()[0], **changes})
+
+    found = refusals(new, held)
+
+    assert [what for what in found if f"{next(iter(changes))} differ from what the hub knows" in what] != []
+
+
+def test_what_has_an_error_is_not_read_any_further(measured: Any, tmp_path: Path) -> None:
+    new = measured(tmp_path / "new")
+    shard = new / SHARD
+    shard.write_bytes(shard.read_bytes()[:-300] + bytes(300))
+
+    verdict = review_contribution(new, new, deep=False)
+
+    assert not verdict.is_accepted
+    assert verdict.comparisons == ()
+    assert verdict.findings[0].severity == "error"
+
+
+def test_nothing_is_no_contribution(tmp_path: Path) -> None:
+    DataFolder.create(tmp_path / "empty")
+
+    assert refusals(tmp_path / "empty", None) == ["It holds no measurement."]
+
+
+HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a link in place of a shard": (lambda folder: _link(folder / SHARD, "/etc/passwd"), "is a link"),
+    "a link to a folder": (lambda folder: _link(folder / "measurements/x", "/"), "is a link"),
+    "a pickle beside the shards": (
+        lambda folder: (folder / SHARD).with_name("x.pkl").write_bytes(b"\x80\x04."),
+        "CH008",
+    ),
+    "a pickle as a shard": (lambda folder: (folder / SHARD).write_bytes(b"\x80\x04."), "CH001"),
+    "a shard cut short": (lambda folder: _cut(folder / SHARD, 1000), "CH001"),
+    "a flipped byte": (lambda folder: _flip(folder / SHARD, 2000), "CH002"),
+    "an empty shard": (lambda folder: (folder / SHARD).write_bytes(b""), "CH001"),
+    "a footer of gigabytes": (lambda folder: _footer(folder / SHARD, b"\xff\xff\xff\x7fPAR1"), "CH001"),
+    "a folder as a shard": (lambda folder: _folder(folder / SHARD), "CH008"),
+    "devices as measurements": (
+        lambda folder: shutil.copy(folder / "devices/train-00000-of-00001.parquet", folder / SHARD),
+        "CH004",
+    ),
+    "another device's folder": (
+        lambda folder: (folder / SHARD).parent.rename(folder / "measurements/other"),
+        "CH014",
+    ),
+    "no devices": (lambda folder: shutil.rmtree(folder / "devices"), "CH013"),
+    "no workloads": (lambda folder: shutil.rmtree(folder / "workloads"), "CH012"),
+}
+
+
+def _link(path: Path, target: str) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to(target)
+
+
+def _cut(path: Path, size: int) -> None:
+    path.write_bytes(path.read_bytes()[:size])
+
+
+def _flip(path: Path, position: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def _footer(path: Path, end: bytes) -> None:
+    path.write_bytes(path.read_bytes()[: -len(end)] + end)
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_hostile_data_folder_is_refused_and_left_as_it_is(kind: str, measured: Any, tmp_path: Path) -> None:
+    folder = measured(tmp_path / "data", 0, 20)
+    spoil, rule = HOSTILE[kind]
+    spoil(folder)
+    before = sorted(str(path) for path in tmp_path.rglob("*"))
+
+    found = refusals(folder, None)
+
+    assert [what for what in found if rule in what] != []
+    assert all(what.isprintable() and what.endswith((".", ")")) for what in found)
+    assert sorted(str(path) for path in tmp_path.rglob("*")) == before

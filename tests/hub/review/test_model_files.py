@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from costhub.errors import ModelError
+from costhub.hub.review.model_files import check_model_files, read_strict_json
+
+
+def test_a_folder_that_is_a_link_or_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+
+    for name in ("file", "link", "nothing"):
+        with pytest.raises(ModelError, match="is not a folder"):
+            check_model_files(tmp_path / name)
+    check_model_files(tmp_path / "real")
+
+
+def test_sizes_are_added_up(tmp_path: Path) -> None:
+    for number in range(3):
+        with (tmp_path / f"{number}.ubj").open("wb") as file:
+            file.write(b"{")
+            file.truncate(1 << 30)
+
+    with pytest.raises(ModelError, match="it is no cost model"):
+        check_model_files(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["[1]", "", "{", '{"a": 1, "a": 2}', '{"a": Infinity}', "\xff", "[" * 99999])
+def test_json_has_one_meaning_or_none(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(text, encoding="latin-1")
+
+    with pytest.raises(ModelError, match=r"config\.json"):
+        read_strict_json(path)
+
+
+def test_an_object_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"a": {"b": [1.5, null]}}')
+
+    assert read_strict_json(tmp_path / "a.json") == {"a": {"b": [1.5, None]}}

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costhub.dataset.folder import DataFolder
+from costhub.errors import CosthubError, HubError, RefusedError
+from costhub.hub import contribute as module
+from costhub.hub.address import AddressError
+from costhub.hub.contribute import Offer, contribute, contribution_id, describe
+from costhub.hub.publish import publish
+
+TO, REPO = "hf-hub:acme/data", "datasets/acme/data"
+
+
+@pytest.fixture
+def dataset(measured: Any, tmp_path: Path, hugging_face: Any) -> Any:
+    """The server, with a dataset on it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("costhub.hub.publish.check_folder", lambda *_, **__: [])
+        publish(measured(tmp_path / "published"), TO)
+    hugging_face.requests.clear()
+    return hugging_face
+
+
+def test_a_pull_request_is_opened_in_one_commit(measured: Any, tmp_path: Path, dataset: Any) -> None:
+    offers: list[Offer] = []
+    before = dict(dataset.files(REPO))
+
+    done = contribute(
+        measured(tmp_path / "mine", 100),
+        TO,
+        deep=False,
+        agree=lambda offer: bool(offers.append(offer)) or True,
+    )
+
+    assert done is not None
+    assert (done.url, done.pull_request, done.was_there) == (
+        f"{dataset.url}/{REPO}/discussions/1",
+        1,
+        False,
+    )
+    assert dataset.files(REPO) == before
+    added = set(dataset.files(REPO, "refs/pr/1")) - set(before)
+    assert added == {f"contributions/{offers[0].contribution_id}/{path}" for path in offers[0].files}
+    assert len([r for r in dataset.requests if "/commit/" in r]) == 1
+    (pull,) = dataset.pulls[REPO]
+    assert pull.title == f"Measurements of amd-epyc-zen5-1c: 40 rows [{offers[0].contribution_id}]"
+    assert pull.description == describe(offers[0])
+    assert "licence: CC-BY-4.0" in pull.description
+    # The card of the folder, which people write, is not sent.
+    assert not any("README" in path for path in offers[0].files)
+
+
+def test_sending_it_again_finds_the_pull_request(
+    measured: Any, unchecked: None, tmp_path: Path, dataset: Any
+) -> None:
+    folder = measured(tmp_path / "mine", 100)
+    first = contribute(folder, TO, deep=False)
+
+    again = contribute(folder, TO, deep=False, agree=lambda offer: False)
+
+    assert first is not None
+    assert again is not None
+    assert (again.url, again.was_there) == (first.url, True)
+    assert len(dataset.pulls[REPO]) == 1
+
+
+def test_an_answer_that_was_lost_is_looked_for(
+    measured: Any, unchecked: None, tmp_path: Path, dataset: Any
+) -> None:
+    dataset.faults.append(_fault("POST .*/commit/", after=True))
+
+    done = contribute(measured(tmp_path / "mine", 100), TO, deep=False)
+
+    assert done is not None
+    assert (done.pull_request, done.was_there) == (1, True)
+    assert len(dataset.pulls[REPO]) == 1
+
+
+def test_a_connection_that_is_cut_is_a_sentence_and_the_next_run_goes_on(
+    measured: Any, unchecked: None, tmp_path: Path, dataset: Any
+) -> None:
+    folder = measured(tmp_path / "mine", 100)
+    dataset.faults.append(_fault("POST .*/commit/"))
+    with pytest.raises(HubError, match="could not be reached"):
+        contribute(folder, TO, deep=False)
+    sent = len([r for r in dataset.requests if r.startswith("PUT")])
+
+    done = contribute(folder, TO, deep=False)
+
+    assert done is not None
+    assert done.pull_request == 1
+    # What had been stored is not sent again.
+    assert len([r for r in dataset.requests if r.startswith("PUT")]) == sent > 0
+
+
+def test_a_commit_of_somebody_else_is_no_obstacle(
+    measured: Any, unchecked: None, tmp_path: Path, dataset: Any
+) -> None:
+    dataset.before_commit = lambda: dataset.change(REPO, {"notes.md": b"x"}, message="quicker")
+
+    done = contribute(measured(tmp_path / "mine", 100), TO, deep=False)
+
+    assert done is not None
+    assert "notes.md" in dataset.files(REPO, "refs/pr/1")
+
+
+def test_two_contributors_at_once_both_get_theirs(
+    measured: Any, unchecked: None, tmp_path: Path, dataset: Any
+) -> None:
+    folders = [measured(tmp_path / name, start) for name, start in (("one", 100), ("two", 200))]
+    results: list[Any] = []
+
+    def send(folder: Path) -> None:
+        results.append(contribute(folder, TO, deep=False))
+
+    threads = [threading.Thread(target=send, args=[folder]) for folder in folders]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(done.pull_request for done in results) == [1, 2]
+    from huggingface_hub import HfApi
+
+    for number in (1, 2):
+        HfApi(endpoint=dataset.url).merge_pull_request("acme/data", number, repo_type="dataset")
+    merged = {path.split("/")[1] for path in dataset.files(REPO) if path.startswith("contributions/")}
+    assert merged == {done.offer.contribution_id for done in results}
+
+
+def test_saying_no_sends_nothing(measured: Any, tmp_path: Path, dataset: Any) -> None:
+    assert contribute(measured(tmp_path / "mine", 100), TO, deep=False, agree=lambda offer: False) is None
+    assert [r for r in dataset.requests if r.startswith(("POST", "PUT"))] == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"licence": None}, "CH048"),
+        ({"licence": "LicenseRef-Secret"}, "under which a hub cannot share them"),
+        ({"error": "cannot open /home/ada/x", "status": "run_error", "run_s": []}, "CH050"),
+        ({"session": "my-own-laptop"}, "a name of this machine or its user"),
+        ({"run_s": [1e-12, 1e-12]}, "CH03"),
+    ],
+)
+def test_what_a_review_would_refuse_is_not_sent(
+    changes: dict[str, Any],
+    sentence: str,
+    measured: Any,
+    tmp_path: Path,
+    dataset: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("costhub.hub.privacy.own_names", lambda: ("my-own-laptop",))
+    folder = DataFolder.open(measured(tmp_path / "mine", 100))
+    row = folder.measurements().to_pylist()[-1]
+    row["run_s"] = [seconds * 1.001 for seconds in row["run_s"]]  # a copy would be refused as one
+    with folder.writer("amd-epyc-zen5-1c") as writer:
+        writer.append({**row, "record_id": "new", **changes})
+
+    with pytest.raises(RefusedError, match=sentence):
+        contribute(folder.path, TO, deep=False)
+    assert [r for r in dataset.requests if r.startswith(("POST", "PUT"))] == []
+
+
+def test_the_deep_rules_are_applied_too(measured: Any, tmp_path: Path, dataset: Any) -> None:
+    assert contribute(measured(tmp_path / "mine", 100, 5), TO) is not None
+
+
+@pytest.mark.parametrize(
+    ("to", "sentence"),
+    [(None, "Say with --to"), ("hf-hub:acme/nothing", "does not exist, or you may not read it")],
+)
+def test_there_must_be_a_dataset(
+    to: str | None, sentence: str, measured: Any, tmp_path: Path, hugging_face: Any
+) -> None:
+    with pytest.raises((AddressError, HubError), match=sentence):
+        contribute(measured(tmp_path / "mine", 0, 5), to, deep=False)
+
+
+def test_the_environment_may_name_the_dataset(
+    measured: Any, tmp_path: Path, dataset: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(module.VARIABLE, TO)
+
+    assert contribute(measured(tmp_path / "mine", 100), deep=False) is not None
+
+
+def test_models_and_empty_folders_are_no_measurements(
+    sound_model: Any, tmp_path: Path, hugging_face: Any
+) -> None:
+    DataFolder.create(tmp_path / "empty")
+    with pytest.raises(CosthubError, match="is a model"):
+        contribute(sound_model("gbt"), TO)
+    with pytest.raises(CosthubError, match="no measurement"):
+        contribute(tmp_path / "empty", TO, deep=False)
+
+
+def test_a_shared_folder_takes_contributions_beside_its_tables(measured: Any, tmp_path: Path) -> None:
+    (tmp_path / "hub").mkdir()
+    publish(measured(tmp_path / "published"), str(tmp_path / "hub"), name="lab/data")
+    folder = measured(tmp_path / "mine", 100)
+
+    done = contribute(folder, str(tmp_path / "hub"), name="lab/data", deep=False)
+    again = contribute(folder, str(tmp_path / "hub"), name="lab/data", deep=False)
+
+    assert done is not None
+    assert again is not None
+    place = tmp_path / "hub/datasets/lab/data"
+    assert (done.was_there, again.was_there) == (False, True)
+    assert DataFolder.open(place).measurements().num_rows == 40
+    assert DataFolder.open(place / "contributions" / done.offer.contribution_id).measurements().num_rows == 40
+
+
+def test_the_name_of_a_contribution_is_its_content() -> None:
+    files = {"a": "1", "b": "2"}
+
+    assert contribution_id(files) == contribution_id(dict(reversed(files.items())))
+    assert contribution_id(files) != contribution_id({"a": "2", "b": "1"})
+
+
+def _fault(request: str, **settings: Any) -> Any:
+    import sys
+
+    return sys.modules["loopback_hub"].Fault(request, **settings)

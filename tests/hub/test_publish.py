@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costhub.cards.front_matter import split
+from costhub.dataset.folder import DataFolder
+from costhub.errors import CosthubError, HubError, ModelError, RefusedError
+from costhub.hub import publish as module
+from costhub.hub.address import AddressError
+from costhub.hub.data import load_measurements
+from costhub.hub.find import find_model
+from costhub.hub.manifest import verify
+from costhub.hub.publish import Plan, publish
+
+SHARD = "measurements/amd-epyc-zen5-1c/train-00000-of-00001.parquet"
+TO = "hf-hub:acme/data"
+REPO = "datasets/acme/data"
+
+
+@pytest.fixture(autouse=True)
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Does not load the models, which takes seconds; test_model_gate does."""
+    monkeypatch.setattr("costhub.hub.review.model_gate.load_in_child", lambda folder: None)
+
+
+def test_a_model_is_published_tagged_and_found_again(sound_model: Any, hugging_face: Any) -> None:
+    plans: list[Plan] = []
+
+    done = publish(
+        sound_model("gbt"), "hf-hub:acme/one", tag="v1", agree=lambda plan: bool(plans.append(plan)) or True
+    )
+
+    assert done is not None
+    assert set(plans[0].files) == {
+        "README.md",
+        "config.json",
+        "evaluation.json",
+        "manifest.json",
+        "model.ubj",
+    }
+    assert (plans[0].is_new, plans[0].removed, plans[0].kind) == (True, [], "model")
+    assert hugging_face.refs["acme/one"] == {"main": done.commit, "v1": done.commit}
+    found = find_model("hf-hub:acme/one@v1")
+    assert (found.entry.arch, found.revision) == ("gbt", done.commit)
+    verify(found.entry.folder)
+    block = split(hugging_face.files("acme/one")["README.md"].decode())[0]
+    assert {"costhub", "device:amd-epyc-zen5-2c", "arch:gbt", "tvm:0.27.0.post1"} <= set(block["tags"])
+    assert block["model-index"][0]["results"][0]["metrics"][0]["type"] == "top_1"
+    # The first commit makes the repository, the second is the model: all of it at once.
+    assert len([r for r in hugging_face.requests if "/commit/" in r]) == 1
+
+
+def test_publishing_the_same_again_sends_nothing(sound_model: Any, hugging_face: Any) -> None:
+    folder = sound_model("gbt")
+    first = publish(folder, "hf-hub:acme/one")
+    hugging_face.requests.clear()
+
+    again = publish(folder, "hf-hub:acme/one", tag="v1")
+
+    assert first is not None
+    assert again is not None
+    assert (again.commit, again.plan.files, again.plan.unchanged) == (first.commit, {}, 5)
+    assert [r for r in hugging_face.requests if r.startswith("PUT") or "/commit/" in r] == []
+
+
+def test_what_the_new_version_lacks_goes_and_what_people_added_stays(
+    sound_model: Any, hugging_face: Any
+) -> None:
+    hugging_face.commit(
+        "acme/one", {".gitattributes": b"x", "LICENSE": b"text", "model.safetensors": b"of an mlp"}
+    )
+
+    done = publish(sound_model("gbt"), "hf-hub:acme/one")
+
+    assert done is not None
+    assert done.plan.removed == ["model.safetensors"]
+    assert {".gitattributes", "LICENSE", "model.ubj"} <= set(hugging_face.files("acme/one"))
+    assert "model.safetensors" not in hugging_face.files("acme/one")
+
+
+def test_saying_no_changes_nothing(measured: Any, tmp_path: Path, hugging_face: Any) -> None:
+    assert publish(measured(tmp_path / "data"), TO, agree=lambda plan: False) is None
+    assert hugging_face.commits == {}
+
+
+def test_a_dataset_is_published_and_read_from_there(measured: Any, tmp_path: Path, hugging_face: Any) -> None:
+    folder = measured(tmp_path / "data")
+
+    publish(folder, TO)
+
+    found = load_measurements(TO, columns=["record_id"])
+    assert found["record_id"].to_pylist() == DataFolder.open(folder).measurements()["record_id"].to_pylist()
+    assert split(hugging_face.files(REPO)["README.md"].decode())[0]["license"] == "cc-by-4.0"
+
+
+def test_measurements_of_others_are_not_dropped_by_accident(
+    measured: Any, tmp_path: Path, hugging_face: Any
+) -> None:
+    publish(measured(tmp_path / "one", 0, 20), TO)
+    other = measured(tmp_path / "other", 20, 20)
+
+    with pytest.raises(HubError, match="Send yours with `costhub contribute`"):
+        publish(other, TO)
+
+    done = publish(other, TO, replace=True)
+    assert done is not None
+    assert load_measurements(TO, columns=["record_id"]).num_rows == 20
+
+
+def test_what_check_refuses_does_not_go(measured: Any, tmp_path: Path, hugging_face: Any) -> None:
+    folder = measured(tmp_path / "data")
+    shard = folder / SHARD
+    shard.write_bytes(shard.read_bytes()[:3000] + b"?" + shard.read_bytes()[3001:])
+
+    with pytest.raises(RefusedError, match=r"CH002 in measurements.*Nothing was sent"):
+        publish(folder, TO)
+    assert hugging_face.requests == []
+
+
+def test_a_card_with_a_script_does_not_go(measured: Any, tmp_path: Path, hugging_face: Any) -> None:
+    folder = measured(tmp_path / "data")
+    with (folder / "README.md").open("a") as file:
+        file.write("\n<script>alert(1)</script>\n")
+
+    with pytest.raises(CosthubError, match="holds HTML"):
+        publish(folder, TO)
+    assert hugging_face.commits == {}
+
+
+def test_a_home_folder_in_a_text_does_not_go(measured: Any, tmp_path: Path, hugging_face: Any) -> None:
+    folder = measured(tmp_path / "data")
+    (folder / "splits").mkdir()
+    (folder / "splits/mine.json").write_text('{"from": "/home/ada/splits"}')
+
+    with pytest.raises(RefusedError, match=r"splits/mine\.json holds a home folder"):
+        publish(folder, TO)
+    assert hugging_face.requests == []
+
+
+def test_a_model_that_the_gate_refuses_does_not_go(sound_model: Any, hugging_face: Any) -> None:
+    folder = sound_model("gbt")
+    (folder / "scaler.pkl").write_bytes(b"\x80\x04.")
+
+    with pytest.raises(ModelError, match=r"scaler\.pkl"):
+        publish(folder, "hf-hub:acme/one")
+    assert hugging_face.requests == []
+
+
+def test_a_commit_of_somebody_else_is_no_obstacle(sound_model: Any, hugging_face: Any) -> None:
+    hugging_face.commit("acme/one", {".gitattributes": b"x"})
+    hugging_face.before_commit = lambda: hugging_face.change("acme/one", {"LICENSE": b"x"}, message="quicker")
+
+    done = publish(sound_model("gbt"), "hf-hub:acme/one")
+
+    assert done is not None
+    assert {"LICENSE", "config.json"} <= set(hugging_face.files("acme/one"))
+
+
+def test_what_nobody_agreed_to_is_not_removed(sound_model: Any, hugging_face: Any) -> None:
+    hugging_face.commit("acme/one", {".gitattributes": b"x"})
+    theirs = {"member_0/model.ubj": b"{of another model"}
+    hugging_face.before_commit = lambda: hugging_face.change("acme/one", theirs, message="quicker")
+
+    with pytest.raises(HubError, match="changed by somebody else"):
+        publish(sound_model("gbt"), "hf-hub:acme/one")
+    assert set(hugging_face.files("acme/one")) == {".gitattributes", *theirs}
+
+
+def test_a_head_that_never_stands_still_ends_in_a_sentence(
+    sound_model: Any, hugging_face: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module.time, "sleep", lambda seconds: None)
+    hugging_face.commit("acme/one", {".gitattributes": b"x"})
+    hugging_face.faults.append(_fault("POST .*/commit/", status=409, times=99))
+
+    with pytest.raises(HubError, match="changed by somebody else"):
+        publish(sound_model("gbt"), "hf-hub:acme/one")
+    assert len([r for r in hugging_face.requests if "/commit/" in r]) == module.ATTEMPTS
+
+
+def test_a_commit_whose_answer_was_lost_is_found_by_the_next_run(sound_model: Any, hugging_face: Any) -> None:
+    folder = sound_model("gbt")
+    hugging_face.faults.append(_fault("POST .*/commit/", after=True))
+
+    with pytest.raises(HubError, match="run the command again"):
+        publish(folder, "hf-hub:acme/one", tag="v1")
+    done = publish(folder, "hf-hub:acme/one", tag="v1")
+
+    assert done is not None
+    assert done.plan.files == {}
+    assert hugging_face.refs["acme/one"]["v1"] == done.commit
+    assert len([r for r in hugging_face.requests if "/commit/" in r]) == 1
+
+
+def test_a_folder_is_a_hub_as_well(sound_model: Any, measured: Any, tmp_path: Path) -> None:
+    (tmp_path / "hub").mkdir()
+
+    publish(sound_model("gbt"), str(tmp_path / "hub"), name="lab/one")
+    publish(measured(tmp_path / "data"), f"local-dir:{tmp_path / 'hub'}", name="lab/data")
+
+    verify(tmp_path / "hub/models/lab/one")
+    assert DataFolder.open(tmp_path / "hub/datasets/lab/data").measurements().num_rows == 40
+
+
+@pytest.mark.parametrize(
+    ("to", "options", "sentence"),
+    [
+        ("nvidia-h200", {}, "is no place to write to"),
+        ("hf-hub:acme", {}, "after hf-hub: comes ORG/NAME"),
+        ("hf-hub:a/b@v1", {}, "leave --as and @REVISION out"),
+        ("hf-hub:a/b", {"tag": "../x"}, "cannot be a tag"),
+        ("HUB", {}, "give --as ORG/NAME"),
+        ("HUB", {"name": "../../etc"}, "give --as ORG/NAME"),
+        ("HUB", {"name": "a/b", "tag": "v1"}, "no tags"),
+        ("/no/such/folder", {"name": "a/b"}, "is not a folder"),
+    ],
+)
+def test_a_place_that_is_none_is_refused(
+    to: str, options: dict[str, Any], sentence: str, sound_model: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "hub").mkdir()
+
+    with pytest.raises((AddressError, HubError), match=sentence):
+        publish(sound_model("gbt"), to.replace("HUB", str(tmp_path / "hub")), **options)
+    assert list((tmp_path / "hub").iterdir()) == []
+
+
+def test_figures_beside_a_model_without_a_card_become_its_card(sound_model: Any, hugging_face: Any) -> None:
+    folder = sound_model("gbt")
+    (folder / "README.md").unlink()
+
+    publish(folder, "hf-hub:acme/one")
+
+    shutil.rmtree(folder)
+    told = json.loads(hugging_face.files("acme/one")["evaluation.json"])["totals"]["top_1"]
+    block = split(hugging_face.files("acme/one")["README.md"].decode())[0]
+    assert block["costhub"]["totals"]["top_1"] == told
+
+
+def _fault(request: str, **settings: Any) -> Any:
+    import sys
+
+    return sys.modules["loopback_hub"].Fault(request, **settings)
