@@ -23,7 +23,7 @@ class NetworkSource:
     mod: Any
     """The relax module; its ``main`` takes the inputs, and then what `transform` makes of the weights."""
     transform: Any | None
-    """A module whose ``main`` turns the tuple of weights into the further arguments; None for a relax file."""
+    """A module whose ``main`` makes the further arguments of the tuple of weights; None for a relax file."""
     weights: tuple[Any, ...]
     """The weights (``torch.Tensor``), without content where the device is ``meta``."""
     inputs: tuple[Any, ...]
@@ -36,7 +36,7 @@ def read_network(name: str, *, device: str = "cpu") -> NetworkSource:
     """Reads a network.
 
     Args:
-        name: A name of the zoo, or the path of a file that ``torch.export.save`` or ``tvm.ir.save_json`` wrote.
+        name: A name of the zoo, or the path of what ``torch.export.save`` or ``tvm.ir.save_json`` wrote.
         device: ``meta`` for a torch network without weights, in no time and no memory.
 
     Raises:

@@ -31,9 +31,7 @@ def difference(found: Sequence[Any], wanted: Sequence[Any]) -> str | None:
         return f"there are {len(found)} outputs instead of {len(wanted)}"
     for position, (one, other) in enumerate(zip(found, wanted, strict=True)):
         if one.shape != other.shape or one.dtype != other.dtype:
-            return (
-                f"output {position} is {_kind(one)} instead of {_kind(other)}"
-            )
+            return f"output {position} is {_kind(one)} instead of {_kind(other)}"
         said = unlike(one, other, reduction=TERMS, rounds=False)
         if said:
             return f"output {position} {said}"

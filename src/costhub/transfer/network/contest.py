@@ -95,7 +95,7 @@ class Contest:
         """
         request = LoadTorch(network, self.inputs, self.threads, compiled)
         threads = str(self.threads)
-        # Inductor compiles in a process of its own otherwise, which stays and would compute beside the others.
+        # Inductor compiles in processes of its own otherwise, which stay.
         return self._load(name, request, {"OMP_NUM_THREADS": threads, "TORCHINDUCTOR_COMPILE_THREADS": "1"})
 
     def take(self, *, rounds: int = ROUNDS, seconds: float = SECONDS) -> dict[str, Latency]:

@@ -34,7 +34,7 @@ class FinishedNetwork:
     library: str | None = None
     """The file to load; None where there is an error."""
     reference: str = TORCH
-    """The form whose outputs are the right ones: torch's, or the untuned ones where there is no torch network."""
+    """The form whose outputs are the right ones: torch's, or the untuned ones of a relax file."""
     tolerance: float = TOLERANCE
     inputs: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """(dtype, shape) of each input."""

@@ -69,7 +69,7 @@ def handle(request: LoadLibrary | LoadTorch | Take) -> Loaded | list[float] | st
 
 
 def _take(seconds: float) -> list[float]:
-    """Seconds of each call; the first one, which finds the caches cold, is not among them if there are more."""
+    """Seconds of each call; the first one, which finds the caches cold, only where there is no other."""
     time.sleep(REST_S)
     run_s: list[float] = []
     end = time.perf_counter() + seconds
