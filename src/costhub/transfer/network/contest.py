@@ -108,10 +108,12 @@ class Contest:
         taken: dict[str, list[float]] = {name: [] for name in self._workers}
         for _ in range(rounds):
             for name, worker in self._workers.items():
+                worker.thaw()
                 try:
                     found = worker.call(Take(seconds), timeout_s=_TAKE_TIMEOUT_S)
                 except (WorkerDied, WorkerTimeout):
                     continue
+                worker.freeze()
                 taken[name] += found if isinstance(found, list) else []
         return {name: Latency.of(run_s) for name, run_s in taken.items() if run_s}
 
@@ -126,5 +128,7 @@ class Contest:
         if not isinstance(found, Loaded):
             worker.kill()
             raise MeasureError(f"The network does not run as {name}: {found.rstrip('.')}.")
+        # Threads of TVM and of OpenMP look for work for a while, at the cost of whatever is timed next.
+        worker.freeze()
         self._workers[name] = worker
         return found.outputs

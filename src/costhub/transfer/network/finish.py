@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -91,26 +92,36 @@ def finish_network(
             why = f"The network {label} was tuned, but TVM cannot compile it as a whole: {built.rstrip('.')}."
             return FinishedNetwork(label, threads, why)
         tell(f"checking and timing {label}")
-        shapes = tuple((str(value.dtype), value.shape) for value in built.inputs)
-        about = {
-            "inputs": shapes, "kernels": built.compiled.kernels, "kernels_tuned": built.compiled.tuned,
-            "reference": UNTUNED if Path(network).suffix == RELAX else TORCH,
-        }  # fmt: skip
-        with Contest(built.inputs, threads) as contest:
-            notes: list[str] = []
-            try:
-                why = _checked(contest, label, network, tuned, untuned)
-                if torch_compile and about["reference"] == TORCH:
-                    notes += _with_torch_compile(contest, network)
-            except MeasureError as error:
-                why = str(error)
-            latencies = contest.take()
-        if why is None:
-            _publish(Path(tuned), library)
-        return FinishedNetwork(
-            label, threads, why, None if why else str(library), latencies=latencies, notes=tuple(notes),
-            **about,
+        made = FinishedNetwork(
+            label, threads, reference=UNTUNED if Path(network).suffix == RELAX else TORCH,
+            inputs=tuple((str(value.dtype), value.shape) for value in built.inputs),
+            kernels=built.compiled.kernels, kernels_tuned=built.compiled.tuned,
         )  # fmt: skip
+        with Contest(built.inputs, threads) as contest:
+            wrong, notes = _loaded(contest, made, network, tuned, untuned, torch_compile=torch_compile)
+            latencies = contest.take()
+        if wrong is None:
+            _publish(Path(tuned), library)
+    return replace(
+        made, error=wrong, library=None if wrong else str(library), latencies=latencies, notes=notes
+    )
+
+
+def _loaded(
+    contest: Contest, made: FinishedNetwork, network: str, tuned: str, untuned: str, *, torch_compile: bool
+) -> tuple[str | None, tuple[str, ...]]:
+    """Loads all forms; a sentence where the tuned one does not run or is wrong, and notes on the others."""
+    try:
+        wrong = _checked(contest, made, network, tuned, untuned)
+    except MeasureError as error:
+        return str(error), ()
+    if not torch_compile or made.reference != TORCH:
+        return wrong, ()
+    try:
+        contest.load_torch(TORCH_COMPILE, network, compiled=True)
+    except MeasureError as error:
+        return wrong, (f"torch.compile was not timed. {last_line(error)}",)
+    return wrong, ()
 
 
 def _built(request: Build) -> Built | str:
@@ -122,12 +133,12 @@ def _built(request: Build) -> Built | str:
     return found
 
 
-def _checked(contest: Contest, label: str, network: str, tuned: str, untuned: str) -> str | None:
-    """Loads all forms; a sentence where the outputs differ, None where they agree."""
+def _checked(contest: Contest, made: FinishedNetwork, network: str, tuned: str, untuned: str) -> str | None:
+    """A sentence where the outputs of the tuned network are not the right ones, None where they are."""
     plain = contest.load_library(UNTUNED, untuned)
     fast = contest.load_library(TUNED, tuned)
     wanted, whose = plain, "those of the untuned network"
-    if Path(network).suffix != RELAX:
+    if made.reference == TORCH:
         wanted, whose = contest.load_torch(TORCH, network), "torch's"
     said = difference(fast, wanted)
     if said is None:
@@ -138,23 +149,13 @@ def _checked(contest: Contest, label: str, network: str, tuned: str, untuned: st
         else "The untuned network agrees, so a schedule of the database changes what a kernel computes."
     )
     return (
-        f"The outputs of the tuned network {label} are not {whose}: {said} (tolerance {TOLERANCE:g} of their "
-        f"size). {culprit} No library was written."
+        f"The outputs of the tuned network {made.network} are not {whose}: {said} (tolerance "
+        f"{made.tolerance:g} of their size). {culprit} No library was written."
     )
-
-
-def _with_torch_compile(contest: Contest, network: str) -> list[str]:
-    try:
-        contest.load_torch(TORCH_COMPILE, network, compiled=True)
-    except MeasureError as error:
-        return [f"torch.compile was not timed: {last_line(error)}"]
-    return []
 
 
 def _publish(made: Path, library: Path) -> None:
     """Moves a library to its place, also from another file system; never half of it."""
-    import shutil
-
     part = library.with_name(f"{library.name}.part")
     shutil.copyfile(made, part)
     part.replace(library)

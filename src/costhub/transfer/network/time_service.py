@@ -11,8 +11,8 @@ from costhub.collector.run_service import WarmUp
 from costhub.collector.run_service import handle as wake
 from costhub.errors import last_line
 
-# Another process may have computed until now, and threads that found no more work look for some for a while.
-REST_S = 0.2
+# What another process did until now should not be timed.
+REST_S = 0.1
 
 
 @dataclass(frozen=True)
