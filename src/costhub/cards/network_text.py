@@ -95,7 +95,7 @@ def usage(network: Mapping[str, Any]) -> str:
         "import numpy as np, tvm\nfrom tvm import relax\n\n"
         f"library = tvm.runtime.load_module({network['library']!r})\n"
         'network = relax.VirtualMachine(library, tvm.cpu())["main"]\n'
-        f"output = network({inputs})"
+        f"outputs = network({inputs})"
     )
 
 

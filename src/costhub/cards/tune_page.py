@@ -57,8 +57,8 @@ def _sections(summary: Mapping[str, Any]) -> Iterator[str]:
         yield from _network(network, place)
     yield "<h2>Kernels</h2>"
     yield (
-        "<p>Share is latency times calls, of all kernels here. Before is the kernel as it stands, without a "
-        "schedule.</p>"
+        "<p>Share is latency times calls, of all kernels that were searched. Before is the kernel as it "
+        "stands, without a schedule.</p>"
     )
     yield html_table(rows, _WORKLOADS)
     if len(summary["estimate"]) > 1:

@@ -101,6 +101,8 @@ def stages_svg(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _short(text: str, most: int) -> str:
-    """A label that fits, and in which matplotlib finds no formula."""
+    """A label that fits, with the end that tells kernels apart; matplotlib finds no formula in it."""
     plain = one_line(text)
-    return (plain if len(plain) <= most else f"{plain[: most - 1]}…").replace("$", r"\$")
+    if len(plain) > most:
+        plain = f"{plain[: most - 8]}…{plain[-7:]}"
+    return plain.replace("$", r"\$")
