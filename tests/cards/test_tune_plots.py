@@ -60,6 +60,10 @@ def test_bars_are_those_of_the_longest_searches() -> None:
     assert {"evolution", "learning", "building", "other"} <= set(shown)
 
 
+def test_a_single_bar_has_room() -> None:
+    assert "only" in texts(stages_svg([{"workload": "only", "stages": {"running": 1.0}}]))
+
+
 def test_long_names_keep_the_end_that_tells_them_apart() -> None:
     rows = [{"workload": f"{'x' * 90}.3f6c6{i}", "stages": {"running": 1.0}} for i in range(2)]
     shown = [text for text in texts(stages_svg(rows)) if text.startswith("xx")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from costhub.cards.svg import INK, PAPER, SERIES, WIDTH_INCHES, figure, furnish, legend, log_axis, svg_text
+from costhub.cards.svg import INK, PAPER, SERIES, WIDTH_INCHES, figure, furnish, log_axis, svg_text
 from costhub.cards.tables import one_line
 
 STAGES = ("evolution", "features", "prediction", "learning", "building", "running", "other")
@@ -86,7 +86,7 @@ def stages_svg(rows: Sequence[Mapping[str, Any]]) -> str:
         rows: With `workload` and `stages`, stage -> seconds; the first `MOST_BARS` by seconds are drawn.
     """
     ordered = sorted(rows, key=lambda row: -sum(row["stages"].values()))[:MOST_BARS]
-    drawn, axes = figure(0.9 + 0.24 * len(ordered), x="seconds of the search", grid="x")
+    drawn, axes = figure(1.2 + 0.24 * len(ordered), x="seconds of the search", grid="x")
     for number, stage in enumerate(STAGES):
         lefts = [sum(row["stages"].get(s, 0.0) for s in STAGES[:number]) for row in ordered]
         widths = [row["stages"].get(stage, 0.0) for row in ordered]
@@ -96,7 +96,8 @@ def stages_svg(rows: Sequence[Mapping[str, Any]]) -> str:
         )  # fmt: skip
     axes.set_yticks(range(len(ordered)), [_short(row["workload"], 40) for row in ordered], fontsize=8)
     axes.set_ylim(len(ordered) - 0.4, -0.6)
-    legend(axes)
+    # Above the bars: inside, it would cover some of them, or be higher than they are.
+    drawn.legend(loc="outside upper center", ncols=len(STAGES), frameon=False, labelcolor=INK, fontsize=8)
     return svg_text(drawn, name="stages", label="seconds of the search by stage and workload")
 
 

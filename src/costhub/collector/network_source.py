@@ -92,7 +92,7 @@ def _read_relax(path: Path) -> Any:
     if "main" not in names or not isinstance(mod["main"], relax.Function):
         raise WorkloadError("it holds no relax function named main")
     passes = relax.transform
-    steps = [passes.DecomposeOpsForInference(), passes.CanonicalizeBindings()]
+    steps = [passes.Normalize(), passes.DecomposeOpsForInference(), passes.CanonicalizeBindings()]
     return tvm.ir.transform.Sequential(steps)(mod)
 
 
@@ -100,7 +100,7 @@ def _example(param: Any) -> Any:
     """Normal numbers, or zeros and ones where they may be indices, in the shape of an argument."""
     shape = getattr(getattr(param.ty, "shape", None), "values", None)
     if shape is None or not all(hasattr(extent, "value") for extent in shape):
-        raise WorkloadError(f"the argument {param.name_hint} of main is no tensor of known size")
+        raise WorkloadError(f"the argument {param.name} of main is no tensor of known size")
     extents, dtype = tuple(int(extent) for extent in shape), str(param.ty.dtype)
     drawn = np.random.default_rng(sum(extents) + len(extents))
     if "float" in dtype:
