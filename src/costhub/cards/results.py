@@ -12,6 +12,7 @@ from typing import Any
 
 from costhub.cards.collector_tables import COLLECTOR_TABLES
 from costhub.cards.model_tables import MODEL_TABLES, MODEL_VIEWS
+from costhub.cards.networks_table import networks_table
 from costhub.cards.speed_table import speed_table
 from costhub.cards.tables import Column, markdown_table, number
 from costhub.cards.transfer_tables import TRANSFER_TABLES
@@ -113,6 +114,7 @@ TABLES: dict[str, Callable[[Result], str]] = {
     "dataset": dataset_table,
     "features": features_table,
     "speed": speed_table,
+    "networks_tuned": networks_table,
 }
 """Name of a result file without its suffix, and of its place in a page -> its renderer; views of one file
 have names of their own, see `MODEL_VIEWS`."""
