@@ -119,10 +119,8 @@ def tune_all(
         target: The TVM target as its dictionary.
         out: Folder for the database of all of them.
         trials: Of all workloads together, those that the database holds included.
-        builder: Compiles candidates.
-        runner: Measures them.
-        draft: A cheap model.
-        method: How the models learn.
+        builder: Compiles candidates; runner: measures them.
+        draft: A cheap model; method: how the models learn.
         options: Sizes of the search.
         priority: Says which workload is measured next; see `Allotment`.
         rule: Ends the measuring of a workload that is not expected to gain; its trials go to the others, and
@@ -150,8 +148,7 @@ def tune_all(
         tasks[job.name], models[job.name] = bench.task(job.mod, meter, most=trials, seed=seed)
     left = max(0, trials - sum(task.meter.trials for task in tasks.values()))
     weights = {job.name: job.weight for job in jobs}
-    allotment = Allotment(weights, trials=left, priority=priority, rule=rule)
-    _measure(tasks, allotment, trials, on_batch)
+    _measure(tasks, Allotment(weights, trials=left, priority=priority, rule=rule), trials, on_batch)
     return [
         tasks[job.name].meter.result(job.name, models[job.name].health, untuned_us(job.mod, builder, runner))
         for job in jobs
