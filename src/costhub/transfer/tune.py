@@ -119,12 +119,13 @@ def tune_all(
         target: The TVM target as its dictionary.
         out: Folder for the database of all of them.
         trials: Of all workloads together, those that the database holds included.
-        builder: Compiles candidates; runner: measures them.
-        draft: A cheap model; method: how the models learn.
+        builder: Compiles candidates.
+        runner: Measures them.
+        draft: A cheap model.
+        method: How the models learn.
         options: Sizes of the search.
         priority: Says which workload is measured next; see `Allotment`.
-        rule: Ends the measuring of a workload that is not expected to gain; its trials go to the others, and
-            when all have ended, so does the search.
+        rule: Ends the measuring of a workload; its trials go to the others, until all have ended.
         seed: Of the search.
         on_trial: Told after each trial of the workload, its number of trials and its best latency in us.
         on_batch: Told before the first batch and after each where the search stands.
@@ -133,8 +134,7 @@ def tune_all(
         What was found, in the order of the jobs.
 
     Raises:
-        WorkloadError: TVM cannot schedule a workload, or two jobs have one name.
-        CosthubError: As `tune`.
+        CosthubError: As `tune`, and a WorkloadError where two jobs have one name.
     """
     _check(jobs)
     load_intrinsics(target["kind"])
@@ -147,8 +147,8 @@ def tune_all(
         meter = Meter(None if on_trial is None else partial(on_trial, job.name))
         tasks[job.name], models[job.name] = bench.task(job.mod, meter, most=trials, seed=seed)
     left = max(0, trials - sum(task.meter.trials for task in tasks.values()))
-    weights = {job.name: job.weight for job in jobs}
-    _measure(tasks, Allotment(weights, trials=left, priority=priority, rule=rule), trials, on_batch)
+    allotment = Allotment({j.name: j.weight for j in jobs}, trials=left, priority=priority, rule=rule)
+    _measure(tasks, allotment, trials, on_batch)
     return [
         tasks[job.name].meter.result(job.name, models[job.name].health, untuned_us(job.mod, builder, runner))
         for job in jobs
