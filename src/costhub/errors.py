@@ -39,6 +39,10 @@ class WorkloadError(CosthubError):
     """TVM cannot build a design space for the workload, or its file is not a workload."""
 
 
+class NetworkError(CosthubError):
+    """A tuned network cannot be compiled as a whole, or computes something else than it should."""
+
+
 class MeasureError(CosthubError):
     """Building or running programs failed as a whole, not for one program."""
 

@@ -58,11 +58,19 @@ def test_the_kernels_of_a_network_share_the_trials(costhub: Any, tmp_path: Path)
     output = costhub("tune", "--network", str(path), "--trials", "8", "--out", str(out), "--json")
 
     assert output.code == 0, output.err
-    rows = json.loads(output.out)["workloads"]
+    report = json.loads(output.out)
+    rows = report["workloads"]
     assert len(rows) == 2
     assert sum(row["trials"] for row in rows) == 16
     assert all(row["best_us"] > 0 for row in rows)
     assert len((out / "database_tuning_record.json").read_text().splitlines()) == 16
+    (whole,) = report["networks"]
+    assert whole["error"] is None
+    assert whole["kernels_tuned"] == 2
+    assert set(whole["latencies"]) == {"untuned", "tuned", "torch"}
+    assert report["estimate"][-1][0] == 16
+    assert (out / "small.so").is_file()
+    assert "Its outputs equal torch&#x27;s" in (out / "report.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -85,6 +93,24 @@ def test_bad_input_is_one_sentence(costhub: Any, tmp_path: Path, arguments: list
     assert words in output.err
     assert "Traceback" not in output.err
     assert not (tmp_path / "tuned").exists()
+
+
+def test_a_network_whose_outputs_are_wrong_ends_with_a_sentence_after_its_report(
+    costhub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from costhub.transfer.network import finish
+
+    wrong = finish.FinishedNetwork("net", 1, "The outputs of the tuned network net are not torch's.")
+    monkeypatch.setattr(finish, "finish_network", lambda *_, **__: wrong)
+    out = tmp_path / "tuned"
+
+    # The network is a stand-in that is not looked at: the kernel is tuned by its name.
+    monkeypatch.setattr("costhub.cli.tune_jobs.network_jobs", lambda *_: [])
+    output = costhub("tune", "matmul.128x128x128", "--network", "lstm", "--trials", "2", "--out", str(out))
+
+    assert output.code == 1
+    assert "are not torch's" in output.err
+    assert "are not torch's" in (out / "report.md").read_text()
 
 
 def test_a_file_that_is_no_module_is_one_sentence(costhub: Any, tmp_path: Path) -> None:

@@ -111,3 +111,14 @@ def test_sizes_left_open_are_those_of_the_example(tmp_path: Path) -> None:
 
     assert isinstance(found, Extracted), found
     assert [task.name[:-7] for task in found.tasks] == ["matmul_add_relu.4x8.8x8"]
+
+
+def test_a_relax_file_has_the_kernels_of_the_network_that_it_was_made_of(file: str, tmp_path: Path) -> None:
+    import tvm
+
+    from costhub.collector.network_source import read_network
+
+    path = tmp_path / "small.json"
+    path.write_text(str(tvm.ir.save_json(read_network(file, device="meta").mod)))
+
+    assert extracted(str(path)) == extracted(file)

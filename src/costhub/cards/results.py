@@ -11,6 +11,7 @@ from typing import Any
 
 from costhub.cards.collector_tables import COLLECTOR_TABLES
 from costhub.cards.model_tables import MODEL_TABLES, MODEL_VIEWS
+from costhub.cards.networks_table import networks_table
 from costhub.cards.operators_table import operators_table
 from costhub.cards.search_table import search_table
 from costhub.cards.speed_table import speed_table
@@ -96,6 +97,7 @@ TABLES: dict[str, Callable[[Result], str]] = {
     "operators": operators_table,
     "speed": speed_table,
     "training": training_table,
+    "networks_tuned": networks_table,
 }
 """Name of a result file without its suffix, and of its place in a page -> its renderer; views of one file
 have names of their own, see `MODEL_VIEWS`."""

@@ -41,16 +41,21 @@ def figure(height: float, *, x: str = "", y: str = "", grid: str = "both") -> tu
     made = Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
     made.patch.set_visible(False)
     axes = made.add_subplot()
-    axes.patch.set_visible(False)
+    furnish(axes, grid=grid)
     axes.set_xlabel(x, color=INK)
     axes.set_ylabel(y, color=INK)
+    return made, axes
+
+
+def furnish(axes: Axes, *, grid: str = "both") -> None:
+    """Gives axes the colours of the page and a faint grid, and takes their frame."""
+    axes.patch.set_visible(False)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(INK)
     axes.tick_params(which="both", colors=INK)
     if grid:
         axes.grid(visible=True, axis=grid, color=FAINT, linewidth=0.7)  # type: ignore[arg-type]
     axes.set_axisbelow(True)
-    return made, axes
 
 
 def log_axis(axes: Axes, which: str) -> None:

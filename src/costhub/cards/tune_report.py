@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from costhub.cards.network_text import LATENCIES, UNTUNED_NOTE, coverage, headline, latency_rows, usage
 from costhub.cards.tables import Column, markdown_table, number
 from costhub.errors import DataError
 
@@ -42,8 +43,8 @@ def render_report(summary: Mapping[str, Any], *, plots: Sequence[str] = ()) -> s
         summary: `device`, `model` and `method` (text), `database` (path) and `workloads`, a list of rows
             with `workload`, `trials`, `failures`, `seconds`, `untuned_us` (None where it was not measured),
             `best_us` (None where every program failed) and `curve`, a list of (trial, ..., best latency
-            in microseconds). Optional: `model_reason`, `command`, `created`, `versions`, and in a row
-            `stages`, seconds by stage.
+            in microseconds). Optional: `model_reason`, `command`, `created`, `versions`, `networks`
+            (`FinishedNetwork.to_json`), and in a row `stages`, seconds by stage.
         plots: Paths of pictures, relative to the report.
 
     Raises:
@@ -54,6 +55,7 @@ def render_report(summary: Mapping[str, Any], *, plots: Sequence[str] = ()) -> s
     parts = [
         f"# Tuned on {summary['device']}",
         _facts(summary),
+        *_networks(summary.get("networks", ())),
         "## Result",
         _result(rows),
         markdown_table(rows, _COLUMNS),
@@ -62,7 +64,7 @@ def render_report(summary: Mapping[str, Any], *, plots: Sequence[str] = ()) -> s
         *_seconds(rows),
         "## Use it",
         f"The best schedules are in the TVM database `{summary['database']}`:",
-        _USE.format(database=summary["database"]),
+        f"```python\n{compile_tir_usage(summary['database'])}\n```",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -157,10 +159,23 @@ def _count(n: int, noun: str) -> str:
     return f"{n} {noun}" + ("" if n == 1 else "s")
 
 
-_USE = """\
-```python
-from tvm.s_tir import meta_schedule as ms
+def compile_tir_usage(database: str) -> str:
+    """Python that compiles a workload with a database."""
+    return (
+        "from tvm.s_tir import meta_schedule as ms\n\n"
+        f"database = ms.database.JSONDatabase(work_dir={database!r})\n"
+        "schedule = ms.tir_integration.compile_tir(database, module, target)"
+    )
 
-database = ms.database.JSONDatabase(work_dir={database!r})
-schedule = ms.tir_integration.compile_tir(database, module, target)
-```"""
+
+def _networks(networks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What became of whole networks: a sentence, latencies, and how to use the library."""
+    parts = []
+    for network in networks:
+        parts += [f"## {network['network']}", headline(network)]
+        rows = latency_rows(network)
+        parts += [markdown_table(rows, LATENCIES), UNTUNED_NOTE] if rows else []
+        parts += [] if network["error"] else [coverage(network)]
+        parts += list(network["notes"])
+        parts += [f"```python\n{usage(network)}\n```"] if network["library"] else []
+    return parts

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from costhub.cli.interrupt import ended_like_by_ctrl_c
-from costhub.errors import WorkloadError
-from costhub.progress import bar
+from costhub.errors import NetworkError, WorkloadError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from costhub.transfer.methods.method import TransferMethod
+    from costhub.transfer.network.finish import FinishedNetwork
     from costhub.transfer.search.result import TuneResult
     from costhub.transfer.selection.selection import Selection
     from costhub.transfer.strategies.strategy import Strategy
@@ -44,7 +44,10 @@ Example:
 @click.command("tune", epilog=EXAMPLE)
 @click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...")
 @click.option(
-    "--network", "networks", multiple=True, help="The kernels of a network by name, or of a file.pt2."
+    "--network",
+    "networks",
+    multiple=True,
+    help="A network by name, or a file: .pt2 (torch.export.save), .json (relax, tvm.ir.save_json).",
 )
 @click.option(
     "--model",
@@ -84,6 +87,10 @@ Example:
     "--select", default="ranked", show_default=True,
     help="Which of them are measured: ranked (by score), diverse or clustered.",
 )  # fmt: skip
+@click.option(
+    "--torch-compile", is_flag=True,
+    help="Time networks under torch.compile as well, which takes a minute or more.",
+)  # fmt: skip
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
@@ -97,17 +104,22 @@ def command(
     method: str,
     strategy: str,
     select: str,
+    torch_compile: bool,
     seed: int,
     as_json: bool,
 ) -> None:
     """Search for fast programs of each WORKLOAD on this machine, led by a pretrained cost model.
 
     WORKLOAD is a name such as resnet18.c7, a suite, or a file with a TVM module in JSON (tvm.ir.save_json).
-    The results are a TVM database that stock TVM compiles from, a report and a plot for each workload.
+    The results are a TVM database that stock TVM compiles from, a report and a plot for each workload. A
+    network is then compiled, checked against torch and timed; OUT/NETWORK.so is the result.
 
     Stop it with Ctrl-C at any time and start it again with the same --out: it goes on where it stopped.
     """
+    from costhub.cli.tune_jobs import named_jobs, network_jobs
+    from costhub.cli.tune_report import told, write_report
     from costhub.collector.device import identify
+    from costhub.collector.target import local_target
     from costhub.hub.auto import choose_model
     from costhub.hub.pull import pull, pull_found
     from costhub.transfer.methods.registry import find_method
@@ -117,54 +129,31 @@ def command(
     if not workloads and not networks:
         raise click.UsageError("Nothing to tune: name a WORKLOAD, or a network with --network.")
     how = How(find_method(method), find_strategy(strategy), find_selection(select))
-    jobs = [job for text in workloads for job in _named(text)]
-    device = identify()
+    jobs = [job for text in workloads for job in named_jobs(text)]
+    device, target = identify(), local_target()
     found = choose_model(model_name, device, arch=arch)
     folder = pull_found(found)
     click.echo(f"Model {found.entry.name} ({found.entry.arch}). {found.reason}", err=True)
     drafting = pull(draft) if draft else None
-    jobs += _of_networks(networks)
+    jobs += network_jobs(networks, json.dumps(target))
     if not jobs:
         raise WorkloadError(f"{' and '.join(networks)} has no kernel that could be tuned.")
     with ended_like_by_ctrl_c():
-        results = _tune(jobs, folder, drafting, device, trials=trials, out=out, how=how, seed=seed)
-    about = f"{strategy} search, {select}; the model learns from each round by: {method}"
-    summary = _write_report(
-        results, out, device=device["device_id"], model=found.entry.name, reason=found.reason, method=about
-    )
-    click.echo(json.dumps(summary) if as_json else _lines(results, out))
-
-
-def _of_networks(networks: Sequence[str]) -> list[Job]:
-    """The kernels of networks, each as often as they call it."""
-    from costhub.cli.measuring import tell_network
-    from costhub.collector.network import network_workloads
-    from costhub.collector.target import local_target
-    from costhub.transfer.tune import Job
-
-    if not networks:
-        return []
-    found = network_workloads(networks, target=json.dumps(local_target()), on_network=tell_network)
-    return [Job(each.name, each.module(), sum(count for _, count in each.networks)) for each in found]
-
-
-def _named(text: str) -> list[Job]:
-    """The workloads that `text` names."""
-    from costhub.collector.suite import find_suites
-    from costhub.dataset.workload import module_from_json
-    from costhub.transfer.tune import Job
-
-    path = Path(text)
-    if path.suffix != ".json":
-        return [Job(workload.name, workload.module()) for workload in find_suites([text])]
-    if not path.is_file():
-        raise WorkloadError(
-            f"There is no file {path}. Write one with tvm.ir.save_json(module), or name a workload."
+        results, order = _tune(
+            jobs, folder, drafting, device, target, trials=trials, out=out, how=how, seed=seed
         )
-    try:
-        return [Job(path.stem, module_from_json(path.read_text()))]
-    except UnicodeDecodeError as error:
-        raise WorkloadError(f"{path} is not text, but a workload file holds a TVM module in JSON.") from error
+        finished = _finish(networks, target, out, torch_compile=torch_compile)
+    summary = write_report(
+        results, out, weights={job.name: job.weight for job in jobs}, order=order, networks=finished,
+        device=device, about={
+            "model": found.entry.name, "model_reason": found.reason,
+            "method": f"{strategy} search, {select}; the model learns from each round by: {method}",
+        },
+    )  # fmt: skip
+    click.echo(json.dumps(summary) if as_json else told(results, finished, out))
+    wrong = [network.error for network in finished if network.error]
+    if wrong:
+        raise NetworkError(" ".join(wrong))
 
 
 def _tune(
@@ -172,101 +161,51 @@ def _tune(
     folder: Path,
     drafting: Path | None,
     device: dict[str, Any],
+    target: dict[str, Any],
     *,
     trials: int,
     out: Path,
     how: How,
     seed: int,
-) -> list[TuneResult]:
+) -> tuple[list[TuneResult], list[str]]:
+    """What was found, and the workload of each trial."""
+    from costhub.cli.tune_progress import TuneProgress
     from costhub.collector.builder import Builder
     from costhub.collector.runner import Runner
-    from costhub.collector.target import local_target
     from costhub.hub.device_rows import completed
     from costhub.models.compound.conditioned import bound_to
     from costhub.models.folder import load_model
     from costhub.transfer.tune import tune_all
 
-    target, known = local_target(), completed(device)
+    known = completed(device)
     model = bound_to(load_model(folder)[0], known)
     draft = bound_to(load_model(drafting)[0], known) if drafting else None
     total = trials * len(jobs)
     with (
         Builder(json.dumps(target)) as builder,
         Runner(json.dumps(target)) as runner,
-        bar(total, desc=jobs[0].name if len(jobs) == 1 else f"{len(jobs)} workloads", unit="trial") as shown,
+        TuneProgress(total, tasks=len(jobs)) as progress,
     ):
-
-        def show(name: str, done: int, best_us: float | None) -> None:
-            best = f"best {best_us:,.1f} us" if best_us else "none ran yet"
-            shown.set_postfix_str(best if len(jobs) == 1 else f"{name} {best}", refresh=False)
-            shown.update()
-
-        return tune_all(
+        results = tune_all(
             jobs, model=model, draft=draft, target=target, out=out, trials=total, builder=builder,
             runner=runner, method=how.method, strategy=how.strategy, selection=how.selection, seed=seed,
-            on_trial=show,
+            on_trial=progress.trial, on_batch=progress.batch,
         )  # fmt: skip
+    return results, progress.order
 
 
-def _write_report(
-    results: list[TuneResult], out: Path, *, device: str, model: str, reason: str, method: str
-) -> dict[str, Any]:
-    """report.md, report.json and one plot per workload in `out`; returns what report.json holds."""
-    import datetime
+def _finish(
+    networks: Sequence[str], target: dict[str, Any], out: Path, *, torch_compile: bool
+) -> list[FinishedNetwork]:
+    """The networks as a whole, after the search."""
+    from costhub.collector.network import name_networks
+    from costhub.transfer.network.finish import finish_network
 
-    from costhub.cards.plots import plot_tuning
-    from costhub.cards.tune_report import render_report
-    from costhub.transfer.tune import summary as plain
-    from costhub.versions import installed_versions
-
-    plots = []
-    for result in results:
-        plots.append(f"{result.workload}.png")
-        points = [(trial, best) for trial, _, best in result.curve]
-        plot_tuning(
-            out / plots[-1],
-            {model: points},
-            title=f"{result.workload} on {device}",
-            untuned_us=result.untuned_us,
+    return [
+        finish_network(
+            network, label=label, target=json.dumps(target), database=out, out=out,
+            threads=target["num-cores"], torch_compile=torch_compile,
+            on_step=lambda step: click.echo(f"{step} ...", err=True),
         )
-    rows = [{**plain(r), "curve": [(trial, best) for trial, _, best in r.curve]} for r in results]
-    summary = {
-        "device": device,
-        "model": model,
-        "model_reason": reason,
-        "method": method,
-        "database": str(out),
-        "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "versions": installed_versions(),
-        "workloads": rows,
-    }
-    (out / "report.md").write_text(render_report(summary, plots=plots))
-    (out / "report.json").write_text(json.dumps(summary, indent=1))
-    return summary
-
-
-def _lines(results: list[TuneResult], out: Path) -> str:
-    from costhub.cards.tables import Column, number, plain_table
-
-    columns = (
-        Column("workload", "workload"),
-        number("untuned_us", "before (us)", ",.1f"),
-        number("best_us", "after (us)", ",.1f"),
-        number("speedup", "speed-up", ".1f"),
-        number("trials", "trials", "d"),
-        number("failures", "failed", "d"),
-        number("seconds", "search (s)", ".0f"),
-    )
-    rows = [{**r.__dict__, "speedup": r.speedup} for r in results]
-    notes = [
-        f"{r.workload}: in {r.health.constant_rounds} rounds all candidates scored the same, so the search "
-        "was random there."
-        for r in results
-        if r.health.constant_rounds
-    ]
-    places = [
-        f"report    {out / 'report.md'}",
-        f"plots     {', '.join(str(out / (r.workload + '.png')) for r in results)}",
-        f"database  {out / 'database_tuning_record.json'}",
-    ]
-    return "\n".join([plain_table(rows, columns), *notes, *places])
+        for label, network in name_networks(networks).items()
+    ]  # fmt: skip

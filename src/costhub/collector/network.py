@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from costhub.collector.network_service import Extract, Extracted, Task
+from costhub.collector.network_source import RELAX, TORCH
 from costhub.collector.zoo.registry import NETWORKS, find_network
 from costhub.dataset.workload import module_from_json
 from costhub.errors import WorkloadError
@@ -71,8 +72,8 @@ def network_workloads(
 
     Args:
         names: networks of the zoo (``resnet50``), ``all`` for every one, or paths of ``.pt2`` files, as
-            ``torch.export.save`` writes them. Load no such file from someone you do not trust: reading one
-            can run code that is in it.
+            ``torch.export.save`` writes them, or ``.json`` files, as ``tvm.ir.save_json`` writes a relax
+            module. Load no ``.pt2`` from someone you do not trust: reading one can run code that is in it.
         target: the TVM target, as JSON.
         least_flop: kernels with less arithmetic are left out, unless
         least_bytes: their arguments have at least so many bytes. Kernels that compute nothing always are.
@@ -84,7 +85,7 @@ def network_workloads(
         WorkloadError: a file holds no exported network, or torch or TVM does not support it.
         MeasureError: the child process that imports torch does not start.
     """
-    chosen = _chosen(names)
+    chosen = name_networks(names)
     tasks: dict[str, tuple[Task, dict[str, float]]] = {}
     with Worker(SERVICE) as worker:
         for label, network in chosen.items():
@@ -103,8 +104,13 @@ def network_workloads(
     )
 
 
-def _chosen(names: Sequence[str]) -> dict[str, str]:
-    """Name in the workloads table -> name of the zoo, or path, of all that `names` name."""
+def name_networks(names: Sequence[str]) -> dict[str, str]:
+    """Name in the workloads table -> name of the zoo, or path, of all that `names` name.
+
+    Raises:
+        UnknownNameError: No network has such a name.
+        WorkloadError: There is no such file, or two networks have one name.
+    """
     chosen: dict[str, str] = {}
     for label, network in (pair for name in names for pair in _named(name)):
         if chosen.setdefault(label, network) != network:
@@ -116,10 +122,12 @@ def _named(name: str) -> list[tuple[str, str]]:
     if name == "all":
         return [(network.label, network.name) for network in NETWORKS.values()]
     path = Path(name)
-    if path.suffix != ".pt2":
+    if path.suffix not in (TORCH, RELAX):
         return [(find_network(name).label, name)]
     if not path.is_file():
-        raise WorkloadError(f"There is no file {name}; give one that torch.export.save wrote.")
+        raise WorkloadError(
+            f"There is no file {name}; give one that torch.export.save or tvm.ir.save_json wrote."
+        )
     return [(path.stem, str(path.resolve()))]
 
 
@@ -132,7 +140,8 @@ def _extracted(worker: Worker, request: Extract, label: str) -> Extracted:
         return found
     raise WorkloadError(
         f"The network {label} cannot be turned into workloads ({found.rstrip('.')}). It must be one that "
-        "torch.export exports and TVM imports (tvm.relax.frontend.torch.from_exported_program)."
+        "torch.export exports and TVM imports (tvm.relax.frontend.torch.from_exported_program), or a relax "
+        "module with a function named main."
     )
 
 

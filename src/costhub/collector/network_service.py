@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from costhub.collector.zoo.registry import NETWORKS
 from costhub.dataset.operator_class import classify
 from costhub.dataset.workload import argument_shapes, check_schedulable, module_to_json, workload_id
 from costhub.errors import WorkloadError, last_line
@@ -24,7 +23,7 @@ class Extract:
     """Asks for the kernels of one network."""
 
     network: str
-    """A name of the zoo, or the path of a file that ``torch.export.save`` wrote."""
+    """A name of the zoo, or the path of a file that ``torch.export.save`` or ``tvm.ir.save_json`` wrote."""
     target: str
     """The TVM target, as JSON."""
     least_flop: float
@@ -60,30 +59,16 @@ def handle(request: Extract) -> Extracted | str:
     import tvm
     from tvm.s_tir.meta_schedule import relax_integration
 
-    from costhub.collector.relax_import import TRANSFORM_PARAMS, fuse, import_network
+    from costhub.collector.network_source import read_network
+    from costhub.collector.relax_import import fuse
 
     try:
-        mod, _ = import_network(*_network(request.network))
         # What is computed from weights alone is computed once, before the network runs.
-        del mod[TRANSFORM_PARAMS]
+        mod = read_network(request.network, device="meta").mod
         target = tvm.target.Target(request.target)
         return _extracted(relax_integration.extract_tasks(fuse(mod, target), target), request)
     except Exception as error:
         return f"{type(error).__name__}: {last_line(error)}"
-
-
-def _network(name: str) -> tuple[Any, tuple[Any, ...]]:
-    """A network without weights, and its inputs."""
-    if name in NETWORKS:
-        known = NETWORKS[name]
-        return known.build(device="meta"), (known.example(device="meta"),)
-    import torch
-
-    program = torch.export.load(name)
-    inputs, by_keyword = program.example_inputs or ((), {})
-    if by_keyword or not inputs or not all(isinstance(value, torch.Tensor) for value in inputs):
-        raise WorkloadError("it was exported with inputs that are not tensors by position")
-    return program.module().to("meta"), tuple(value.to("meta") for value in inputs)
 
 
 def _extracted(found: Sequence[Any], request: Extract) -> Extracted:

@@ -18,6 +18,7 @@ from costhub.dataset.workload import argument_shapes, check_schedulable, module_
 from costhub.errors import WorkloadError
 from costhub.models.protocol import CostModel
 from costhub.transfer.controller.allot import Allotment
+from costhub.transfer.controller.standing import Standing, standing
 from costhub.transfer.controller.stop_rule import StopRule
 from costhub.transfer.controller.task import Priority
 from costhub.transfer.draft import Draft
@@ -119,6 +120,7 @@ def tune_all(
     rule: StopRule | None = None,
     seed: int = 0,
     on_trial: Callable[[str, int, float | None], None] | None = None,
+    on_batch: Callable[[Standing], None] | None = None,
 ) -> list[TuneResult]:
     """Searches for fast schedules of several workloads, which share the trials by what they may still gain.
 
@@ -136,17 +138,16 @@ def tune_all(
         selection: Chooses among them.
         options: Sizes of the search.
         priority: Says which workload is measured next; see `Allotment`.
-        rule: Ends the measuring of a workload that is not expected to gain; its trials go to the others, and
-            when all have ended, so does the search.
+        rule: Ends the measuring of a workload; its trials go to the others, until all have ended.
         seed: Of the search.
         on_trial: Told after each trial of the workload, its number of trials and its best latency in us.
+        on_batch: Told before the first batch and after each where the search stands.
 
     Returns:
         What was found, in the order of the jobs.
 
     Raises:
-        WorkloadError: TVM cannot schedule a workload, or two jobs have one name.
-        CosthubError: As `tune`.
+        CosthubError: As `tune`, and a WorkloadError where two jobs have one name.
     """
     _check(jobs)
     load_intrinsics(target["kind"])
@@ -155,7 +156,9 @@ def tune_all(
         selection,
     )  # fmt: skip
     with bench.tasks(jobs, on_trial, most=trials, seed=seed) as (tasks, models):
-        _measure(tasks, {job.name: job.weight for job in jobs}, trials, priority, rule)
+        left = max(0, trials - sum(task.meter.trials for task in tasks.values()))
+        allotment = Allotment({j.name: j.weight for j in jobs}, trials=left, priority=priority, rule=rule)
+        _measure(tasks, allotment, trials, on_batch)
     return [
         tasks[job.name].meter.result(job.name, models[job.name].health, untuned_us(job.mod, builder, runner))
         for job in jobs
@@ -172,15 +175,19 @@ def _check(jobs: Sequence[Job]) -> None:
 
 def _measure(
     tasks: Mapping[str, SearchTask],
-    weights: Mapping[str, float],
+    allotment: Allotment,
     trials: int,
-    priority: Priority | None,
-    rule: StopRule | None,
+    on_batch: Callable[[Standing], None] | None,
 ) -> None:
-    """Spends the trials that the database does not hold yet."""
-    left = trials - sum(task.meter.trials for task in tasks.values())
-    allotment = Allotment(weights, trials=max(0, left), priority=priority, rule=rule)
-    decides = len(tasks) > 1 or rule is not None
+    """Spends the trials of an allotment, of so many in all."""
+
+    def tell(*, foreseen: bool) -> None:
+        if on_batch is not None:
+            best_us = {name: task.meter.best_us for name, task in tasks.items()}
+            on_batch(standing(allotment, most=trials, best_us=best_us, foreseen=foreseen))
+
+    decides = len(tasks) > 1 or allotment.rule is not None
+    tell(foreseen=False)
     while (name := allotment.next_task()) is not None:
         batch = tasks[name].round(allotment.most)
         if batch is None:
@@ -188,6 +195,7 @@ def _measure(
             continue
         more = decides and batch.n < allotment.left
         allotment.add(name, replace(batch, waiting=tasks[name].waiting() if more else 0.0))
+        tell(foreseen=more)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,72 @@
+"""Provides html_page, html_table and html_figure: one HTML file with nothing to fetch, light or dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from costhub.cards.svg import STYLE
+from costhub.cards.tables import Column, cell
+
+_STYLE = """\
+body { background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; max-width: 60rem;
+  margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; } h3 { font-size: 1rem; }
+svg { max-width: 100%; height: auto; } figure { margin: 0.5rem 0; overflow-x: auto; }
+figcaption, .note { color: color-mix(in srgb, var(--ink) 75%, var(--paper)); font-size: 0.87rem; }
+table { margin: 0.8rem 0; border-collapse: collapse; font-size: 0.87rem; font-variant-numeric: tabular-nums; }
+th, td { padding: 0.15rem 0.9rem 0.15rem 0; text-align: left; border-bottom: 1px solid var(--faint); }
+.right { text-align: right; } .scroll { overflow-x: auto; } summary { cursor: pointer; }
+"""
+
+
+def html_page(title: str, sections: Iterable[str]) -> str:
+    r"""A page that runs nothing and loads nothing; equal data give equal text.
+
+    Args:
+        title: Of the page; it is escaped.
+        sections: HTML, in which all texts of others are escaped already.
+
+    Example:
+        >>> html_page("a<b", ["<p>text</p>"]).endswith("<h1>a&lt;b</h1>\n<p>text</p>\n</body></html>\n")
+        True
+    """
+    name = escape(title)
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    head = (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{name}</title>\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<style>\n{STYLE}{_STYLE}</style></head>\n<body>\n<h1>{name}</h1>\n"
+    )
+    return head + "\n".join(sections) + "\n</body></html>\n"
+
+
+def html_figure(svg: str, caption: str) -> str:
+    """A picture of `costhub.cards.svg.svg_text` with text under it."""
+    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def html_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> str:
+    """The same table as `markdown_table`, every cell escaped.
+
+    Example:
+        >>> print(html_table([{"name": "<b>"}], [Column("name", "name")]))
+        <div class="scroll"><table>
+        <tr><th>name</th></tr>
+        <tr><td>&lt;b&gt;</td></tr>
+        </table></div>
+    """
+    sides = [' class="right"' if column.align == "right" else "" for column in columns]
+    lines = [_line("th", [column.title for column in columns], sides)]
+    lines += [_line("td", [cell(row, column) for column in columns], sides) for row in rows]
+    return '<div class="scroll"><table>\n' + "\n".join(lines) + "\n</table></div>"
+
+
+def _line(tag: str, texts: Sequence[str], sides: Sequence[str]) -> str:
+    return (
+        "<tr>"
+        + "".join(f"<{tag}{side}>{escape(text)}</{tag}>" for text, side in zip(texts, sides, strict=True))
+        + "</tr>"
+    )

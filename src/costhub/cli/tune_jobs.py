@@ -1,0 +1,57 @@
+"""Provides named_jobs and network_jobs: what `costhub tune` is to tune, by the names that it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from costhub.errors import WorkloadError
+
+if TYPE_CHECKING:
+    from costhub.transfer.tune import Job
+
+
+def named_jobs(text: str) -> list[Job]:
+    """The workloads that `text` names: one, those of a suite, or that of a file.
+
+    Raises:
+        WorkloadError: There is no such file, or it holds no module.
+        UnknownNameError: No workload has that name.
+    """
+    from costhub.collector.suite import find_suites
+    from costhub.dataset.workload import module_from_json
+    from costhub.transfer.tune import Job
+
+    path = Path(text)
+    if path.suffix != ".json":
+        return [Job(workload.name, workload.module()) for workload in find_suites([text])]
+    if not path.is_file():
+        raise WorkloadError(
+            f"There is no file {path}. Write one with tvm.ir.save_json(module), or name a workload."
+        )
+    try:
+        return [Job(path.stem, module_from_json(path.read_text()))]
+    except UnicodeDecodeError as error:
+        raise WorkloadError(f"{path} is not text, but a workload file holds a TVM module in JSON.") from error
+
+
+def network_jobs(networks: Sequence[str], target: str) -> list[Job]:
+    """The kernels of networks, each as often as they call it; tells on stderr what was found.
+
+    Args:
+        networks: What `costhub.collector.network.network_workloads` takes.
+        target: The TVM target, as JSON.
+
+    Raises:
+        WorkloadError: TVM finds no kernels in a network.
+        UnknownNameError: No network has that name.
+    """
+    from costhub.cli.measuring import tell_network
+    from costhub.collector.network import network_workloads
+    from costhub.transfer.tune import Job
+
+    if not networks:
+        return []
+    found = network_workloads(networks, target=target, on_network=tell_network)
+    return [Job(each.name, each.module(), sum(count for _, count in each.networks)) for each in found]

@@ -1,0 +1,115 @@
+"""Provides TuneProgress: what a search shows of itself while it runs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from costhub.progress import bar
+
+if TYPE_CHECKING:
+    from costhub.transfer.controller.standing import Standing
+
+EVERY_S = 60.0
+"""A line where stderr is no terminal, as in a log."""
+
+
+class TuneProgress:
+    """A bar of trials and a line about all of them on a terminal; elsewhere a line now and then.
+
+    Args:
+        trials: Of all workloads.
+        tasks: How many workloads there are.
+        every_s: Seconds between lines where stderr is no terminal.
+        clock: Seconds that pass.
+
+    Example:
+        >>> with TuneProgress(32, tasks=2) as progress:
+        ...     progress.trial("conv", 1, 10.0)
+        >>> progress.order
+        ['conv']
+    """
+
+    def __init__(
+        self,
+        trials: int,
+        *,
+        tasks: int,
+        every_s: float = EVERY_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.order: list[str] = []
+        """The workload of each trial."""
+        self._trials, self._tasks = trials, tasks
+        self._every_s, self._clock = every_s, clock
+        self._start = self._told = clock()
+        self._known: int | None = None
+        self._terminal = sys.stderr.isatty()
+        self._bar: Any = bar(trials, desc="tuning", unit="trial")
+        # tqdm draws a second bar under the first one; of this one nothing is shown but its text.
+        self._line: Any = bar(None, desc="", unit="") if tasks > 1 else None
+        if self._line is not None:
+            self._line.bar_format = "{desc}"
+
+    def __enter__(self) -> TuneProgress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._line is not None:
+            self._line.close()
+        self._bar.close()
+
+    def trial(self, name: str, done: int, best_us: float | None) -> None:
+        """Takes a trial of a workload."""
+        self.order.append(name)
+        best = f"best {best_us:,.1f} us" if best_us else "none ran yet"
+        self._bar.set_postfix_str(f"{name} {best}", refresh=False)
+        self._bar.update()
+
+    def batch(self, standing: Standing) -> None:
+        """Takes where the search stands after a batch."""
+        if self._known is None:
+            # What an earlier search has measured does not count for the time that is left.
+            self._known = self._bar.n = self._bar.initial = standing.trials
+        if self._line is not None:
+            self._line.set_description_str(said(standing))
+        now = self._clock()
+        if not self._terminal and now - self._told >= self._every_s:
+            self._told = now
+            done = standing.trials - self._known
+            left_s = (now - self._start) / done * (standing.most - standing.trials) if done else None
+            click.echo(said(standing, left_s), err=True)
+
+
+def said(standing: Standing, left_s: float | None = None) -> str:
+    """Where a search stands, in a line.
+
+    Args:
+        standing: Between two batches.
+        left_s: Seconds left, where somebody knows.
+
+    Example:
+        >>> from costhub.transfer.controller.standing import Standing
+        >>> said(Standing(64, 320, 4, 5, None, None), 125.0)
+        '64 of 320 trials, 4 of 5 kernels begun, about 2 min left'
+        >>> said(Standing(96, 320, 5, 5, 1234.5, 0.0312))
+        '96 of 320 trials, 5 kernels: 1,234.5 us together, another batch of each may save 3.1%'
+    """
+    parts = [f"{standing.trials:,} of {standing.most:,} trials"]
+    if standing.begun < standing.tasks:
+        parts.append(f"{standing.begun} of {standing.tasks} kernels begun")
+    else:
+        together = f": {standing.latency_us:,.1f} us together" if standing.latency_us is not None else ""
+        parts.append(f"{standing.tasks} kernels{together}")
+    if standing.gain is not None:
+        parts.append(f"another batch of each may save {standing.gain:.1%}")
+    if left_s is not None:
+        parts.append(f"about {left_s / 60:.0f} min left" if left_s >= 90 else f"about {left_s:.0f} s left")
+    return ", ".join(parts)

@@ -1,0 +1,1 @@
+"""A whole network: compiled with what a search found, compared with torch, and timed."""

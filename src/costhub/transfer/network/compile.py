@@ -1,0 +1,102 @@
+"""Provides compile_network: a network as a library that stock TVM loads, with the schedules of a database."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from costhub.collector.linker import link_command
+from costhub.collector.network_source import NetworkSource
+from costhub.collector.relax_import import fuse
+
+SCHEDULED = "tirx.is_scheduled"
+"""What TVM writes into a kernel whose schedule it has applied."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What became of a network."""
+
+    kernels: int
+    """Distinct kernels."""
+    tuned: int
+    """Those of them that have a schedule of the database; the others have none."""
+
+
+def compile_network(source: NetworkSource, target: Any, database: Path | None, library: Path) -> Compiled:
+    """Writes a network as a shared library with a relax function ``main``, whose weights are in it.
+
+    The kernels are fused as for the search and found in the database by their structure. Those without a
+    record stay as TVM's default pipeline for CPUs leaves them: plain loops on one thread, which LLVM
+    vectorises.
+
+    Args:
+        source: The network.
+        target: A ``tvm.target.Target``.
+        database: The folder of a MetaSchedule database; None for the network as TVM compiles it untuned.
+        library: The file to write.
+
+    Raises:
+        Exception: Whatever TVM raises where it cannot compile the network.
+    """
+    from tvm import relax
+
+    mod = fuse(source.mod, target)
+    if database is not None:
+        mod = _with_schedules(mod, target, database)
+    mod = _with_weights(mod, source, target)
+    executable = _build(mod, target)
+    library.parent.mkdir(parents=True, exist_ok=True)
+    executable.export_library(os.fspath(library), fcompile=_link)
+    kernels = [f for f in mod.functions.values() if not isinstance(f, relax.Function)]
+    return Compiled(len(kernels), sum(SCHEDULED in (f.attrs or {}) for f in kernels))
+
+
+def _with_schedules(mod: Any, target: Any, database: Path) -> Any:
+    from tvm import relax
+    from tvm.s_tir import meta_schedule as ms
+
+    with target, ms.database.JSONDatabase(work_dir=os.fspath(database)):
+        return relax.transform.MetaScheduleApplyDatabase()(mod)
+
+
+def _with_weights(mod: Any, source: NetworkSource, target: Any) -> Any:
+    """The network with its weights as constants.
+
+    Only now: where they are constants when kernels are fused, TVM may compute with them, and the kernels
+    would be others than those of the search.
+    """
+    import tvm
+    from tvm import relax
+
+    if source.transform is None:
+        return mod
+    machine = relax.VirtualMachine(tvm.compile(source.transform, target), tvm.cpu())
+    tensors = [tvm.runtime.tensor(w.detach().contiguous().numpy()) for w in source.weights]
+    params = list(mod["main"].params)[len(source.inputs) :]
+    values = dict(zip(params, machine["main"](tensors), strict=True))
+    return relax.transform.BindParams("main", values)(mod)
+
+
+def _build(mod: Any, target: Any) -> Any:
+    """TVM's default pipeline for CPUs, less the fusing that is done already."""
+    import tvm
+    from tvm import relax
+    from tvm.relax.backend.cpu_generic import pipeline
+
+    passes = [
+        *pipeline.library_dispatch_passes(target),
+        *pipeline.dataflow_lower_passes(target),
+        *pipeline.finalize_passes(target),
+    ]
+    with target, tvm.transform.PassContext(opt_level=3):
+        return relax.build(mod, target=target, relax_pipeline=tvm.transform.Sequential(passes))
+
+
+def _link(library: str, objects: Sequence[str], options: Sequence[str] = ()) -> None:
+    """In the place of a C compiler, which may be missing."""
+    subprocess.run([*link_command(None, objects, library), *options], check=True, capture_output=True)

@@ -1,0 +1,134 @@
+"""Provides Contest: forms of one network, each in a process of its own, timed in turns."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from costhub.collector.cpu_state import pick_cpus, tvm_threads
+from costhub.errors import MeasureError
+from costhub.transfer.network.time_service import Loaded, LoadLibrary, LoadTorch, Take
+from costhub.worker import Worker, WorkerDied, WorkerTimeout
+
+SERVICE = "costhub.transfer.network.time_service:handle"
+ROUNDS = 5
+SECONDS = 0.4
+"""Of each form in each round."""
+# torch.compile calls a compiler for every kernel of the network.
+_LOAD_TIMEOUT_S = 1800.0
+_TAKE_TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True)
+class Latency:
+    """How long a network takes, from call to output."""
+
+    median_us: float
+    low_us: float
+    """A quarter of the calls are faster,"""
+    high_us: float
+    """and a quarter are slower."""
+    calls: int
+
+    @classmethod
+    def of(cls, run_s: Sequence[float]) -> Latency:
+        """From the seconds of each call.
+
+        Example:
+            >>> Latency.of([2e-6, 1e-6, 3e-6])
+            Latency(median_us=2.0, low_us=1.5, high_us=2.5, calls=3)
+        """
+        low = high = run_s[0]
+        if len(run_s) > 1:
+            low, _, high = statistics.quantiles(run_s, n=4, method="inclusive")
+        return cls(statistics.median(run_s) * 1e6, low * 1e6, high * 1e6, len(run_s))
+
+
+@dataclass
+class Contest:
+    """Loads forms of one network and times them round by round, so that what disturbs one disturbs all.
+
+    Args:
+        inputs: NumPy arrays.
+        threads: Of each form; TVM's have a CPU each.
+
+    Example:
+        >>> import numpy as np
+        >>> with Contest((np.zeros((1, 128), np.int64),), threads=1) as contest:
+        ...     (first, *_) = contest.load_torch("torch", "bert_tiny")
+        ...     times = contest.take(rounds=1, seconds=0.0)
+        >>> first.shape, list(times)
+        ((1, 128, 128), ['torch'])
+    """
+
+    inputs: tuple[Any, ...]
+    threads: int
+    _workers: dict[str, Worker] = field(default_factory=dict)
+    _held: ExitStack = field(default_factory=ExitStack)
+
+    def __enter__(self) -> Contest:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._held.close()
+
+    def load_library(self, name: str, path: str) -> tuple[Any, ...]:
+        """Adds a library of `compile_network`; returns what it computes.
+
+        Raises:
+            MeasureError: It cannot be loaded, or fails.
+        """
+        request = LoadLibrary(path, self.inputs, pick_cpus(self.threads))
+        return self._load(name, request, tvm_threads(self.threads))
+
+    def load_torch(self, name: str, network: str, *, compiled: bool = False) -> tuple[Any, ...]:
+        """Adds the network as torch runs it; returns what it computes.
+
+        Raises:
+            MeasureError: It cannot be loaded or compiled, or fails.
+        """
+        request = LoadTorch(network, self.inputs, self.threads, compiled)
+        threads = str(self.threads)
+        # Inductor compiles in processes of its own otherwise, which stay.
+        return self._load(name, request, {"OMP_NUM_THREADS": threads, "TORCHINDUCTOR_COMPILE_THREADS": "1"})
+
+    def take(self, *, rounds: int = ROUNDS, seconds: float = SECONDS) -> dict[str, Latency]:
+        """Name -> latency, of all that were loaded; those that fail are left out.
+
+        Args:
+            rounds: Turns of each.
+            seconds: Of each turn; a call that takes longer is taken once.
+        """
+        taken: dict[str, list[float]] = {name: [] for name in self._workers}
+        for _ in range(rounds):
+            for name, worker in self._workers.items():
+                worker.thaw()
+                try:
+                    found = worker.call(Take(seconds), timeout_s=_TAKE_TIMEOUT_S)
+                except (WorkerDied, WorkerTimeout):
+                    continue
+                worker.freeze()
+                taken[name] += found if isinstance(found, list) else []
+        return {name: Latency.of(run_s) for name, run_s in taken.items() if run_s}
+
+    def _load(
+        self, name: str, request: LoadLibrary | LoadTorch, environment: dict[str, str]
+    ) -> tuple[Any, ...]:
+        worker = self._held.enter_context(Worker(SERVICE, environment=environment))
+        try:
+            found = worker.call(request, timeout_s=_LOAD_TIMEOUT_S)
+        except (WorkerDied, WorkerTimeout) as error:
+            found = str(error)
+        if not isinstance(found, Loaded):
+            worker.kill()
+            raise MeasureError(f"The network does not run as {name}: {found.rstrip('.')}.")
+        # Threads of TVM and of OpenMP look for work for a while, at the cost of whatever is timed next.
+        worker.freeze()
+        self._workers[name] = worker
+        return found.outputs

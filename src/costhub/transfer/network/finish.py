@@ -1,0 +1,161 @@
+"""Provides finish_network: from a searched database to a checked, timed library of the whole network."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from costhub.collector.network_source import RELAX
+from costhub.errors import MeasureError, last_line
+from costhub.transfer.network.agree import TOLERANCE, difference
+from costhub.transfer.network.build_service import Build, Built
+from costhub.transfer.network.contest import Contest, Latency
+from costhub.worker import Worker, WorkerDied, WorkerTimeout
+
+SERVICE = "costhub.transfer.network.build_service:handle"
+TUNED, UNTUNED, TORCH, TORCH_COMPILE = "tuned", "untuned", "torch", "torch.compile"
+_BUILD_TIMEOUT_S = 3600.0
+
+
+@dataclass(frozen=True)
+class FinishedNetwork:
+    """A network after a search."""
+
+    network: str
+    """Its name in reports."""
+    threads: int
+    """Of torch and of TVM."""
+    error: str | None = None
+    """A sentence where it cannot be compiled, does not run or computes something else."""
+    library: str | None = None
+    """The file to load; None where there is an error."""
+    reference: str = TORCH
+    """The form whose outputs are the right ones: torch's, or the untuned ones of a relax file."""
+    tolerance: float = TOLERANCE
+    inputs: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """(dtype, shape) of each input."""
+    kernels: int = 0
+    """Distinct kernels."""
+    kernels_tuned: int = 0
+    """Those with a schedule of the database."""
+    latencies: dict[str, Latency] = field(default_factory=dict)
+    """Form -> latency: `TUNED`, `UNTUNED`, and for torch networks `TORCH` and `TORCH_COMPILE`."""
+    notes: tuple[str, ...] = ()
+    """Sentences on what did not work and does no harm."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+def finish_network(
+    network: str,
+    *,
+    label: str,
+    target: str,
+    database: Path,
+    out: Path,
+    threads: int,
+    torch_compile: bool = False,
+    on_step: Callable[[str], None] | None = None,
+) -> FinishedNetwork:
+    """Compiles a network with a database, compares its outputs with torch's, and times it beside torch.
+
+    All of it happens in child processes: a crash of TVM or torch becomes a sentence.
+
+    Args:
+        network: What `costhub.collector.network_source.read_network` takes.
+        label: Its name in reports and that of the library.
+        target: The TVM target of the search, as JSON.
+        database: The folder of the search's MetaSchedule database.
+        out: Where the library ``<label>.so`` goes.
+        threads: Of each form.
+        torch_compile: Whether ``torch.compile`` is timed as well, which takes a minute or so.
+        on_step: Told what is being done, in a few words.
+
+    Raises:
+        MeasureError: A child process does not start.
+    """
+    tell = on_step or (lambda _: None)
+    library = out / f"{label}.so"
+    library.unlink(missing_ok=True)  # of an earlier search
+    with tempfile.TemporaryDirectory(prefix="costhub-network-") as scratch:
+        tuned, untuned = (os.path.join(scratch, f"{name}.so") for name in (TUNED, UNTUNED))
+        tell(f"compiling {label}")
+        built = _built(Build(network, target, os.fspath(database.resolve()), tuned, untuned))
+        if not isinstance(built, Built):
+            why = f"The network {label} was tuned, but TVM cannot compile it as a whole: {built.rstrip('.')}."
+            return FinishedNetwork(label, threads, why)
+        tell(f"checking and timing {label}")
+        made = FinishedNetwork(
+            label, threads, reference=UNTUNED if Path(network).suffix == RELAX else TORCH,
+            inputs=tuple((str(value.dtype), value.shape) for value in built.inputs),
+            kernels=built.compiled.kernels, kernels_tuned=built.compiled.tuned,
+        )  # fmt: skip
+        with Contest(built.inputs, threads) as contest:
+            wrong, notes = _loaded(contest, made, network, tuned, untuned, torch_compile=torch_compile)
+            latencies = contest.take()
+        if wrong is None:
+            _publish(Path(tuned), library)
+    return replace(
+        made, error=wrong, library=None if wrong else str(library), latencies=latencies, notes=notes
+    )
+
+
+def _loaded(
+    contest: Contest, made: FinishedNetwork, network: str, tuned: str, untuned: str, *, torch_compile: bool
+) -> tuple[str | None, tuple[str, ...]]:
+    """Loads all forms; a sentence where the tuned one does not run or is wrong, and notes on the others."""
+    try:
+        wrong = _checked(contest, made, network, tuned, untuned)
+    except MeasureError as error:
+        return str(error), ()
+    if not torch_compile or made.reference != TORCH:
+        return wrong, ()
+    try:
+        contest.load_torch(TORCH_COMPILE, network, compiled=True)
+    except MeasureError as error:
+        return wrong, (f"torch.compile was not timed. {last_line(error)}",)
+    return wrong, ()
+
+
+def _built(request: Build) -> Built | str:
+    with Worker(SERVICE) as worker:
+        try:
+            found: Built | str = worker.call(request, timeout_s=_BUILD_TIMEOUT_S)
+        except (WorkerDied, WorkerTimeout) as error:
+            return str(error)
+    return found
+
+
+def _checked(contest: Contest, made: FinishedNetwork, network: str, tuned: str, untuned: str) -> str | None:
+    """A sentence where the outputs of the tuned network are not the right ones, None where they are."""
+    plain = contest.load_library(UNTUNED, untuned)
+    fast = contest.load_library(TUNED, tuned)
+    wanted, whose = plain, "those of the untuned network"
+    if made.reference == TORCH:
+        wanted, whose = contest.load_torch(TORCH, network), "torch's"
+    said = difference(fast, wanted)
+    if said is None:
+        return None
+    culprit = (
+        "The untuned network differs as well, so it is TVM's import or its compiler that changes it."
+        if difference(plain, wanted)
+        else "The untuned network agrees, so a schedule of the database changes what a kernel computes."
+    )
+    return (
+        f"The outputs of the tuned network {made.network} are not {whose}: {said} (tolerance "
+        f"{made.tolerance:g} of their size). {culprit} No library was written."
+    )
+
+
+def _publish(made: Path, library: Path) -> None:
+    """Moves a library to its place, also from another file system; never half of it."""
+    part = library.with_name(f"{library.name}.part")
+    shutil.copyfile(made, part)
+    part.replace(library)

@@ -1,0 +1,72 @@
+"""What a search shows of itself: a line now and then in a log, bars on a terminal."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from costhub.cli.tune_progress import TuneProgress, said
+from costhub.transfer.controller.standing import Standing
+
+
+class Terminal(io.StringIO):
+    """What a terminal would show."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def after(trials: int) -> Standing:
+    return Standing(trials, 96, 2, 2, 1234.5, 0.031)
+
+
+def test_a_log_gets_a_line_now_and_then_with_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:
+    now = [0.0]
+    with TuneProgress(96, tasks=2, every_s=60.0, clock=lambda: now[0]) as progress:
+        for trials in range(0, 96, 16):
+            progress.batch(after(trials))
+            now[0] += 40.0
+
+    lines = capsys.readouterr().err.splitlines()
+    # At 80 and 160 s: 40 s for 16 trials, of which 64 and 32 are left.
+    both = "of 96 trials, 2 kernels: 1,234.5 us together, another batch of each may save 3.1%, about"
+    assert lines == [f"32 {both} 3 min left", f"64 {both} 80 s left"]
+
+
+def test_what_an_earlier_search_measured_does_not_count_for_the_time_left(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    now = [0.0]
+    with TuneProgress(96, tasks=2, every_s=10.0, clock=lambda: now[0]) as progress:
+        progress.batch(after(64))
+        now[0] = 20.0
+        progress.batch(after(80))
+
+    assert "about 20 s left" in capsys.readouterr().err
+
+
+def test_a_terminal_shows_trials_best_and_all_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stderr", shown)
+    with TuneProgress(96, tasks=2, every_s=0.0) as progress:
+        progress.trial("conv", 1, 12.34)
+        progress.batch(after(16))
+
+    text = shown.getvalue()
+    assert "conv best 12.3 us" in text
+    assert "16 of 96 trials, 2 kernels: 1,234.5 us together" in text
+    assert "/96" in text
+
+
+def test_the_order_of_the_trials_is_kept() -> None:
+    with TuneProgress(3, tasks=1) as progress:
+        for name in ("a", "b", "a"):
+            progress.trial(name, 1, None)
+
+    assert progress.order == ["a", "b", "a"]
+
+
+def test_kernels_that_nobody_has_begun_with_are_said() -> None:
+    assert "1 of 2 kernels begun" in said(Standing(3, 9, 1, 2, None, None))

@@ -1,0 +1,42 @@
+"""Where a search stands: trials, tasks, the latency of all, and what may still be gained."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from costhub.transfer.controller.allot import Allotment
+from costhub.transfer.controller.batch import Batch
+from costhub.transfer.controller.standing import standing
+
+WEIGHTS = {"conv": 3.0, "relu": 1.0}
+
+
+def batch(latency_s: float, waiting: float = 0.0) -> Batch:
+    return Batch(np.full(4, latency_s), np.zeros(4), waiting=waiting)
+
+
+def test_it_counts_what_an_earlier_search_has_measured() -> None:
+    now = standing(Allotment(WEIGHTS, trials=10), most=30, best_us={"conv": 5.0, "relu": None})
+
+    assert (now.trials, now.most, now.begun, now.tasks) == (20, 30, 1, 2)
+    assert now.latency_us is None
+    assert now.gain is None
+
+
+def test_the_gain_is_a_share_of_the_latency_of_all() -> None:
+    allotment = Allotment(WEIGHTS, trials=10)
+    allotment.add("conv", batch(4e-6))
+    allotment.add("relu", batch(2e-6, waiting=-np.inf))  # nothing waits, so nothing is gained
+
+    now = standing(allotment, most=10, best_us={"conv": 4.0, "relu": 2.0})
+
+    assert (now.trials, now.begun, now.latency_us) == (8, 2, 14.0)
+    assert now.gain == pytest.approx(0.05 * 12 / 14)  # a record by chance: a tenth, in every second batch
+
+
+def test_there_is_no_gain_where_nobody_knows_what_waits() -> None:
+    allotment = Allotment({"conv": 1.0}, trials=10)
+    allotment.add("conv", batch(4e-6))
+
+    assert standing(allotment, most=10, best_us={"conv": 4.0}, foreseen=False).gain is None
