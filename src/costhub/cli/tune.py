@@ -151,6 +151,11 @@ def command(
         },
     )  # fmt: skip
     click.echo(json.dumps(summary) if as_json else told(results, finished, out))
+    _check(finished)
+
+
+def _check(finished: Sequence[FinishedNetwork]) -> None:
+    """Raises a NetworkError where outputs are not torch's."""
     wrong = [network.error for network in finished if network.error]
     if wrong:
         raise NetworkError(" ".join(wrong))
