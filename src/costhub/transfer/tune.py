@@ -149,8 +149,7 @@ def tune_all(
     Raises:
         CosthubError: As `tune`, and a WorkloadError where two jobs have one name.
     """
-    _check(jobs)
-    load_intrinsics(target["kind"])
+    _prepare(jobs, target["kind"])
     bench = _Bench(
         model, draft, method, target, Records(out), builder, runner, options or SearchOptions(), strategy,
         selection,
@@ -165,12 +164,14 @@ def tune_all(
     ]
 
 
-def _check(jobs: Sequence[Job]) -> None:
+def _prepare(jobs: Sequence[Job], kind: str) -> None:
+    """Checks the jobs, and makes TVM know the intrinsics of this kind of target."""
     names = [job.name for job in jobs]
     if len(set(names)) < len(names):
         raise WorkloadError(f"Each workload is tuned once, but two are called {max(names, key=names.count)}.")
     for job in jobs:
         check_schedulable(job.mod)
+    load_intrinsics(kind)
 
 
 def _measure(
