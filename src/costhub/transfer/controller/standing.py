@@ -43,7 +43,7 @@ def standing(
         >>> import numpy as np
         >>> from costhub.transfer.controller.batch import Batch
         >>> allotment = Allotment({"conv": 2.0}, trials=6)
-        >>> allotment.add("conv", Batch(np.array([4e-6, 3e-6, 3e-6]), np.zeros(3), waiting=0.0))
+        >>> allotment.add("conv", Batch(np.full(3, 3e-6), np.zeros(3), waiting=0.0))
         >>> now = standing(allotment, most=6, best_us={"conv": 3.0})
         >>> now.trials, now.begun, now.latency_us, round(now.gain, 2)
         (3, 1, 6.0, 0.05)

@@ -62,7 +62,7 @@ def telling(example: Any) -> Any:
 
     Example:
         >>> import numpy as np
-        >>> telling(np.zeros(2)).std() > 0, telling(np.array([1.0, 2.0]))
+        >>> bool(telling(np.zeros(2)).std() > 0), telling(np.array([1.0, 2.0]))
         (True, array([1., 2.]))
     """
     import numpy as np
