@@ -90,14 +90,15 @@ def main(
     if quick:
         names, trials, seeds = ["metaschedule.gmm", "metaschedule.nrm"], 16, 1
     rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path and path.exists() else []
-    done = {(row["workload"], row["seed"]) for row in rows}
+    done = {(row["workload"], row["seed"], row["trials"]) for row in rows}
     with tempfile.TemporaryDirectory() as folder:
         data, models = data or copy_dataset(folder), models or Path(folder, "models")
         models.mkdir(exist_ok=True)
+        without = held_out(data, {*WORKLOADS, *names})
         for seed, name in ((seed, name) for seed in range(seeds) for name in names):
-            if (name, seed) in done:
+            if (name, seed, trials) in done:
                 continue
-            model = trained("costhub", data, models, held_out(data, WORKLOADS))
+            model = trained("costhub", data, models, without)
             out = Path(folder, f"{name}-{seed}")
             seconds = searched(name, trials, seed, out, model)
             found = best_modules(out, name, trials)

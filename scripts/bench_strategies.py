@@ -118,8 +118,8 @@ def main(
                 if rows_path:
                     with rows_path.open("a") as file:
                         file.write(json.dumps(row) + "\n")
-                best_us = row["curve"][-1][2]
-                click.echo(f"{', '.join(map(str, key))}: {best_us:,.1f} us, {row['seconds']:.0f} s")
+                best = f"{row['curve'][-1][2]:,.1f} us" if row["curve"] else "no program ran"
+                click.echo(f"{', '.join(map(str, key))}: {best}, {row['seconds']:.0f} s")
     rows = measured_again([row for row in rows if row["trials"] == trials])
     if path:
         about = {"source": source, "base": BASE, "trials": trials, "summary": summary(rows)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection
 from pathlib import Path
 
@@ -43,7 +44,8 @@ def trained(name: str, data: Path, out: Path, without: set[str], seed: int = 0) 
         without: Ids of workloads that it does not learn from.
         seed: Of the training; the searches differ in theirs.
     """
-    folder = out / f"{name}-{seed}"
+    held = hashlib.sha256(" ".join(sorted(without)).encode()).hexdigest()[:8]
+    folder = out / f"{name}-{held}-{seed}"
     if folder.exists():
         return folder
     arch, spec, options = KINDS[name]

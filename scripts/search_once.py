@@ -34,7 +34,8 @@ class Search:
         """`ms.tune_tir` with every default but `settings`.
 
         Args:
-            light: Its build processes import the CPU's intrinsics only, a second instead of fourteen.
+            light: This process and those that build import the CPU's intrinsics only, a second instead of
+                fourteen.
             settings: Other arguments.
         """
         import tvm
@@ -53,6 +54,7 @@ class Search:
         mod, target = find_workload(self.workload).module(), tvm.target.Target(local_target())
         start = time.perf_counter()
         if light:
+            load_intrinsics("llvm")
             settings["builder"] = ms.builder.LocalBuilder(initializer=partial(load_intrinsics, "llvm"))
         ms.tune_tir(
             mod, target, str(self.out), max_trials_global=self.trials, seed=self.seed,
@@ -61,24 +63,22 @@ class Search:
         return rounds
 
     def costhub(self, model: str, method: str, draft: str | None = None) -> Rounds:
-        """`costhub.transfer.tune`, loading the model included."""
+        """`costhub.transfer.tune`; loading the model and starting processes is in the seconds."""
         from costhub.models.folder import load_model
         from costhub.transfer.methods.registry import find_method
         from costhub.transfer.tune import tune
 
         mod, target = find_workload(self.workload).module(), local_target()
+        rounds: Rounds = []
         start = time.perf_counter()
         pretrained, drafting = load_model(model)[0], load_model(draft)[0] if draft else None
-        loaded_s = time.perf_counter() - start
         with Builder(json.dumps(target)) as builder, Runner(json.dumps(target)) as runner:
-            result = tune(
+            tune(
                 mod, self.workload, model=pretrained, draft=drafting, method=find_method(method),
                 target=target, out=self.out, trials=self.trials, builder=builder, runner=runner,
-                seed=self.seed,
+                seed=self.seed, on_trial=lambda n, _: rounds.append((n, time.perf_counter() - start)),
             )  # fmt: skip
-        # Not the seconds until here: tune has measured the untuned workload, which stock does not do.
-        rounds = [(trials, loaded_s + seconds) for trials, seconds, _ in result.curve]
-        return [*rounds, (result.trials, loaded_s + result.seconds)]
+        return rounds
 
 
 if __name__ == "__main__":

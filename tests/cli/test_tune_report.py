@@ -53,5 +53,5 @@ def test_a_wrong_network_is_said_to_differ(tmp_path: Path) -> None:
 
     text = told(RESULTS, [replace(NETWORK, error="Wrong.", library=None)], tmp_path)
 
-    assert "differ" in text
+    assert "see below" in text
     assert "network   " not in text

@@ -16,7 +16,7 @@ from costhub.collector.suite import find_workload
 from costhub.errors import MeasureError, ScoreError, WorkloadError
 from costhub.transfer.controller.batch import Batch
 from costhub.transfer.search.result import SearchOptions, TuneResult
-from costhub.transfer.tune import Job, summary, tune, tune_all
+from costhub.transfer.tune import Job, _left, summary, tune, tune_all
 
 OPTIONS = SearchOptions(population=64, generations=1, trials_per_round=8)
 
@@ -174,3 +174,20 @@ def test_two_workloads_of_one_name_are_refused(tmp_path: Path, target: str, line
 
     with pytest.raises(WorkloadError, match="two are called m"):
         search_all(tmp_path, target, linear(np.zeros(172)), [job, job], trials=8)
+
+
+@pytest.mark.parametrize(
+    ("trials", "known", "left"),
+    [
+        (128, [0], 128),
+        (128, [100], 28),
+        (128, [0, 128], 16),
+        (128, [0, 0, 128], 32),
+        (8, [0, 128], 8),
+        (64, [80], 0),
+    ],
+)
+def test_a_new_workload_has_a_batch_whatever_was_measured_of_others(
+    trials: int, known: list[int], left: int
+) -> None:
+    assert _left(trials, known, 16) == left

@@ -96,8 +96,8 @@ def search_table(result: Mapping[str, Any]) -> str:
             )
         ),
         number("reached", "reached the base's best", ".0%"),
-        number("trials_gain", "times fewer trials to it", ".1f"),
-        number("time_gain", "times less time to it", ".1f"),
+        number("trials_gain", "times fewer trials to it, where reached", ".1f"),
+        number("time_gain", "times less time to it, where reached", ".1f"),
     ]
     return f"{markdown_table(result['summary'], columns)}\n\n{_by_workload(result['rows'])}"
 

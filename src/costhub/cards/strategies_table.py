@@ -32,6 +32,7 @@ def summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
         own best; mean `seconds`, and `proposing`, those of them that the strategy itself took; `failures`,
         their share.
     """
+    rows = [row for row in rows if row["curve"]]  # Where every program failed there is nothing to compare.
     bases = {(row["workload"], row["seed"]): row for row in rows if _name(row) == BASE}
     found = []
     for strategy, selection in dict.fromkeys(map(_name, rows)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -138,18 +139,19 @@ def command(
     jobs += network_jobs(networks, json.dumps(target))
     if not jobs:
         raise WorkloadError(f"{' and '.join(networks)} has no kernel that could be tuned.")
+    about = {
+        "model": found.entry.name, "model_reason": found.reason,
+        "method": f"{strategy} search, {select}; the model learns from each round by: {method}",
+    }  # fmt: skip
     with ended_like_by_ctrl_c():
         results, order = _tune(
             jobs, folder, drafting, device, target, trials=trials, out=out, how=how, seed=seed
         )
+        weights = {job.name: job.weight for job in jobs}
+        report = partial(write_report, results, out, weights=weights, order=order, device=device, about=about)
+        report(networks=[])  # What was found is told, whatever becomes of the networks.
         finished = _finish(networks, target, out, torch_compile=torch_compile)
-    summary = write_report(
-        results, out, weights={job.name: job.weight for job in jobs}, order=order, networks=finished,
-        device=device, about={
-            "model": found.entry.name, "model_reason": found.reason,
-            "method": f"{strategy} search, {select}; the model learns from each round by: {method}",
-        },
-    )  # fmt: skip
+    summary = report(networks=finished)
     click.echo(json.dumps(summary) if as_json else told(results, finished, out))
     _check(finished)
 

@@ -123,7 +123,7 @@ def _of_networks(networks: Sequence[FinishedNetwork]) -> list[str]:
     from costhub.cards.tables import Column, number, plain_table
 
     rows = [
-        {"network": n.network, "outputs": "differ" if n.error else f"equal {n.reference}'s",
+        {"network": n.network, "outputs": "see below" if n.error else f"equal {n.reference}'s",
          **{form: latency.median_us for form, latency in n.latencies.items()}}
         for n in networks
         if n.latencies

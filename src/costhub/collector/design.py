@@ -23,7 +23,10 @@ class Design:
     """
 
     def __init__(self, context: Any, sketches: Sequence[Any]) -> None:
+        from tvm.ir import save_json
+
         self._generator, self._sketches = context.space_generator, sketches
+        self._json = save_json(context.mod)
         self._mods = {threading.get_ident(): context.mod}
         mutators = dict(self._generator.mutator_probs or {})
         self._mutators = list(mutators)
@@ -79,9 +82,9 @@ class Design:
 
     def _mod(self) -> Any:
         """The workload, copied for each thread, as TVM's own search does."""
-        from tvm.ir import load_json, save_json
+        from tvm.ir import load_json
 
         here = threading.get_ident()
         if here not in self._mods:
-            self._mods[here] = load_json(save_json(next(iter(self._mods.values()))))
+            self._mods[here] = load_json(self._json)
         return self._mods[here]

@@ -155,7 +155,7 @@ def tune_all(
         selection,
     )  # fmt: skip
     with bench.tasks(jobs, on_trial, most=trials, seed=seed) as (tasks, models):
-        left = max(0, trials - sum(task.meter.trials for task in tasks.values()))
+        left = _left(trials, [task.meter.trials for task in tasks.values()], bench.options.trials_per_round)
         allotment = Allotment({j.name: j.weight for j in jobs}, trials=left, priority=priority, rule=rule)
         _measure(tasks, allotment, trials, on_batch)
     return [
@@ -172,6 +172,12 @@ def _prepare(jobs: Sequence[Job], kind: str) -> None:
     for job in jobs:
         check_schedulable(job.mod)
     load_intrinsics(kind)
+
+
+def _left(trials: int, known: Sequence[int], batch: int) -> int:
+    """Trials to spend, of so many in all, where tasks have some; those without have a batch in any case."""
+    new = sum(not count for count in known)
+    return max(trials - sum(known), min(trials, new * batch), 0)
 
 
 def _measure(

@@ -33,3 +33,10 @@ def test_nan_is_wrong_unless_it_is_right() -> None:
 
     assert difference([holes], [VALUES]) is not None
     assert difference([holes], [holes]) is None
+
+
+def test_outputs_without_a_number_agree_with_nothing() -> None:
+    nothing = np.full(4, np.nan, np.float32)
+
+    assert difference([nothing], [nothing]) == "output 0 has no number that could be compared"
+    assert difference([np.float32([np.nan, 1.0])], [np.float32([np.nan, 1.0])]) is None

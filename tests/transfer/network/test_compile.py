@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from costhub.collector.network_source import read_network
+from costhub.collector.sampler import Sampler
+from costhub.collector.suite import find_workload
 from costhub.dataset.target import parse_target
-from costhub.transfer.network.compile import Compiled, compile_network
+from costhub.transfer.network.compile import Compiled, _best_of, compile_network
+from costhub.transfer.search.database import Records
 
 # torch copies an exported program with a part of itself that it warns of.
 pytestmark = pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec:FutureWarning")
@@ -49,3 +53,22 @@ def test_schedules_are_found_whatever_the_weights(
     found = compile_network(read_network(str(files[1])), parse_target(target), database, tmp_path / "x.so")
 
     assert found.tuned == 2
+
+
+def test_the_schedule_of_the_best_median_for_this_target_counts(target: str, tmp_path: Path) -> None:
+    from tvm.s_tir import meta_schedule as ms
+
+    from costhub.dataset.trace import replay
+
+    here = parse_target(target)
+    elsewhere = parse_target(json.dumps({**json.loads(target), "num-cores": 99}))
+    mod, records = find_workload("matmul.128x128x128").module(), Records(tmp_path)
+    measured = [([1e-4], elsewhere), ([1e-3, 1e-3, 9e-3], here), ([2e-3] * 3, here), (None, here)]
+    programs = Sampler(mod, target, seed=1).random(len(measured))
+    for program, (run_s, where) in zip(programs, measured, strict=True):
+        info = ms.arg_info.ArgInfo.from_entry_func(mod, True)
+        records.add(mod, ms.MeasureCandidate(replay(mod, program.trace), info), run_s, where)
+
+    (found,) = _best_of(tmp_path, here).get_all_tuning_records()
+
+    assert [float(s) for s in found.run_secs] == [1e-3]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from costhub.transfer.network.time_service import Loaded, LoadLibrary, LoadTorch, Take, handle
+from costhub.transfer.network.time_service import Loaded, LoadLibrary, LoadTorch, Take, _flat, handle
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec:FutureWarning")
 
@@ -32,3 +32,16 @@ def test_what_is_no_library_is_a_reason(tmp_path: Path) -> None:
 
     # No CPUs: the process of the tests is to keep its own.
     assert isinstance(handle(LoadLibrary(str(path), (), ())), str)
+
+
+def test_outputs_with_names_are_flattened_as_tuples_are() -> None:
+    import torch
+
+    best = torch.topk(torch.tensor([1.0, 3.0, 2.0]), 2)  # has `values`, which is a tensor
+
+    values, places = _flat(best)
+    assert (values.tolist(), places.tolist()) == ([3.0, 2.0], [1, 2])
+    assert [each.tolist() for each in _flat({"a": torch.ones(1), "b": (None, torch.zeros(1))})] == [
+        [1.0],
+        [0.0],
+    ]

@@ -100,3 +100,18 @@ def test_a_small_space_has_an_end(new_ground: Callable[..., Ground]) -> None:
     programs = new_ground(mod=tiny).random(200)
 
     assert 0 < len(programs) < 200
+
+
+def test_what_was_measured_before_is_a_start_and_not_proposed_again(
+    new_ground: Callable[..., Ground],
+) -> None:
+    first, second = new_ground(seed=1), new_ground(seed=1)
+    fast, slow, failed, *others = first.random(6)
+
+    second.measured_before([(slow.trace, 2e-3), (fast.trace, 1e-3), (failed.trace, float("inf"))])
+    second.score([fast, slow, failed, *others])
+
+    assert [program.structure for program in second.fastest(3)] == [fast.structure, slow.structure]
+    new = {program.structure for program in second.best(6, new=True)}
+    assert new == {program.structure for program in others}
+    assert {fast.structure, slow.structure, failed.structure} < {p.structure for p in second.best(6)}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from costhub.collector.output_check import tolerance, unlike
 
 TERMS = 1
@@ -21,7 +23,6 @@ def difference(found: Sequence[Any], wanted: Sequence[Any]) -> str | None:
         wanted: Those of the other form.
 
     Example:
-        >>> import numpy as np
         >>> one = np.ones(3, np.float32)
         >>> difference([one], [one + 1e-6])
         >>> difference([one], [one + 1])
@@ -32,6 +33,8 @@ def difference(found: Sequence[Any], wanted: Sequence[Any]) -> str | None:
     for position, (one, other) in enumerate(zip(found, wanted, strict=True)):
         if one.shape != other.shape or one.dtype != other.dtype:
             return f"output {position} is {_kind(one)} instead of {_kind(other)}"
+        if other.dtype.kind == "f" and other.size and not np.isfinite(other).any():
+            return f"output {position} has no number that could be compared"
         said = unlike(one, other, reduction=TERMS, rounds=False)
         if said:
             return f"output {position} {said}"

@@ -56,9 +56,10 @@ def handle(request: Build) -> Built | str:
 
 
 def telling(example: Any) -> Any:
-    """An input whose outputs tell networks apart: for floating point numbers all alike, normal ones.
+    """An input whose outputs tell networks apart: for floating point numbers all alike, others in [0.1, 1).
 
-    People export networks with `torch.zeros`. Integers may be indices and stay.
+    People export networks with `torch.zeros`. Integers may be indices and stay; a negative number may be
+    none that the network takes a root of.
 
     Example:
         >>> import numpy as np
@@ -69,4 +70,4 @@ def telling(example: Any) -> Any:
 
     if example.dtype.kind != "f" or example.size < 2 or example.std() > 0:
         return example
-    return np.random.default_rng(0).standard_normal(example.shape).astype(example.dtype)
+    return np.random.default_rng(0).uniform(0.1, 1.0, example.shape).astype(example.dtype)

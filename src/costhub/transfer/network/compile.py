@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import statistics
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from typing import Any
 from costhub.collector.linker import link_command
 from costhub.collector.network_source import NetworkSource
 from costhub.collector.relax_import import fuse
+from costhub.transfer.search.database import FAILED_S
 
 SCHEDULED = "tirx.is_scheduled"
 """What TVM writes into a kernel whose schedule it has applied."""
@@ -58,10 +61,34 @@ def compile_network(source: NetworkSource, target: Any, database: Path | None, l
 
 def _with_schedules(mod: Any, target: Any, database: Path) -> Any:
     from tvm import relax
+
+    with target, _best_of(database, target):
+        return relax.transform.MetaScheduleApplyDatabase()(mod)
+
+
+def _best_of(database: Path, target: Any) -> Any:
+    """The record of the best median for each workload, as the search reports it.
+
+    TVM itself would take the best mean, and a record of any target.
+    """
     from tvm.s_tir import meta_schedule as ms
 
-    with target, ms.database.JSONDatabase(work_dir=os.fspath(database)):
-        return relax.transform.MetaScheduleApplyDatabase()(mod)
+    best: dict[Any, tuple[float, Any]] = {}
+    for record in ms.database.JSONDatabase(work_dir=os.fspath(database)).get_all_tuning_records():
+        seconds = [float(s) for s in record.run_secs or ()]
+        if not seconds or max(seconds) >= FAILED_S or str(record.target) != str(target):
+            continue
+        median = statistics.median(seconds)
+        if median < best.get(record.workload, (math.inf, None))[0]:
+            best[record.workload] = median, record
+    chosen = ms.database.MemoryDatabase()
+    for workload, (median, record) in best.items():
+        chosen.commit_tuning_record(
+            ms.database.TuningRecord(
+                record.trace, chosen.commit_workload(workload.mod), [median], target, record.args_info
+            )
+        )
+    return chosen
 
 
 def _with_weights(mod: Any, source: NetworkSource, target: Any) -> Any:

@@ -107,14 +107,18 @@ class Contest:
         """
         taken: dict[str, list[float]] = {name: [] for name in self._workers}
         for _ in range(rounds):
-            for name, worker in self._workers.items():
+            for name in list(taken):
+                worker = self._workers[name]
                 worker.thaw()
                 try:
                     found = worker.call(Take(seconds), timeout_s=_TAKE_TIMEOUT_S)
-                except (WorkerDied, WorkerTimeout):
+                except (WorkerDied, WorkerTimeout) as error:
+                    found = str(error)
+                if not isinstance(found, list):
+                    del taken[name]  # a process that starts again has not loaded the network
                     continue
                 worker.freeze()
-                taken[name] += found if isinstance(found, list) else []
+                taken[name] += found
         return {name: Latency.of(run_s) for name, run_s in taken.items() if run_s}
 
     def _load(

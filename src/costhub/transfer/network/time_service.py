@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,5 +110,5 @@ def _torch(request: LoadTorch) -> Callable[[], Any]:
 def _flat(found: Any) -> list[Any]:
     if hasattr(found, "numpy"):
         return [found.numpy()]
-    values = found.values() if hasattr(found, "values") else found
+    values = found.values() if isinstance(found, Mapping) else found
     return [array for value in values if value is not None for array in _flat(value)]

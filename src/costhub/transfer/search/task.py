@@ -113,7 +113,7 @@ class SearchTask:
         with stages.during(OTHER), _as_ours():
             if self._next is None:
                 self._next = self._new_candidates()
-            candidates, self._next = self._next[:most], None
+            candidates, self._next = self._next[:most], self._next[most:] or None
             if not candidates:
                 return None
             scores = self._scores(candidates)

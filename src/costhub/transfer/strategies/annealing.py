@@ -86,7 +86,7 @@ class Chains:
         return after
 
     def _best(self, count: int) -> list[int]:
-        return [program.structure for program in self.ground.best(count)]
+        return [program.structure for program in self.ground.best(count, new=True)]
 
 
 def acceptance(gain: float, temperature: float) -> float:

@@ -66,6 +66,14 @@ class Ground:
         """Forgets the scores: the model may have learned."""
         self._scored.clear()
 
+    def measured_before(self, known: Sequence[tuple[Any, float]]) -> None:
+        """Takes the traces and latencies of an earlier search, which are not proposed again."""
+        for program in self.programs([partial(_as_it_was, trace) for trace, _ in known]):
+            if program is not None:
+                self._proposed.add(program.structure)
+        for trace, latency_s in known:
+            self.told(trace, latency_s)
+
     def told(self, trace: Any, latency_s: float) -> None:
         """Takes a measured program; an infinite latency says that it failed."""
         if np.isfinite(latency_s):
@@ -127,9 +135,17 @@ class Ground:
                 self._scored[program.structure] = score, program
         return np.array([self._scored[program.structure][0] for program in programs])
 
-    def best(self, count: int) -> list[Program]:
-        """The `count` programs with the highest scores of this round, the best first."""
-        return [program for _, program in heapq.nlargest(count, self._scored.values(), key=lambda s: s[0])]
+    def best(self, count: int, *, new: bool = False) -> list[Program]:
+        """The `count` programs with the highest scores of this round, the best first.
+
+        Args:
+            count: How many at most.
+            new: Only those that were never proposed.
+        """
+        scored = list(self._scored.values())
+        if new:
+            scored = [s for s in scored if s[1].structure not in self._proposed]
+        return [program for _, program in heapq.nlargest(count, scored, key=lambda s: s[0])]
 
     def propose(self, programs: Sequence[Program]) -> list[Program]:
         """Those of `programs` that were never proposed; they will not be again."""
@@ -139,8 +155,7 @@ class Ground:
 
     def best_new(self, count: int) -> list[Program]:
         """Proposes the `count` best of this round that are new."""
-        waiting = [s for s in self._scored.values() if s[1].structure not in self._proposed]
-        return self.propose([p for _, p in heapq.nlargest(count, waiting, key=lambda s: s[0])])
+        return self.propose(self.best(count, new=True))
 
     def _program(self, propose: Callable[[np.random.Generator], Any], seed: int) -> Program | None:
         import tvm_ffi

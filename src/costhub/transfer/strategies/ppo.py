@@ -32,8 +32,8 @@ class Ppo(Explorer):
 
     Chosen here: programs of different sketches have different knobs, so that each sketch has an agent;
     several programs are changed side by side; an episode begins at the best programs of the last ones and as
-    many random ones; knobs that TVM finds impossible leave the program as it is, with the lowest reward of
-    that step. A batch scores about as many programs as the evolutionary search does.
+    many random ones; knobs that TVM finds impossible leave the program as it is, with the lowest score
+    before and after that step as the reward. A batch scores at most as many programs as TVM's search does.
     """
 
     programs: int = 32
@@ -141,7 +141,8 @@ class Agents:
         there = [program is not None for program in made]
         if any(there):
             scores[there] = self.ground.score([program for program in made if program is not None])
-        worst = float(np.nanmin(scores)) if any(there) else 0.0
+        before = self.ground.score([program for group in groups for program in group.programs])
+        worst = float(np.nanmin([*scores, *before]))
         place = 0
         for group in groups:
             own = slice(place, place := place + len(group.programs))

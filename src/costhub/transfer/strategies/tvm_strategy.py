@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,13 +11,11 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate, PySearchStrategy
 
+from costhub.transfer.search.database import FAILED_S
 from costhub.transfer.selection.epsilon_greedy import EPSILON
 from costhub.transfer.strategies.ground import Ground, Program
 from costhub.transfer.strategies.strategy import Exploration, Explorer
 from costhub.transfer.tvm_measure import latency_of
-
-KNOWN = 64
-"""Programs of the database that a search begins with, the fastest."""
 
 
 @derived_object
@@ -54,8 +54,7 @@ class TvmStrategy(PySearchStrategy):  # type: ignore[misc]  # TVM's base is unty
         # A search that goes on must not draw once more what it drew at first.
         seed = abs(int(self._context.rand_state)) + len(known)
         self._ground = Ground(self._context, list(design_spaces), cost_model, seed=seed)
-        for record in known:
-            self._ground.told(record.trace, _seconds(record))
+        self._ground.measured_before([(record.trace, _seconds(record)) for record in known])
         self._exploration = self.explorer.begin(self._ground)
 
     def post_tuning(self) -> None:
@@ -88,16 +87,21 @@ class TvmStrategy(PySearchStrategy):  # type: ignore[misc]  # TVM's base is unty
 
 
 def _seconds(record: Any) -> float:
-    """Mean seconds of a ``ms.database.TuningRecord``, by which TVM ranks them."""
-    return float(sum(float(s) for s in record.run_secs) / len(record.run_secs))
+    """Median seconds of a ``ms.database.TuningRecord``; infinite where it failed."""
+    seconds = [float(s) for s in record.run_secs or ()]
+    return statistics.median(seconds) if seconds and max(seconds) < FAILED_S else math.inf
 
 
 def _known(database: Any, context: Any) -> list[Any]:
-    """The fastest records of workload and target; TVM's query leaves failures out, yet knows no targets."""
+    """The records of workload and target, failures included; TVM's own query knows no targets."""
     if not database.has_workload(context.mod):
         return []
-    records = database.get_top_k(database.commit_workload(context.mod), KNOWN)
-    return [record for record in records if str(record.target) == str(context.target)]
+    workload = database.commit_workload(context.mod)
+    return [
+        record
+        for record in database.get_all_tuning_records()
+        if record.workload.same_as(workload) and str(record.target) == str(context.target)
+    ]
 
 
 def _candidate(program: Program) -> Any:
