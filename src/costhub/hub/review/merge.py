@@ -39,6 +39,12 @@ def merge_into(contribution: str | Path, folder: str | Path) -> int:
         DataError: One of the two cannot be read, or another program writes to the folder.
     """
     new, grown = DataFolder.open(contribution), DataFolder.create(folder)
+    # Held throughout: who replaces the folder as a whole must not do so between two tables.
+    with FolderLock(grown.path / "measurements", wait=True):
+        return _grow(new, grown)
+
+
+def _grow(new: DataFolder, grown: DataFolder) -> int:
     added = 0
     # Rows come last: none is ever there without its device and workload.
     _describe(new, grown)
