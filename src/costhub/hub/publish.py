@@ -19,7 +19,7 @@ from costhub.hub.hugging_face import PATTERNS
 from costhub.hub.privacy import personal_texts
 from costhub.hub.remote_repo import Head, Kind, Pushed, RemoteRepo, StaleError, blob_id, sha256_of
 from costhub.hub.review.model_gate import check_model
-from costhub.hub.staging import CARD, Staged, complete_card, staged
+from costhub.hub.staging import CARD, Staged, complete_card, read_card, staged
 
 Repo = RemoteRepo | FolderRepo
 ATTEMPTS = 6
@@ -144,7 +144,7 @@ def _check(ready: Staged) -> None:
             f"{errors[0].message} {errors[0].fix} Nothing was sent."
         )
     complete_card(ready.folder, data_facts(ready.folder))
-    check_card_text(split((ready.folder / CARD).read_text(encoding="utf-8"))[1], CARD)
+    check_card_text(split(read_card(ready.folder / CARD))[1], CARD)
 
 
 def _changes(ready: Staged, head: Head | None) -> tuple[dict[str, Path], list[str]]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from costhub.dataset.check.report import clean
 from costhub.dataset.folder import DataFolder
 from costhub.errors import CosthubError, RefusedError
 from costhub.hub.contribute import INBOX
@@ -52,7 +54,8 @@ def review(subject: str, *, against: str | None = None, merge: bool = False, dee
             return Reviewed(_model(folder, subject))
         against = against or (f"hf-hub:{pull.repo.name}" if pull else None)
         held = holding(against, DataFolder.open(folder).device_ids()) if against else None
-        verdict = replace(review_contribution(folder, held, deep=deep), subject=subject)
+        verdict = review_contribution(folder, held, deep=deep)
+        verdict = replace(verdict, subject=subject, reasons=[*verdict.reasons, *_beside(pull)])
         if not merge or not verdict.is_accepted:
             return Reviewed(verdict)
         if pull is not None:
@@ -60,6 +63,15 @@ def review(subject: str, *, against: str | None = None, merge: bool = False, dee
         merge_into(folder, str(against))
         _empty_inbox(folder, Path(str(against)))
         return Reviewed(verdict, against)
+
+
+def _beside(pull: PullRequest | None) -> Iterator[Reason]:
+    if pull is not None and pull.beside:
+        yield Reason(
+            "look",
+            f"{len(pull.beside):,} files outside the contribution are not as in the main branch by now "
+            f"({clean(pull.beside[0], 100)}). --merge leaves them out; a merge on the page may not.",
+        )
 
 
 def _empty_inbox(folder: Path, dataset: Path) -> None:
