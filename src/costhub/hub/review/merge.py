@@ -104,6 +104,19 @@ def merge_pull_request(pull: PullRequest, reviewed: Path) -> Pushed:
     raise AssertionError("the last attempt raises")
 
 
+def close_known(pull: PullRequest) -> None:
+    """Closes a pull request whose rows are all in the tables, and takes what is left of it from the inbox.
+
+    Raises:
+        HubError: The hub does not do it.
+    """
+    head = pull.repo.head()
+    left = [path for path in head.files if path in set(pull.paths)] if head else []
+    if head and left:
+        pull.repo.commit(head, {}, left, message=f"Remove what the tables hold (#{pull.number})")
+    pull.repo.close(pull.number, "All of its rows are in the tables already. Thank you!")
+
+
 def _close(pull: PullRequest, pushed: Pushed) -> None:
     try:
         pull.repo.close(pull.number, f"Taken into the tables by {pushed.commit}. Thank you!")

@@ -93,11 +93,18 @@ def find_pull_request(text: str) -> PullRequest | None:
         HubError: There is none, or the hub cannot be asked.
         RefusedError: There is no contribution in it, or it is too large.
     """
+    from huggingface_hub import constants
+
     address, page = _ADDRESS.fullmatch(text), _PAGE.fullmatch(text)
     kinds: tuple[Kind, ...] = ("dataset", "model")
     if address is not None:
         name, number = address.groups()
     elif page is not None:
+        if not text.startswith(f"{constants.ENDPOINT.rstrip('/')}/"):
+            raise AddressError(
+                f"{clean(text, 200)} lies elsewhere than {constants.ENDPOINT}. "
+                "Set HF_ENDPOINT to its server first."
+            )
         name, number = page.group(2, 3)
         kinds = ("dataset",) if page[1] else ("model",)
     elif text.startswith(("hf-hub:", "http:", "https:")):
