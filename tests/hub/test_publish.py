@@ -213,7 +213,10 @@ def test_a_folder_is_a_hub_as_well(sound_model: Any, measured: Any, tmp_path: Pa
         ("nvidia-h200", {}, "is no place to write to"),
         ("hf-hub:acme", {}, "after hf-hub: comes ORG/NAME"),
         ("hf-hub:a/b@v1", {}, "leave --as and @REVISION out"),
-        ("hf-hub:a/b", {"tag": "../x"}, "cannot be a tag"),
+        *(
+            ("hf-hub:a/b", {"tag": tag}, "cannot be a tag")
+            for tag in ("../x", "main", "a..b", "v1.", "v1.lock", "a" * 40)
+        ),
         ("HUB", {}, "give --as ORG/NAME"),
         ("HUB", {"name": "../../etc"}, "give --as ORG/NAME"),
         ("HUB", {"name": "a/b", "tag": "v1"}, "no tags"),
@@ -228,6 +231,30 @@ def test_a_place_that_is_none_is_refused(
     with pytest.raises((AddressError, HubError), match=sentence):
         publish(sound_model("gbt"), to.replace("HUB", str(tmp_path / "hub")), **options)
     assert list((tmp_path / "hub").iterdir()) == []
+
+
+def test_a_tag_that_is_taken_is_told_before_anything_is_sent(sound_model: Any, hugging_face: Any) -> None:
+    folder = sound_model("gbt")
+    first = publish(folder, "hf-hub:acme/one", tag="v1")
+    assert first is not None
+    (folder / "notes.md").write_text("more")
+
+    with pytest.raises(HubError, match="has a tag v1 already"):
+        publish(folder, "hf-hub:acme/one", tag="v1", agree=lambda plan: pytest.fail("it asked"))
+    assert hugging_face.refs["acme/one"] == {"main": first.commit, "v1": first.commit}
+
+
+def test_a_name_of_this_machine_in_the_rows_does_not_go(
+    measured: Any, tmp_path: Path, hugging_face: Any, unchecked: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = measured(tmp_path / "data", 0, 5)
+    opened = DataFolder.open(folder)
+    opened.put_device({**opened.devices().to_pylist()[0], "model_name": "CPU of adalovelace"})
+    monkeypatch.setattr("costhub.hub.privacy.own_names", lambda: ("adalovelace",))
+
+    with pytest.raises(RefusedError, match="model_name holds 'adalovelace'"):
+        publish(folder, TO)
+    assert hugging_face.requests == []
 
 
 def test_figures_beside_a_model_without_a_card_become_its_card(sound_model: Any, hugging_face: Any) -> None:

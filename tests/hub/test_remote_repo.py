@@ -175,3 +175,11 @@ def _fault(request: str, **settings: Any) -> Any:
     import sys
 
     return sys.modules["loopback_hub"].Fault(request, **settings)
+
+
+def test_a_gated_repository_says_how_to_get_in(hugging_face: Any) -> None:
+    hugging_face.commit("acme/closed", {"x": b"x"})
+    hugging_face.gated.add("acme/closed")
+
+    with pytest.raises(HubError, match=r"is gated\. Accept its terms"):
+        RemoteRepo("acme/closed", "model").head()

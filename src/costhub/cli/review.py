@@ -67,8 +67,8 @@ def _lines(verdict: Verdict) -> Iterator[str]:
         shift = "-" if found.shift is None else f"{found.shift:.2f}"
         agreement = "-" if found.agreement is None else f"{found.agreement:.2f}"
         yield (
-            f"{clean(found.device_id, 60)}: {found.rows:,} rows beside {found.held:,} in the hub; {found.repeated:,} "
-            f"programs in both, latency ratio {shift}, rank correlation {agreement}"
+            f"{clean(found.device_id, 60)}: {found.rows:,} rows beside {found.held:,} in the hub; "
+            f"{found.repeated:,} programs in both, latency ratio {shift}, rank correlation {agreement}"
         )
     for reason in verdict.reasons[:SHOWN]:
         yield f"  {reason.weight}: {clean(reason.what, 1000)}"

@@ -16,7 +16,7 @@ from costhub.hub.address import Address, AddressError, parse_address
 from costhub.hub.data_facts import data_facts
 from costhub.hub.folder_repo import FolderRepo
 from costhub.hub.hugging_face import PATTERNS
-from costhub.hub.privacy import personal_texts
+from costhub.hub.privacy import own_traces, personal_texts
 from costhub.hub.remote_repo import Head, Kind, Pushed, RemoteRepo, StaleError, blob_id, sha256_of
 from costhub.hub.review.model_gate import check_model
 from costhub.hub.staging import CARD, Staged, complete_card, read_card, staged
@@ -24,7 +24,8 @@ from costhub.hub.staging import CARD, Staged, complete_card, read_card, staged
 Repo = RemoteRepo | FolderRepo
 ATTEMPTS = 6
 """Times a commit is made anew on a head that somebody else moved."""
-_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
+# Without what git refuses, and what would be taken for a branch or a commit.
+_TAG = re.compile(r"(?!(?:main|HEAD|[0-9a-f]{40}|.*\.\..*|.*\.|.*\.lock)$)[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -93,6 +94,8 @@ def publish(
         _check(ready)
         head = repo.head()
         plan = _plan(repo, ready, head, replace)
+        if tag is not None and head is not None and isinstance(repo, RemoteRepo):
+            repo.refuse_taken(tag, "" if plan.files or plan.removed else head.commit)
         if not agree(plan):
             return None
         if head is None:
@@ -143,6 +146,9 @@ def _check(ready: Staged) -> None:
             f"`costhub check` finds {len(errors)} errors, the first {errors[0].rule} in {errors[0].where}: "
             f"{errors[0].message} {errors[0].fix} Nothing was sent."
         )
+    traces = own_traces(ready.folder)
+    if traces:
+        raise RefusedError(f"{traces[0]} Nothing was sent: remove it from the rows, or from the device.")
     complete_card(ready.folder, data_facts(ready.folder))
     check_card_text(split(read_card(ready.folder / CARD))[1], CARD)
 

@@ -76,11 +76,13 @@ class RemoteRepo:
             HubError: The hub cannot be asked, or has no such branch.
         """
         from huggingface_hub import RepoFile
-        from huggingface_hub.errors import RepositoryNotFoundError
+        from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
         with writing(self.name):
             try:
                 info = self.api.repo_info(self.name, repo_type=self.kind, revision=revision)
+            except GatedRepoError:
+                raise
             except RepositoryNotFoundError:
                 return None
             commit = str(info.sha)
@@ -145,15 +147,24 @@ class RemoteRepo:
         Raises:
             HubError: The tag names another commit.
         """
+        if not self.refuse_taken(tag, commit):
+            with writing(self.name):
+                self.api.create_tag(self.name, tag=tag, revision=commit, repo_type=self.kind)
+
+    def refuse_taken(self, tag: str, commit: str) -> bool:
+        """Whether a commit has a tag already.
+
+        Raises:
+            HubError: The tag names another commit.
+        """
         with writing(self.name):
             known = {ref.name: ref.target_commit for ref in self.refs()}
-            if known.get(tag, commit) != commit:
-                raise HubError(
-                    f"hf-hub:{self.name} has a tag {tag} already, on the commit {known[tag][:12]}; a version "
-                    "never changes. Choose another name."
-                )
-            if tag not in known:
-                self.api.create_tag(self.name, tag=tag, revision=commit, repo_type=self.kind)
+        if known.get(tag, commit) != commit:
+            raise HubError(
+                f"hf-hub:{self.name} has a tag {tag} already, on the commit {known[tag][:12]}; a version "
+                "never changes. Choose another name."
+            )
+        return tag in known
 
     def find_pull_request(self, mark: str) -> Pushed | None:
         """The pull request, open or not, whose title holds a mark; None where there is none.
@@ -210,6 +221,10 @@ def writing(repo: str) -> Iterator[None]:
     again = "Nothing is half done: run the command again."
     try:
         yield
+    except errors.GatedRepoError as error:
+        raise HubError(
+            f"{where} is gated. Accept its terms on its page, then log in with `hf auth login`."
+        ) from error
     except errors.RepositoryNotFoundError as error:
         if error.response.status_code == 401:
             raise HubError(f"{where} wants to know who you are. Log in with `hf auth login`.") from error

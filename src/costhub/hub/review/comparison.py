@@ -114,8 +114,8 @@ def judge(found: Comparison) -> Iterator[Reason]:
     if 0 < found.repeated < _ENOUGH:
         yield Reason(
             "look",
-            f"{where} only {found.repeated} programs are ones that the hub measured too; {_ENOUGH} were expected "
-            "for a comparison of latencies.",
+            f"{where} only {found.repeated} programs are ones that the hub measured too; {_ENOUGH} were "
+            "expected for a comparison of latencies.",
         )
     if found.gain is not None and found.gain > MOST_GAIN:
         yield Reason(
