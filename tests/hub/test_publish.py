@@ -14,7 +14,7 @@ from costhub.hub import publish as module
 from costhub.hub.address import AddressError
 from costhub.hub.data import load_measurements
 from costhub.hub.find import find_model
-from costhub.hub.manifest import verify
+from costhub.hub.manifest import verify, write_manifest
 from costhub.hub.publish import Plan, publish
 
 SHARD = "measurements/amd-epyc-zen5-1c/train-00000-of-00001.parquet"
@@ -69,17 +69,21 @@ def test_publishing_the_same_again_sends_nothing(sound_model: Any, hugging_face:
 
 
 def test_what_the_new_version_lacks_goes_and_what_people_added_stays(
-    sound_model: Any, hugging_face: Any
+    sound_model: Any, hugging_face: Any, tmp_path: Path
 ) -> None:
-    hugging_face.commit(
-        "acme/one", {".gitattributes": b"x", "LICENSE": b"text", "model.safetensors": b"of an mlp"}
-    )
+    old = tmp_path / "old"
+    old.mkdir()
+    (old / "model.safetensors").write_bytes(b"of an mlp")
+    write_manifest(old)
+    files = {path.name: path.read_bytes() for path in old.iterdir()}
+    people = {".gitattributes": b"x", "LICENSE": b"text", "notes.md": b"of people", "plot.png": b"theirs"}
+    hugging_face.commit("acme/one", {**people, **files})
 
     done = publish(sound_model("gbt"), "hf-hub:acme/one")
 
     assert done is not None
     assert done.plan.removed == ["model.safetensors"]
-    assert {".gitattributes", "LICENSE", "model.ubj"} <= set(hugging_face.files("acme/one"))
+    assert {*people, "model.ubj"} <= set(hugging_face.files("acme/one"))
     assert "model.safetensors" not in hugging_face.files("acme/one")
 
 
@@ -161,9 +165,13 @@ def test_a_commit_of_somebody_else_is_no_obstacle(sound_model: Any, hugging_face
     assert {"LICENSE", "config.json"} <= set(hugging_face.files("acme/one"))
 
 
-def test_what_nobody_agreed_to_is_not_removed(sound_model: Any, hugging_face: Any) -> None:
+def test_what_nobody_agreed_to_is_not_removed(sound_model: Any, hugging_face: Any, tmp_path: Path) -> None:
     hugging_face.commit("acme/one", {".gitattributes": b"x"})
-    theirs = {"member_0/model.ubj": b"{of another model"}
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "weights.ubj").write_bytes(b"{of another model")
+    write_manifest(other)
+    theirs = {path.name: path.read_bytes() for path in other.iterdir()}
     hugging_face.before_commit = lambda: hugging_face.change("acme/one", theirs, message="quicker")
 
     with pytest.raises(HubError, match="changed by somebody else"):

@@ -135,6 +135,8 @@ def test_a_pull_request_is_found_by_its_mark_and_closed_once(
     repo.close(1, "Thanks.")
     (pull,) = hugging_face.pulls["datasets/acme/data"]
     assert (pull.status, pull.comments) == ("closed", ["Thanks."])
+    # Whoever was turned down may try again.
+    assert repo.find_pull_request("[abc]") is None
 
 
 def test_a_server_without_xet_storage_is_named(

@@ -24,13 +24,14 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.nodes.Node | None, index: int) -> yaml.nodes.Node | None:
         if self.check_event(yaml.events.AliasEvent):
             raise yaml.composer.ComposerError(problem="it holds an alias, which no card of ours has")
-        if getattr(self.peek_event(), "tag", None) not in (None, "!"):
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if getattr(event, "tag", None) not in (None, "!"):
             raise yaml.composer.ComposerError(problem="it holds a tag, which no card of ours has")
         return super().compose_node(parent, index)
 
     def resolve(self, kind: type[yaml.nodes.Node], value: Any, implicit: Any) -> str:
         """Takes 1:30:00 for a text: as a number to the base 60 a long one takes hours to read."""
-        tag = str(super().resolve(kind, value, implicit))
+        tag = str(super().resolve(kind, value, implicit))  # type: ignore[no-untyped-call]
         return _TEXT if tag in _NUMBERS and ":" in value else tag
 
 

@@ -48,6 +48,10 @@ class FolderRepo:
         files = {name: sha256_of(path) for name, path in kept.items()}
         return Head("\n".join(f"{name} {sha256}" for name, sha256 in files.items()), files)
 
+    def fetch(self, head: Head, path: str) -> Path:
+        """A file of the folder; to be read only."""
+        return self.folder / path
+
     def create(self) -> None:
         """Makes the folder; one that is there already is left as it is."""
         self.folder.mkdir(parents=True, exist_ok=True)

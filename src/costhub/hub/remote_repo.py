@@ -91,6 +91,17 @@ class RemoteRepo:
         files = {entry.path: entry.lfs.sha256 if entry.lfs else entry.blob_id for entry in found}
         return Head(commit, files, {entry.path: entry.size for entry in found})
 
+    def fetch(self, head: Head, path: str) -> Path:
+        """A file of a commit, on this machine; to be read only.
+
+        Raises:
+            HubError: It cannot be fetched.
+        """
+        from huggingface_hub import hf_hub_download
+
+        with writing(self.name):
+            return Path(hf_hub_download(self.name, path, repo_type=self.kind, revision=head.commit))
+
     def create(self) -> None:
         """Makes the repository; one that is there already is left as it is.
 
@@ -167,7 +178,7 @@ class RemoteRepo:
         return tag in known
 
     def find_pull_request(self, mark: str) -> Pushed | None:
-        """The pull request, open or not, whose title holds a mark; None where there is none.
+        """The pull request, open or merged, whose title holds a mark; None where there is none.
 
         Raises:
             HubError: The hub cannot be asked.
@@ -176,7 +187,7 @@ class RemoteRepo:
             for pull in self.api.get_repo_discussions(
                 self.name, repo_type=self.kind, discussion_type="pull_request"
             ):
-                if mark in pull.title and pull.is_pull_request:
+                if mark in pull.title and pull.is_pull_request and pull.status != "closed":
                     return Pushed("", pull.url, pull.num)
         return None
 
