@@ -102,6 +102,25 @@ def test_a_merge_whose_answer_was_lost_is_finished_by_the_next_run(
     assert not inbox.exists()
 
 
+def test_records_of_all_devices_of_a_hub_are_compared(
+    offered: Any, hugging_face: Any, measured: Any, tmp_path: Path
+) -> None:
+    offered()
+    old = DataFolder.open(measured(tmp_path / "old", session=0))
+    new = DataFolder.create(tmp_path / "other")
+    new.put_device({**old.devices().to_pylist()[0], "device_id": "other-cpu"})
+    new.put_workloads(old.workloads().to_pylist())
+    with new.writer("other-cpu") as writer:
+        for row in old.measurements().to_pylist()[:5]:
+            writer.append({**row, "device_id": "other-cpu"})
+    sent = contribute(new.path, "hf-hub:acme/data", deep=False)
+    assert sent is not None
+
+    verdict = review(f"hf-hub:acme/data@refs/pr/{sent.pull_request}", deep=False).verdict
+
+    assert [r.weight for r in verdict.reasons if "5 rows have the record_id" in r.what] == ["refuse"]
+
+
 def test_a_check_that_does_not_start_is_no_refusal(sound_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(folder: Path) -> None:
         raise MeasureError("The child process does not start.")
