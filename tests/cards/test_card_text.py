@@ -24,6 +24,11 @@ from costhub.errors import DataError
         ("![a]( <https://e.org/x.png>)", "picture from elsewhere"),
         ("![a](../../other/x.png)", "picture from elsewhere"),
         ("![a][b]\n\n[b]: https://e.org/x.png", "picture by reference"),
+        ("``` `\n<script>\n```", "HTML"),
+        ("```\n```x\n```\n<script>\n```", "HTML"),
+        ("- ```\n  x\n  ```\n<script>\n```", "HTML"),
+        ("```\n<script>", "HTML"),
+        ("\\`<script>`", "HTML"),
         ("a\x1b[31mb", "control character"),
         ("a\u202eb", "control character"),
     ],
@@ -53,3 +58,6 @@ def test_the_card_of_a_new_data_folder_passes() -> None:
 
 def test_a_long_line_of_brackets_takes_no_time() -> None:
     check_card_text("![" * 200_000 + "`" * 100_001, "README.md")
+    check_card_text("`" * 200_000, "README.md")
+    check_card_text("\n".join("`" * n for n in range(3, 600)), "README.md")
+    check_card_text("![](" + " " * 200_000, "README.md")

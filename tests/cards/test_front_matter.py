@@ -42,6 +42,10 @@ def test_what_yaml_would_misread_stays_text() -> None:
         ("---\na: [\n---\n", "is not YAML"),
         ("---\n!!python/object/apply:os.system [ls]\n---\n", "is not YAML"),
         ("---\n" + "[" * 5000 + "\n---\n", "is not YAML"),
+        ("---\nx: !!bool maybe\n---\n", "is not YAML: it holds a tag"),
+        ('---\nx: !!int ""\n---\n', "is not YAML"),
+        ("---\nx: !!timestamp a\n---\n", "is not YAML"),
+        ("---\nx: 2026-13-45\n---\n", "is not YAML"),
         ("-" * (MAX_CARD_CHARACTERS + 1), "is longer than"),
     ],
 )
@@ -53,6 +57,12 @@ def test_a_text_without_metadata_is_refused(text: str, sentence: str) -> None:
 def test_an_alias_is_refused_since_it_could_stand_for_gigabytes() -> None:
     with pytest.raises(DataError, match="it holds an alias"):
         split("---\na: &a [1]\nb: [*a, *a]\n---\n")
+
+
+def test_numbers_to_the_base_60_are_text_and_take_no_time() -> None:
+    long = "1" + ":1" * 100_000
+
+    assert split(f"---\na: 1:30\nb: 1:30.5\nc: {long}\n---\n")[0] == {"a": "1:30", "b": "1:30.5", "c": long}
 
 
 def test_a_value_that_occurs_twice_is_written_twice() -> None:

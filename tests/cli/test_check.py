@@ -48,6 +48,18 @@ def add(root: DataFolder, **changes: object) -> None:
         writer.append(ROW | changes)
 
 
+def test_a_model_cannot_paint_the_terminal(
+    costhub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from types import SimpleNamespace
+
+    (tmp_path / "config.json").write_text("{}")
+    told = SimpleNamespace(arch="\x1b[2Jmlp", device_id="\x1b]0;x")
+    monkeypatch.setattr("costhub.hub.review.model_gate.check_model", lambda *_, **__: told)
+
+    assert "\x1b" not in costhub("check", str(tmp_path)).out
+
+
 def test_a_sound_folder_exits_with_0(root: DataFolder, capsys: pytest.CaptureFixture[str]) -> None:
     add(root)
 

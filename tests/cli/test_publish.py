@@ -41,6 +41,28 @@ def test_without_yes_and_without_a_person_nothing_goes(
     assert hugging_face.commits == {}
 
 
+@pytest.mark.parametrize("command", ["publish", "contribute"])
+def test_who_is_asked_sees_what_would_go(
+    command: str,
+    costhub: Any,
+    measured: Any,
+    hugging_face: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("publish", "contribute"):
+        monkeypatch.setattr(f"costhub.hub.{name}.check_folder", lambda *_, **__: [])
+    if command == "contribute":
+        costhub("publish", str(measured(tmp_path / "old", 9, 5)), "--to", "hf-hub:acme/data", "--yes")
+    folder = str(measured(tmp_path / "data", 0, 5))
+
+    asked = costhub(command, folder, "--to", "hf-hub:acme/data", "--json")
+    agreed = costhub(command, folder, "--to", "hf-hub:acme/data", "--json", "--dry-run")
+
+    assert "hf-hub:acme/data" in asked.err.splitlines()[0]
+    assert (asked.code, agreed.err, json.loads(agreed.out)["to"]) == (1, "", "hf-hub:acme/data")
+
+
 def test_it_says_where_it_went(costhub: Any, sound_model: Any, hugging_face: Any) -> None:
     folder = str(sound_model("gbt"))
     done = costhub("publish", folder, "--to", "hf-hub:acme/one", "--tag", "v1", "--yes")

@@ -28,7 +28,7 @@ def test_a_refusal_is_told_and_exits_with_1(costhub: Any, measured: Any, tmp_pat
     told = json.loads(costhub("review", folder, "--against", folder, "--shallow", "--json").out)
 
     assert done.code == 1
-    assert "refuse: amd-epyc-zen5-1c: the hub holds all 40 rows already." in done.out
+    assert "refuse: The hub holds all 40 rows already." in done.out
     assert (told["accepted"], told["merged"], told["comparisons"][0]["replayed"]) == (False, None, 40)
 
 
@@ -49,6 +49,17 @@ def test_traces_are_replayed_unless_it_is_shallow(costhub: Any, measured: Any, t
 
     assert "CH022" in costhub("review", str(folder.path)).out
     assert "CH022" not in costhub("review", str(folder.path), "--shallow").out
+
+
+def test_a_hub_that_cannot_be_read_is_no_refusal(
+    costhub: Any, measured: Any, tmp_path: Path, hugging_face: Any
+) -> None:
+    folder, broken = str(measured(tmp_path / "data", 0, 5)), measured(tmp_path / "hub", 9, 5)
+    (broken / "measurements/amd-epyc-zen5-1c/train-00000-of-00001.parquet").write_bytes(b"PAR1")
+
+    for against in (str(broken), "hf-hub:acme/nothing"):
+        done = costhub("review", folder, "--against", against, "--shallow")
+        assert (done.code, done.out) == (2, "")
 
 
 def test_what_cannot_be_read_exits_with_2(costhub: Any, tmp_path: Path) -> None:

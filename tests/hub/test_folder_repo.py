@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,78 @@ def test_what_is_put_beside_does_not_disturb_a_writer(repo: FolderRepo, tmp_path
 
     repo.commit(head(repo), {"README.md": one}, [], message="instead")
     assert {path.name for path in repo.folder.rglob("*") if path.is_file()} == {"README.md", "x", "y"}
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_no_failure_between_the_renames_loses_the_data(
+    taken: bool, repo: FolderRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.commit(head(repo), {"x": local(tmp_path, "one")}, [], message="first")
+    rename = Path.rename
+
+    def interrupted(path: Path, target: Path) -> Path:
+        if path.name == "new":
+            if taken:  # by a collector that makes its folder again
+                (target / "measurements").mkdir(parents=True)
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(HubError if taken else KeyboardInterrupt) as told:
+        repo.commit(head(repo), {"x": local(tmp_path, "two")}, [], message="second")
+
+    (old,) = [path for path in repo.folder.parent.glob("*data*") if (path / "x").exists()]
+    assert (old / "x").read_text() == "one"
+    assert (old == repo.folder) is not taken
+    assert not taken or str(old) in str(told.value)
+
+
+@pytest.mark.parametrize("late", ["measurements/cpu/train-9.parquet", "measurements/gpu/.lock"])
+def test_what_is_finished_while_the_copy_is_made_is_not_lost(
+    late: str, repo: FolderRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.commit(head(repo), {"measurements/cpu/a": local(tmp_path, "one")}, [], message="first")
+    copy = folder_repo._copy
+
+    def slow(source: Path, target: Path) -> None:
+        (repo.folder / late).parent.mkdir(exist_ok=True)
+        (repo.folder / late).write_text("rows")
+        copy(source, target)
+
+    monkeypatch.setattr(folder_repo, "_copy", slow)
+    with pytest.raises(StaleError):
+        repo.commit(head(repo), {"README.md": local(tmp_path, "two")}, [], message="second")
+
+    assert (repo.folder / late).read_text() == "rows"
+
+
+@pytest.mark.parametrize("table", ["devices", "workloads", "measurements", "measurements/cpu"])
+def test_every_table_is_locked(table: str, repo: FolderRepo, tmp_path: Path) -> None:
+    (repo.folder / table).mkdir(parents=True)
+    with FolderLock(repo.folder / table), pytest.raises(DataError, match="written by another process"):
+        repo.commit(head(repo), {"x": local(tmp_path, "one")}, [], message="instead")
+
+
+def test_what_nobody_removed_stays(repo: FolderRepo, tmp_path: Path) -> None:
+    one = local(tmp_path, "one")
+    repo.commit(head(repo), {"contributions/a/x": one, "y": one}, [], message="first")
+    for name in (".git/config", ".gitattributes", "measurements/cpu/.lock", "measurements/cpu/.writing-1"):
+        (repo.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (repo.folder / name).write_text("kept")
+    (repo.folder / "splits").mkdir(mode=0o700)
+    (repo.folder / "link").symlink_to("y")
+    repo.folder.chmod(0o2775)
+
+    repo.commit(head(repo), {"z": one}, ["contributions/a/x"], message="second")
+
+    found = {path.relative_to(repo.folder).as_posix() for path in repo.folder.rglob("*")}
+    assert found == {
+        *(".git", ".git/config", ".gitattributes", "link", "measurements", "measurements/cpu"),
+        *("splits", "y", "z"),
+    }
+    assert (repo.folder / "link").is_symlink()
+    assert stat.S_IMODE(repo.folder.stat().st_mode) == 0o2775
+    assert stat.S_IMODE((repo.folder / "splits").stat().st_mode) == 0o700
 
 
 def test_there_are_no_tags_and_no_hub_in_no_folder(repo: FolderRepo, tmp_path: Path) -> None:

@@ -140,3 +140,12 @@ def test_the_revision_names_the_content(left: dict[str, FileEntry], right: dict[
     assert Manifest(left).revision == Manifest(reordered).revision
     if left != right:
         assert Manifest(left).revision != Manifest(right).revision
+
+
+def test_a_name_that_would_paint_the_terminal_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "\x1b[2Jx.md").write_text("x")
+    write_manifest(tmp_path)
+
+    with pytest.raises(ModelError, match="it names") as told:
+        read_manifest(tmp_path)
+    assert str(told.value).isprintable()

@@ -14,7 +14,7 @@ from costhub.hub import publish as module
 from costhub.hub.address import AddressError
 from costhub.hub.data import load_measurements
 from costhub.hub.find import find_model
-from costhub.hub.manifest import verify
+from costhub.hub.manifest import verify, write_manifest
 from costhub.hub.publish import Plan, publish
 
 SHARD = "measurements/amd-epyc-zen5-1c/train-00000-of-00001.parquet"
@@ -69,17 +69,21 @@ def test_publishing_the_same_again_sends_nothing(sound_model: Any, hugging_face:
 
 
 def test_what_the_new_version_lacks_goes_and_what_people_added_stays(
-    sound_model: Any, hugging_face: Any
+    sound_model: Any, hugging_face: Any, tmp_path: Path
 ) -> None:
-    hugging_face.commit(
-        "acme/one", {".gitattributes": b"x", "LICENSE": b"text", "model.safetensors": b"of an mlp"}
-    )
+    old = tmp_path / "old"
+    old.mkdir()
+    (old / "model.safetensors").write_bytes(b"of an mlp")
+    write_manifest(old)
+    files = {path.name: path.read_bytes() for path in old.iterdir()}
+    people = {".gitattributes": b"x", "LICENSE": b"text", "notes.md": b"of people", "plot.png": b"theirs"}
+    hugging_face.commit("acme/one", {**people, **files})
 
     done = publish(sound_model("gbt"), "hf-hub:acme/one")
 
     assert done is not None
     assert done.plan.removed == ["model.safetensors"]
-    assert {".gitattributes", "LICENSE", "model.ubj"} <= set(hugging_face.files("acme/one"))
+    assert {*people, "model.ubj"} <= set(hugging_face.files("acme/one"))
     assert "model.safetensors" not in hugging_face.files("acme/one")
 
 
@@ -161,9 +165,13 @@ def test_a_commit_of_somebody_else_is_no_obstacle(sound_model: Any, hugging_face
     assert {"LICENSE", "config.json"} <= set(hugging_face.files("acme/one"))
 
 
-def test_what_nobody_agreed_to_is_not_removed(sound_model: Any, hugging_face: Any) -> None:
+def test_what_nobody_agreed_to_is_not_removed(sound_model: Any, hugging_face: Any, tmp_path: Path) -> None:
     hugging_face.commit("acme/one", {".gitattributes": b"x"})
-    theirs = {"member_0/model.ubj": b"{of another model"}
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "weights.ubj").write_bytes(b"{of another model")
+    write_manifest(other)
+    theirs = {path.name: path.read_bytes() for path in other.iterdir()}
     hugging_face.before_commit = lambda: hugging_face.change("acme/one", theirs, message="quicker")
 
     with pytest.raises(HubError, match="changed by somebody else"):
@@ -213,7 +221,10 @@ def test_a_folder_is_a_hub_as_well(sound_model: Any, measured: Any, tmp_path: Pa
         ("nvidia-h200", {}, "is no place to write to"),
         ("hf-hub:acme", {}, "after hf-hub: comes ORG/NAME"),
         ("hf-hub:a/b@v1", {}, "leave --as and @REVISION out"),
-        ("hf-hub:a/b", {"tag": "../x"}, "cannot be a tag"),
+        *(
+            ("hf-hub:a/b", {"tag": tag}, "cannot be a tag")
+            for tag in ("../x", "main", "a..b", "v1.", "v1.lock", "a" * 40)
+        ),
         ("HUB", {}, "give --as ORG/NAME"),
         ("HUB", {"name": "../../etc"}, "give --as ORG/NAME"),
         ("HUB", {"name": "a/b", "tag": "v1"}, "no tags"),
@@ -228,6 +239,30 @@ def test_a_place_that_is_none_is_refused(
     with pytest.raises((AddressError, HubError), match=sentence):
         publish(sound_model("gbt"), to.replace("HUB", str(tmp_path / "hub")), **options)
     assert list((tmp_path / "hub").iterdir()) == []
+
+
+def test_a_tag_that_is_taken_is_told_before_anything_is_sent(sound_model: Any, hugging_face: Any) -> None:
+    folder = sound_model("gbt")
+    first = publish(folder, "hf-hub:acme/one", tag="v1")
+    assert first is not None
+    (folder / "notes.md").write_text("more")
+
+    with pytest.raises(HubError, match="has a tag v1 already"):
+        publish(folder, "hf-hub:acme/one", tag="v1", agree=lambda plan: pytest.fail("it asked"))
+    assert hugging_face.refs["acme/one"] == {"main": first.commit, "v1": first.commit}
+
+
+def test_a_name_of_this_machine_in_the_rows_does_not_go(
+    measured: Any, tmp_path: Path, hugging_face: Any, unchecked: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = measured(tmp_path / "data", 0, 5)
+    opened = DataFolder.open(folder)
+    opened.put_device({**opened.devices().to_pylist()[0], "model_name": "CPU of adalovelace"})
+    monkeypatch.setattr("costhub.hub.privacy.own_names", lambda: ("adalovelace",))
+
+    with pytest.raises(RefusedError, match="model_name holds 'adalovelace'"):
+        publish(folder, TO)
+    assert hugging_face.requests == []
 
 
 def test_figures_beside_a_model_without_a_card_become_its_card(sound_model: Any, hugging_face: Any) -> None:

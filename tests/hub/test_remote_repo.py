@@ -135,6 +135,8 @@ def test_a_pull_request_is_found_by_its_mark_and_closed_once(
     repo.close(1, "Thanks.")
     (pull,) = hugging_face.pulls["datasets/acme/data"]
     assert (pull.status, pull.comments) == ("closed", ["Thanks."])
+    # Whoever was turned down may try again.
+    assert repo.find_pull_request("[abc]") is None
 
 
 def test_a_server_without_xet_storage_is_named(
@@ -175,3 +177,11 @@ def _fault(request: str, **settings: Any) -> Any:
     import sys
 
     return sys.modules["loopback_hub"].Fault(request, **settings)
+
+
+def test_a_gated_repository_says_how_to_get_in(hugging_face: Any) -> None:
+    hugging_face.commit("acme/closed", {"x": b"x"})
+    hugging_face.gated.add("acme/closed")
+
+    with pytest.raises(HubError, match=r"is gated\. Accept its terms"):
+        RemoteRepo("acme/closed", "model").head()

@@ -35,6 +35,15 @@ def test_of_a_data_folder_locks_features_and_halves_stay_behind(measured: Any, t
     assert copied == (folder / SHARD).read_bytes()
 
 
+def test_a_hidden_folder_of_measurements_stays_behind(measured: Any, tmp_path: Path) -> None:
+    folder = measured(tmp_path / "data", 0, 5)
+    (folder / "measurements/.old").mkdir()
+    (folder / "measurements/.old/train-00000-of-00001.parquet").write_bytes(b"unchecked")
+
+    with staged(folder) as ready:
+        assert [name for name in ready.files() if "/." in name] == []
+
+
 def test_rows_of_a_journal_go_as_a_shard(measured: Any, tmp_path: Path) -> None:
     folder = measured(tmp_path / "data", 0, 20)
     opened = DataFolder.open(folder)
@@ -81,6 +90,19 @@ def test_the_card_says_what_is_in_the_folder(measured: Any, tmp_path: Path) -> N
 
     assert "license: cc-by-4.0" in text
     assert "- device:amd-epyc-zen5-1c" in text
+
+
+def test_a_card_in_latin_1_or_with_odd_keys_is_no_crash(measured: Any, tmp_path: Path) -> None:
+    folder = measured(tmp_path / "data", 0, 5)
+    with staged(folder) as ready:
+        card = ready.folder / "README.md"
+        card.write_text("---\n1: one\nlicense: mit\n---\n# Data\n")
+        complete_card(ready.folder, data_facts(ready.folder))
+        assert "1: one" in card.read_text()
+
+        card.write_bytes("---\nlicense: mit\n---\n# Dat\xe9\n".encode("latin-1"))
+        with pytest.raises(DataError, match="no text in UTF-8"):
+            complete_card(ready.folder, data_facts(ready.folder))
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:

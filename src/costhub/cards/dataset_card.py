@@ -44,7 +44,7 @@ def complete_dataset_card(
         tag for tag in others or () if isinstance(tag, str) and tag.partition(":")[0] not in ("device", "tvm")
     ]
     size = next((name for limit, name in _SIZES if rows < limit), _BEYOND)
-    block = {key: value for key, value in block.items() if not key.startswith("license")}
+    block = {key: value for key, value in block.items() if not str(key).startswith("license")}
     filed = {
         **_licence(licences),
         **block,

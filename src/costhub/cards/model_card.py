@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any
 
+from yaml import YAMLError
+
 from costhub.cards import card_sections as sections
 from costhub.cards import front_matter
+from costhub.dataset.check.report import clean
 from costhub.errors import DataError
 
 CARD_VERSION = 1
@@ -110,8 +113,8 @@ def parse(text: str) -> ModelCard:
         raise DataError("The card has no `costhub` block: it was not written by costhub.")
     if block["card_version"] != CARD_VERSION:
         raise DataError(
-            f"The card has version {block['card_version']}, this costhub reads {CARD_VERSION}. "
-            "Update costhub."
+            f"The card has version {clean(str(block['card_version']), 40)}, this costhub reads "
+            f"{CARD_VERSION}. Update costhub."
         )
     wanted = {f.name: f.default_factory is MISSING for f in fields(ModelCard)}
     _require(block, sorted(name for name, needed in wanted.items() if needed), "The card")
@@ -124,7 +127,17 @@ def is_as_rendered(text: str) -> bool:
     Raises:
         DataError: The text is no card of costhub.
     """
-    return render(parse(text)) == text
+    card = parse(text)
+    try:
+        return render(card) == text
+    except (
+        *(ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError),
+        YAMLError,
+    ) as error:
+        raise DataError(
+            f"The `costhub` block of the card holds values of the wrong kind ({type(error).__name__}). "
+            "Render the card again."
+        ) from error
 
 
 def _metadata(card: ModelCard) -> dict[str, Any]:

@@ -66,13 +66,14 @@ def command(context: click.Context, folder: Path, deep: bool, strict: bool, as_j
 
 
 def _check_model(folder: Path, as_json: bool) -> None:
+    from costhub.dataset.check.report import clean
     from costhub.hub.review.model_gate import check_model
 
     info = check_model(folder, needs_card=False)
     if as_json:
         click.echo(json.dumps({"folder": str(folder), "findings": []}, indent=2))
     else:
-        click.echo(f"{folder}: a sound {info.arch} model for {info.device_id}.")
+        click.echo(f"{folder}: a sound {clean(info.arch, 60)} model for {clean(info.device_id, 200)}.")
 
 
 def _lines(findings: Sequence[Finding]) -> Iterator[str]:

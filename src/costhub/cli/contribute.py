@@ -41,9 +41,9 @@ def command(folder: Path, to: str | None, name: str | None, dry_run: bool, yes: 
 
     def ask(offer: Offer) -> bool:
         offers.append(offer)
-        if not as_json:
-            for line in _lines(offer):
-                click.echo(line)
+        for line in _lines(offer):
+            if not as_json or not (yes or dry_run):
+                click.echo(line, err=as_json)
         question = f"Send this to {offer.to}, where everybody can read it?"
         return not dry_run and agreed(question, yes=yes, verb="contribute")
 

@@ -46,9 +46,9 @@ def command(
 
     def ask(plan: Plan) -> bool:
         plans.append(plan)
-        if not as_json:
-            for line in _lines(plan):
-                click.echo(line)
+        for line in _lines(plan):
+            if not as_json or not (yes or dry_run):
+                click.echo(line, err=as_json)
         return not dry_run and agreed(f"Publish to {plan.to}?", yes=yes, verb="publish")
 
     done = publish(folder, to, name=name, tag=tag, replace=replace, agree=ask)

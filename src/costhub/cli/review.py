@@ -38,9 +38,16 @@ def command(
     folder. Exits with 0 where nothing speaks against it, with 1 where something does, and with 2 where it
     cannot be read.
     """
+    from costhub.errors import CosthubError, RefusedError
     from costhub.hub.review.review import review
 
-    done = review(subject, against=against, merge=merge, deep=not shallow)
+    try:
+        done = review(subject, against=against, merge=merge, deep=not shallow)
+    except CosthubError as error:
+        # 1 says that the contribution is at fault.
+        if not isinstance(error, RefusedError):
+            error.exit_code = 2
+        raise
     verdict = done.verdict
     if as_json:
         click.echo(json.dumps({**verdict.to_json(), "merged": done.merged}, indent=2))
@@ -54,15 +61,17 @@ def command(
 
 
 def _lines(verdict: Verdict) -> Iterator[str]:
+    from costhub.dataset.check.report import clean
+
     for found in verdict.comparisons:
         shift = "-" if found.shift is None else f"{found.shift:.2f}"
         agreement = "-" if found.agreement is None else f"{found.agreement:.2f}"
         yield (
-            f"{found.device_id}: {found.rows:,} rows beside {found.held:,} in the hub; {found.repeated:,} "
-            f"programs in both, latency ratio {shift}, rank correlation {agreement}"
+            f"{clean(found.device_id, 60)}: {found.rows:,} rows beside {found.held:,} in the hub; "
+            f"{found.repeated:,} programs in both, latency ratio {shift}, rank correlation {agreement}"
         )
     for reason in verdict.reasons[:SHOWN]:
-        yield f"  {reason.weight}: {reason.what}"
+        yield f"  {reason.weight}: {clean(reason.what, 1000)}"
     if len(verdict.reasons) > SHOWN:
         yield f"  ... and {len(verdict.reasons) - SHOWN} more; --json lists them all"
     yield f"{verdict.subject}: {'accepted' if verdict.is_accepted else 'refused'}."

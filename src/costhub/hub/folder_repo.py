@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import stat
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
-from costhub.dataset.shards.lock import FolderLock
+from costhub.dataset.shards.lock import LOCK, FolderLock
+from costhub.dataset.shards.shard import TEMP_PREFIX
 from costhub.errors import HubError
 from costhub.hub.remote_repo import Head, Kind, Pushed, StaleError, sha256_of
 
@@ -46,6 +48,10 @@ class FolderRepo:
         files = {name: sha256_of(path) for name, path in kept.items()}
         return Head("\n".join(f"{name} {sha256}" for name, sha256 in files.items()), files)
 
+    def fetch(self, head: Head, path: str) -> Path:
+        """A file of the folder; to be read only."""
+        return self.folder / path
+
     def create(self) -> None:
         """Makes the folder; one that is there already is left as it is."""
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -75,17 +81,13 @@ class FolderRepo:
             DataError: Another process writes to its measurements.
         """
         with FolderLock(self.folder.parent, wait=True):
-            now = self.head()
-            if now is None or now.commit != head.commit:
-                raise StaleError(
-                    f"{self.folder} was changed by somebody else meanwhile. Run the command again."
-                )
+            self._refuse_stale(head)
             with tempfile.TemporaryDirectory(prefix=f".{self.folder.name}-", dir=self.folder.parent) as place:
                 new = _new_folder(self.folder, added)
                 if new and not removed:
                     self._put_beside(new, added, Path(place))
                 else:
-                    self._replace(now, added, removed, Path(place))
+                    self._replace(head, added, removed, Path(place))
         after = self.head()
         return Pushed(after.commit if after else "", str(self.folder))
 
@@ -96,22 +98,33 @@ class FolderRepo:
         (self.folder / new).parent.mkdir(parents=True, exist_ok=True)
         (place / new).rename(self.folder / new)
 
-    def _replace(self, now: Head, added: Mapping[str, Path], removed: Sequence[str], place: Path) -> None:
+    def _refuse_stale(self, head: Head) -> None:
+        now = self.head()
+        if now is None or now.commit != head.commit:
+            raise StaleError(f"{self.folder} was changed by somebody else meanwhile. Run the command again.")
+
+    def _tables(self) -> list[Path]:
+        """The folders that writers lock."""
+        found = [self.folder / name for name in ("devices", "workloads", "measurements")]
+        return [*(path for path in found if path.is_dir()), *sorted(self.folder.glob("measurements/*/"))]
+
+    def _replace(self, head: Head, added: Mapping[str, Path], removed: Sequence[str], place: Path) -> None:
         """Puts a changed copy in the place of the folder, where nobody writes to it."""
         with contextlib.ExitStack() as held:
             # A collector that writes there would go on in the old folder, which is about to go.
-            for table in sorted(self.folder.glob("measurements/*/")):
+            tables = self._tables()
+            for table in tables:
                 held.enter_context(FolderLock(table))
             made = place / "new"
             made.mkdir()
-            for name in now.files:
-                if name not in removed and name not in added:
-                    _keep(self.folder / name, made / name)
+            _carry_over(self.folder, made, {*added, *removed}, removed)
             for name, local in added.items():
                 _copy(local, made / name)
-            made.chmod(0o755)
-            self.folder.rename(place / "old")
-            made.rename(self.folder)
+            # What was finished before the locks were held, or in a device folder that is new, is not lost.
+            self._refuse_stale(head)
+            if self._tables() != tables:
+                raise StaleError(f"{self.folder} got another device meanwhile. Run the command again.")
+            _swap(self.folder, made, place.with_name(f"{place.name}-old"))
 
     def find_pull_request(self, mark: str) -> None:
         """None: a folder has no pull requests."""
@@ -134,6 +147,54 @@ def _new_folder(folder: Path, added: Mapping[str, Path]) -> str:
     """
     common = os.path.commonpath([os.path.dirname(name) for name in added]) if added else ""
     return common if common and not (folder / common).exists() else ""
+
+
+def _carry_over(folder: Path, made: Path, left: Container[str], removed: Sequence[str]) -> None:
+    """Brings everything that stays, hidden files and empty folders too, into the new folder."""
+    gone = {parent.as_posix() for name in removed for parent in Path(name).parents}
+    folders = [(folder, made)]
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_symlink():
+            if name not in left:
+                (made / name).parent.mkdir(parents=True, exist_ok=True)
+                (made / name).symlink_to(os.readlink(path))
+        elif path.is_dir():
+            folders.append((path, made / name))
+            if name not in gone:
+                (made / name).mkdir(parents=True, exist_ok=True)
+        elif name not in left and path.name != LOCK and not path.name.startswith(TEMP_PREFIX):
+            _keep(path, made / name)
+    for source, target in reversed(folders):
+        if target.is_dir():
+            _keep_mode(source, target)
+
+
+def _keep_mode(source: Path, target: Path) -> None:
+    found = source.stat()
+    with contextlib.suppress(OSError):  # a group that the user is not in
+        os.chown(target, -1, found.st_gid)
+    target.chmod(stat.S_IMODE(found.st_mode))
+
+
+def _swap(folder: Path, made: Path, old: Path) -> None:
+    """Renames `made` to `folder`; where that is interrupted the old folder is back, or its place is said."""
+    try:
+        folder.rename(old)
+        made.rename(folder)
+    except BaseException as error:
+        if made.exists() and old.exists():
+            try:
+                old.rename(folder)
+            except OSError as again:
+                raise HubError(
+                    f"{folder} could not be put back ({type(error).__name__}). All it held is in {old}: move "
+                    "that to its place by hand."
+                ) from again
+        raise
+    finally:
+        if not made.exists():
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def _keep(source: Path, target: Path) -> None:

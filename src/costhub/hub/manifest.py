@@ -122,7 +122,7 @@ def _confined(name: str) -> str:
     # A backslash or a colon is a separator or a drive elsewhere: no file of ours has one.
     if not parts or any(p.startswith(".") or p == "/" for p in parts) or any(c in name for c in "\\:\0"):
         raise ValueError(f"it names {name!r}, which is not a plain path inside the folder")
-    if name == MANIFEST or PurePosixPath(name).as_posix() != name:
+    if not name.isprintable() or name == MANIFEST or PurePosixPath(name).as_posix() != name:
         raise ValueError(f"it names {name!r}")
     return name
 

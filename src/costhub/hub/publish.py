@@ -11,20 +11,21 @@ from pathlib import Path
 from costhub.cards.card_text import check_card_text
 from costhub.cards.front_matter import split
 from costhub.dataset.check.folder import check_folder
-from costhub.errors import HubError, RefusedError
+from costhub.errors import HubError, ModelError, RefusedError
 from costhub.hub.address import Address, AddressError, parse_address
 from costhub.hub.data_facts import data_facts
 from costhub.hub.folder_repo import FolderRepo
-from costhub.hub.hugging_face import PATTERNS
-from costhub.hub.privacy import personal_texts
+from costhub.hub.manifest import MANIFEST, MAX_MANIFEST_BYTES, read_manifest
+from costhub.hub.privacy import own_traces, personal_texts
 from costhub.hub.remote_repo import Head, Kind, Pushed, RemoteRepo, StaleError, blob_id, sha256_of
 from costhub.hub.review.model_gate import check_model
-from costhub.hub.staging import CARD, Staged, complete_card, staged
+from costhub.hub.staging import CARD, Staged, complete_card, read_card, staged
 
 Repo = RemoteRepo | FolderRepo
 ATTEMPTS = 6
 """Times a commit is made anew on a head that somebody else moved."""
-_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
+# Without what git refuses, and what would be taken for a branch or a commit.
+_TAG = re.compile(r"(?!(?:main|HEAD|[0-9a-f]{40}|.*\.\..*|.*\.|.*\.lock)$)[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -93,6 +94,8 @@ def publish(
         _check(ready)
         head = repo.head()
         plan = _plan(repo, ready, head, replace)
+        if tag is not None and head is not None and isinstance(repo, RemoteRepo):
+            repo.refuse_taken(tag, "" if plan.files or plan.removed else head.commit)
         if not agree(plan):
             return None
         if head is None:
@@ -143,28 +146,38 @@ def _check(ready: Staged) -> None:
             f"`costhub check` finds {len(errors)} errors, the first {errors[0].rule} in {errors[0].where}: "
             f"{errors[0].message} {errors[0].fix} Nothing was sent."
         )
+    traces = own_traces(ready.folder)
+    if traces:
+        raise RefusedError(f"{traces[0]} Nothing was sent: remove it from the rows, or from the device.")
     complete_card(ready.folder, data_facts(ready.folder))
-    check_card_text(split((ready.folder / CARD).read_text(encoding="utf-8"))[1], CARD)
+    check_card_text(split(read_card(ready.folder / CARD))[1], CARD)
 
 
-def _changes(ready: Staged, head: Head | None) -> tuple[dict[str, Path], list[str]]:
+def _changes(repo: Repo, ready: Staged, head: Head | None) -> tuple[dict[str, Path], list[str]]:
     """What goes, and what the hub holds of ours that is not in the folder any more."""
     files = ready.files()
     if head is None:
         return dict(files), []
     added = {path: local for path, local in files.items() if not head.has(path, local)}
-    return added, sorted(path for path in set(head.files) - set(files) if _is_ours(path, ready.kind))
+    ours = _version(repo, head)
+    return added, sorted(path for path in head.files if path in ours and path not in files)
 
 
-def _is_ours(path: str, kind: Kind) -> bool:
-    """Whether a file of the repository is part of the version there; what people add beside it stays."""
-    if kind == "dataset":
-        return path.startswith(("measurements/", "devices/", "workloads/", "splits/"))
-    return not path.startswith(".") and path.endswith(tuple(pattern[1:] for pattern in PATTERNS))
+def _version(repo: Repo, head: Head) -> set[str]:
+    """The files that are the version in the repository; what people add beside it stays."""
+    if repo.kind == "dataset":
+        tables = ("measurements/", "devices/", "workloads/", "splits/")
+        return {path for path in head.files if path.startswith(tables)}
+    if MANIFEST not in head.files or head.sizes.get(MANIFEST, 0) > MAX_MANIFEST_BYTES:
+        return set()
+    try:
+        return {MANIFEST, *read_manifest(repo.fetch(head, MANIFEST).parent).files}
+    except ModelError:  # one of something else
+        return set()
 
 
 def _plan(repo: Repo, ready: Staged, head: Head | None, replace: bool) -> Plan:
-    added, removed = _changes(ready, head)
+    added, removed = _changes(repo, ready, head)
     _refuse_loss(repo, ready, head, replace)
     return Plan(
         repo.folder.as_posix() if isinstance(repo, FolderRepo) else f"hf-hub:{repo.name}",
@@ -194,7 +207,7 @@ def _push(repo: Repo, ready: Staged, plan: Plan, message: str, replace: bool) ->
         head = repo.head()
         if head is None:
             raise HubError(f"{plan.to} went away meanwhile. Run the command again.")
-        added, removed = _changes(ready, head)
+        added, removed = _changes(repo, ready, head)
         _refuse_loss(repo, ready, head, replace)
         if not set(removed) <= set(plan.removed):
             raise StaleError(f"{plan.to} was changed by somebody else meanwhile. Run the command again.")

@@ -76,11 +76,13 @@ class RemoteRepo:
             HubError: The hub cannot be asked, or has no such branch.
         """
         from huggingface_hub import RepoFile
-        from huggingface_hub.errors import RepositoryNotFoundError
+        from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
         with writing(self.name):
             try:
                 info = self.api.repo_info(self.name, repo_type=self.kind, revision=revision)
+            except GatedRepoError:
+                raise
             except RepositoryNotFoundError:
                 return None
             commit = str(info.sha)
@@ -88,6 +90,17 @@ class RemoteRepo:
             found = [entry for entry in tree if isinstance(entry, RepoFile)]
         files = {entry.path: entry.lfs.sha256 if entry.lfs else entry.blob_id for entry in found}
         return Head(commit, files, {entry.path: entry.size for entry in found})
+
+    def fetch(self, head: Head, path: str) -> Path:
+        """A file of a commit, on this machine; to be read only.
+
+        Raises:
+            HubError: It cannot be fetched.
+        """
+        from huggingface_hub import hf_hub_download
+
+        with writing(self.name):
+            return Path(hf_hub_download(self.name, path, repo_type=self.kind, revision=head.commit))
 
     def create(self) -> None:
         """Makes the repository; one that is there already is left as it is.
@@ -145,18 +158,27 @@ class RemoteRepo:
         Raises:
             HubError: The tag names another commit.
         """
-        with writing(self.name):
-            known = {ref.name: ref.target_commit for ref in self.refs()}
-            if known.get(tag, commit) != commit:
-                raise HubError(
-                    f"hf-hub:{self.name} has a tag {tag} already, on the commit {known[tag][:12]}; a version "
-                    "never changes. Choose another name."
-                )
-            if tag not in known:
+        if not self.refuse_taken(tag, commit):
+            with writing(self.name):
                 self.api.create_tag(self.name, tag=tag, revision=commit, repo_type=self.kind)
 
+    def refuse_taken(self, tag: str, commit: str) -> bool:
+        """Whether a commit has a tag already.
+
+        Raises:
+            HubError: The tag names another commit.
+        """
+        with writing(self.name):
+            known = {ref.name: ref.target_commit for ref in self.refs()}
+        if known.get(tag, commit) != commit:
+            raise HubError(
+                f"hf-hub:{self.name} has a tag {tag} already, on the commit {known[tag][:12]}; a version "
+                "never changes. Choose another name."
+            )
+        return tag in known
+
     def find_pull_request(self, mark: str) -> Pushed | None:
-        """The pull request, open or not, whose title holds a mark; None where there is none.
+        """The pull request, open or merged, whose title holds a mark; None where there is none.
 
         Raises:
             HubError: The hub cannot be asked.
@@ -165,7 +187,7 @@ class RemoteRepo:
             for pull in self.api.get_repo_discussions(
                 self.name, repo_type=self.kind, discussion_type="pull_request"
             ):
-                if mark in pull.title and pull.is_pull_request:
+                if mark in pull.title and pull.is_pull_request and pull.status != "closed":
                     return Pushed("", pull.url, pull.num)
         return None
 
@@ -210,6 +232,10 @@ def writing(repo: str) -> Iterator[None]:
     again = "Nothing is half done: run the command again."
     try:
         yield
+    except errors.GatedRepoError as error:
+        raise HubError(
+            f"{where} is gated. Accept its terms on its page, then log in with `hf auth login`."
+        ) from error
     except errors.RepositoryNotFoundError as error:
         if error.response.status_code == 401:
             raise HubError(f"{where} wants to know who you are. Log in with `hf auth login`.") from error

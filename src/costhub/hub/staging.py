@@ -110,6 +110,18 @@ def _stage_data(source: Path, place: Path) -> None:
         left.unlink()
 
 
+def read_card(card: Path) -> str:
+    """The text of a card.
+
+    Raises:
+        DataError: It is no text in UTF-8.
+    """
+    try:
+        return card.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{card.name} is no text in UTF-8 ({error.reason}). Save it as one.") from error
+
+
 def complete_card(place: Path, facts: DataFacts) -> None:
     """Writes what a hub files a dataset under into its card.
 
@@ -118,7 +130,7 @@ def complete_card(place: Path, facts: DataFacts) -> None:
     """
     card = place / CARD
     text = complete_dataset_card(
-        card.read_text(encoding="utf-8"),
+        read_card(card),
         rows=facts.total,
         devices=list(facts.rows),
         licences=facts.licences,
@@ -130,7 +142,8 @@ def complete_card(place: Path, facts: DataFacts) -> None:
 def _listed(source: Path) -> list[str]:
     """What of a data folder goes, in order."""
     tables = [source / "devices", source / "workloads"]
-    tables += [path for path in sorted((source / "measurements").glob("*")) if path.is_dir()]
+    # Not by a pattern, which matches hidden folders: no check looks into those.
+    tables += [source / "measurements" / name for name in DataFolder.open(source).device_ids()]
     found = [path for folder in tables for path in shard_paths(folder)]
     found += sorted(source.glob("splits/*.json"))
     found += [

@@ -45,7 +45,7 @@ def test_the_same_device_measured_again_is_accepted() -> None:
 
 def test_rows_that_the_hub_has_are_no_contribution() -> None:
     (only,) = weights(rows(), rows())
-    assert only[0] == "refuse"
+    assert only[0] == "look"
     assert "all 40 rows already" in only[1]
 
     partly = weights(pa.concat_tables([rows(n=10), rows(start=100, n=10)]), rows())
@@ -76,6 +76,17 @@ def test_nothing_in_common_is_said() -> None:
         "no program is one that the hub measured" in weights(rows(start=99, n=3, prefix="n"), rows())[-1][1]
     )
     assert "nothing to compare with" in weights(rows(), rows().slice(0, 0))[-1][1]
+
+
+def test_few_programs_in_common_are_no_comparison() -> None:
+    said = weights(rows(start=36, n=9, prefix="n", seed=1), rows())
+
+    assert [weight for weight, what in said if "only 4 programs" in what] == ["look"]
+
+
+def test_a_device_name_cannot_paint_the_terminal() -> None:
+    (only,) = judge(compare_device("\x1b[2Jcpu", rows(), rows()))
+    assert only.what.isprintable()
 
 
 def test_failures_have_no_latency_and_do_not_count() -> None:

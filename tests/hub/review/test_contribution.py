@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from costhub.dataset.folder import DataFolder
+from costhub.hub.review import contribution as module
 from costhub.hub.review.contribution import review_contribution
 
 SHARD = "measurements/amd-epyc-zen5-1c/train-00000-of-00001.parquet"
@@ -57,7 +58,13 @@ def test_twice_as_slow_is_another_device(measured: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"peak_gflops": 1e5}, {"dram_gbs": 1e4}, {"cores": 64}, {"microarchitecture": "zen9"}],
+    [
+        {"peak_gflops": 1e5},
+        {"dram_gbs": 1e4},
+        {"cores": 64},
+        {"peak_gflops": None},
+        {"microarchitecture": "zen9"},
+    ],
 )
 def test_a_probe_that_would_hide_a_roofline_is_refused(
     changes: dict[str, Any], measured: Any, tmp_path: Path
@@ -87,6 +94,55 @@ def test_nothing_is_no_contribution(tmp_path: Path) -> None:
     DataFolder.create(tmp_path / "empty")
 
     assert refusals(tmp_path / "empty", None) == ["It holds no measurement."]
+
+
+def with_rows(folder: Path, made: Path, **changes: Any) -> Path:
+    """The same folder with other values in its rows; a device folder of that name where it is the device."""
+    old = DataFolder.open(folder)
+    new = DataFolder.create(made)
+    device_id = changes.get("device_id", "amd-epyc-zen5-1c")
+    new.put_device({**old.devices().to_pylist()[0], "device_id": device_id})
+    new.put_workloads(old.workloads().to_pylist())
+    with new.writer(device_id) as writer:
+        for row in old.measurements().to_pylist():
+            writer.append({**row, **changes})
+    return made
+
+
+def test_a_new_device_lands_beside_one_that_is_held(measured: Any, tmp_path: Path) -> None:
+    held = measured(tmp_path / "held", 0, 5)
+    other = with_rows(measured(tmp_path / "more", 10, 5), tmp_path / "new", device_id="other-cpu")
+    folder = DataFolder.open(other)
+    folder.put_device(DataFolder.open(held).devices().to_pylist()[0])
+    folder.put_workloads(DataFolder.open(held).workloads().to_pylist())
+    shutil.copytree(held / "measurements/amd-epyc-zen5-1c", other / "measurements/amd-epyc-zen5-1c")
+
+    assert refusals(other, held) == []
+
+
+def test_a_record_of_another_device_is_refused(measured: Any, tmp_path: Path) -> None:
+    held = measured(tmp_path / "held", 0, 5)
+    new = with_rows(held, tmp_path / "new", device_id="other-cpu")
+
+    assert [what for what in refusals(new, held) if "5 rows have the record_id" in what] != []
+
+
+def test_a_licence_that_a_hub_does_not_know_is_refused(measured: Any, tmp_path: Path) -> None:
+    new = with_rows(measured(tmp_path / "held", 0, 5), tmp_path / "new", licence="all-rights-reserved")
+
+    assert [what for what in refusals(new, None) if "'all-rights-reserved'" in what] != []
+
+
+def test_more_than_a_review_takes_is_not_unpacked(
+    measured: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = measured(tmp_path / "new", 0, 5)
+    for name in ("MOST_ROWS", "MOST_BYTES"):
+        with monkeypatch.context() as changed:
+            changed.setattr(module, name, 4)
+            changed.setattr(module, "check_folder", None)
+            (what,) = refusals(new, None)
+        assert "more than a review takes" in what
 
 
 HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {

@@ -8,7 +8,8 @@ import pytest
 
 from costhub.dataset.check.folder import check_folder
 from costhub.dataset.folder import DataFolder
-from costhub.errors import HubError
+from costhub.dataset.shards.lock import FolderLock
+from costhub.errors import DataError, HubError
 from costhub.hub.data import load_measurements
 from costhub.hub.review import merge as module
 from costhub.hub.review.merge import merge_into, merge_pull_request
@@ -51,6 +52,23 @@ def test_what_the_hub_says_of_a_device_stays(measured: Any, tmp_path: Path) -> N
     merge_into(new, hub)
 
     assert DataFolder.open(hub).devices()["model_name"].to_pylist() != ["another"]
+
+
+def test_nobody_replaces_the_folder_while_rows_are_added(
+    measured: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub, new = measured(tmp_path / "hub", 0, 10), measured(tmp_path / "new", 20, 10)
+    held = []
+
+    def describe(*_: Any) -> None:
+        with pytest.raises(DataError, match="written by another process"):
+            FolderLock(hub / "measurements")
+        held.append(True)
+
+    monkeypatch.setattr(module, "_describe", describe)
+    merge_into(new, hub)
+    assert held == [True]
+    assert check_folder(hub, progress=False) == []
 
 
 def test_a_pull_request_becomes_one_commit_and_is_closed(

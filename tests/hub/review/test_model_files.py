@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from costhub.errors import ModelError
-from costhub.hub.review.model_files import check_model_files, read_strict_json
+from costhub.hub.review.model_files import check_model_files, check_model_path, read_strict_json
 
 
 def test_a_folder_that_is_a_link_or_a_file_is_refused(tmp_path: Path) -> None:
@@ -17,6 +17,14 @@ def test_a_folder_that_is_a_link_or_a_file_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ModelError, match="is not a folder"):
             check_model_files(tmp_path / name)
     check_model_files(tmp_path / "real")
+
+
+def test_paths_are_judged_before_they_are_fetched() -> None:
+    check_model_path("a/b/c/d/plot.png")
+    for name in ("x.bin", "x", ".x.md", "a/.b/x.md", "a//x.md", "a/b/c/d/e/x.md", "\x1bx.md", "a:x.md"):
+        with pytest.raises(ModelError) as told:
+            check_model_path(name)
+        assert str(told.value).isprintable()
 
 
 def test_sizes_are_added_up(tmp_path: Path) -> None:

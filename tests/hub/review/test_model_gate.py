@@ -12,13 +12,17 @@ import struct
 import tarfile
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from safetensors.numpy import load_file, save_file
 
+from costhub.cards.front_matter import join, split
+from costhub.cards.model_card import parse, render
 from costhub.errors import CosthubError, ModelError
 from costhub.hub.manifest import write_manifest
 from costhub.hub.review import model_gate
@@ -319,6 +323,59 @@ def an_evaluation_of_another_model(folder: Path) -> None:
     path = folder / "evaluation.json"
     told = json.loads(path.read_text())
     path.write_text(json.dumps({**told, "totals": {**told["totals"], "top_1": 1.0}}))
+
+
+def change_block(folder: Path, old: str, new: str) -> None:
+    path = folder / "README.md"
+    block, body = split(path.read_text())
+    block["costhub"] = {**block["costhub"], old: yaml.safe_load(new)}
+    path.write_text(join(block, body))
+
+
+@hostile("values of the wrong kind")
+def versions_that_are_a_number(folder: Path) -> None:
+    change_block(folder, "versions", "5")
+
+
+@hostile("values of the wrong kind")
+def a_licence_that_is_a_number(folder: Path) -> None:
+    change_block(folder, "licence", "5")
+
+
+@hostile("values of the wrong kind")
+def a_noise_floor_that_is_a_word(folder: Path) -> None:
+    change_block(folder, "noise_floor", "a")
+
+
+@hostile("values of the wrong kind")
+def a_picture_nobody_knows(folder: Path) -> None:
+    told = "{source: a, method: b, trials: 1, chosen: adapted, pictures: [x.png]}"
+    change_block(folder, "transfer", told)
+
+
+@hostile("The card has version")
+def a_version_with_escapes(folder: Path) -> None:
+    change_block(folder, "card_version", '"\\e[2J1"')
+
+
+@hostile("shows other figures than config.json")
+def figures_in_the_configuration_alone(folder: Path) -> None:
+    metrics = json.loads((folder / "config.json").read_text())["metrics"]
+    change_config(folder, metrics={**metrics, "top_1": 1.0})
+
+
+@hostile("has a top_1 of 7")
+def figures_beyond_what_there_is(folder: Path) -> None:
+    totals = {**json.loads((folder / "evaluation.json").read_text())["totals"], "top_1": 7.0}
+    (folder / "evaluation.json").write_text(json.dumps({"totals": totals}))
+    change_config(folder, metrics=totals)
+    card = replace(parse((folder / "README.md").read_text()), totals=totals)
+    (folder / "README.md").write_text(render(card))
+
+
+@hostile("there is no evaluation.json")
+def figures_from_nowhere(folder: Path) -> None:
+    (folder / "evaluation.json").unlink()
 
 
 @hostile("names another device_id than")

@@ -12,6 +12,7 @@ from costhub.errors import CosthubError, HubError, RefusedError
 from costhub.hub.address import AddressError
 from costhub.hub.review import pull_request
 from costhub.hub.review.pull_request import find_pull_request
+from costhub.hub.review.review import review
 
 REPO = "datasets/acme/data"
 
@@ -50,6 +51,7 @@ def test_a_path_names_none() -> None:
         ("hf-hub:acme/data", "names no pull request"),
         ("hf-hub:acme/data@refs/pr/0", "names no pull request"),
         ("https://example.org/x", "names no pull request"),
+        ("https://example.org/datasets/acme/data/discussions/1", "lies elsewhere than"),
         ("hf-hub:acme/data@refs/pr/9", "has no pull request 9|answered 404|not exist"),
         ("hf-hub:acme/nothing@refs/pr/1", "does not exist"),
     ],
@@ -135,6 +137,41 @@ def test_of_a_model_all_files_are_fetched(sound_model: Any, hugging_face: Any, t
     assert {path.name for path in pull.fetch(tmp_path / "place").iterdir()} == {
         *("README.md", "config.json", "evaluation.json", "model.ubj")
     }
+
+
+@pytest.mark.parametrize("path", ["pytorch_model.bin", "setup.sh", ".ssh/x.json", "a/b/c/d/e/f.md"])
+def test_a_pull_request_with_what_no_model_has_is_refused(path: str, hugging_face: Any) -> None:
+    hugging_face.commit("acme/one", {".gitattributes": b"x", "LICENSE": b"of people"})
+    files = {".gitattributes": b"y", "LICENSE": b"of people", "config.json": b"{}"}
+    hugging_face.commit("acme/one", files, ref="refs/pr/1")
+    assert find_pull_request("hf-hub:acme/one@refs/pr/1") is not None
+    hugging_face.commit("acme/one", {**files, path: b"boom"}, ref="refs/pr/1")
+
+    with pytest.raises(RefusedError, match=r"no model file has|a model folder has"):
+        find_pull_request("hf-hub:acme/one@refs/pr/1")
+
+
+def test_a_name_that_is_a_pattern_is_fetched_too(hugging_face: Any, tmp_path: Path) -> None:
+    hugging_face.commit("acme/one", {".gitattributes": b"x"})
+    hugging_face.commit("acme/one", {"config.json": b"{}", "[x]evil.md": b"boom"}, ref="refs/pr/1")
+    pull = find_pull_request("hf-hub:acme/one@refs/pr/1")
+    assert pull is not None
+
+    assert {path.name for path in pull.fetch(tmp_path / "place").iterdir()} == {"config.json", "[x]evil.md"}
+
+
+def test_what_lies_outside_the_contribution_is_refused_or_told(offered: Any, hugging_face: Any) -> None:
+    address = offered()
+    hugging_face.change(REPO, {"README.md": b"changed"}, ref="refs/pr/1", message="card")
+    pull = find_pull_request(address)
+    assert pull is not None
+    assert pull.beside == ["README.md"]
+    reasons = review(address, deep=False).verdict.reasons
+    assert [r.weight for r in reasons if "README.md" in r.what] == ["look"]
+
+    hugging_face.change(REPO, {"loader.py": b"boom"}, ref="refs/pr/1", message="code")
+    with pytest.raises(RefusedError, match=r"also adds loader\.py"):
+        find_pull_request(address)
 
 
 def test_a_fetch_that_fails_is_a_sentence(offered: Any, hugging_face: Any, tmp_path: Path) -> None:

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from costhub.dataset.folder import DataFolder
-from costhub.errors import CosthubError, RefusedError
+from costhub.errors import CosthubError, MeasureError, RefusedError
 from costhub.hub.contribute import contribute
 from costhub.hub.publish import publish
+from costhub.hub.review import review as module
 from costhub.hub.review.review import review
 
 REPO = "datasets/acme/data"
@@ -53,6 +55,79 @@ def test_a_contribution_in_a_shared_folder_is_merged_and_leaves_the_inbox(
     assert done.merged == str(dataset)
     assert DataFolder.open(dataset).measurements().num_rows == 80
     assert not inbox.exists()
+
+
+def test_what_is_merged_is_what_was_checked(
+    measured: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, new = measured(tmp_path / "held", 0, 5), measured(tmp_path / "new", 10, 5)
+    check = module.review_contribution
+
+    def swap(*given: Any, **options: Any) -> Any:
+        verdict = check(*given, **options)
+        shutil.rmtree(new)
+        return verdict
+
+    monkeypatch.setattr(module, "review_contribution", swap)
+    assert review(str(new), against=str(held), merge=True, deep=False).merged == str(held)
+    assert DataFolder.open(held).measurements().num_rows == 10
+
+
+def test_a_link_in_a_folder_is_refused(measured: Any, tmp_path: Path) -> None:
+    new = measured(tmp_path / "new", 0, 5)
+    (new / "measurements/x").symlink_to("/")
+
+    (reason,) = review(str(new), deep=False).verdict.reasons
+    assert "is a link" in reason.what
+
+
+def test_a_merge_whose_answer_was_lost_is_finished_by_the_next_run(
+    offered: Any, hugging_face: Any, measured: Any, tmp_path: Path
+) -> None:
+    address = offered()
+    review(address, deep=False, merge=True)
+    hugging_face.pulls[REPO][0].status = "open"
+    before = hugging_face.refs[REPO]["main"]
+
+    review(address, deep=False)
+    assert hugging_face.pulls[REPO][0].status == "open"
+    done = review(address, deep=False, merge=True)
+
+    assert (done.verdict.is_accepted, done.merged) == (False, None)
+    assert (hugging_face.pulls[REPO][0].status, hugging_face.refs[REPO]["main"]) == ("closed", before)
+
+    held = measured(tmp_path / "held", 0, 5)
+    inbox = measured(held / "contributions/0123456789abcdef", 0, 5)
+    assert not review(str(inbox), against=str(held), merge=True, deep=False).verdict.is_accepted
+    assert not inbox.exists()
+
+
+def test_records_of_all_devices_of_a_hub_are_compared(
+    offered: Any, hugging_face: Any, measured: Any, tmp_path: Path
+) -> None:
+    offered()
+    old = DataFolder.open(measured(tmp_path / "old", session=0))
+    new = DataFolder.create(tmp_path / "other")
+    new.put_device({**old.devices().to_pylist()[0], "device_id": "other-cpu"})
+    new.put_workloads(old.workloads().to_pylist())
+    with new.writer("other-cpu") as writer:
+        for row in old.measurements().to_pylist()[:5]:
+            writer.append({**row, "device_id": "other-cpu"})
+    sent = contribute(new.path, "hf-hub:acme/data", deep=False)
+    assert sent is not None
+
+    verdict = review(f"hf-hub:acme/data@refs/pr/{sent.pull_request}", deep=False).verdict
+
+    assert [r.weight for r in verdict.reasons if "5 rows have the record_id" in r.what] == ["refuse"]
+
+
+def test_a_check_that_does_not_start_is_no_refusal(sound_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(folder: Path) -> None:
+        raise MeasureError("The child process does not start.")
+
+    monkeypatch.setattr("costhub.hub.review.model_gate.load_in_child", fail)
+    with pytest.raises(MeasureError):
+        review(str(sound_model("gbt")))
 
 
 def test_a_model_is_judged_by_its_gate(sound_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:

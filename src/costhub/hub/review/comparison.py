@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from costhub.dataset.check.report import clean
 from costhub.dataset.latency import median_latency_s
 from costhub.hub.review.verdict import Reason
 from costhub.models.evaluation.metrics import rank_correlation
@@ -83,9 +84,9 @@ def compare_device(device_id: str, new: pa.Table, held: pa.Table) -> Comparison:
 
 def judge(found: Comparison) -> Iterator[Reason]:
     """What a comparison says for or against a contribution."""
-    where = f"{found.device_id}:"
+    where = f"{clean(found.device_id, 60)}:"
     if found.rows and found.rows == found.replayed:
-        yield Reason("refuse", f"{where} the hub holds all {found.rows:,} rows already.")
+        yield Reason("look", f"{where} the hub holds all {found.rows:,} rows already.")
         return
     if found.replayed:
         yield Reason(
@@ -109,6 +110,12 @@ def judge(found: Comparison) -> Iterator[Reason]:
             "refuse",
             f"{where} the programs that the hub measured too come in another order (rank correlation "
             f"{found.agreement:.2f}); at least {LEAST_AGREEMENT:g} was expected of one device.",
+        )
+    if 0 < found.repeated < _ENOUGH:
+        yield Reason(
+            "look",
+            f"{where} only {found.repeated} programs are ones that the hub measured too; {_ENOUGH} were "
+            "expected for a comparison of latencies.",
         )
     if found.gain is not None and found.gain > MOST_GAIN:
         yield Reason(

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
 
+from costhub.cards.model_card import HUB_LICENCES
 from costhub.dataset.check.folder import check_folder
 from costhub.dataset.check.report import clean
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.shard import empty_table
 from costhub.errors import DataError
+from costhub.hub.data_facts import data_facts
 from costhub.hub.review.comparison import COLUMNS, Comparison, compare_device, judge
 from costhub.hub.review.verdict import Reason, Verdict
 
 MOST_DIFFERENCE = 1.5
 """Between two probes of one device; the roofline of a contribution is as good as its probe."""
+_NAMES = ("record_id", "device_id")
 _FIGURES = (
     "cores",
     "simd_bits",
@@ -32,13 +38,34 @@ _FIGURES = (
 )
 
 
-def review_contribution(folder: str | Path, held: str | Path | None, *, deep: bool = True) -> Verdict:
+MOST_ROWS = 5_000_000
+"""Of a contribution; all of the rows of a device are in memory while they are compared."""
+MOST_BYTES = 16 << 30
+"""Of its shards once they are unpacked."""
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What the hub holds, as far as a review looks at it."""
+
+    devices: Mapping[str, Mapping[str, Any]]
+    """Device -> its row."""
+    rows: Mapping[str, pa.Table]
+    """Device of the contribution -> its rows in the hub, with `COLUMNS`."""
+    known: pa.Table
+    """record_id and device_id of all rows of all devices."""
+
+
+def review_contribution(
+    folder: str | Path, held: str | Path | None, *, deep: bool = True, known: pa.Table | None = None
+) -> Verdict:
     """Judges a data folder.
 
     Args:
         folder: What was contributed, as plain files.
         held: A data folder with what the hub holds; None where it holds nothing.
         deep: Replay a sample of the traces.
+        known: record_id and device_id of all rows of the hub, where `held` has those of some devices only.
 
     Returns:
         The verdict. Warnings of the check count, as for those who contribute.
@@ -50,40 +77,98 @@ def review_contribution(folder: str | Path, held: str | Path | None, *, deep: bo
     if links:
         what = f"{clean(links[0].name, 60)} is a link; a contribution has plain files only."
         return Verdict(str(folder), "dataset", [Reason("refuse", what)])
+    large = _too_large(Path(folder))
+    if large:
+        return Verdict(str(folder), "dataset", [Reason("refuse", large)])
     findings = check_folder(folder, deep=deep)
     reasons = [Reason("refuse", f"{f.rule} in {f.where}: {f.message} {f.fix}") for f in findings]
     if any(finding.severity == "error" for finding in findings):
         # What cannot be trusted to be read is not read here.
         return Verdict(str(folder), "dataset", reasons, findings)
+    ours = DataFolder.open(folder)
+    # Outside of what follows: a hub that cannot be read is no fault of the contribution.
+    theirs = None if held is None else _read(DataFolder.open(held), ours.device_ids(), known)
     try:
-        compared, told = _compared(DataFolder.open(folder), None if held is None else DataFolder.open(held))
+        compared, told = _compared(ours, theirs)
     except DataError as error:
         return Verdict(str(folder), "dataset", [*reasons, Reason("refuse", str(error))], findings)
     return Verdict(str(folder), "dataset", [*reasons, *told], findings, compared)
 
 
-def _compared(ours: DataFolder, theirs: DataFolder | None) -> tuple[list[Comparison], list[Reason]]:
+def _too_large(folder: Path) -> str:
+    """Whether the shards say that they unpack to more than a review takes; what cannot be read is skipped."""
+    rows = size = 0
+    for path in folder.rglob("*.parquet"):
+        with contextlib.suppress(pa.ArrowException, OSError):
+            footer = parquet.read_metadata(path)
+            rows += footer.num_rows
+            size += sum(footer.row_group(n).total_byte_size for n in range(footer.num_row_groups))
+    if rows <= MOST_ROWS and size <= MOST_BYTES:
+        return ""
+    return (
+        f"It holds {rows:,} rows with {size:,} bytes once unpacked, more than a review takes "
+        f"({MOST_ROWS:,} rows, {MOST_BYTES:,} bytes). Ask for smaller ones."
+    )
+
+
+def _read(theirs: DataFolder, device_ids: Sequence[str], known: pa.Table | None) -> _Held:
+    common = set(theirs.device_ids()) & set(device_ids)
+    return _Held(
+        {row["device_id"]: row for row in theirs.devices().to_pylist()},
+        {device_id: theirs.measurements(device_id, columns=COLUMNS) for device_id in common},
+        theirs.measurements(columns=_NAMES) if known is None else known.select(_NAMES),
+    )
+
+
+def _compared(ours: DataFolder, theirs: _Held | None) -> tuple[list[Comparison], list[Reason]]:
     compared = [_compare(ours, theirs, device_id) for device_id in ours.device_ids()]
     reasons = [reason for found in compared for reason in judge(found)]
-    if not any(found.rows for found in compared):
+    rows = sum(found.rows for found in compared)
+    if not rows:
         reasons.append(Reason("refuse", "It holds no measurement."))
+    elif rows == sum(found.replayed for found in compared):
+        reasons.append(Reason("refuse", f"The hub holds all {rows:,} rows already."))
+    reasons += _closed(ours)
     if theirs is not None:
-        reasons += _other_devices(ours, theirs)
+        reasons += [*_elsewhere(ours, theirs), *_other_devices(ours, theirs)]
     return compared, reasons
 
 
-def _compare(ours: DataFolder, theirs: DataFolder | None, device_id: str) -> Comparison:
-    held: pa.Table = empty_table("measurements", COLUMNS)
-    if theirs is not None and device_id in theirs.device_ids():
-        held = theirs.measurements(device_id, columns=COLUMNS)
+def _compare(ours: DataFolder, theirs: _Held | None, device_id: str) -> Comparison:
+    none: pa.Table = empty_table("measurements", COLUMNS)
+    held = none if theirs is None else theirs.rows.get(device_id, none)
     return compare_device(device_id, ours.measurements(device_id, columns=COLUMNS), held)
 
 
-def _other_devices(ours: DataFolder, theirs: DataFolder) -> Iterator[Reason]:
+def _closed(ours: DataFolder) -> Iterator[Reason]:
+    """Licences under which a hub cannot share rows; `costhub contribute` refuses them, others may not."""
+    for licence in data_facts(ours.path).licences:
+        if licence.lower() not in HUB_LICENCES:
+            yield Reason(
+                "refuse",
+                f"Rows have the licence {clean(licence, 40)!r}; a hub takes "
+                f"{', '.join(sorted(HUB_LICENCES))}.",
+            )
+
+
+def _elsewhere(ours: DataFolder, theirs: _Held) -> Iterator[Reason]:
+    """Records that the hub has of another device: readers take every record once, so one would hide."""
+    for device_id in ours.device_ids():
+        others = theirs.known.filter(pc.not_equal(theirs.known["device_id"], device_id))["record_id"]
+        names = ours.measurements(device_id, columns=["record_id"])["record_id"]
+        count = pc.sum(pc.is_in(names, value_set=others.combine_chunks())).as_py()
+        if count:
+            yield Reason(
+                "refuse",
+                f"{clean(device_id, 60)}: {count:,} rows have the record_id of rows of another device in the "
+                "hub.",
+            )
+
+
+def _other_devices(ours: DataFolder, theirs: _Held) -> Iterator[Reason]:
     """Devices described otherwise than in the hub: another device, or a probe that hides a roofline."""
-    known = {row["device_id"]: row for row in theirs.devices().to_pylist()}
     for row in ours.devices().to_pylist():
-        held = known.get(row["device_id"])
+        held = theirs.devices.get(row["device_id"])
         if held is None:
             continue
         wrong = [name for name in ("kind", "vendor", "microarchitecture") if _differs(row, held, name)]
@@ -101,6 +186,7 @@ def _differs(row: Mapping[str, Any], held: Mapping[str, Any], name: str) -> bool
 
 
 def _is_far(value: float | None, known: float | None) -> bool:
-    if not value or not known:
+    if not known or not known > 0:
         return False
-    return abs(math.log(value / known)) > math.log(MOST_DIFFERENCE)
+    # A figure left out would switch off the roofline that it is for.
+    return not value or not known / MOST_DIFFERENCE <= value <= known * MOST_DIFFERENCE

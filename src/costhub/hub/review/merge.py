@@ -39,6 +39,12 @@ def merge_into(contribution: str | Path, folder: str | Path) -> int:
         DataError: One of the two cannot be read, or another program writes to the folder.
     """
     new, grown = DataFolder.open(contribution), DataFolder.create(folder)
+    # Held throughout: who replaces the folder as a whole must not do so between two tables.
+    with FolderLock(grown.path / "measurements", wait=True):
+        return _grow(new, grown)
+
+
+def _grow(new: DataFolder, grown: DataFolder) -> int:
     added = 0
     # Rows come last: none is ever there without its device and workload.
     _describe(new, grown)
@@ -96,6 +102,19 @@ def merge_pull_request(pull: PullRequest, reviewed: Path) -> Pushed:
             _close(pull, pushed)
             return pushed
     raise AssertionError("the last attempt raises")
+
+
+def close_known(pull: PullRequest) -> None:
+    """Closes a pull request whose rows are all in the tables, and takes what is left of it from the inbox.
+
+    Raises:
+        HubError: The hub does not do it.
+    """
+    head = pull.repo.head()
+    left = [path for path in head.files if path in set(pull.paths)] if head else []
+    if head and left:
+        pull.repo.commit(head, {}, left, message=f"Remove what the tables hold (#{pull.number})")
+    pull.repo.close(pull.number, "All of its rows are in the tables already. Thank you!")
 
 
 def _close(pull: PullRequest, pushed: Pushed) -> None:

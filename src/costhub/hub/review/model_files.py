@@ -52,6 +52,26 @@ def check_model_files(folder: str | Path) -> None:
         _check_file(file)
 
 
+def check_model_path(name: str) -> None:
+    """Looks at the path of a file that was not fetched yet, as `check_model_files` does at one that was.
+
+    Args:
+        name: Within the folder, with forward slashes.
+
+    Raises:
+        ModelError: No model has a file of that name.
+
+    Example:
+        >>> check_model_path("member_0/model.ubj")
+    """
+    parts = name.split("/")
+    strange = len(parts) > MAX_DEPTH + 1 or any(part.startswith(".") or not part for part in parts)
+    if strange or not name.isprintable() or any(c in name for c in "\\:?"):
+        raise ModelError(f"It holds {clean(name, 100)!r}, a hidden file or a name that no model file has.")
+    if Path(name).suffix not in (".json", ".md", ".png", ".safetensors", ".ubj"):
+        raise ModelError(f"It holds {clean(name, 100)}; a model folder has {_KINDS} files only. Remove it.")
+
+
 def _walk(root: Path) -> Iterator[_File]:
     open_folders = [(root, "", 0)]
     while open_folders:

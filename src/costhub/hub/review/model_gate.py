@@ -97,7 +97,17 @@ def _check_card(root: Path, info: ModelInfo) -> None:
             raise ModelError(
                 f"{CARD} names another {name} than {CONFIG} does: it is the card of another model."
             )
-    if (root / EVALUATION).is_file():
-        totals = read_strict_json(root / EVALUATION).get("totals")
+    if not (root / EVALUATION).is_file():
+        raise ModelError(
+            f"{CARD} shows figures, and there is no {EVALUATION} that holds them. Evaluate again."
+        )
+    for name, totals in (
+        (EVALUATION, read_strict_json(root / EVALUATION).get("totals")),
+        (CONFIG, info.metrics or card.totals),  # those of a model that was evaluated later are not in there
+    ):
         if not isinstance(totals, dict) or any(totals.get(key) != card.totals[key] for key in METRICS):
-            raise ModelError(f"{CARD} shows other figures than {EVALUATION} holds. Render it again.")
+            raise ModelError(f"{CARD} shows other figures than {name} holds. Render it again.")
+    for key in METRICS:
+        least = -1 if key == "spearman" else 0
+        if not least <= card.totals[key] <= 1:
+            raise ModelError(f"{CARD} has a {key} of {card.totals[key]:g}; {least} to 1 was expected.")

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import glob
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from costhub.dataset.check.report import clean
-from costhub.errors import HubError, RefusedError
+from costhub.errors import HubError, ModelError, RefusedError
 from costhub.hub.address import AddressError
 from costhub.hub.contribute import INBOX, contribution_id
 from costhub.hub.hugging_face import PATTERNS, sentences
 from costhub.hub.manifest import MAX_TOTAL_BYTES
 from costhub.hub.remote_repo import Head, Kind, RemoteRepo, sha256_of
+from costhub.hub.review.model_files import check_model_path
 
 MOST_FILES = 1000
 _ADDRESS = re.compile(r"hf-hub:([^/@\s]+/[^/@\s]+)@refs/pr/([1-9]\d{0,6})")
 _PAGE = re.compile(r"https?://[^/\s]+/(datasets/)?([^/\s]+/[^/\s]+)/discussions/([1-9]\d{0,6})/?")
+_OURS = ("devices/", "workloads/", "measurements/", "splits/", f"{INBOX}/")
 _PATH = re.compile(
     r"contributions/([0-9a-f]{16})/"
     r"((?:devices|workloads|measurements/[A-Za-z0-9][A-Za-z0-9._+-]{0,100})/train-\d{5}-of-\d{5}\.parquet)"
@@ -35,6 +38,8 @@ class PullRequest:
     """Of the contribution, within the repository; of a model, all its files."""
     contribution: str
     """The id in these paths; "" for a model."""
+    beside: Sequence[str] = ()
+    """Paths outside the contribution that are not as in the main branch; no merge of ours takes them."""
 
     @property
     def address(self) -> str:
@@ -56,10 +61,14 @@ class PullRequest:
         with sentences(self.repo.name, self.commit, HubError):
             snapshot_download(
                 self.repo.name, repo_type=self.repo.kind, revision=self.commit, local_dir=place,
-                allow_patterns=list(self.paths), library_name="costhub",
+                allow_patterns=[glob.escape(path) for path in self.paths], library_name="costhub",
             )  # fmt: skip
         if self.repo.kind == "model":
             _drop_cache(place)
+        missing = [path for path in self.paths if not (place / path).is_file()]
+        if missing:
+            raise RefusedError(f"{self.address} holds {clean(missing[0], 100)}, which cannot be fetched.")
+        if self.repo.kind == "model":
             return place
         folder = place / INBOX / self.contribution
         files = {path: sha256_of(place / path) for path in self.paths}
@@ -84,11 +93,18 @@ def find_pull_request(text: str) -> PullRequest | None:
         HubError: There is none, or the hub cannot be asked.
         RefusedError: There is no contribution in it, or it is too large.
     """
+    from huggingface_hub import constants
+
     address, page = _ADDRESS.fullmatch(text), _PAGE.fullmatch(text)
     kinds: tuple[Kind, ...] = ("dataset", "model")
     if address is not None:
         name, number = address.groups()
     elif page is not None:
+        if not text.startswith(f"{constants.ENDPOINT.rstrip('/')}/"):
+            raise AddressError(
+                f"{clean(text, 200)} lies elsewhere than {constants.ENDPOINT}. "
+                "Set HF_ENDPOINT to its server first."
+            )
         name, number = page.group(2, 3)
         kinds = ("dataset",) if page[1] else ("model",)
     elif text.startswith(("hf-hub:", "http:", "https:")):
@@ -110,8 +126,7 @@ def _at(repo: RemoteRepo, number: int, main: Head) -> PullRequest:
     if head is None:
         raise HubError(f"hf-hub:{repo.name} has no pull request {number}.")
     if repo.kind == "model":
-        ours = [path for path in head.files if path.endswith(tuple(p[1:] for p in PATTERNS))]
-        return _bounded(PullRequest(repo, number, head.commit, sorted(ours), ""), head)
+        return _model(repo, number, head, main)
     inside = {
         path: path.split("/")[1]
         for path in head.files
@@ -132,7 +147,36 @@ def _at(repo: RemoteRepo, number: int, main: Head) -> PullRequest:
             f"hf-hub:{repo.name}@refs/pr/{number} holds {clean(strange[0], 100)}; a contribution has shards "
             "only."
         )
-    return _bounded(PullRequest(repo, number, head.commit, paths, found), head)
+    beside = _beside(repo, number, head, main, f"{INBOX}/{found}/")
+    return _bounded(PullRequest(repo, number, head.commit, paths, found, beside), head)
+
+
+def _model(repo: RemoteRepo, number: int, head: Head, main: Head) -> PullRequest:
+    for path in _changed(head, main):
+        try:
+            if path in head.files and path != ".gitattributes":
+                check_model_path(path)
+        except ModelError as error:
+            raise RefusedError(f"hf-hub:{repo.name}@refs/pr/{number} is refused. {error}") from error
+    ours = [path for path in head.files if path.endswith(tuple(p[1:] for p in PATTERNS))]
+    return _bounded(PullRequest(repo, number, head.commit, sorted(ours), ""), head)
+
+
+def _beside(repo: RemoteRepo, number: int, head: Head, main: Head, own: str) -> list[str]:
+    """What a pull request has besides its contribution; the tables may differ since main went on."""
+    beside = [path for path in _changed(head, main) if not path.startswith(own)]
+    new = [path for path in beside if path not in main.files and not path.startswith(_OURS)]
+    if new:
+        raise RefusedError(
+            f"hf-hub:{repo.name}@refs/pr/{number} also adds {clean(new[0], 100)}; a contribution has shards "
+            f"in {own} only."
+        )
+    return beside
+
+
+def _changed(head: Head, main: Head) -> list[str]:
+    paths = sorted({*head.files, *main.files})
+    return [path for path in paths if head.files.get(path) != main.files.get(path)]
 
 
 def _bounded(pull: PullRequest, head: Head) -> PullRequest:

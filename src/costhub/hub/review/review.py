@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from costhub.dataset.check.report import clean
 from costhub.dataset.folder import DataFolder
-from costhub.errors import CosthubError, RefusedError
+from costhub.dataset.shards.lock import LOCK
+from costhub.errors import DataError, ModelError, RefusedError, first_line
 from costhub.hub.contribute import INBOX
+from costhub.hub.data import load_measurements
 from costhub.hub.remote_repo import Kind
 from costhub.hub.review.contribution import review_contribution
 from costhub.hub.review.holding import holding
-from costhub.hub.review.merge import merge_into, merge_pull_request
+from costhub.hub.review.merge import close_known, merge_into, merge_pull_request
 from costhub.hub.review.model_gate import check_model
 from costhub.hub.review.pull_request import PullRequest, find_pull_request
 from costhub.hub.review.verdict import Reason, Verdict
@@ -44,22 +48,65 @@ def review(subject: str, *, against: str | None = None, merge: bool = False, dee
     """
     pull = find_pull_request(subject)
     with tempfile.TemporaryDirectory(prefix="costhub-review-") as temporary:
-        folder = Path(subject) if pull is None else pull.fetch(Path(temporary) / "files")
+        files = Path(temporary) / "files"
+        folder = Path(subject) if pull is None else pull.fetch(files)
         kind = kind_of(folder) if pull is None else pull.repo.kind
         if merge:
             _refuse_merge(kind, pull, against)
         if kind == "model":
             return Reviewed(_model(folder, subject))
+        if pull is None:
+            folder = _copied(folder, files)
         against = against or (f"hf-hub:{pull.repo.name}" if pull else None)
         held = holding(against, DataFolder.open(folder).device_ids()) if against else None
-        verdict = replace(review_contribution(folder, held, deep=deep), subject=subject)
-        if not merge or not verdict.is_accepted:
+        known = load_measurements(against, columns=["record_id", "device_id"]) if against and held else None
+        verdict = review_contribution(folder, held, deep=deep, known=known)
+        verdict = replace(verdict, subject=subject, reasons=[*verdict.reasons, *_beside(pull)])
+        if not merge or not (verdict.is_accepted or _is_known(verdict)):
             return Reviewed(verdict)
-        if pull is not None:
-            return Reviewed(verdict, merge_pull_request(pull, folder).commit)
-        merge_into(folder, str(against))
-        _empty_inbox(folder, Path(str(against)))
-        return Reviewed(verdict, against)
+        merged = None
+        if pull is None:
+            if verdict.is_accepted:
+                merge_into(folder, str(against))
+                merged = against
+            _empty_inbox(Path(subject), Path(str(against)))
+        elif verdict.is_accepted:
+            merged = merge_pull_request(pull, folder).commit
+        else:
+            close_known(pull)
+        return Reviewed(verdict, merged)
+
+
+def _copied(folder: Path, place: Path) -> Path:
+    """A copy that nobody else writes to: what was checked is what is merged. Links stay, to be refused."""
+
+    def left(where: str, names: list[str]) -> set[str]:
+        return {name for name in names if name == LOCK or (Path(where) == folder and name == "features")}
+
+    try:
+        shutil.copytree(folder, place, symlinks=True, ignore=left)
+    except OSError as error:
+        raise DataError(
+            f"{folder} cannot be copied ({clean(first_line(error), 200)}). It must hold plain files that "
+            "nobody changes meanwhile."
+        ) from error
+    return place
+
+
+def _is_known(verdict: Verdict) -> bool:
+    """Whether all that is wrong is that the hub has every row, as after a merge whose answer was lost."""
+    rows = sum(found.rows for found in verdict.comparisons)
+    refusals = sum(reason.weight == "refuse" for reason in verdict.reasons)
+    return refusals == 1 and 0 < rows == sum(found.replayed for found in verdict.comparisons)
+
+
+def _beside(pull: PullRequest | None) -> Iterator[Reason]:
+    if pull is not None and pull.beside:
+        yield Reason(
+            "look",
+            f"{len(pull.beside):,} files outside the contribution are not as in the main branch by now "
+            f"({clean(pull.beside[0], 100)}). --merge leaves them out; a merge on the page may not.",
+        )
 
 
 def _empty_inbox(folder: Path, dataset: Path) -> None:
@@ -81,6 +128,6 @@ def _refuse_merge(kind: Kind, pull: PullRequest | None, against: str | None) -> 
 def _model(folder: Path, subject: str) -> Verdict:
     try:
         check_model(folder)
-    except CosthubError as error:
-        return Verdict(subject, "model", [Reason("refuse", str(error))])
+    except (ModelError, DataError) as error:
+        return Verdict(subject, "model", [Reason("refuse", clean(str(error), 1000))])
     return Verdict(subject, "model", [])
