@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from costhub.cards.search_table import LIGHT, search_table, summary
+from costhub.cards.search_table import LIGHT, first_search_table, search_table, summary
 
 
 def row(
@@ -58,3 +58,11 @@ def test_the_table_shows_medians_over_seeds() -> None:
 
     assert "20.0 µs, 2 s" in shown
     assert "| ours, 64 trials |" in shown
+
+
+def test_the_first_benchmark_shows_the_median_over_seeds() -> None:
+    rows = [
+        {"workload": "w", "method": "costhub", "trials": 64, "seconds": s, "best_us": b, "seed": 0}
+        for s, b in ((1.0, 10.0), (3.0, 30.0), (2.0, 20.0))
+    ]
+    assert first_search_table({"rows": rows}).splitlines()[-1] == "| w | 20.0 | 2 |"

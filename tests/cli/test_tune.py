@@ -47,6 +47,7 @@ def test_a_module_file_is_a_workload_and_a_strategy_has_a_name(costhub: Any, tmp
     assert report["method"].startswith("random search, diverse;")
 
 
+@pytest.mark.slow
 def test_the_kernels_of_a_network_share_the_trials(costhub: Any, tmp_path: Path) -> None:
     import torch
 

@@ -13,7 +13,7 @@ from costhub.cards.collector_tables import COLLECTOR_TABLES
 from costhub.cards.model_tables import MODEL_TABLES, MODEL_VIEWS
 from costhub.cards.networks_table import networks_table
 from costhub.cards.operators_table import operators_table
-from costhub.cards.search_table import search_table
+from costhub.cards.search_table import first_search_table, search_table
 from costhub.cards.speed_table import speed_table
 from costhub.cards.tables import Column, markdown_table, number
 from costhub.cards.training_table import training_table
@@ -92,6 +92,7 @@ TABLES: dict[str, Callable[[Result], str]] = {
     **MODEL_TABLES,
     **TRANSFER_TABLES,
     "search": search_table,
+    "search_first": first_search_table,
     "dataset": dataset_table,
     "features": features_table,
     "operators": operators_table,

@@ -124,3 +124,24 @@ def _by_workload(rows: Sequence[Mapping[str, Any]]) -> str:
         for workload, by_method in cells.items()
     ]
     return markdown_table(shown, columns)
+
+
+def first_search_table(result: Mapping[str, Any]) -> str:
+    """Best latency and seconds of each search of the first such benchmark, medians over seeds."""
+    cells: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    for row in result["rows"]:
+        method = f"{row['method']} {row['trials']}"
+        cells.setdefault(row["workload"], {}).setdefault(method, []).append(row)
+    methods = [f"{m} {trials}" for m, trials in sorted({(r["method"], r["trials"]) for r in result["rows"]})]
+    rows = [
+        {
+            "workload": workload,
+            **{f"{m} us": statistics.median(r["best_us"] for r in runs) for m, runs in by_method.items()},
+            **{f"{m} s": statistics.median(r["seconds"] for r in runs) for m, runs in by_method.items()},
+        }
+        for workload, by_method in cells.items()
+    ]
+    columns = [Column("workload", "workload")]
+    columns += [number(f"{m} us", f"{m} trials (µs)", ",.1f") for m in methods]
+    columns += [number(f"{m} s", f"{m} trials (s)", ",.0f") for m in methods]
+    return markdown_table(rows, columns)

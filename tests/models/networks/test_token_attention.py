@@ -119,6 +119,7 @@ def test_options_that_make_no_network_are_refused() -> None:
         TokenAttentionOptions(hidden=20)
 
 
+@pytest.mark.slow
 def test_it_is_a_good_cost_model_of_the_rows_it_is_made_for() -> None:
     check_cost_model(lambda: TokenAttention(feature_spec=TRACE_TOKENS, options=SMALL))
 

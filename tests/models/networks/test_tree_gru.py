@@ -105,5 +105,6 @@ def test_options_out_of_range_are_refused(option: str) -> None:
         TreeGruOptions(**{option: 0})
 
 
+@pytest.mark.slow
 def test_it_is_a_good_cost_model_of_the_rows_it_is_made_for() -> None:
     check_cost_model(lambda: TreeGru(feature_spec=LOOP_CONTEXT, options=SMALL))

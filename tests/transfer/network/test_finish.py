@@ -42,6 +42,7 @@ def test_a_network_is_written_where_its_outputs_are_torchs(
     assert output.shape == (1, 10)
 
 
+@pytest.mark.slow
 def test_outputs_that_are_not_torchs_are_a_sentence_and_no_library(
     files: tuple[Path, Path], database: Path, target: str, tmp_path: Path
 ) -> None:
