@@ -145,6 +145,7 @@ def test_auto_takes_the_model_of_the_hubs_that_ranks_the_first_measurements_best
     assert told["source"] == chosen.split()[1]
 
 
+@pytest.mark.slow
 def test_this_machine_is_measured_where_no_data_are_given(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -30,6 +30,7 @@ def test_it_measures_and_goes_on(costhub: Any, tmp_path: Path) -> None:
     assert costhub("check", out).code == 0
 
 
+@pytest.mark.slow
 def test_a_request_to_end_leaves_all_rows_in_a_shard_and_no_process(tmp_path: Path) -> None:
     out = tmp_path / "data"
     arguments = ["collect", "--suite", "softmax.64x1000", "--trials", "5000", "--out", str(out)]

@@ -30,6 +30,7 @@ def test_a_named_workload_is_tuned_with_the_embedded_model(costhub: Any, tmp_pat
     assert len((out / "database_tuning_record.json").read_text().splitlines()) == 8
 
 
+@pytest.mark.slow
 def test_a_module_file_is_a_workload_and_a_strategy_has_a_name(costhub: Any, tmp_path: Path) -> None:
     from tvm import te
 
@@ -96,6 +97,7 @@ def test_bad_input_is_one_sentence(costhub: Any, tmp_path: Path, arguments: list
     assert not (tmp_path / "tuned").exists()
 
 
+@pytest.mark.slow
 def test_a_network_whose_outputs_are_wrong_ends_with_a_sentence_after_its_report(
     costhub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,7 @@ def test_an_interrupted_search_goes_on_and_repeats_nothing(tmp_path: Path, targe
     assert result.best_us == pytest.approx(1e6 * min(float(np.median(e.run_s)) for e in after if e.run_s))
 
 
+@pytest.mark.slow
 def test_a_finished_search_is_not_repeated(tmp_path: Path, target: str, linear: Any) -> None:
     model = linear(np.full(172, -0.01))
     first = search(tmp_path, target, model, 8)
