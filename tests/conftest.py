@@ -20,9 +20,6 @@ from hypothesis import settings
 settings.register_profile("costhub", deadline=None, derandomize=True, max_examples=50)
 settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("costhub")
-# The models of the tests are small: threads of OpenMP gain nothing there, and where something else computes
-# they wait for one another, which has made the tests ten times as slow.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture
