@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from costhub.cli.tune_report import told, write_report
+from costhub.cli.tune_report import TuneReport, told
 from costhub.transfer.network.contest import Latency
 from costhub.transfer.network.finish import FinishedNetwork
 from costhub.transfer.search.result import TuneResult
@@ -24,10 +24,12 @@ DEVICE = {"device_id": "acme", "model_name": "ACME", "cores": 2, "memory_bytes":
 
 def test_three_reports_are_written_that_say_the_same(tmp_path: Path) -> None:
     weights = {RESULTS[0].workload: 3.0, RESULTS[1].workload: 1.0}
-    summary = write_report(
-        RESULTS, tmp_path, weights=weights, order=["conv", RESULTS[1].workload, "conv"], networks=[NETWORK],
-        device=DEVICE, about={"model": "m", "model_reason": "why", "method": "how"},
+    report = TuneReport(
+        RESULTS, tmp_path, weights, ["conv", RESULTS[1].workload, "conv"], DEVICE,
+        {"model": "m", "model_reason": "why", "method": "how"},
     )  # fmt: skip
+    report.draw()
+    summary = report.write([NETWORK])
 
     assert json.loads((tmp_path / "report.json").read_text()) == json.loads(json.dumps(summary))
     assert summary["networks"][0]["latencies"]["tuned"]["median_us"] == 30.0

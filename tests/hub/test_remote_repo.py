@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from costhub.errors import HubError
-from costhub.hub.remote_repo import Head, RemoteRepo, StaleError, blob_id, sha256_of
+from costhub.hub.manifest import hash_file
+from costhub.hub.remote_repo import Head, RemoteRepo, StaleError, blob_id
 
 CARD = b"---\nlicense: mit\n---\n# T\n"
 
@@ -45,7 +46,7 @@ def test_git_names_files_as_we_do(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"hello\n")
 
     assert blob_id(tmp_path / "x") == "ce013625030ba8dba906f756967f9e9ca394464a"
-    assert sha256_of(tmp_path / "x").startswith("5891b5b522d5df08")
+    assert hash_file(tmp_path / "x").sha256.startswith("5891b5b522d5df08")
 
 
 def test_a_commit_is_made_on_the_head_that_was_seen(repo: RemoteRepo, local: Path, hugging_face: Any) -> None:

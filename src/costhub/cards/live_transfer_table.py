@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from costhub.cards.gains import gain_with_error, geometric
 from costhub.cards.tables import Column, markdown_table, number
 
 BASE = "fine-tune"
@@ -33,18 +34,17 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         latency = [math.log(base["best_us"] / row["best_us"]) for row, base in pairs]
         whole = statistics.fmean(math.log(base["seconds"] / row["seconds"]) for row, base in pairs)
         reached = [gains for row, base in pairs if (gains := _reached(row, base)) is not None]
+        gain, error = gain_with_error(latency)
         found.append(
             {
                 "method": method,
                 "searches": len(pairs),
-                "latency_gain": math.exp(statistics.fmean(latency)),
-                "latency_gain_se": statistics.stdev(latency) / math.sqrt(len(latency))
-                if len(latency) > 1
-                else None,
+                "latency_gain": gain,
+                "latency_gain_se": error,
                 "search_gain": math.exp(whole),
                 "reached": len(reached) / len(pairs),
-                "trials_gain": _geometric([trials for trials, _ in reached]),
-                "time_gain": _geometric([seconds for _, seconds in reached]),
+                "trials_gain": geometric([trials for trials, _ in reached]),
+                "time_gain": geometric([seconds for _, seconds in reached]),
                 "cmat": 100 * (math.exp(whole + statistics.fmean(latency)) - 1),
             }
         )
@@ -62,10 +62,6 @@ def _reached(row: Mapping[str, Any], base: Mapping[str, Any]) -> tuple[float, fl
         for each in (row, base)
     )
     return None if own is None or theirs is None else (theirs[0] / own[0], theirs[1] / own[1])
-
-
-def _geometric(values: Sequence[float]) -> float | None:
-    return statistics.geometric_mean(values) if values else None
 
 
 def live_transfer_table(result: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from costhub.cards.gains import gain_with_error, geometric
 from costhub.cards.tables import Column, markdown_table, number
 
 LIGHT = "stock, light imports"
@@ -46,8 +47,8 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 "searches": len(pairs),
                 **{key: value for trials in EQUAL for key, value in _gain(pairs, trials).items()},
                 "reached": len(reached) / len(pairs) if pairs else None,
-                "trials_gain": _geometric([trials for trials, _ in reached]),
-                "time_gain": _geometric([seconds for _, seconds in reached]),
+                "trials_gain": geometric([trials for trials, _ in reached]),
+                "time_gain": geometric([seconds for _, seconds in reached]),
             }
         )
     return found
@@ -63,10 +64,8 @@ def _gain(pairs: Sequence[tuple[Curve, Curve]], trials: int) -> dict[str, float 
         at = [{point["trials"]: point["best_us"] for point in curve} for curve in (own, base)]
         if all(trials in each for each in at):
             logs.append(math.log(at[1][trials] / at[0][trials]))
-    return {
-        f"gain_{trials}": math.exp(statistics.fmean(logs)) if logs else None,
-        f"gain_{trials}_se": statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else None,
-    }
+    gain, error = gain_with_error(logs)
+    return {f"gain_{trials}": gain, f"gain_{trials}_se": error}
 
 
 def _reached(own: Curve, base: Curve) -> tuple[float, float] | None:
@@ -76,10 +75,6 @@ def _reached(own: Curve, base: Curve) -> tuple[float, float] | None:
     if ours is None or theirs is None:
         return None
     return theirs["trials"] / ours["trials"], theirs["seconds"] / ours["seconds"]
-
-
-def _geometric(values: Sequence[float]) -> float | None:
-    return statistics.geometric_mean(values) if values else None
 
 
 def search_table(result: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from costhub.cards.gains import gain_with_error
 from costhub.cards.tables import Column, markdown_table, number
 
 BASE = ("evolutionary", "ranked")
@@ -59,8 +60,8 @@ def _name(row: Row) -> tuple[str, str]:
 
 
 def _gain(name: str, logarithms: Sequence[float]) -> dict[str, float | None]:
-    error = statistics.stdev(logarithms) / math.sqrt(len(logarithms)) if len(logarithms) > 1 else None
-    return {name: math.exp(statistics.fmean(logarithms)) if logarithms else None, f"{name}_se": error}
+    gain, error = gain_with_error(logarithms)
+    return {name: gain, f"{name}_se": error}
 
 
 def _converged(row: Row, share: float) -> int:

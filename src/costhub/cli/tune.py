@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +117,7 @@ def command(
     Stop it with Ctrl-C at any time and start it again with the same --out: it goes on where it stopped.
     """
     from costhub.cli.tune_jobs import named_jobs, network_jobs
-    from costhub.cli.tune_report import told, write_report
+    from costhub.cli.tune_report import TuneReport, told
     from costhub.collector.device import identify
     from costhub.collector.target import local_target
     from costhub.hub.auto import choose_model
@@ -147,11 +146,11 @@ def command(
         results, order = _tune(
             jobs, folder, drafting, device, target, trials=trials, out=out, how=how, seed=seed
         )
-        weights = {job.name: job.weight for job in jobs}
-        report = partial(write_report, results, out, weights=weights, order=order, device=device, about=about)
-        report(networks=[])  # What was found is told, whatever becomes of the networks.
+        report = TuneReport(results, out, {job.name: job.weight for job in jobs}, order, device, about)
+        report.draw()
+        report.write()  # What was found is told, whatever becomes of the networks.
         finished = _finish(networks, target, out, torch_compile=torch_compile)
-    summary = report(networks=finished)
+    summary = report.write(finished)
     click.echo(json.dumps(summary) if as_json else told(results, finished, out))
     _check(finished)
 

@@ -1,4 +1,4 @@
-"""Provides write_report: the report of `costhub tune` for people and for programs."""
+"""Provides TuneReport: the report of `costhub tune` for people and for programs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,79 +16,79 @@ if TYPE_CHECKING:
     from costhub.transfer.search.result import TuneResult
 
 
-def write_report(
-    results: Sequence[TuneResult],
-    out: Path,
-    *,
-    weights: Mapping[str, float],
-    order: Sequence[str],
-    networks: Sequence[FinishedNetwork],
-    device: Mapping[str, Any],
-    about: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Writes report.html, report.md, report.json and one plot per workload; returns what report.json holds.
+@dataclass(frozen=True)
+class TuneReport:
+    """What `costhub tune` tells of a search."""
 
-    Args:
-        results: Of each workload.
-        out: The folder.
-        weights: Workload -> how often it is called.
-        order: The workload of each trial of this search.
-        networks: What became of whole networks.
-        device: This machine's row of the devices table.
-        about: `model`, `model_reason` and `method`.
-    """
-    from costhub.cards.plots import plot_tuning
-    from costhub.cards.tune_page import tune_page
-    from costhub.cards.tune_report import render_report
+    results: Sequence[TuneResult]
+    """Of each workload."""
+    out: Path
+    """The folder."""
+    weights: Mapping[str, float]
+    """Workload -> how often it is called."""
+    order: Sequence[str]
+    """The workload of each trial of this search."""
+    device: Mapping[str, Any]
+    """This machine's row of the devices table."""
+    about: Mapping[str, Any]
+    """`model`, `model_reason` and `method`."""
 
-    plots = []
-    for result in results:
-        plots.append(f"{result.workload}.png")
-        plot_tuning(
-            out / plots[-1],
-            {about["model"]: [(trial, best) for trial, _, best in result.curve]},
-            title=f"{result.workload} on {device['device_id']}",
-            untuned_us=result.untuned_us,
-        )
-    summary = _summary(
-        results, out, weights=weights, order=order, networks=networks, device=device, about=about
-    )
-    (out / "report.md").write_text(render_report(summary, plots=plots), encoding="utf-8")
-    (out / "report.html").write_text(tune_page(summary), encoding="utf-8")
-    (out / "report.json").write_text(json.dumps(summary, indent=1))
-    return summary
+    def draw(self) -> None:
+        """Draws one plot per workload."""
+        from costhub.cards.plots import plot_tuning
 
+        for result, plot in zip(self.results, self._plots(), strict=True):
+            plot_tuning(
+                self.out / plot,
+                {self.about["model"]: [(trial, best) for trial, _, best in result.curve]},
+                title=f"{result.workload} on {self.device['device_id']}",
+                untuned_us=result.untuned_us,
+            )
 
-def _summary(
-    results: Sequence[TuneResult],
-    out: Path,
-    *,
-    weights: Mapping[str, float],
-    order: Sequence[str],
-    networks: Sequence[FinishedNetwork],
-    device: Mapping[str, Any],
-    about: Mapping[str, Any],
-) -> dict[str, Any]:
-    from costhub.transfer.network.estimate import network_curve, with_shares
-    from costhub.transfer.tune import summary as plain
-    from costhub.versions import costhub_version, installed_versions
+    def write(self, networks: Sequence[FinishedNetwork] = ()) -> dict[str, Any]:
+        """Writes report.html, report.md and report.json; returns what report.json holds.
 
-    rows = [
-        {**plain(r), "weight": weights[r.workload], "curve": [(trial, best) for trial, _, best in r.curve]}
-        for r in results
-    ]
-    return {
-        "device": device["device_id"],
-        "machine": f"{device['model_name']}, {device['cores']} cores, {device['memory_bytes'] >> 30} GiB",
-        **about,
-        "database": str(out),
-        "command": shlex.join(["costhub", *sys.argv[1:]]),
-        "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "versions": {"costhub": costhub_version(), **installed_versions()},
-        "networks": [network.to_json() for network in networks],
-        "estimate": network_curve(results, weights, order),
-        "workloads": with_shares(rows),
-    }
+        Args:
+            networks: What became of whole networks, as far as it is known.
+        """
+        from costhub.cards.tune_page import tune_page
+        from costhub.cards.tune_report import render_report
+
+        summary = self._summary(networks)
+        (self.out / "report.md").write_text(render_report(summary, plots=self._plots()), encoding="utf-8")
+        (self.out / "report.html").write_text(tune_page(summary), encoding="utf-8")
+        (self.out / "report.json").write_text(json.dumps(summary, indent=1))
+        return summary
+
+    def _plots(self) -> list[str]:
+        return [f"{result.workload}.png" for result in self.results]
+
+    def _summary(self, networks: Sequence[FinishedNetwork]) -> dict[str, Any]:
+        from costhub.transfer.network.estimate import network_curve, with_shares
+        from costhub.transfer.tune import summary as plain
+        from costhub.versions import costhub_version, installed_versions
+
+        device = self.device
+        rows = [
+            {
+                **plain(result),
+                "weight": self.weights[result.workload],
+                "curve": [(trial, best) for trial, _, best in result.curve],
+            }
+            for result in self.results
+        ]
+        return {
+            "device": device["device_id"],
+            "machine": f"{device['model_name']}, {device['cores']} cores, {device['memory_bytes'] >> 30} GiB",
+            **self.about,
+            "database": str(self.out),
+            "command": shlex.join(["costhub", *sys.argv[1:]]),
+            "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "versions": {"costhub": costhub_version(), **installed_versions()},
+            "networks": [network.to_json() for network in networks],
+            "estimate": network_curve(self.results, self.weights, self.order),
+            "workloads": with_shares(rows),
+        }
 
 
 def told(results: Sequence[TuneResult], networks: Sequence[FinishedNetwork], out: Path) -> str:

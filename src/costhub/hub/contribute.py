@@ -15,9 +15,10 @@ from costhub.dataset.check.report import clean
 from costhub.errors import HubError, RefusedError
 from costhub.hub.address import AddressError
 from costhub.hub.data_facts import DataFacts, data_facts
+from costhub.hub.manifest import hash_file
 from costhub.hub.privacy import own_traces
 from costhub.hub.publish import ATTEMPTS, Repo, repository
-from costhub.hub.remote_repo import Head, RemoteRepo, StaleError, sha256_of
+from costhub.hub.remote_repo import Head, RemoteRepo, StaleError
 from costhub.hub.staging import staged
 
 VARIABLE = "COSTHUB_CONTRIBUTE_TO"
@@ -99,7 +100,7 @@ def contribute(
         refuse_unfit(ready.folder, deep=deep)
         offer = Offer(
             f"hf-hub:{repo.name}" if isinstance(repo, RemoteRepo) else str(repo.folder),
-            contribution_id({path: sha256_of(local) for path, local in files.items()}),
+            contribution_id({path: hash_file(local).sha256 for path, local in files.items()}),
             {path: local.stat().st_size for path, local in files.items()},
             data_facts(ready.folder),
         )

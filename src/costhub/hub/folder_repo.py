@@ -13,7 +13,9 @@ from pathlib import Path
 from costhub.dataset.shards.lock import LOCK, FolderLock
 from costhub.dataset.shards.shard import TEMP_PREFIX
 from costhub.errors import HubError
-from costhub.hub.remote_repo import Head, Kind, Pushed, StaleError, sha256_of
+from costhub.hub.copying import swap_in
+from costhub.hub.manifest import hash_file, visible_files
+from costhub.hub.remote_repo import Head, Kind, Pushed, StaleError
 
 
 class FolderRepo:
@@ -40,12 +42,7 @@ class FolderRepo:
         """The files as they are now; None where there is no such folder."""
         if not self.folder.is_dir():
             return None
-        paths = [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
-        names = {path.relative_to(self.folder).as_posix(): path for path in paths}
-        kept = {
-            name: path for name, path in names.items() if not any(p.startswith(".") for p in name.split("/"))
-        }
-        files = {name: sha256_of(path) for name, path in kept.items()}
+        files = {name: hash_file(path).sha256 for name, path in visible_files(self.folder).items()}
         return Head("\n".join(f"{name} {sha256}" for name, sha256 in files.items()), files)
 
     def fetch(self, head: Head, path: str) -> Path:
@@ -124,7 +121,7 @@ class FolderRepo:
             self._refuse_stale(head)
             if self._tables() != tables:
                 raise StaleError(f"{self.folder} got another device meanwhile. Run the command again.")
-            _swap(self.folder, made, place.with_name(f"{place.name}-old"))
+            swap_in(self.folder, made, place.with_name(f"{place.name}-old"))
 
     def find_pull_request(self, mark: str) -> None:
         """None: a folder has no pull requests."""
@@ -175,26 +172,6 @@ def _keep_mode(source: Path, target: Path) -> None:
     with contextlib.suppress(OSError):  # a group that the user is not in
         os.chown(target, -1, found.st_gid)
     target.chmod(stat.S_IMODE(found.st_mode))
-
-
-def _swap(folder: Path, made: Path, old: Path) -> None:
-    """Renames `made` to `folder`; where that is interrupted the old folder is back, or its place is said."""
-    try:
-        folder.rename(old)
-        made.rename(folder)
-    except BaseException as error:
-        if made.exists() and old.exists():
-            try:
-                old.rename(folder)
-            except OSError as again:
-                raise HubError(
-                    f"{folder} could not be put back ({type(error).__name__}). All it held is in {old}: move "
-                    "that to its place by hand."
-                ) from again
-        raise
-    finally:
-        if not made.exists():
-            shutil.rmtree(old, ignore_errors=True)
 
 
 def _keep(source: Path, target: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from costhub.cards.adaptation import ADAPTATION, PICTURES, transfer_facts
 from costhub.cards.model_card import from_results, render
 from costhub.errors import DataError
-from costhub.hub.copying import copy_verified
+from costhub.hub.copying import copy_verified, swap_in
 from costhub.hub.index import find_device
 from costhub.hub.manifest import scan, write_manifest
 from costhub.hub.roots import EMBEDDED
@@ -53,10 +53,10 @@ def install_model(
         else:
             _write_card(made, config, evaluation, made.name)
         write_manifest(made)
-        # The old version moves aside first: a folder cannot be renamed onto one that holds files.
         if target.exists():
-            target.rename(Path(temporary) / "old")
-        made.rename(target)
+            swap_in(target, made, Path(f"{temporary}-old"))
+        else:
+            made.rename(target)
     return target
 
 

@@ -56,12 +56,15 @@ def hash_file(path: Path) -> FileEntry:
 
 def scan(folder: Path) -> Manifest:
     """The manifest that `folder` should have: every file in it but the manifest and hidden ones."""
+    visible = visible_files(folder)
+    return Manifest({name: hash_file(path) for name, path in visible.items() if name != MANIFEST})
+
+
+def visible_files(folder: Path) -> dict[str, Path]:
+    """Relative path with forward slashes -> file, in order, without what is hidden or in a hidden folder."""
     paths = sorted(p for p in folder.rglob("*") if p.is_file())
     names = {p.relative_to(folder).as_posix(): p for p in paths}
-    visible = {
-        n: p for n, p in names.items() if n != MANIFEST and not any(s.startswith(".") for s in n.split("/"))
-    }
-    return Manifest({name: hash_file(path) for name, path in visible.items()})
+    return {n: p for n, p in names.items() if not any(s.startswith(".") for s in n.split("/"))}
 
 
 def write_manifest(folder: Path) -> Manifest:

@@ -15,9 +15,9 @@ from costhub.errors import HubError, ModelError, RefusedError
 from costhub.hub.address import Address, AddressError, parse_address
 from costhub.hub.data_facts import data_facts
 from costhub.hub.folder_repo import FolderRepo
-from costhub.hub.manifest import MANIFEST, MAX_MANIFEST_BYTES, read_manifest
+from costhub.hub.manifest import MANIFEST, MAX_MANIFEST_BYTES, hash_file, read_manifest
 from costhub.hub.privacy import own_traces, personal_texts
-from costhub.hub.remote_repo import Head, Kind, Pushed, RemoteRepo, StaleError, blob_id, sha256_of
+from costhub.hub.remote_repo import Head, Kind, Pushed, RemoteRepo, StaleError, blob_id
 from costhub.hub.review.model_gate import check_model
 from costhub.hub.staging import CARD, Staged, complete_card, read_card, staged
 
@@ -193,7 +193,7 @@ def _refuse_loss(repo: Repo, ready: Staged, head: Head | None, replace: bool) ->
     """Refuses to drop measurements that only the hub has; a shard under another name is not lost."""
     if replace or head is None or ready.kind == "model":
         return
-    ours = {sha for path in ready.files().values() for sha in (sha256_of(path), blob_id(path))}
+    ours = {sha for path in ready.files().values() for sha in (hash_file(path).sha256, blob_id(path))}
     lost = [p for p, sha in head.files.items() if p.startswith("measurements/") and sha not in ours]
     if lost:
         raise HubError(

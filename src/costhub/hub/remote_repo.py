@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from costhub.dataset.check.report import clean
 from costhub.errors import HubError, first_line
 from costhub.hub.hugging_face import quiet_without_terminal
+from costhub.hub.manifest import hash_file
 
 if TYPE_CHECKING:
     from huggingface_hub import GitRefInfo, HfApi
@@ -39,7 +40,9 @@ class Head:
     def has(self, path: str, local: Path) -> bool:
         """Whether the file at `path` has the bytes of a local one."""
         known = self.files.get(path)
-        return known is not None and known == (sha256_of(local) if len(known) == 64 else blob_id(local))
+        return known is not None and known == (
+            hash_file(local).sha256 if len(known) == 64 else blob_id(local)
+        )
 
 
 @dataclass(frozen=True)
@@ -271,15 +274,6 @@ def _refusal(where: str, status: int, error: Exception) -> HubError:
         )
     said = clean(" ".join(str(getattr(error, "server_message", None) or first_line(error)).split()), 300)
     return HubError(f"{where} answered {status} ({said}). Nothing is half done; run the command again.")
-
-
-def sha256_of(path: Path) -> str:
-    """The name of a large file."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def blob_id(path: Path) -> str:

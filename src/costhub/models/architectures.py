@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from costhub.errors import UnknownNameError
 from costhub.models.options import changed_options
 from costhub.models.protocol import CostModel
-from costhub.names import close_or_all
+from costhub.names import find_named
 
 
 @dataclass(frozen=True)
@@ -56,10 +55,7 @@ def find_architecture(name: str) -> Architecture:
         >>> find_architecture("treegru").reads
         'loop_context@1'
     """
-    if name not in ARCHITECTURES:
-        known = tuple(ARCHITECTURES)
-        raise UnknownNameError("architecture", name, close_or_all(name, known), "`costhub train --help`")
-    return ARCHITECTURES[name]
+    return find_named("architecture", name, ARCHITECTURES, "`costhub train --help`")
 
 
 def new_model(arch: str, *, feature_spec: str, options: Mapping[str, object] | None = None) -> CostModel:

@@ -108,7 +108,7 @@ def test_what_was_measured_before_is_a_start_and_not_proposed_again(
     first, second = new_ground(seed=1), new_ground(seed=1)
     fast, slow, failed, *others = first.random(6)
 
-    second.measured_before([(slow.trace, 2e-3), (fast.trace, 1e-3), (failed.trace, float("inf"))])
+    second.measured_before([(slow.trace, 2e-3), (fast.trace, 1e-3), (failed.trace, None)])
     second.score([fast, slow, failed, *others])
 
     assert [program.structure for program in second.fastest(3)] == [fast.structure, slow.structure]

@@ -13,8 +13,8 @@ from costhub.errors import HubError, ModelError, RefusedError
 from costhub.hub.address import AddressError
 from costhub.hub.contribute import INBOX, contribution_id
 from costhub.hub.hugging_face import PATTERNS, sentences
-from costhub.hub.manifest import MAX_TOTAL_BYTES
-from costhub.hub.remote_repo import Head, Kind, RemoteRepo, sha256_of
+from costhub.hub.manifest import MAX_TOTAL_BYTES, hash_file
+from costhub.hub.remote_repo import Head, Kind, RemoteRepo
 from costhub.hub.review.model_files import check_model_path
 
 MOST_FILES = 1000
@@ -71,7 +71,7 @@ class PullRequest:
         if self.repo.kind == "model":
             return place
         folder = place / INBOX / self.contribution
-        files = {path: sha256_of(place / path) for path in self.paths}
+        files = {path: hash_file(place / path).sha256 for path in self.paths}
         within = {path.removeprefix(f"{INBOX}/{self.contribution}/"): sha for path, sha in files.items()}
         if contribution_id(within) != self.contribution:
             raise RefusedError(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from costhub.errors import UnknownNameError
-from costhub.names import close_or_all
+from costhub.names import find_named
 from costhub.transfer.methods.brief import Brief
 from costhub.transfer.methods.corrected import Corrected
 from costhub.transfer.methods.fine_tune import FineTune
@@ -31,8 +30,5 @@ def find_method(name: str) -> TransferMethod:
         >>> find_method("fine-tune").name
         'fine-tune'
     """
-    if name not in METHODS:
-        known = tuple(METHODS)
-        raise UnknownNameError("method", name, close_or_all(name, known), "`costhub adapt --help`")
-    made: TransferMethod = METHODS[name]()
+    made: TransferMethod = find_named("method", name, METHODS, "`costhub adapt --help`")()
     return made

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import statistics
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Any
 from costhub.collector.linker import link_command
 from costhub.collector.network_source import NetworkSource
 from costhub.collector.relax_import import fuse
-from costhub.transfer.search.database import FAILED_S
+from costhub.transfer.search.database import all_known
 
 SCHEDULED = "tirx.is_scheduled"
 """What TVM writes into a kernel whose schedule it has applied."""
@@ -74,18 +73,15 @@ def _best_of(database: Path, target: Any) -> Any:
     from tvm.s_tir import meta_schedule as ms
 
     best: dict[Any, tuple[float, Any]] = {}
-    for record in ms.database.JSONDatabase(work_dir=os.fspath(database)).get_all_tuning_records():
-        seconds = [float(s) for s in record.run_secs or ()]
-        if not seconds or max(seconds) >= FAILED_S or str(record.target) != str(target):
-            continue
-        median = statistics.median(seconds)
-        if median < best.get(record.workload, (math.inf, None))[0]:
-            best[record.workload] = median, record
+    for known in all_known(ms.database.JSONDatabase(work_dir=os.fspath(database)), target):
+        latency_s, workload = known.latency_s, known.record.workload
+        if latency_s is not None and latency_s < best.get(workload, (math.inf, None))[0]:
+            best[workload] = latency_s, known.record
     chosen = ms.database.MemoryDatabase()
-    for workload, (median, record) in best.items():
+    for workload, (latency_s, record) in best.items():
         chosen.commit_tuning_record(
             ms.database.TuningRecord(
-                record.trace, chosen.commit_workload(workload.mod), [median], target, record.args_info
+                record.trace, chosen.commit_workload(workload.mod), [latency_s], target, record.args_info
             )
         )
     return chosen

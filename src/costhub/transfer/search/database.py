@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,28 @@ class Known:
     """Its ``ms.database.TuningRecord``."""
     run_s: tuple[float, ...] | None
     """Seconds of each repeat; None where it failed."""
+
+    @property
+    def latency_s(self) -> float | None:
+        """Their median."""
+        return statistics.median(self.run_s) if self.run_s else None
+
+
+def all_known(database: Any, target: Any, workload: Any = None) -> list[Known]:
+    """The records of a ``ms.database.Database`` for one target; TVM's own queries take those of any.
+
+    Args:
+        database: The database.
+        target: The target.
+        workload: A ``ms.database.Workload`` of it; None for all of them.
+    """
+    found = []
+    for record in database.get_all_tuning_records():
+        of_it = workload is None or record.workload.same_as(workload)
+        if of_it and str(record.target) == str(target):
+            seconds = tuple(float(s) for s in record.run_secs or ())
+            found.append(Known(record, seconds if seconds and max(seconds) < FAILED_S else None))
+    return found
 
 
 class Records:
@@ -43,13 +66,7 @@ class Records:
     def known(self, mod: Any, target: Any) -> list[Known]:
         """What has been measured of a workload for a target, the fastest program first, failures last."""
         workload = self.database.commit_workload(mod)
-        found = []
-        for record in self.database.get_all_tuning_records():
-            if record.workload.same_as(workload) and str(record.target) == str(target):
-                seconds = tuple(float(s) for s in record.run_secs or ())
-                good = bool(seconds) and max(seconds) < FAILED_S
-                found.append(Known(record, seconds if good else None))
-        return found
+        return all_known(self.database, target, workload)
 
     def add(self, mod: Any, candidate: Any, run_s: Sequence[float] | None, target: Any) -> None:
         """Keeps one measured candidate; no seconds where it failed."""

@@ -186,7 +186,7 @@ class SearchTask:
 
         known = self._records.known(self.mod, self.target)
         for each in known:
-            self.meter.known(statistics.median(each.run_s) if each.run_s else None)
+            self.meter.known(each.latency_s)
         candidates = [each.record.as_measure_candidate() for each in known]
         self._seen.update(map(_structure, candidates))
         if self._shortlist is not None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from costhub.errors import UnknownNameError
-from costhub.names import close_or_all
+from costhub.names import find_named
 from costhub.transfer.selection.clustered import Clustered
 from costhub.transfer.selection.diverse import Diverse
 from costhub.transfer.selection.ranked import Ranked
@@ -25,8 +24,5 @@ def find_selection(name: str) -> Selection | None:
         >>> find_selection("diverse").name, find_selection("ranked")
         ('diverse', None)
     """
-    if name not in SELECTIONS:
-        known = tuple(SELECTIONS)
-        raise UnknownNameError("selection", name, close_or_all(name, known), "`costhub tune --help`")
-    made: Selection | None = None if name == Ranked.name else SELECTIONS[name]()
-    return made
+    kind = find_named("selection", name, SELECTIONS, "`costhub tune --help`")
+    return None if kind is Ranked else kind()

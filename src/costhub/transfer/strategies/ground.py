@@ -66,13 +66,14 @@ class Ground:
         """Forgets the scores: the model may have learned."""
         self._scored.clear()
 
-    def measured_before(self, known: Sequence[tuple[Any, float]]) -> None:
-        """Takes the traces and latencies of an earlier search, which are not proposed again."""
+    def measured_before(self, known: Sequence[tuple[Any, float | None]]) -> None:
+        """Takes traces and latencies of an earlier search, None where one failed; none is proposed again."""
         for program in self.programs([partial(_as_it_was, trace) for trace, _ in known]):
             if program is not None:
                 self._proposed.add(program.structure)
         for trace, latency_s in known:
-            self.told(trace, latency_s)
+            if latency_s is not None:
+                self.told(trace, latency_s)
 
     def told(self, trace: Any, latency_s: float) -> None:
         """Takes a measured program; an infinite latency says that it failed."""

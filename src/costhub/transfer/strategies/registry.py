@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from costhub.errors import UnknownNameError
-from costhub.names import close_or_all
+from costhub.names import find_named
 from costhub.transfer.strategies.annealing import Annealing
 from costhub.transfer.strategies.evolutionary import Evolutionary
 from costhub.transfer.strategies.ppo import Ppo
@@ -28,8 +27,5 @@ def find_strategy(name: str) -> Strategy:
         >>> find_strategy("annealing").name
         'annealing'
     """
-    if name not in STRATEGIES:
-        known = tuple(STRATEGIES)
-        raise UnknownNameError("strategy", name, close_or_all(name, known), "`costhub tune --help`")
-    made: Strategy = STRATEGIES[name]()
+    made: Strategy = find_named("strategy", name, STRATEGIES, "`costhub tune --help`")()
     return made

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +9,7 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate, PySearchStrategy
 
-from costhub.transfer.search.database import FAILED_S
+from costhub.transfer.search.database import Known, all_known
 from costhub.transfer.selection.epsilon_greedy import EPSILON
 from costhub.transfer.strategies.ground import Ground, Program
 from costhub.transfer.strategies.strategy import Exploration, Explorer
@@ -54,7 +52,7 @@ class TvmStrategy(PySearchStrategy):  # type: ignore[misc]  # TVM's base is unty
         # A search that goes on must not draw once more what it drew at first.
         seed = abs(int(self._context.rand_state)) + len(known)
         self._ground = Ground(self._context, list(design_spaces), cost_model, seed=seed)
-        self._ground.measured_before([(record.trace, _seconds(record)) for record in known])
+        self._ground.measured_before([(each.record.trace, each.latency_s) for each in known])
         self._exploration = self.explorer.begin(self._ground)
 
     def post_tuning(self) -> None:
@@ -86,22 +84,11 @@ class TvmStrategy(PySearchStrategy):  # type: ignore[misc]  # TVM's base is unty
         return TvmStrategy(self.explorer)
 
 
-def _seconds(record: Any) -> float:
-    """Median seconds of a ``ms.database.TuningRecord``; infinite where it failed."""
-    seconds = [float(s) for s in record.run_secs or ()]
-    return statistics.median(seconds) if seconds and max(seconds) < FAILED_S else math.inf
-
-
-def _known(database: Any, context: Any) -> list[Any]:
-    """The records of workload and target, failures included; TVM's own query knows no targets."""
+def _known(database: Any, context: Any) -> list[Known]:
+    """What a database holds of workload and target, failures included."""
     if not database.has_workload(context.mod):
         return []
-    workload = database.commit_workload(context.mod)
-    return [
-        record
-        for record in database.get_all_tuning_records()
-        if record.workload.same_as(workload) and str(record.target) == str(context.target)
-    ]
+    return all_known(database, context.target, database.commit_workload(context.mod))
 
 
 def _candidate(program: Program) -> Any:
