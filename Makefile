@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# One file's tests stay in one process, for the sake of what they share; each process loads torch and TVM.
+PYTEST := $(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt
 
@@ -25,10 +27,10 @@ demo: $(STAMP)  ## tune two workloads on this machine with an embedded model, in
 	@$(BIN)/python scripts/demo.py
 
 test: $(STAMP)  ## the tests, without the slow ones
-	@$(BIN)/python -m pytest -q
+	@$(PYTEST)
 
 test-all: $(STAMP)  ## every test
-	@$(BIN)/python -m pytest -q -m ""
+	@$(PYTEST) -m ""
 
 lint: $(STAMP)  ## ruff: rules and format
 	@$(BIN)/ruff check --quiet .

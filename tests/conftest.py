@@ -15,6 +15,10 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+# Threads that wait for one another must not spin: with two workers on two cores they would take each
+# other's time. Read when torch and xgboost are loaded, hence here.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 # No deadline: a loaded machine is not a failure. Derandomised: a change that passed here passes in CI.
 # `pytest --hypothesis-profile=explore` looks for new examples instead.
 settings.register_profile("costhub", deadline=None, derandomize=True, max_examples=50)
