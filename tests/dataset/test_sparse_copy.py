@@ -52,7 +52,7 @@ def test_what_was_not_fetched_is_a_hole(table: pa.Table) -> None:
         copy.fetch(1, {"number"})
         copy.fetch(2, {"number"})
 
-        with pytest.raises(OSError, match="[Pp]age"):
+        with pytest.raises(OSError, match=r"[Pp]age"):
             pq.ParquetFile(copy.path).read_row_group(1, ["number"])
 
 
