@@ -13,6 +13,7 @@ from typing import Any
 from costhub.collector.linker import link_command
 from costhub.collector.network_source import NetworkSource
 from costhub.collector.relax_import import fuse
+from costhub.transfer.network.on_all_cores import on_all_cores
 from costhub.transfer.search.database import all_known
 
 SCHEDULED = "tirx.is_scheduled"
@@ -26,15 +27,17 @@ class Compiled:
     kernels: int
     """Distinct kernels."""
     tuned: int
-    """Those of them that have a schedule of the database; the others have none."""
+    """Those of them that have a schedule of the database."""
+    shared: int = 0
+    """Those without one that run on all cores; the others are plain loops on one thread."""
 
 
 def compile_network(source: NetworkSource, target: Any, database: Path | None, library: Path) -> Compiled:
     """Writes a network as a shared library with a relax function ``main``, whose weights are in it.
 
-    The kernels are fused as for the search and found in the database by their structure. Those without a
-    record stay as TVM's default pipeline for CPUs leaves them: plain loops on one thread, which LLVM
-    vectorises.
+    The kernels are fused as for the search and found in the database by their structure. Large ones without
+    a record are shared among the cores (`on_all_cores`). Small ones, and all where there is no database, stay
+    as TVM's default pipeline for CPUs leaves them: plain loops on one thread, which LLVM vectorises.
 
     Args:
         source: The network.
@@ -47,15 +50,15 @@ def compile_network(source: NetworkSource, target: Any, database: Path | None, l
     """
     from tvm import relax
 
-    mod = fuse(source.mod, target)
+    mod, shared = fuse(source.mod, target), 0
     if database is not None:
-        mod = _with_schedules(mod, target, database)
+        mod, shared = on_all_cores(_with_schedules(mod, target, database), target, SCHEDULED)
     mod = _with_weights(mod, source, target)
     executable = _build(mod, target)
     library.parent.mkdir(parents=True, exist_ok=True)
     executable.export_library(os.fspath(library), fcompile=_link)
     kernels = [f for f in mod.functions.values() if not isinstance(f, relax.Function)]
-    return Compiled(len(kernels), sum(SCHEDULED in (f.attrs or {}) for f in kernels))
+    return Compiled(len(kernels), sum(SCHEDULED in (f.attrs or {}) for f in kernels), shared)
 
 
 def _with_schedules(mod: Any, target: Any, database: Path) -> Any:
