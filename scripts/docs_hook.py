@@ -1,4 +1,4 @@
-"""A hook of mkdocs: links out of docs/ into the repository keep their text, since a site alone lacks the files."""
+"""A hook of mkdocs: a link out of docs/ keeps its text only, since the site lacks the file it leads to."""
 
 from __future__ import annotations
 
