@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint format type bench dist clean
+.PHONY: help setup demo test test-all lint format type bench docs dist clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,8 +46,18 @@ type: $(STAMP)  ## mypy, strict
 bench: $(STAMP)  ## every benchmark beside its baselines, the quick form
 	@set -e; for script in scripts/bench_*.py; do echo "== $$script"; $(BIN)/python "$$script" --quick; done
 
+# An environment of its own, small and made in seconds: the pages are text, and need neither torch nor TVM.
+.venv-docs/.installed: constraints-docs.txt
+	@$(PYTHON) -m venv .venv-docs
+	@.venv-docs/bin/python -m pip install --quiet --quiet --disable-pip-version-check --requirement constraints-docs.txt
+	@touch $@
+
+docs: .venv-docs/.installed  ## the documentation as a site, in site/; fails where a link leads nowhere
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet
+	@! grep -rE --include '*.html' '<(script|link|img|iframe)[^>]+(src|href)="?(https?:)?//' site  # nothing from elsewhere
+
 dist: $(STAMP)  ## the wheel, in dist/
 	@$(BIN)/python -m build --wheel --no-isolation --outdir dist .
 
 clean:  ## remove what the other targets made
-	@rm -rf $(VENV) build dist src/costhub.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) .venv-docs site build dist src/costhub.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

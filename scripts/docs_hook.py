@@ -1,0 +1,25 @@
+"""A hook of mkdocs: a link out of docs/ keeps its text only, since the site lacks the file it leads to."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import Any
+
+_LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(((?:\.\./)[^)\s]*)\)")
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    """Unlinks what does not lead to a page; mkdocs calls it before it reads a page's links.
+
+    Args:
+        markdown: The text of the page.
+        page: Knows where in docs/ it lies.
+    """
+    here = posixpath.dirname(page.file.src_uri)
+
+    def kept(match: re.Match[str]) -> str:
+        leads_out = posixpath.normpath(posixpath.join(here, match[2])).startswith("..")
+        return match[1] if leads_out else match[0]
+
+    return _LINK.sub(kept, markdown)

@@ -1,0 +1,191 @@
+"""The pages of docs/: links lead somewhere, commands and options exist, and what is said to run does."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import click
+import pytest
+
+from costhub.cli.main import VERBS
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+TEXTS = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+# Addresses that a page gives as an example of one to fill in.
+PLACEHOLDERS = {"...", "VERB"}
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+# After a prompt, settings, or what starts it there or elsewhere.
+COMMAND = re.compile(r"\s*(?:\$ |.*--no-python |ssh .* |\.venv/bin/|[A-Z_]+=\S+ )*costhub(?= )")
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+RUNS = re.compile(r"<!-- runs -->\n```python\n(.*?)```", re.DOTALL)
+EXAMPLES = [(page, code) for page in PAGES for code in RUNS.findall(page.read_text(encoding="utf-8"))]
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def prose(path: Path) -> str:
+    """The text without code."""
+    return SPAN.sub("", FENCE.sub("", path.read_text(encoding="utf-8")))
+
+
+def anchors(path: Path) -> set[str]:
+    """What a link may name after #: the headings as code hosts and the site write them."""
+    seen: Counter[str] = Counter()
+    found = set()
+    for heading in re.findall(
+        r"^#{1,6} +(.+)$", FENCE.sub("", path.read_text(encoding="utf-8")), re.MULTILINE
+    ):
+        slug = re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+        found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        seen[slug] += 1
+    return found
+
+
+def links(path: Path) -> list[str]:
+    return [link for link in LINK.findall(prose(path)) if not link.startswith(("http://", "https://"))]
+
+
+def dead(path: Path) -> Iterator[str]:
+    for link in links(path):
+        file, _, anchor = link.partition("#")
+        target = (path.parent / file).resolve() if file else path
+        if not target.exists() or (anchor and (target.suffix != ".md" or anchor not in anchors(target))):
+            yield link
+
+
+def commands(path: Path) -> Iterator[list[str]]:
+    """The words after `costhub` of every command that the text shows."""
+    text = path.read_text(encoding="utf-8")
+    shown = [code for kind, code in FENCE.findall(text) if kind in ("bash", "sh", "console", "")]
+    rest = FENCE.sub("", text)
+    shown += re.findall(r"^ {4}.*$", rest, re.MULTILINE)
+    lines = [line for code in shown for line in code.replace("\\\n", " ").splitlines()]
+    lines += [span for span in SPAN.findall(rest) if span.startswith("costhub ")]
+    for line in lines:
+        start = re.match(
+            r"(?:\s*(?:\$ |.*--no-python |ssh .* |\.venv/bin/|[A-Z_]+=\S+ ))*\s*costhub(?= )", line
+        )
+        if start:
+            words = re.split(r"\s{2,}", line[start.end() :].strip())[0]  # what an example says beside it
+            yield shlex.split(words, comments=True)
+
+
+def wrong(words: list[str]) -> str | None:
+    """What a command names that there is not."""
+    verb, rest = words[0].rstrip(","), words[1:]
+    if verb.startswith("-") or verb in PLACEHOLDERS:
+        return None
+    if verb not in VERBS:
+        return verb
+    command: click.Command = importlib.import_module(VERBS[verb][0]).command
+    if isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
+        if rest[0] not in command.commands:
+            return rest[0]
+        command, rest = command.commands[rest[0]], rest[1:]
+    known = {"--help", "-h"}.union(*(each.opts + each.secondary_opts for each in command.params))
+    given = [word.partition("=")[0].rstrip(",") for word in rest if re.match(r"--?[a-z]", word)]
+    return next((option for option in given if option not in known), None)
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=name)
+def test_every_link_leads_somewhere(path: Path) -> None:
+    assert list(dead(path)) == []
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    listed = re.findall(r": (\S+\.md)$", nav, re.MULTILINE)
+
+    assert sorted(listed) == sorted(page.relative_to(DOCS).as_posix() for page in PAGES)
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=name)
+def test_commands_and_their_options_exist(path: Path) -> None:
+    assert [(words, what) for words in commands(path) if (what := wrong(words))] == []
+
+
+def test_commands_are_found_in_every_form() -> None:
+    found = {words[0] for path in TEXTS for words in commands(path)}
+
+    assert set(VERBS) - found == set(), "a verb that no page shows"
+    assert wrong(["tune", "--tracker", "here"]) == "--tracker"
+    assert wrong(["tine"]) == "tine"
+    assert wrong(["board", "tune"]) == "tune"
+
+
+def test_make_targets_exist() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    spans = {span for path in TEXTS for span in SPAN.findall(path.read_text(encoding="utf-8"))}
+    named = {word for span in spans if span.startswith("make ") for word in span.split()[1:]}
+
+    assert named <= targets
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=name)
+def test_python_blocks_parse_and_import_what_there_is(path: Path) -> None:
+    for kind, code in FENCE.findall(path.read_text(encoding="utf-8")):
+        for node in ast.walk(ast.parse(code)) if kind == "python" else ():
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("costhub"):
+                module = importlib.import_module(node.module or "")
+                assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
+
+
+def test_there_are_examples_to_run() -> None:
+    assert len(EXAMPLES) >= 5
+
+
+@pytest.mark.parametrize(("page", "code"), EXAMPLES, ids=[name(page) for page, _ in EXAMPLES])
+def test_what_is_marked_to_run_runs(page: Path, code: str, tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "src"),
+        "COSTHUB_CACHE": str(tmp_path / "cache"),
+        "HF_HUB_OFFLINE": "1",
+    }
+    environment.pop("COSTHUB_HUB", None)
+
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    # A comment after the last line is what it prints.
+    said = re.search(r"^# (.+)\s*\Z", code, re.MULTILINE)
+    assert said is None or done.stdout.strip() == said[1]
+
+
+def test_the_site_drops_links_out_of_the_docs_and_keeps_the_others() -> None:
+    spec = importlib.util.spec_from_file_location("docs_hook", ROOT / "scripts/docs_hook.py")
+    assert spec
+    assert spec.loader
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="adr/0008-tiles.md"))
+
+    text = hook.on_page_markdown(
+        "[a](../../src/x.py), [b](../models.md#c), ![d](../results/e.png)", page=page
+    )
+
+    assert text == "a, [b](../models.md#c), ![d](../results/e.png)"
