@@ -18,15 +18,15 @@ _STARTS = ("#", "|", "- ", "```", "~~~", "    ")
 
 
 def card_html(text: str, pictures: Mapping[str, str]) -> str:
-    """Renders headings, tables, lists, code and paragraphs; HTML and links in the card stay letters.
+    r"""Renders headings, tables, lists, code and paragraphs; HTML and links in the card stay letters.
 
     Args:
         text: A card without its block of YAML.
         pictures: File in the card's folder -> address in the page; other pictures are not shown.
 
     Example:
-        >>> card_html("# Title\\n\\nOf `a` and <b>.", {})
-        '<h4>Title</h4>\\n<p>Of <code>a</code> and &lt;b&gt;.</p>'
+        >>> card_html("# Title\n\nOf `a` and <b>.", {})
+        '<h4>Title</h4>\n<p>Of <code>a</code> and &lt;b&gt;.</p>'
     """
     return "\n".join(_blocks(text.replace("\r\n", "\n").split("\n"), pictures))
 

@@ -19,20 +19,22 @@ input[type=search] {{ font: inherit; width: min(22rem, 90vw); padding: 0.25rem 0
   border-radius: 4px; }}
 .under {{ display: block; font-weight: normal; }} [hidden] {{ display: none !important; }}
 .nothing {{ display: none; }} .empty > .nothing {{ display: block; }} .empty > .scroll {{ display: none; }}
-.sort {{ width: 100%; }} .sort th, .sort td {{ vertical-align: top; padding: 0.3rem 0.7rem; }}
+.sort {{ width: 100%; border-collapse: separate; border-spacing: 0; }} .sort th, .sort td {{ vertical-align: top; padding: 0.3rem 0.7rem; }}
 .sort th[scope=row] {{ position: sticky; left: 0; background: var(--paper); overflow-wrap: anywhere;
   min-width: 8.5rem; }}
 .sort td {{ background: color-mix(in srgb, var(--series-0) var(--shade, 0%), var(--paper)); }}
 .sort td .under {{ overflow-wrap: anywhere; }} .sort td[style] .under {{ color: inherit; }}
-.sort code {{ white-space: nowrap; }}
-.sort thead button {{ all: unset; cursor: pointer; }} .sort thead button:hover {{ text-decoration: underline; }}
+.sort td:has(.copy) {{ white-space: nowrap; }}
+.sort thead button {{ all: unset; cursor: pointer; }}
+.sort thead button:hover {{ text-decoration: underline; }}
 th[aria-sort=ascending] button::after {{ content: " \\2191"; }}
 th[aria-sort=descending] button::after {{ content: " \\2193"; }}
 .copy {{ font: inherit; font-size: 0.8rem; cursor: pointer; color: var(--ink); background: var(--paper);
   border: 1px solid color-mix(in srgb, var(--ink) 60%, var(--paper)); border-radius: 4px; }}
 :focus-visible {{ outline: 2px solid var(--series-0) !important; outline-offset: 2px; }}
 details {{ border-bottom: 1px solid var(--faint); padding: 0.4rem 0; }} summary h3 {{ display: inline; }}
-.card {{ padding: 0 1rem 1rem; overflow-wrap: anywhere; }} pre {{ overflow-wrap: normal; }}
+.card {{ padding: 0 1rem 1rem; overflow-wrap: anywhere; }} .card h4 {{ font-size: 1.05rem; }}
+.card h5, .card h6 {{ font-size: 0.95rem; margin: 1.4rem 0 0.4rem; }} pre {{ overflow-wrap: normal; }}
 img {{ max-width: 100%; height: auto; background: #ffffff; border-radius: 4px; }}
 .plots {{ display: grid; grid-template-columns: repeat(auto-fill, minmax(min(24rem, 100%), 1fr));
   gap: 1rem; }}
@@ -112,8 +114,10 @@ SCRIPT = """\
   }
 
   for (const choice of all("[name=theme]")) {
-    try { if (localStorage.getItem("costhub-theme") === choice.value) choice.checked = true; } catch { break; }
-    choice.addEventListener("change", () => localStorage.setItem("costhub-theme", choice.value));
+    try {
+      if (localStorage.getItem("costhub-theme") === choice.value) choice.checked = true;
+      choice.addEventListener("change", () => localStorage.setItem("costhub-theme", choice.value));
+    } catch { break; /* a browser that keeps nothing */ }
   }
 
   document.getElementById("search").hidden = false;

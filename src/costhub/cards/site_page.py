@@ -88,7 +88,7 @@ _MODELS = (
     "<code>top_5</code> over that of the best of the first five, <code>pairwise</code> the share of pairs "
     'put in the right order. Figures of models with other held-out workloads do not compare.</p>\n'
 )  # fmt: skip
-_DEVICES = '<p>Peak (float32) and memory bandwidth are what <code>costhub probe</code> measured.</p>\n'
+_DEVICES = "<p>Peak (float32) and memory bandwidth are what <code>costhub probe</code> measured.</p>\n"
 
 
 def _figures(judged: Sequence[SiteModel]) -> str:

@@ -54,20 +54,20 @@ def number_cell(value: float | None, spec: str = ",.0f", *, shade: float | None 
     return Cell("-") if value is None else Cell(format(value, spec), value, shade)
 
 
-def filter_table(label: str, titles: Sequence[str], rows: Sequence[Row], *, right: int) -> str:
+def filter_table(label: str, titles: Sequence[str], rows: Sequence[Row], *, numeric: range) -> str:
     """A table that can be searched, sorted and scrolled sideways, with the keyboard too.
 
     Args:
         label: What it shows, for those who cannot see it.
         titles: Of the columns.
         rows: As many cells as titles each.
-        right: The column from which on there are numbers.
+        numeric: The columns of numbers.
     """
     head = "".join(
-        f'<th scope="col"{_side(column, right)}>{escape(one_line(title))}</th>'
+        f'<th scope="col"{_side(column, numeric)}>{escape(one_line(title))}</th>'
         for column, title in enumerate(titles)
     )
-    body = "\n".join(_row(row, right) for row in rows)
+    body = "\n".join(_row(row, numeric) for row in rows)
     name = escape(label)
     return (
         f'<div class="scroll" role="region" aria-label="{name}" tabindex="0"><table class="sort">\n'
@@ -75,20 +75,20 @@ def filter_table(label: str, titles: Sequence[str], rows: Sequence[Row], *, righ
     )
 
 
-def _row(row: Row, right: int) -> str:
-    cells = "".join(_cell(cell, column, right) for column, cell in enumerate(row.cells))
+def _row(row: Row, numeric: range) -> str:
+    cells = "".join(_cell(cell, column, numeric) for column, cell in enumerate(row.cells))
     return f'<tr data-terms="{escape(one_line(row.terms))}">{cells}</tr>'
 
 
-def _cell(cell: Cell, column: int, right: int) -> str:
+def _cell(cell: Cell, column: int, numeric: range) -> str:
     value = "" if cell.value is None else f' data-value="{cell.value!r}"'
     style = ""
     if cell.shade is not None:
         style = f' style="--shade: {MOST_SHADE * min(max(cell.shade, 0.0), 1.0):.0f}%"'
     if column == 0:
         return f'<th scope="row"{value}>{cell.html}</th>'
-    return f"<td{_side(column, right)}{value}{style}>{cell.html}</td>"
+    return f"<td{_side(column, numeric)}{value}{style}>{cell.html}</td>"
 
 
-def _side(column: int, right: int) -> str:
-    return ' class="right"' if column >= right else ""
+def _side(column: int, numeric: range) -> str:
+    return ' class="right"' if column in numeric else ""

@@ -10,6 +10,7 @@ from typing import Any
 
 from costhub.cards.site_facts import Site, SiteDataset, SiteModel, as_number
 from costhub.cards.site_table import Cell, Row, filter_table, number_cell, text_cell
+from costhub.dataset.stats.coverage import Cell as Covered
 
 METRICS = ("top_1", "top_5", "pairwise")
 
@@ -20,32 +21,31 @@ def models_table(site: Site) -> str:
     rows = [_model_row(model, place, known) for place, model in enumerate(site.models)]
     have = {model.device_id for model in site.models}
     rows += [_bare_row(device) for device in site.devices if device["device_id"] not in have]
-    titles = ("device", "kind", "model", "fetch it", *METRICS, "size (MB)")
-    return filter_table("models by device", titles, rows, right=4)
+    titles = ("device", "kind", "model", *METRICS, "size (MB)", "fetch it")
+    return filter_table("models by device", titles, rows, numeric=range(3, 7))
 
 
 def _model_row(model: SiteModel, place: int, known: Mapping[str, Mapping[str, Any]]) -> Row:
     device = known.get(model.device_id, {})
     shown = escape(model.arch)
     named = shown if model.card is None else f'<a href="#card-{place}">{shown}</a>'
-    note = f'<span class="note under">{escape(model.name)}</span>'
     figures = (number_cell(model.figures.get(metric), ".3f") for metric in METRICS)
     cells = (
         text_cell(model.device_id, family(device)),
         text_cell(device.get("kind") or "-"),
-        Cell(named + note),
-        _command(f"costhub pull {shlex.quote(model.name)}"),
+        Cell(named),
         *figures,
         number_cell(model.bytes / 1e6, ",.1f"),
+        _command(f"costhub pull {shlex.quote(model.name)}"),
     )
     return Row(cells, _terms(device))
 
 
 def _bare_row(device: Mapping[str, Any]) -> Row:
-    nothing = [Cell("-")] * (len(METRICS) + 1)
+    nothing = [Cell("-")] * (len(METRICS) + 2)
     first = text_cell(device["device_id"], family(device))
     return Row(
-        (first, text_cell(device.get("kind") or "-"), Cell("no model yet"), Cell("-"), *nothing),
+        (first, text_cell(device.get("kind") or "-"), Cell("no model yet"), *nothing),
         _terms(device),
     )
 
@@ -91,7 +91,7 @@ def devices_table(site: Site) -> str:
         cells = [number_cell(value) for value in (*facts, *counts)]
         product = text_cell(device.get("model_name") or "-")
         rows.append(Row((text_cell(name, family(device)), product, *cells)))
-    return filter_table("devices", titles, rows, right=2)
+    return filter_table("devices", titles, rows, numeric=range(2, len(titles)))
 
 
 def datasets_table(datasets: Sequence[SiteDataset], first_card: int) -> str:
@@ -107,10 +107,13 @@ def datasets_table(datasets: Sequence[SiteDataset], first_card: int) -> str:
         name = escape(dataset.name)
         named = name if dataset.card is None else f'<a href="#card-{place}">{name}</a>'
         counts = (len(dataset.rows), sum(dataset.rows.values()), dataset.ok, dataset.workloads)
-        texts = (", ".join(licence or "none" for licence in dataset.licences), ", ".join(dataset.tvm_versions))
+        texts = (
+            ", ".join(licence or "none" for licence in dataset.licences),
+            ", ".join(dataset.tvm_versions),
+        )
         cells = (Cell(named), *map(text_cell, texts), *map(number_cell, counts))
         rows.append(Row(cells, " ".join(dataset.rows)))
-    return filter_table("datasets", titles, rows, right=3)
+    return filter_table("datasets", titles, rows, numeric=range(3, len(titles)))
 
 
 def coverage_table(datasets: Sequence[SiteDataset]) -> str:
@@ -123,21 +126,23 @@ def coverage_table(datasets: Sequence[SiteDataset]) -> str:
     found = {(name, cell.device_id, cell.operator): cell for name, cell in cells}
     most = max((cell.measured for _, cell in cells), default=1)
     rows = []
-    for name, device_id in sorted({(name, cell.device_id) for name, cell in cells}, key=lambda key: key[::-1]):
+    for name, device_id in sorted(
+        {(name, cell.device_id) for name, cell in cells}, key=lambda key: key[::-1]
+    ):
         line = [text_cell(device_id, name)]
-        for operator in operators:
-            cell = found.get((name, device_id, operator))
-            line.append(
-                Cell("-")
-                if cell is None
-                else Cell(
-                    f'{cell.measured:,}<span class="note under">{cell.workloads:,} workloads</span>',
-                    cell.measured,
-                    (cell.measured / most) ** 0.5,
-                )
-            )
+        line += [_covered(found.get((name, device_id, operator)), most) for operator in operators]
         rows.append(Row(tuple(line)))
-    return filter_table("measurements by device and operator class", ("device", *operators), rows, right=1)
+    titles = ("device", *operators)
+    label = "measurements by device and operator class"
+    return filter_table(label, titles, rows, numeric=range(1, len(titles)))
+
+
+def _covered(cell: Covered | None, most: int) -> Cell:
+    if cell is None:
+        return Cell("-")
+    noun = "workload" if cell.workloads == 1 else "workloads"
+    note = f'<span class="note under">{cell.workloads:,} {noun}</span>'
+    return Cell(f"{cell.measured:,}{note}", cell.measured, (cell.measured / most) ** 0.5)
 
 
 def operators_table(models: Sequence[SiteModel]) -> str:
@@ -154,4 +159,5 @@ def operators_table(models: Sequence[SiteModel]) -> str:
             shade = None if value is None else (value - low) / ((high - low) or 1.0)
             cells.append(number_cell(value, ".3f", shade=shade))
         rows.append(Row((text_cell(model.device_id, model.arch), *cells), model.name))
-    return filter_table("top_1 by model and operator class", ("model", *operators), rows, right=1)
+    titles = ("model", *operators)
+    return filter_table("top_1 by model and operator class", titles, rows, numeric=range(1, len(titles)))
