@@ -19,7 +19,8 @@ input[type=search] {{ font: inherit; width: min(22rem, 90vw); padding: 0.25rem 0
   border-radius: 4px; }}
 .under {{ display: block; font-weight: normal; }} [hidden] {{ display: none !important; }}
 .nothing {{ display: none; }} .empty > .nothing {{ display: block; }} .empty > .scroll {{ display: none; }}
-.sort {{ width: 100%; border-collapse: separate; border-spacing: 0; }} .sort th, .sort td {{ vertical-align: top; padding: 0.3rem 0.7rem; }}
+.sort {{ width: 100%; border-collapse: separate; border-spacing: 0; }}
+.sort th, .sort td {{ vertical-align: top; padding: 0.3rem 0.7rem; }}
 .sort th[scope=row] {{ position: sticky; left: 0; background: var(--paper); overflow-wrap: anywhere;
   min-width: 8.5rem; }}
 .sort td {{ background: color-mix(in srgb, var(--series-0) var(--shade, 0%), var(--paper)); }}

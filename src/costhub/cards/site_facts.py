@@ -9,6 +9,9 @@ from typing import Any
 
 from costhub.dataset.stats.coverage import Cell
 
+METRICS = ("top_1", "top_5", "pairwise")
+"""What is shown of an evaluation; all are shares, 1 is perfect."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SiteModel:
@@ -21,9 +24,9 @@ class SiteModel:
     bytes: int
     """Of all its files."""
     figures: Mapping[str, float] = field(default_factory=dict)
-    """Metric -> mean over the held-out workloads."""
+    """One of METRICS -> mean over the held-out workloads."""
     errors: Mapping[str, float] = field(default_factory=dict)
-    """Metric -> standard error of that mean."""
+    """One of METRICS -> standard error of that mean."""
     operators: Mapping[str, float] = field(default_factory=dict)
     """Operator class -> top_1 on it."""
     card: str | None = None
@@ -58,19 +61,6 @@ class Site:
     """Rows of the device index; those of strangers may hold anything but a `device_id` that is no text."""
     models: tuple[SiteModel, ...]
     datasets: tuple[SiteDataset, ...]
-
-
-def numbers(found: object) -> dict[str, float]:
-    """What of a mapping is a finite number under a name; nothing of what is no mapping.
-
-    Example:
-        >>> numbers({"top_1": 0.75, "top_5": "0.9", "pairwise": float("nan"), "n": True})
-        {'top_1': 0.75}
-    """
-    if not isinstance(found, Mapping):
-        return {}
-    read = {str(name): as_number(value) for name, value in found.items()}
-    return {name: value for name, value in read.items() if value is not None}
 
 
 def as_number(value: object) -> float | None:

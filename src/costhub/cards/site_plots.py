@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from costhub.cards.site_facts import SiteModel
+from costhub.cards.site_facts import METRICS, SiteModel
 from costhub.cards.svg import INK, SERIES, figure, legend, svg_text
 
 MOST_MODELS = 40
-_SHOWN = ("top_1", "top_5", "pairwise")
 _MARKERS = ("o", "s", "D")
 
 
@@ -20,13 +19,13 @@ def figures_svg(models: Sequence[SiteModel]) -> str:
     """
     shown = models[:MOST_MODELS]
     drawn, axes = figure(1.0 + 0.4 * len(shown), x="mean over held-out workloads; 1 is perfect", grid="x")
-    for place, metric in enumerate(_SHOWN):
+    for place, metric in enumerate(METRICS):
         having = [(row, model) for row, model in enumerate(shown) if metric in model.figures]
         axes.errorbar(
             [model.figures[metric] for _, model in having],
             # Apart a little, so that bars do not cover each other.
             [row + (place - 1) * 0.14 for row, _ in having],
-            xerr=[abs(model.errors.get(metric, 0.0)) for _, model in having],
+            xerr=[model.errors.get(metric, 0.0) for _, model in having],
             fmt=_MARKERS[place],
             color=SERIES[place],
             markersize=5.5,

@@ -8,11 +8,9 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from costhub.cards.site_facts import Site, SiteDataset, SiteModel, as_number
+from costhub.cards.site_facts import METRICS, Site, SiteDataset, SiteModel, as_number
 from costhub.cards.site_table import Cell, Row, filter_table, number_cell, text_cell
 from costhub.dataset.stats.coverage import Cell as Covered
-
-METRICS = ("top_1", "top_5", "pairwise")
 
 
 def models_table(site: Site) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from costhub.cards.front_matter import MAX_CARD_CHARACTERS, split
-from costhub.cards.site_facts import SiteModel, as_number, numbers
+from costhub.cards.site_facts import METRICS, SiteModel, as_number
 from costhub.errors import DataError, ModelError
 from costhub.hub.address import parse_address
 from costhub.hub.install import EVALUATION, read_recorded
@@ -18,6 +18,7 @@ from costhub.hub.staging import CARD, read_card
 PICTURES = "pictures"
 """Folder of the site that pictures lie in."""
 MAX_PICTURE_BYTES = 8 << 20
+MAX_OPERATORS = 100
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -49,9 +50,9 @@ def read_site_model(folder: Path, name: str) -> tuple[SiteModel, dict[str, bytes
         device_id=config["device_id"],
         arch=config["arch"],
         bytes=sum(entry.size for entry in manifest.files.values()),
-        figures=numbers(recorded.get("totals", config.get("metrics"))),
-        errors=numbers(recorded.get("standard_errors")),
-        operators=_by_operator(recorded),
+        figures=_shares(recorded.get("totals", config.get("metrics")), METRICS, folder),
+        errors=_shares(recorded.get("standard_errors"), METRICS, folder),
+        operators=_by_operator(recorded, folder),
         card=read_body(folder) if CARD in manifest.files else None,
         pictures={picture: address for picture, (address, _) in found.items()},
     )
@@ -92,11 +93,21 @@ def _picture(path: Path, sha256: str) -> tuple[str, bytes]:
     return f"{PICTURES}/{sha256[:16]}.png", content
 
 
-def _by_operator(recorded: Mapping[str, Any]) -> dict[str, float]:
+def _shares(found: object, names: Iterable[str], folder: Path) -> dict[str, float]:
+    """What of a mapping is a number under one of the names; all of them are shares."""
+    told = found if isinstance(found, Mapping) else {}
+    read = {name: as_number(told.get(name)) for name in names}
+    shares = {name: value for name, value in read.items() if value is not None}
+    for name, value in shares.items():
+        if not 0.0 <= value <= 1.0:
+            raise ModelError(f"{folder} records {name} {value:.3g}, expected 0 to 1. Evaluate it again.")
+    return shares
+
+
+def _by_operator(recorded: Mapping[str, Any], folder: Path) -> dict[str, float]:
     rows = recorded.get("operators")
-    found = {}
-    for row in rows if isinstance(rows, list) else ():
-        value = as_number(row.get("top_1")) if isinstance(row, Mapping) else None
-        if value is not None:
-            found[str(row.get("operator"))] = value
-    return found
+    told = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    found = {str(row.get("operator")): row.get("top_1") for row in told}
+    if len(found) > MAX_OPERATORS:
+        raise ModelError(f"{folder} records {len(found)} operator classes; no model has that many.")
+    return _shares(found, found, folder)
