@@ -18,7 +18,8 @@ def make_site(*, text: str = "", card: str | None = "# Card\n\nOf a model.", **m
     devices = (
         {
             "device_id": f"acme-one{text}", "kind": f"cpu{text}", "aliases": [f"rocket{text}"],
-            "vendor": f"ACME{text}", "microarchitecture": "boom", "model_name": f"ACME One{text}", "cores": 4, "peak_gflops": 512.5,
+            "vendor": f"ACME{text}", "microarchitecture": "boom",
+            "model_name": f"ACME One{text}", "cores": 4, "peak_gflops": 512.5,
         },
         {"device_id": "blit-gpu", "kind": "cuda", "aliases": [], "cores": "<many>"},
     )  # fmt: skip
