@@ -19,7 +19,7 @@ HOSTILE: str = runpy.run_path(str(Path(__file__).with_name("site_of_strangers.py
 outline: Any = runpy.run_path(str(Path(__file__).with_name("test_stats_page.py")))["outline"]
 TAGS = {
     *("h4", "h5", "h6", "p", "ul", "li", "pre", "code", "div", "table", "tr", "th", "td"),
-    *("figure", "img", "figcaption"),
+    *("figure", "a", "img", "figcaption"),
 }
 
 

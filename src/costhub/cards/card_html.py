@@ -143,8 +143,8 @@ def _picture(text: str, name: str, pictures: Mapping[str, str]) -> str:
 
 
 def picture_html(address: str, caption: str) -> str:
-    """A picture that lies beside the page, with text under it."""
+    """A picture that lies beside the page, with text under it; a click shows it alone."""
     return (
-        f'<figure><img src="{escape(address)}" alt="{escape(caption)}" loading="lazy">'
-        f"<figcaption>{escape(caption)}</figcaption></figure>"
+        f'<figure><a href="{escape(address)}"><img src="{escape(address)}" alt="{escape(caption)}" '
+        f'loading="lazy"></a><figcaption>{escape(caption)}</figcaption></figure>'
     )

@@ -20,6 +20,7 @@ figcaption, .note { color: color-mix(in srgb, var(--ink) 75%, var(--paper)); fon
 table { margin: 0.8rem 0; border-collapse: collapse; font-size: 0.87rem; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.15rem 0.9rem 0.15rem 0; text-align: left; border-bottom: 1px solid var(--faint); }
 .right { text-align: right; } .scroll { overflow-x: auto; } summary { cursor: pointer; }
+@media (max-width: 40rem) { figure svg { min-width: 34rem; } }
 """
 
 

@@ -37,7 +37,7 @@ details {{ border-bottom: 1px solid var(--faint); padding: 0.4rem 0; }} summary 
 .card {{ padding: 0 1rem 1rem; overflow-wrap: anywhere; }} .card h4 {{ font-size: 1.05rem; }}
 .card h5, .card h6 {{ font-size: 0.95rem; margin: 1.4rem 0 0.4rem; }} pre {{ overflow-wrap: normal; }}
 img {{ max-width: 100%; height: auto; background: #ffffff; border-radius: 4px; }}
-.plots {{ display: grid; grid-template-columns: repeat(auto-fill, minmax(min(24rem, 100%), 1fr));
+.plots {{ display: grid; grid-template-columns: repeat(auto-fill, minmax(min(30rem, 100%), 1fr));
   gap: 1rem; }}
 @media (max-width: 40rem) {{ body {{ margin-top: 1rem; }}
   .bar {{ position: static; }} .sort th[scope=row] {{ min-width: 7rem; max-width: 9rem; }} }}

@@ -97,7 +97,8 @@ def _figures(judged: Sequence[SiteModel]) -> str:
     drawn = html_figure(figures_svg(judged), f"Bars: one standard error to either side.{rest}")
     if not any(model.operators for model in judged):
         return drawn
-    return f"{drawn}\n<h3>top_1 by operator class</h3>\n{operators_table(judged)}"
+    heading = "<h3>top_1 by operator class</h3>\n<p>The stronger the colour, the better.</p>"
+    return f"{drawn}\n{heading}\n{operators_table(judged)}"
 
 
 def _curves(models: Sequence[SiteModel]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from costhub.cards.site_facts import METRICS, SiteModel
-from costhub.cards.svg import INK, SERIES, figure, legend, svg_text
+from costhub.cards.svg import INK, SERIES, figure, svg_text
 
 MOST_MODELS = 40
 _MARKERS = ("o", "s", "D")
@@ -18,7 +18,7 @@ def figures_svg(models: Sequence[SiteModel]) -> str:
         models: Models with figures, in the order to show them; no more than MOST_MODELS are drawn.
     """
     shown = models[:MOST_MODELS]
-    drawn, axes = figure(1.0 + 0.4 * len(shown), x="mean over held-out workloads; 1 is perfect", grid="x")
+    drawn, axes = figure(1.2 + 0.4 * len(shown), x="mean over held-out workloads; 1 is perfect", grid="x")
     for place, metric in enumerate(METRICS):
         having = [(row, model) for row, model in enumerate(shown) if metric in model.figures]
         axes.errorbar(
@@ -37,5 +37,6 @@ def figures_svg(models: Sequence[SiteModel]) -> str:
     axes.set_xlim(right=1.005)
     axes.spines[["left"]].set_visible(False)
     axes.tick_params(axis="y", length=0, labelcolor=INK)
-    legend(axes)
+    # Above the points: inside, it would cover some of them.
+    drawn.legend(loc="outside upper center", ncols=len(METRICS), frameon=False, labelcolor=INK, fontsize=8)
     return svg_text(drawn, name="figures", label="top_1, top_5 and pairwise of every model")

@@ -115,7 +115,7 @@ def datasets_table(datasets: Sequence[SiteDataset], first_card: int) -> str:
 
 
 def coverage_table(datasets: Sequence[SiteDataset]) -> str:
-    """Devices by operator classes: workloads and measurements, darker where more was measured."""
+    """Devices by operator classes: workloads and measurements, with more colour where more was measured."""
     cells = [(dataset.name, cell) for dataset in datasets for cell in dataset.coverage]
     sizes: Counter[str] = Counter()
     for _, cell in cells:
@@ -144,7 +144,7 @@ def _covered(cell: Covered | None, most: int) -> Cell:
 
 
 def operators_table(models: Sequence[SiteModel]) -> str:
-    """Models by operator classes: top_1, darker where it is better."""
+    """Models by operator classes: top_1, with more colour where it is better."""
     judged = [model for model in models if model.operators]
     operators = sorted({operator for model in judged for operator in model.operators})
     values = [value for model in judged for value in model.operators.values()]
