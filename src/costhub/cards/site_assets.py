@@ -24,7 +24,7 @@ input[type=search] {{ font: inherit; width: min(22rem, 90vw); padding: 0.25rem 0
 .sort th[scope=row] {{ position: sticky; left: 0; background: var(--paper); overflow-wrap: anywhere;
   min-width: 8.5rem; }}
 .sort td {{ background: color-mix(in srgb, var(--series-0) var(--shade, 0%), var(--paper)); }}
-.sort td .under {{ overflow-wrap: anywhere; }} .sort td[style] .under {{ color: inherit; }}
+.sort td .under {{ white-space: nowrap; }} .sort td[style] .under {{ color: inherit; }}
 .sort td:has(.copy) {{ white-space: nowrap; }}
 .sort thead button {{ all: unset; cursor: pointer; }}
 .sort thead button:hover {{ text-decoration: underline; }}
@@ -40,7 +40,7 @@ img {{ max-width: 100%; height: auto; background: #ffffff; border-radius: 4px; }
 .plots {{ display: grid; grid-template-columns: repeat(auto-fill, minmax(min(30rem, 100%), 1fr));
   gap: 1rem; }}
 @media (max-width: 40rem) {{ body {{ margin-top: 1rem; }}
-  .bar {{ position: static; }} .sort th[scope=row] {{ min-width: 7rem; max-width: 9rem; }} }}
+  .bar {{ position: static; }} .sort th[scope=row] {{ min-width: 8rem; max-width: 9rem; }} }}
 """
 """What the page adds to the style sheet of all pages."""
 
