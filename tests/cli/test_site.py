@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -50,6 +51,8 @@ def test_a_damaged_model_is_named_and_left_out(small_hub: Path, costhub: Any, tm
     assert done.err.startswith("Left out: ")
     assert "acme-one-gbt" in done.err
     assert "models: 1," in done.out
+    told = json.loads(costhub("site", "--json", "--out", str(tmp_path / "site")).out)
+    assert (told["models"], len(told["left_out"]), Path(told["page"]).name) == (1, 1, "index.html")
 
 
 def test_a_folder_that_is_no_hub_and_a_folder_in_use_are_refused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -25,7 +26,8 @@ Example:
     multiple=True,
     help="The folder of a hub; may be given several times. By default the embedded hub.",
 )
-def command(out: Path, hubs: tuple[Path, ...]) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+def command(out: Path, hubs: tuple[Path, ...], as_json: bool) -> None:
     """Build a static site of a hub: its devices, models, figures, data and cards.
 
     The site is one page and the pictures it shows. It fetches nothing, and any static host can serve it.
@@ -41,8 +43,13 @@ def command(out: Path, hubs: tuple[Path, ...]) -> None:
     page = write_site(out, site_page(found.site), found.pictures)
     for sentence in found.left_out:
         click.echo(f"Left out: {sentence}", err=True)
-    site = found.site
-    click.echo(
-        f"{page}: models: {len(site.models)}, devices: {len(site.devices)}, datasets: {len(site.datasets)}, "
-        f"pictures: {len(found.pictures)}."
-    )
+    counts = {
+        "models": len(found.site.models),
+        "devices": len(found.site.devices),
+        "datasets": len(found.site.datasets),
+        "pictures": len(found.pictures),
+    }
+    if as_json:
+        click.echo(json.dumps({"page": str(page), **counts, "left_out": list(found.left_out)}, indent=2))
+    else:
+        click.echo(f"{page}: {', '.join(f'{what}: {count}' for what, count in counts.items())}.")
