@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 
 from costhub.errors import CosthubError
-from costhub.hub.roots import CACHE_VARIABLE, EMBEDDED, HUB_VARIABLE, cache_root, hub_roots
+from costhub.hub.roots import (
+    CACHE_VARIABLE,
+    EMBEDDED,
+    HUB_VARIABLE,
+    cache_root,
+    embedded_root,
+    folder_root,
+    hub_roots,
+)
 
 
 def test_the_embedded_hub_is_always_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,3 +44,12 @@ def test_the_cache_is_where_the_variable_says(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.delenv(CACHE_VARIABLE)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_root() == tmp_path / ".cache" / "costhub"
+
+
+def test_a_folder_with_any_part_of_a_hub_is_one(tmp_path: Path) -> None:
+    with pytest.raises(CosthubError, match="is not the folder of a hub"):
+        folder_root(tmp_path)
+
+    (tmp_path / "datasets").mkdir()
+    assert folder_root(tmp_path).path == tmp_path
+    assert folder_root(embedded_root().path).devices_file == embedded_root().devices_file

@@ -19,15 +19,19 @@ _VARIABLES = {INK: "--ink", FAINT: "--faint", PAPER: "--paper"} | {
     colour: f"--series-{number}" for number, colour in enumerate(SERIES)
 }
 
-STYLE = """\
-:root { --paper: #ffffff; --ink: #24292f; --faint: #d8dee4; --series-0: #0072b2; --series-1: #d55e00;
+LIGHT = """\
+--paper: #ffffff; --ink: #24292f; --faint: #d8dee4; --series-0: #0072b2; --series-1: #d55e00;
   --series-2: #009e73; --series-3: #b6578c; --series-4: #b07d00; --series-5: #3b9fd8; --series-6: #6f4fb0;
-  --series-7: #7a6a58; color-scheme: light dark; }
-@media (prefers-color-scheme: dark) {
-  :root { --paper: #0f1419; --ink: #d7dde3; --faint: #333c45; --series-0: #4a9fe0; --series-1: #ff8f4c;
+  --series-7: #7a6a58;"""
+DARK = """\
+--paper: #0f1419; --ink: #d7dde3; --faint: #333c45; --series-0: #4a9fe0; --series-1: #ff8f4c;
     --series-2: #35c99b; --series-3: #e08fbd; --series-4: #e6b43c; --series-5: #a0dcff; --series-6: #b39ae8;
-    --series-7: #b8a894; }
-}
+    --series-7: #b8a894;"""
+STYLE = f"""\
+:root {{ {LIGHT} color-scheme: light dark; }}
+@media (prefers-color-scheme: dark) {{
+  :root {{ {DARK} }}
+}}
 """
 """What the names in the pictures stand for: colours after Okabe and Ito (2008), for either paper."""
 

@@ -26,7 +26,9 @@ def latencies_svg(forms: Sequence[Mapping[str, Any]], *, name: str) -> str:
     for place, form in enumerate(forms):
         low, middle, high = (form[key] / 1e3 for key in ("low_us", "median_us", "high_us"))
         axes.barh(place, middle, 0.62, color=SERIES[0 if form["form"].endswith(" tuned") else 5], linewidth=0)
-        axes.plot([low, high], [place, place], color=INK, linewidth=1.2)
+        # On paper of its own: on a dark page the bar and the ink are both light.
+        axes.plot([low, high], [place, place], color=PAPER, linewidth=4)
+        axes.plot([low, high], [place, place], color=INK, linewidth=1.4)
         axes.annotate(
             f"{middle:,.3g}", (max(high, middle), place), xytext=(5, 0), textcoords="offset points",
             va="center", color=INK, fontsize=8,
@@ -46,6 +48,7 @@ def estimate_svg(points: Sequence[Sequence[float]]) -> str:
     drawn, axes = figure(2.6, x="measured programs", y="all kernels (ms)")
     trials, latency_ms = [point[0] for point in points], [point[1] / 1e3 for point in points]
     axes.step(trials, latency_ms, where="post", color=SERIES[0], linewidth=2)
+    axes.set_xlim(left=0)
     log_axis(axes, "y")
     return svg_text(drawn, name="estimate", label="latency of all kernels together against measured programs")
 
@@ -67,7 +70,7 @@ def curves_svg(rows: Sequence[Mapping[str, Any]]) -> str:
         axes = drawn.add_subplot(lines, columns, place + 1)
         furnish(axes, grid="y")
         axes.tick_params(labelsize=7)
-        axes.set_title(_short(row["workload"], 34), fontsize=7.5, color=INK, loc="left")
+        axes.set_title(_short(row["workload"], 32), fontsize=7.5, color=INK, loc="left")
         trials = [point[0] for point in row["curve"]]
         axes.step(trials, [point[-1] for point in row["curve"]], where="post", color=SERIES[0], linewidth=1.5)
         if row["untuned_us"] is not None:
@@ -88,6 +91,8 @@ def stages_svg(rows: Sequence[Mapping[str, Any]]) -> str:
     ordered = sorted(rows, key=lambda row: -sum(row["stages"].values()))[:MOST_BARS]
     drawn, axes = figure(1.2 + 0.24 * len(ordered), x="seconds of the search", grid="x")
     for number, stage in enumerate(STAGES):
+        if not any(row["stages"].get(stage) for row in ordered):
+            continue  # a legend of what did not happen
         lefts = [sum(row["stages"].get(s, 0.0) for s in STAGES[:number]) for row in ordered]
         widths = [row["stages"].get(stage, 0.0) for row in ordered]
         axes.barh(

@@ -28,6 +28,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "contribute": ("costhub.cli.contribute", "Offer measurements to a dataset on a hub."),
     "review": ("costhub.cli.review", "Judge a contribution or a model before a hub takes it."),
     "publish": ("costhub.cli.publish", "Put a model or a dataset into a hub."),
+    "site": ("costhub.cli.site", "Build a static site of what a hub holds."),
     "export": ("costhub.cli.export", "Write measurements in the formats of other tools."),
     "split": ("costhub.cli.split", "Choose what to learn from and what to test on."),
     "train": ("costhub.cli.train", "Train a cost model on a data folder."),

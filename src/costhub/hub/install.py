@@ -71,19 +71,23 @@ def write_recorded_card(folder: Path, *, name: str) -> None:
         ModelError: `folder` is no model folder.
         DataError: The configuration or the figures lack what a card needs.
     """
-    figures = _recorded(folder, EVALUATION)
+    figures = read_recorded(folder, EVALUATION)
     if figures is not None:
         _write_card(folder, read_config(folder), figures, name)
 
 
-def _recorded(folder: Path, name: str) -> dict[str, Any] | None:
-    """What a file beside the model tells; None without the file."""
+def read_recorded(folder: Path, name: str) -> dict[str, Any] | None:
+    """What a file beside the model tells; None without the file.
+
+    Raises:
+        DataError: It is no JSON object.
+    """
     path = folder / name
     if not path.is_file():
         return None
     try:
         figures = json.loads(path.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(
             f"{path.name} of the model is not JSON ({error}). Evaluate or adapt the model again."
         ) from error
@@ -94,7 +98,7 @@ def _recorded(folder: Path, name: str) -> dict[str, Any] | None:
 
 def _write_card(folder: Path, config: Mapping[str, Any], evaluation: Mapping[str, Any], name: str) -> None:
     device = find_device(config["device_id"])
-    told = _recorded(folder, ADAPTATION)
+    told = read_recorded(folder, ADAPTATION)
     pictures = [name for name in PICTURES if (folder / name).is_file()]
     transfer = None if told is None else transfer_facts(told, pictures)
     row = device.row() if device else None

@@ -35,7 +35,7 @@ def hub_roots() -> tuple[Root, ...]:
     Raises:
         CosthubError: $COSTHUB_HUB names something that is no folder.
     """
-    embedded = Root(EMBEDDED, "the embedded hub")
+    embedded = embedded_root()
     shared = os.environ.get(HUB_VARIABLE)
     if not shared:
         return (embedded,)
@@ -45,6 +45,28 @@ def hub_roots() -> tuple[Root, ...]:
             f"{HUB_VARIABLE} names {path}, which is not a folder. Set it to a hub folder, or unset it."
         )
     return (Root(path, f"the hub {path}"), embedded)
+
+
+def embedded_root() -> Root:
+    """The hub shipped in the package."""
+    return Root(EMBEDDED, "the embedded hub")
+
+
+def folder_root(path: str | Path) -> Root:
+    """A hub by its folder.
+
+    Raises:
+        CosthubError: It is none: it has no models, no datasets and no device index.
+    """
+    root = Root(Path(path), f"the hub {path}")
+    if not (
+        root.devices_file.is_file() or any((root.path / kind).is_dir() for kind in ("models", "datasets"))
+    ):
+        raise CosthubError(
+            f"{path} is not the folder of a hub, which has "
+            "models/ORG/NAME, datasets/ORG/NAME or a devices.json."
+        )
+    return root
 
 
 def cache_root() -> Path:

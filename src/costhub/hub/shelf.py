@@ -56,7 +56,7 @@ def dataset_folders() -> dict[str, Path]:
     """ORG/NAME -> folder of the datasets of all hubs, those in the shared hub first."""
     found: dict[str, Path] = {}
     for root in hub_roots():
-        for folder in _folders(root, "datasets"):
+        for folder in folders_in(root, "datasets"):
             found.setdefault(f"{folder.parent.name}/{folder.name}", folder)
     return found
 
@@ -113,14 +113,20 @@ def held_out_top_1(config: Mapping[str, Any]) -> float | None:
 
 def _scan() -> Iterator[ModelEntry | ModelError]:
     for root in hub_roots():
-        for folder in _folders(root, "models"):
+        for folder in folders_in(root, "models"):
             try:
                 yield read_entry(folder, name=f"{folder.parent.name}/{folder.name}", origin=root.label)
             except ModelError as error:
                 yield error
 
 
-def _folders(root: Root, kind: str) -> Iterator[Path]:
+def folders_in(root: Root, kind: str) -> Iterator[Path]:
+    """The folders ORG/NAME of one hub, in order.
+
+    Args:
+        root: The hub.
+        kind: `models` or `datasets`.
+    """
     base = root.path / kind
     if base.is_dir():
         yield from sorted(p for p in base.glob("*/*") if p.is_dir() and not p.name.startswith("."))

@@ -1,0 +1,48 @@
+"""A site to render: two devices, models with figures, data, and texts of whoever wrote them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costhub.cards.site_facts import Site, SiteDataset, SiteModel
+from costhub.dataset.stats.coverage import Cell
+
+HOSTILE = (
+    "<script>document.title='pwned'</script>\n\n<img src=x onerror=\"document.title='pwned'\">\n\n"
+    "[click](javascript:document.title='pwned') ![p](http://example.org/spy.png)\n\n"
+    "| <b onmouseover=x> | `</code><script>` |\n|---|---:|\n| </td></table><script>1</script> | & |\n"
+)
+
+
+def make_site(*, text: str = "", card: str | None = "# Card\n\nOf a model.", **more: Any) -> Site:
+    devices = (
+        {
+            "device_id": f"acme-one{text}", "kind": f"cpu{text}", "aliases": [f"rocket{text}"],
+            "vendor": f"ACME{text}", "microarchitecture": "boom",
+            "model_name": f"ACME One{text}", "cores": 4, "peak_gflops": 512.5,
+        },
+        {"device_id": "blit-gpu", "kind": "cuda", "aliases": [], "cores": "<many>"},
+    )  # fmt: skip
+    models = tuple(
+        SiteModel(
+            name=f"lab/acme-one-{arch}{text}",
+            device_id=f"acme-one{text}",
+            arch=arch,
+            bytes=1_500_000,
+            figures={"top_1": top_1, "top_5": 0.95, "pairwise": 0.85},
+            errors={"top_1": 0.03},
+            operators={"conv": top_1, f"matmul{text}": 0.6},
+            card=card,
+            **more,
+        )
+        for arch, top_1 in (("gbt", 0.9), ("mlp", 0.75))
+    )
+    cells = (
+        Cell("conv", f"acme-one{text}", 12, 990, 1000),
+        Cell(f"matmul{text}", f"acme-one{text}", 1, 10, 16),
+    )
+    dataset = SiteDataset(
+        name=f"lab/boards{text}", rows={f"acme-one{text}": 1016}, ok=1000, workloads=13,
+        licences=("CC-BY-4.0", ""), tvm_versions=("0.27.0",), coverage=cells, card=card,
+    )  # fmt: skip
+    return Site(devices, models, (dataset,))

@@ -1,0 +1,90 @@
+"""The tables of a hub's page."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+from costhub.cards.site_facts import Site
+from costhub.cards.site_tables import (
+    coverage_table,
+    datasets_table,
+    devices_table,
+    family,
+    models_table,
+    operators_table,
+)
+
+make_site: Any = runpy.run_path(str(Path(__file__).with_name("site_of_strangers.py")))["make_site"]
+
+
+def lines(table: str) -> list[list[str]]:
+    """The text of every cell."""
+    rows = re.findall(r"<tr.*?</tr>", table, re.DOTALL)
+    return [
+        [unescape(re.sub(r"<[^>]*>", " ", cell)).strip() for cell in re.findall(r"<t[hd].*?</t[hd]>", row)]
+        for row in rows
+    ]
+
+
+def test_models_stand_with_their_figures_and_command_and_devices_without_one_too() -> None:
+    head, gbt, mlp, bare = lines(models_table(make_site()))
+
+    assert head == ["device", "kind", "model", "top_1", "top_5", "pairwise", "size (MB)", "fetch it"]
+    assert gbt[:7] == ["acme-one ACME boom; rocket", "cpu", "gbt", "0.900", "0.950", "0.850", "1.5"]
+    assert gbt[7].split("  ")[0].strip() == "costhub pull lab/acme-one-gbt"
+    assert mlp[3] == "0.750"
+    assert bare == ["blit-gpu", "cuda", "no model yet", "-", "-", "-", "-", "-"]
+
+
+def test_a_command_is_one_word_for_a_shell_whatever_the_model_is_called() -> None:
+    table = models_table(make_site(text="; rm -rf ~"))
+
+    assert "costhub pull &#x27;lab/acme-one-gbt; rm -rf ~&#x27;" in table
+
+
+def test_a_model_links_to_its_card_where_it_has_one() -> None:
+    assert '<a href="#card-0">gbt</a>' in models_table(make_site())
+    assert "<a " not in models_table(make_site(card=None))
+
+
+def test_devices_show_what_was_probed_and_how_much_there_is() -> None:
+    _, acme, blit = lines(devices_table(make_site()))
+
+    assert acme == ["acme-one ACME boom; rocket", "ACME One", "4", "-", "512", "-", "2", "1,016"]
+    assert blit == ["blit-gpu", "-", "-", "-", "-", "-", "0", "0"]
+
+
+def test_datasets_show_licences_and_rows_without_one() -> None:
+    _, row = lines(datasets_table(make_site().datasets, 2))
+
+    assert row == ["lab/boards", "CC-BY-4.0, none", "0.27.0", "1", "1,016", "1,000", "13"]
+
+
+def test_coverage_counts_by_device_and_operator_the_most_measured_first() -> None:
+    head, row = lines(coverage_table(make_site().datasets))
+
+    assert head == ["device", "conv", "matmul"]
+    assert row == ["acme-one lab/boards", "1,000 12 workloads", "16 1 workload"]
+
+
+def test_figures_by_operator_are_shaded_from_the_lowest_to_the_highest() -> None:
+    table = operators_table(make_site().models)
+
+    assert [row[1:] for row in lines(table)] == [["conv", "matmul"], ["0.900", "0.600"], ["0.750", "0.600"]]
+    assert re.findall(r"--shade: (\d+)%", table) == ["45", "0", "22", "0"]
+
+
+def test_an_empty_hub_has_empty_tables() -> None:
+    empty = Site((), (), ())
+
+    assert [len(lines(table)) for table in (models_table(empty), devices_table(empty))] == [1, 1]
+    assert len(lines(coverage_table([]))) == len(lines(operators_table([]))) == 1
+
+
+def test_a_family_of_strange_values_is_text() -> None:
+    assert family({"vendor": 3, "aliases": [None, 4]}) == "3; None, 4"
+    assert family({}) == ""

@@ -1,0 +1,87 @@
+"""`costhub site`: a hub as a folder for a static host."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costhub.hub import roots
+from costhub.hub.roots import EMBEDDED
+
+
+def test_the_embedded_hub_becomes_a_page(small_hub: Path, costhub: Any, tmp_path: Path) -> None:
+    done = costhub("site", "--out", str(tmp_path / "site"))
+
+    assert (done.code, done.err) == (0, "")
+    assert done.out == f"{tmp_path / 'site/index.html'}: models: 2, devices: 2, datasets: 0, pictures: 0.\n"
+    page = (tmp_path / "site/index.html").read_text()
+    assert "costhub pull costhub/acme-one-gbt" in page
+
+
+def test_the_commands_it_shows_work(small_hub: Path, costhub: Any, tmp_path: Path) -> None:
+    costhub("site", "--out", str(tmp_path / "site"))
+    page = (tmp_path / "site/index.html").read_text()
+    command = page.split('data-copy="costhub ')[1].split('"')[0]
+
+    assert costhub(*command.split()).out.startswith("costhub/acme-one-gbt: the gbt model for acme-one")
+
+
+def test_other_hubs_take_its_place(
+    small_hub: Path, costhub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(roots, "EMBEDDED", tmp_path / "nothing")
+
+    done = costhub("site", "--hub", str(small_hub), "--hub", str(small_hub), "--out", str(tmp_path / "site"))
+
+    assert done.out.endswith("models: 2, devices: 2, datasets: 0, pictures: 0.\n")
+    assert str(tmp_path) not in (tmp_path / "site/index.html").read_text()
+
+
+def test_a_damaged_model_is_named_and_left_out(small_hub: Path, costhub: Any, tmp_path: Path) -> None:
+    (small_hub / "models/costhub/acme-one-gbt/config.json").write_text("{}")
+
+    done = costhub("site", "--out", str(tmp_path / "site"))
+
+    assert done.code == 0
+    assert done.err.startswith("Left out: ")
+    assert "acme-one-gbt" in done.err
+    assert "models: 1," in done.out
+    told = json.loads(costhub("site", "--json", "--out", str(tmp_path / "site")).out)
+    assert (told["models"], len(told["left_out"]), Path(told["page"]).name) == (1, 1, "index.html")
+
+
+def test_a_folder_that_is_no_hub_and_a_folder_in_use_are_refused(
+    small_hub: Path, costhub: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used/thesis.tex").write_text("x")
+
+    refused = costhub("site", "--out", str(tmp_path / "used"))
+    no_hub = costhub("site", "--hub", str(tmp_path / "used"), "--out", str(tmp_path / "site"))
+
+    assert (refused.code, refused.out) == (1, "")
+    assert "holds thesis.tex, which is not of a site that costhub built" in refused.err
+    assert no_hub.code == 1
+    assert "is not the folder of a hub" in no_hub.err
+    assert not (tmp_path / "site").exists()
+
+
+def test_a_hub_of_the_shipped_layout_becomes_a_page_with_data(
+    costhub: Any, measured: Callable[..., Path], tmp_path: Path
+) -> None:
+    hub = tmp_path / "hub"
+    name = "models/costhub/amd-epyc-zen5-1c-gbt"
+    shutil.copytree(EMBEDDED / name, hub / name)
+    measured(hub / "datasets/lab/boards")
+
+    done = costhub("site", "--hub", str(hub), "--out", str(tmp_path / "site"))
+
+    assert (done.code, done.err) == (0, "")
+    page = (tmp_path / "site/index.html").read_text()
+    for text in ("lab/boards", 'aria-label="measurements by device and operator class"', "A cost model ("):
+        assert text in page
