@@ -52,12 +52,12 @@ bench: $(STAMP)  ## every benchmark beside its baselines, the quick form
 	@.venv-docs/bin/python -m pip install --quiet --quiet --disable-pip-version-check --requirement constraints-docs.txt
 	@touch $@
 
-docs: .venv-docs/.installed  ## the documentation as a site, in site/; fails where a link leads nowhere
+docs: .venv-docs/.installed  ## the documentation as a site, in build/docs/; fails where a link leads nowhere
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet
-	@! grep -rE --include '*.html' '<(script|link|img|iframe)[^>]+(src|href)="?(https?:)?//' site  # nothing from elsewhere
+	@! grep -rE --include '*.html' '<(script|link|img|iframe)[^>]+(src|href)="?(https?:)?//' build/docs  # nothing from elsewhere
 
 dist: $(STAMP)  ## the wheel, in dist/
 	@$(BIN)/python -m build --wheel --no-isolation --outdir dist .
 
 clean:  ## remove what the other targets made
-	@rm -rf $(VENV) .venv-docs site build dist src/costhub.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) .venv-docs build dist src/costhub.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

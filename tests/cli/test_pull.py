@@ -61,3 +61,12 @@ def test_an_occupied_folder_is_left_alone(small_hub: Path, costhub: Any, tmp_pat
     assert done.code == 2
     assert "nothing was overwritten" in done.err
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.tex"]
+
+
+def test_auto_takes_the_model_of_the_device_most_like_this_one(small_hub: Path, costhub: Any) -> None:
+    done = costhub("pull", "auto")
+
+    assert (done.code, done.err) == (0, "")
+    first, why = done.out.splitlines()[:2]
+    assert "the gbt model for acme-one" in first
+    assert why.startswith("acme-one is the only cpu device with a model")

@@ -95,3 +95,17 @@ def test_a_missing_folder_exits_with_2(tmp_path: Path, capsys: pytest.CaptureFix
 def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["stats", "--help"]) == 0
     assert "costhub stats measurements/" in capsys.readouterr().out
+
+
+def test_of_a_device_its_own_measurements_are_counted(
+    small_hub: Path, root: DataFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with root.writer("acme-one") as writer:
+        writer.append(row(5, device_id="acme-one"))
+    (small_hub / "datasets/acme").mkdir(parents=True)
+    (small_hub / "datasets/acme/boards").symlink_to(root.path)
+
+    assert run(["stats", "acme-one", "--json"]) == 0
+
+    found = json.loads(capsys.readouterr().out)
+    assert (found["measurements"], found["devices"]) == (1, {"acme-one": 1})

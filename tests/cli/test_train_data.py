@@ -85,3 +85,19 @@ def test_two_processes_of_torchrun_write_one_model(
     assert info.data_rows == 40 * len(info.train_workloads)
     rows = np.zeros((2, find_spec("tiles@1").width), np.float32)
     assert np.isfinite(model.predict(rows, np.array([1, 1]))).all()
+
+
+def test_a_model_that_cannot_be_evaluated_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    from costhub.cli.train_data import evaluated
+    from costhub.dataset.programs import Programs
+    from costhub.models.trees.gbt import Gbt, GbtOptions
+
+    rows = [np.full((1, 164), float(i)) for i in range(4)]
+    same = Programs.from_list(rows, np.zeros(4, int), ("w",), np.full(4, 1e-3))
+    several = Programs.from_list(rows, np.zeros(4, int), ("w",), np.array([1e-3, 2e-3, 3e-3, 4e-3]))
+    model = Gbt(feature_spec="per_store@1", options=GbtOptions(rounds=2))
+    model.fit(several, None, seed=0, progress=False)
+
+    assert evaluated(model, same) is None
+    assert "The model was not evaluated. None of the 1 workloads" in capsys.readouterr().err
+    assert evaluated(model, several) is not None

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import click
 
-from costhub.hub.find import find_model
+from costhub.hub.auto import AUTO, choose_model
+from costhub.hub.find import Found, find_model
 from costhub.hub.pull import pull_found
 
 EXAMPLE = """
 \b
 Example:
-  costhub pull nvidia-h200 --arch mlp --out my-model
+  costhub pull auto
+  costhub pull amd-epyc-zen5-2c --arch gbt --out my-model
 """
 
 
@@ -27,10 +29,10 @@ Example:
 def command(name: str, arch: str | None, out: Path | None, as_json: bool) -> None:
     """Fetch a cost model by the name of its device.
 
-    NAME is a device id or alias, with @REVISION to pin one version, hf-hub:ORG/NAME@REVISION for the
-    Hugging Face hub, or local-dir:/PATH.
+    NAME is a device id or alias, with @REVISION to pin one version; `auto` for the model of the device most
+    like this machine; hf-hub:ORG/NAME@REVISION for the Hugging Face hub; or local-dir:/PATH.
     """
-    found = find_model(name, arch=arch)
+    found = _here(arch) if name == AUTO else find_model(name, arch=arch)
     folder = pull_found(found, out=out)
     entry = found.entry
     if as_json:
@@ -51,3 +53,9 @@ def command(name: str, arch: str | None, out: Path | None, as_json: bool) -> Non
     if found.revision:
         click.echo(f"revision {found.revision[:12]}")
     click.echo(str(folder))
+
+
+def _here(arch: str | None) -> Found:
+    from costhub.collector.device import identify
+
+    return choose_model(AUTO, identify(), arch=arch)

@@ -29,15 +29,19 @@ Example:
 def command(where: str, page: Path | None, plot: Path | None, as_json: bool) -> None:
     """Count what WHERE holds: devices, operators, failures, latencies, noise.
 
-    WHERE is a data folder, the name of a dataset or device in the hubs here, or hf-hub:ORG/NAME@REVISION.
+    WHERE is a data folder, the name of a dataset or device in the hubs here, or hf-hub:ORG/NAME@REVISION. Of
+    a device only its own measurements are counted.
     """
     from costhub.cards.stats_tables import stats_text
     from costhub.dataset.stats.folder_stats import folder_stats, latencies_by_operator
     from costhub.hub.data_place import data_at
 
     with data_at(where) as place:
-        stats = folder_stats(place.path, filesystem=place.filesystem)
-        latencies = latencies_by_operator(place.path, filesystem=place.filesystem) if plot else {}
+        own = None if place.device_id is None else [place.device_id]
+        stats = folder_stats(place.path, filesystem=place.filesystem, device_ids=own)
+        latencies = (
+            latencies_by_operator(place.path, filesystem=place.filesystem, device_ids=own) if plot else {}
+        )
     if plot is not None:
         from costhub.cards.plots import plot_latencies
 

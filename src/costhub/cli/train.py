@@ -127,7 +127,7 @@ def _say(out: Path, info: ModelInfo, figures: dict[str, Any] | None, *, as_json:
     if as_json:
         click.echo(json.dumps({"folder": str(out), "evaluation": figures}, indent=2))
         return
-    untested = "No workload could be held out, so the model was not evaluated."
+    untested = "No workload could be held out to tell how good the model is, so it has no figures."
     click.echo(f"{table(figures) if figures else untested}\n")
     click.echo(
         f"Wrote {out}: {info.arch} for {info.device_id}, "

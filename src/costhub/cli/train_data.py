@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from costhub.errors import ModelError
+import click
+
+from costhub.errors import DataError, ModelError
 
 if TYPE_CHECKING:
     from costhub.dataset.program_blocks import ProgramBlocks
@@ -79,11 +81,15 @@ def to_learn_from(
 
 
 def evaluated(model: CostModel, test: Programs | ProgramBlocks) -> Evaluation | None:
-    """The evaluation on held-out programs; None where there are none."""
+    """The evaluation on held-out programs; None where there are none, or too few to rank, which is said."""
     from costhub.dataset.programs import Programs
     from costhub.models.evaluation.evaluate import evaluate
     from costhub.models.training.fit_blocks import evaluate_blocks
 
     if not test.n:
         return None
-    return evaluate(model, test) if isinstance(test, Programs) else evaluate_blocks(model, test)
+    try:
+        return evaluate(model, test) if isinstance(test, Programs) else evaluate_blocks(model, test)
+    except DataError as error:  # What was learned is worth keeping even so.
+        click.echo(f"The model was not evaluated. {error}", err=True)
+        return None

@@ -137,7 +137,7 @@ def refuse_unfit(folder: Path, *, deep: bool) -> None:
     if findings:
         first = findings[0]
         raise RefusedError(
-            f"`costhub check --strict` finds {len(findings)} things, the first {first.rule} in "
+            f"`costhub check --strict` does not pass ({len(findings)} in all): {first.rule} in "
             f"{first.where}: {first.message} {first.fix} Nothing was sent."
         )
     facts = data_facts(folder)

@@ -143,7 +143,7 @@ def _check(ready: Staged) -> None:
     errors = [f for f in check_folder(ready.folder, progress=True) if f.severity == "error"]
     if errors:
         raise RefusedError(
-            f"`costhub check` finds {len(errors)} errors, the first {errors[0].rule} in {errors[0].where}: "
+            f"`costhub check` does not pass ({len(errors)} in all): {errors[0].rule} in {errors[0].where}: "
             f"{errors[0].message} {errors[0].fix} Nothing was sent."
         )
     traces = own_traces(ready.folder)

@@ -81,18 +81,21 @@ class FolderStats:
     workloads: tuple[WorkloadStats, ...]
 
 
-def folder_stats(path: str | Path, *, filesystem: FileSystem | None = None) -> FolderStats:
+def folder_stats(
+    path: str | Path, *, filesystem: FileSystem | None = None, device_ids: Sequence[str] | None = None
+) -> FolderStats:
     """Counts what a data folder holds.
 
     Args:
         path: The data folder.
         filesystem: The fsspec file system that `path` is on; by default that of this machine.
+        device_ids: The devices to count; all by default.
 
     Raises:
-        DataError: The folder cannot be read.
+        DataError: The folder cannot be read, or has no such device.
     """
     folder = open_folder(path, filesystem)
-    seen = read_observations(folder)
+    seen = read_observations(folder, device_ids)
     failed = seen.filter(pc.field("status") != "ok")
     kinds = _counts(failed, ["status", "failure"])[:MOST_FAILURES]
     proposers = _named(seen, "proposed_by")
@@ -112,6 +115,7 @@ def folder_stats(path: str | Path, *, filesystem: FileSystem | None = None) -> F
         roofs={
             row["device_id"]: {name: row[name] for name in ROOFS if row[name] is not None}
             for row in folder.devices(["device_id", *ROOFS]).to_pylist()
+            if device_ids is None or row["device_id"] in device_ids
         },
         workloads=workload_stats(
             seen, folder.workloads(["workload_id", "name", "operator", "flop", "bytes"])
@@ -120,14 +124,14 @@ def folder_stats(path: str | Path, *, filesystem: FileSystem | None = None) -> F
 
 
 def latencies_by_operator(
-    path: str | Path, *, filesystem: FileSystem | None = None
+    path: str | Path, *, filesystem: FileSystem | None = None, device_ids: Sequence[str] | None = None
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Reads the latencies in microseconds by operator, or by device and operator if devices are several.
 
     Raises:
         DataError: The folder cannot be read.
     """
-    seen = read_observations(open_folder(path, filesystem))
+    seen = read_observations(open_folder(path, filesystem), device_ids)
     seen = seen.filter(pc.is_finite(seen["latency_us"]))
     labels = seen["operator"].cast(pa.string())
     if len(pc.unique(seen["device_id"])) > 1:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,19 +21,23 @@ _NAMES = ("device_id", "workload_id", "status", "proposed_by", "licence", "contr
 """Few distinct values fill these columns, so that numbers can stand for them."""
 
 
-def read_observations(folder: Folder) -> pa.Table:
+def read_observations(folder: Folder, device_ids: Sequence[str] | None = None) -> pa.Table:
     """Reads what is needed of every measurement, some 120 bytes a row, and no trace.
+
+    Args:
+        folder: The data folder.
+        device_ids: The devices; all by default.
 
     Returns:
         A table with program_id, latency_us and spread (NaN where the attempt failed), failure (the first line
         of the error; null where it ran), operator, and those columns that few distinct values fill.
 
     Raises:
-        DataError: The folder cannot be read.
+        DataError: The folder cannot be read, or has no such device.
     """
     columns = ["program_id", "error", "run_s", *_NAMES]
     nothing = pa.RecordBatch.from_pylist([], schema=empty_table("measurements", columns).schema)
-    batches = [_reduced(batch) for batch in folder.iter_measurements(columns=columns)]
+    batches = [_reduced(batch) for batch in folder.iter_measurements(device_ids, columns)]
     # One dictionary for all batches: Arrow does not group by columns whose parts have different ones.
     table = pa.Table.from_batches(batches, _reduced(nothing).schema).unify_dictionaries().combine_chunks()
     return table.append_column("operator", _operators(table, folder.workloads(["workload_id", "operator"])))
