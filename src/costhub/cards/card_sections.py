@@ -66,7 +66,7 @@ def body(card: ModelCard) -> str:
         "## How to use it",
         _use(card),
         "## Device",
-        _table({DEVICE_FACTS[k]: _device_value(k, card.device[k]) for k in DEVICE_FACTS if k in card.device})
+        _table({DEVICE_FACTS[k]: device_value(k, card.device[k]) for k in DEVICE_FACTS if k in card.device})
         or f"{card.device_id}.",
         "## Training data",
         _training(card),
@@ -207,7 +207,8 @@ def _table(facts: Mapping[str, str]) -> str:
     return markdown_table([{"fact": k, "value": v} for k, v in facts.items()], _FACTS) if facts else ""
 
 
-def _device_value(key: str, value: Any) -> str:
+def device_value(key: str, value: Any) -> str:
+    """A fact of a device in the unit that `DEVICE_FACTS` gives it."""
     if key in ("l1d_bytes", "l2_bytes", "l3_bytes"):
         return f"{value / 2**10:,.0f}"
     if key == "memory_bytes":
