@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from costhub.cards.adaptation import ADAPTED, PICTURES
+from costhub.cards.evaluation_plot import EVALUATION_CAPTION
 from costhub.cards.tables import Column, markdown_table, number
 
 if TYPE_CHECKING:
@@ -105,6 +106,8 @@ def _use(card: ModelCard) -> str:
 
 def _training(card: ModelCard) -> str:
     facts = {TRAINING_FACTS[k]: str(card.training[k]) for k in TRAINING_FACTS if k in card.training}
+    if "options" in card.training:
+        facts["options"] = ", ".join(f"{k} = {v}" for k, v in card.training["options"].items())
     facts["features"] = card.feature_spec
     facts["versions"] = ", ".join(f"{name} {version}" for name, version in sorted(card.versions.items()))
     return _table({key: value for key, value in facts.items() if value})
@@ -139,6 +142,7 @@ def _figures(card: ModelCard) -> str:
         Column("meaning", "meaning"),
     )
     parts = [intro, markdown_table(totals, columns)]
+    parts += [f"![{EVALUATION_CAPTION}]({name})" for name in card.pictures]
     if card.workloads:
         operators = _by_operator(card.workloads)
         counts = (number("workloads", "workloads", "d"), number("programs", "programs", "d"))

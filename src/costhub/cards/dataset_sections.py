@@ -69,7 +69,7 @@ def _purpose(card: DatasetCard) -> str:
         f"{card.rows:,} measurements of programs of Apache TVM MetaSchedule on "
         f"{', '.join(_inline(str(row['device_id'])) for row in card.devices) or 'no device'}, to learn cost "
         "models from and to compare them on. A row is one program with the time it took, or with what went "
-        "wrong; failed attempts are rows as well. The latency of a program is the median of `run_s` in seconds. "
+        "wrong; failed attempts are rows too. The latency of a program is the median of `run_s` in seconds. "
         f"The data have revision `{_inline(card.revision)}`, in schema version {card.schema_version}."
     )
 

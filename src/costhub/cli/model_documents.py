@@ -30,6 +30,7 @@ def model_documents(
     """
     from costhub.cards.adaptation import ADAPTATION, transfer_facts
     from costhub.cards.adaptation_plots import draw_adaptation
+    from costhub.cards.evaluation_plot import draw_evaluation
     from costhub.cards.model_card import from_results, render
     from costhub.hub.index import find_device
     from costhub.hub.install import EVALUATION
@@ -44,5 +45,8 @@ def model_documents(
         return found
     known = find_device(info.device_id)
     row = known.row() if known else None
-    card = from_results(config_of(model, info), figures, name=name, device=row, transfer=facts)
-    return {**found, "README.md": render(card), EVALUATION: json.dumps(figures, indent=2) + "\n"}
+    drawn = draw_evaluation(figures)
+    card = from_results(
+        config_of(model, info), figures, name=name, device=row, transfer=facts, pictures=list(drawn)
+    )
+    return {**found, **drawn, "README.md": render(card), EVALUATION: json.dumps(figures, indent=2) + "\n"}

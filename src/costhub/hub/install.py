@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from costhub.cards.adaptation import ADAPTATION, PICTURES, transfer_facts
+from costhub.cards.evaluation_plot import draw_evaluation
 from costhub.cards.model_card import from_results, render
 from costhub.errors import DataError
 from costhub.hub.copying import copy_verified, swap_in
@@ -98,6 +99,9 @@ def _write_card(folder: Path, config: Mapping[str, Any], evaluation: Mapping[str
     pictures = [name for name in PICTURES if (folder / name).is_file()]
     transfer = None if told is None else transfer_facts(told, pictures)
     row = device.row() if device else None
-    card = from_results(config, evaluation, name=name, device=row, transfer=transfer)
+    drawn = draw_evaluation(evaluation)
+    for picture, content in drawn.items():
+        (folder / picture).write_bytes(content)
+    card = from_results(config, evaluation, name=name, device=row, transfer=transfer, pictures=list(drawn))
     (folder / "README.md").write_text(render(card), encoding="utf-8")
     (folder / EVALUATION).write_text(json.dumps(evaluation, indent=2) + "\n", encoding="utf-8")
