@@ -76,7 +76,13 @@ def test_a_model_gets_its_manifest_and_a_card_from_its_figures(sound_model: Any)
     (folder / "README.md").unlink()
 
     with staged(folder) as ready:
-        assert set(verify(ready.folder).files) == {"README.md", "config.json", "evaluation.json", "model.ubj"}
+        assert set(verify(ready.folder).files) == {
+            "README.md",
+            "config.json",
+            "evaluation.json",
+            "evaluation.png",
+            "model.ubj",
+        }
         assert "manifest.json" in ready.files()
         assert "name: given-gbt" in (ready.folder / "README.md").read_text()
     assert not (folder / "README.md").exists()

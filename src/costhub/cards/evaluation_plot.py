@@ -28,7 +28,7 @@ def draw_evaluation(evaluation: Mapping[str, Any]) -> dict[str, bytes]:
     Returns:
         File name -> PNG; empty where no workload has a figure.
     """
-    rows = [row for row in evaluation["workloads"] if any(_has(row, key) for key in _SHOWN)]
+    rows = [row for row in evaluation.get("workloads") or () if any(_has(row, key) for key in _SHOWN)]
     if not rows:
         return {}
     with tempfile.TemporaryDirectory() as folder:
