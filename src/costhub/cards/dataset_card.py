@@ -110,12 +110,15 @@ def _check_kinds(card: DatasetCard) -> None:
         for name, kind in get_type_hints(DatasetCard).items()
         if type(getattr(card, name)) is not (get_origin(kind) or kind)
     ]
-    rows = [("devices", row, ("rows", "ok", "workloads"), "device_id") for row in card.devices if not wrong]
-    rows += [("changes", row, ("rows", "added"), "revision") for row in card.changes if not wrong]
-    for name, row, numbers, text in rows:
-        sound = isinstance(row, dict) and all(type(row.get(key)) is int for key in numbers)
-        if not sound or not isinstance(row.get(text), str):
-            wrong.append(name)
+    tables: tuple[tuple[str, Sequence[Any], tuple[str, ...], str], ...] = (
+        ("devices", card.devices, ("rows", "ok", "workloads"), "device_id"),
+        ("changes", card.changes, ("rows", "added"), "revision"),
+    )
+    for name, rows, numbers, text in tables if not wrong else ():
+        for row in rows:
+            sound = isinstance(row, dict) and all(type(row.get(key)) is int for key in numbers)
+            if not sound or not isinstance(row.get(text), str):
+                wrong.append(name)
     if wrong:
         raise DataError(
             f"The `costhub` block of the card holds values of the wrong kind ({wrong[0]}). Publish the data "
