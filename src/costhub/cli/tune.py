@@ -117,7 +117,7 @@ def command(
     Stop it with Ctrl-C at any time and start it again with the same --out: it goes on where it stopped.
     """
     from costhub.cli.tune_jobs import named_jobs, network_jobs
-    from costhub.cli.tune_report import TuneReport, refuse_newer_report, told
+    from costhub.cli.tune_report import TuneReport, told
     from costhub.collector.device import identify
     from costhub.collector.target import local_target
     from costhub.hub.auto import choose_model
@@ -128,7 +128,6 @@ def command(
 
     if not workloads and not networks:
         raise click.UsageError("Nothing to tune: name a WORKLOAD, or a network with --network.")
-    refuse_newer_report(out)
     how = How(find_method(method), find_strategy(strategy), find_selection(select))
     jobs = [job for text in workloads for job in named_jobs(text)]
     device, target = identify(), local_target()
@@ -177,6 +176,7 @@ def _tune(
 ) -> tuple[list[TuneResult], list[str]]:
     """What was found, and the workload of each trial."""
     from costhub.cli.tune_progress import TuneProgress
+    from costhub.cli.tune_report import refuse_newer_report
     from costhub.collector.builder import Builder
     from costhub.collector.runner import Runner
     from costhub.hub.device_rows import completed
@@ -184,6 +184,7 @@ def _tune(
     from costhub.models.folder import load_model
     from costhub.transfer.tune import tune_all
 
+    refuse_newer_report(out)
     known = completed(device)
     model = bound_to(load_model(folder)[0], known)
     draft = bound_to(load_model(drafting)[0], known) if drafting else None
