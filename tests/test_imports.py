@@ -28,7 +28,17 @@ ALLOWED = {
 }
 # Modules beside the stages, for all of them. The package itself is not among them: a stage that
 # imported `costhub.tune` would reach around the direction, so stages import from where things live.
-SHARED = {"crash_pool", "errors", "limits", "names", "progress", "versions", "worker", "__version__"}
+SHARED = {
+    "crash_pool",
+    "errors",
+    "format_version",
+    "limits",
+    "names",
+    "progress",
+    "versions",
+    "worker",
+    "__version__",
+}
 
 HEAVY = ("tvm", "tvm_ffi", "torch", "xgboost", "datasets", "matplotlib", "sklearn", "pyarrow", "pandas")
 

@@ -7,10 +7,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costhub.cards.adaptation import PICTURES
+from costhub.cards.evaluation_plot import EVALUATION_PICTURE
 from costhub.cards.model_card import ModelCard, from_results, is_as_rendered, parse, render
 from costhub.errors import DataError
+from costhub.hub.roots import EMBEDDED
 
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
+AWKWARD = (
+    *("a|b", "it's", 'say "so"', "key: value", "- item", "# head", "```", "---", "a\nb", "\r\n", "[l](u)"),
+    *(
+        "no",
+        "1e5",
+        "1:30",
+        "2026-11-20",
+        "null",
+        "&a",
+        "*a",
+        "!!str",
+        "{x}",
+        "\u2028",
+        "\x85",
+        "\ufeff",
+        "\\",
+    ),
+)
+TEXT = st.sampled_from(AWKWARD) | st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 SHARE = st.floats(0, 1)
 FIGURES = st.fixed_dictionaries(dict.fromkeys(("top_1", "top_5", "pairwise", "spearman"), SHARE))
 ROWS = st.builds(
@@ -28,7 +48,8 @@ CARDS = st.builds(
     feature_spec=TEXT,
     licence=TEXT,
     training=st.dictionaries(st.sampled_from(["data_rows", "seed"]), st.integers())
-    | st.dictionaries(st.sampled_from(["data_hash", "created", "base"]), TEXT),
+    | st.dictionaries(st.sampled_from(["data_hash", "created", "base"]), TEXT)
+    | st.fixed_dictionaries({"options": st.dictionaries(TEXT, st.integers() | SHARE | TEXT, max_size=3)}),
     versions=st.dictionaries(TEXT, TEXT, max_size=3),
     totals=FIGURES,
     workloads=st.lists(ROWS, max_size=4),
@@ -46,6 +67,7 @@ CARDS = st.builds(
             "pictures": st.lists(st.sampled_from(list(PICTURES)), unique=True),
         }
     ),
+    pictures=st.lists(st.just(EVALUATION_PICTURE), max_size=1),
 )
 
 
@@ -102,6 +124,27 @@ def test_without_a_transfer_the_card_is_that_of_earlier_versions(
     assert parse(render(card)).transfer == {}
 
 
+def test_options_and_pictures_make_a_card_of_version_2_and_without_them_it_stays_1(
+    config: dict[str, Any], evaluation: dict[str, Any]
+) -> None:
+    options = {"hidden": 512, "rate": 7e-4, "layer_norm": True, "scaler": {"mean": [0.0]}}
+
+    text = render(from_results({**config, "options": options}, evaluation, pictures=[EVALUATION_PICTURE]))
+
+    assert "card_version: 2\n" in text
+    assert "| options | hidden = 512, rate = 0.0007, layer_norm = True |" in text
+    assert "](evaluation.png)" in text
+    assert is_as_rendered(text)
+    assert "card_version: 1\n" in render(from_results(config, evaluation))
+
+
+def test_the_cards_of_the_embedded_models_are_read_and_are_as_rendered() -> None:
+    cards = [path.read_text(encoding="utf-8") for path in EMBEDDED.glob("models/*/*/README.md")]
+
+    assert cards
+    assert all(is_as_rendered(card) for card in cards)
+
+
 @pytest.mark.parametrize("key", ["arch", "device_id", "feature_spec", "licence"])
 def test_a_configuration_with_a_gap_makes_no_card(
     config: dict[str, Any], evaluation: dict[str, Any], key: str
@@ -147,7 +190,7 @@ def test_a_figure_typed_by_hand_is_found(config: dict[str, Any], evaluation: dic
         ("# Title", "does not begin with a block of YAML"),
         ("---\nlicense: mit\n---\n", "was not written by costhub"),
         ("---\ncosthub: 3\n---\n", "was not written by costhub"),
-        ("---\ncosthub: {card_version: 99}\n---\n", "has version 99, this costhub reads 1"),
+        ("---\ncosthub: {card_version: 99}\n---\n", "has version 99, this costhub reads up to 2"),
         ("---\ncosthub: {card_version: 1, name: x}\n---\n", "The card lacks arch, device, device_id"),
     ],
 )

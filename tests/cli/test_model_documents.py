@@ -23,7 +23,7 @@ def test_the_card_shows_the_figures_and_is_not_written_without(tmp_path: Path) -
 
     documents = model_documents(model, info, figures, "trees")
 
-    assert sorted(documents) == ["README.md", "evaluation.json"]
+    assert sorted(documents) == ["README.md", "evaluation.json", "evaluation.png"]
     text = documents["README.md"]
     assert isinstance(text, str)
     card = parse(text)
@@ -47,9 +47,9 @@ def test_a_transfer_comes_with_its_pictures_also_without_a_card(tmp_path: Path) 
 
     assert sorted(bare) == ["adaptation.json", "adaptation.png"]
     assert sorted(full) == [
-        "README.md", "adaptation.json", "adaptation.png", "evaluation.json", "masks.png",
+        "README.md", "adaptation.json", "adaptation.png", "evaluation.json", "evaluation.png", "masks.png",
     ]  # fmt: skip
-    assert json.loads(full["adaptation.json"]) == {**told, **masks}
+    assert json.loads(full["adaptation.json"]) == {"version": 1, **told, **masks}
     card = full["README.md"]
     assert isinstance(card, str)
     assert is_as_rendered(card)

@@ -48,10 +48,16 @@ def test_figures_become_a_card_that_the_manifest_covers(hub: Path, trained: Path
     target = install_model(trained, root=hub, evaluation=EVALUATION)
     text = (target / "README.md").read_text()
 
-    assert set(verify(target).files) == {"README.md", "config.json", "evaluation.json", "model.safetensors"}
+    assert set(verify(target).files) == {
+        "README.md",
+        "config.json",
+        "evaluation.json",
+        "evaluation.png",
+        "model.safetensors",
+    }
     assert is_as_rendered(text)
     assert parse(text).device["cores"] == 8
-    assert json.loads((target / "evaluation.json").read_text()) == EVALUATION
+    assert json.loads((target / "evaluation.json").read_text()) == {"version": 1, **EVALUATION}
 
 
 def test_figures_beside_a_model_are_its_evaluation(hub: Path, trained: Path) -> None:

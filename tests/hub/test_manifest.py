@@ -95,7 +95,7 @@ def test_a_manifest_that_names_a_place_elsewhere_is_refused(folder: Path, name: 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda c: c.update(version=2), "version 2, expected 1"),
+        (lambda c: c.update(version=2), "has version 2, this costhub reads up to 1"),
         (lambda c: c["files"].clear(), "it lists 0 files"),
         (lambda c: c["files"]["config.json"].update(size=-1), "negative size"),
         (lambda c: c["files"]["config.json"].update(size=1 << 40), "add up to more than"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from costhub.cards.dataset_card import parse
 from costhub.cards.front_matter import split
 from costhub.dataset.folder import DataFolder
 from costhub.errors import CosthubError, HubError, ModelError, RefusedError
@@ -100,6 +101,23 @@ def test_a_dataset_is_published_and_read_from_there(measured: Any, tmp_path: Pat
     found = load_measurements(TO, columns=["record_id"])
     assert found["record_id"].to_pylist() == DataFolder.open(folder).measurements()["record_id"].to_pylist()
     assert split(hugging_face.files(REPO)["README.md"].decode())[0]["license"] == "cc-by-4.0"
+
+
+def test_a_dataset_tells_its_versions_and_comes_with_a_sample(
+    measured: Any, tmp_path: Path, hugging_face: Any
+) -> None:
+    publish(measured(tmp_path / "one", 0, 20), TO, tag="v1")
+    again = publish(measured(tmp_path / "again", 0, 20), TO)
+    publish(measured(tmp_path / "two", 0, 30), TO, tag="v2", replace=True)
+
+    files = hugging_face.files(REPO)
+    card = parse(files["README.md"].decode())
+    assert again is not None
+    assert again.plan.files == {}
+    assert [(c["version"], c["added"], c["rows"]) for c in card.changes] == [("v1", 20, 20), ("v2", 10, 30)]
+    assert (card.address, card.sample_rows) == (TO, 30)
+    assert {"latencies.png", "sample/train-00000-of-00001.parquet"} <= set(files)
+    assert load_measurements(TO, columns=["record_id"]).num_rows == 30
 
 
 def test_measurements_of_others_are_not_dropped_by_accident(

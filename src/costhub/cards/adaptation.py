@@ -8,9 +8,12 @@ from typing import Any
 
 from costhub.cards.tables import Column, number, plain_table
 from costhub.errors import DataError
+from costhub.format_version import refuse_newer
 
 ADAPTATION = "adaptation.json"
 """File of the model folder that tells how the model was carried over."""
+ADAPTATION_VERSION = 1
+"""Raised by one whenever code of today could not read what it wrote before."""
 CURVE_PICTURE, MASKS_PICTURE = "adaptation.png", "masks.png"
 PICTURES = {
     CURVE_PICTURE: "Pairs of each new batch that the candidates ranked right, against programs measured",
@@ -37,13 +40,14 @@ def transfer_facts(told: Mapping[str, Any], files: Collection[str]) -> dict[str,
         `source`, `method`, `trials`, `chosen`, and `pictures`, names of files.
 
     Raises:
-        DataError: One of them is not told.
+        DataError: One of them is not told, or a newer costhub told it.
 
     Example:
         >>> told = {"source": "acme/a-mlp", "method": "lottery", "trials": 64, "chosen": "adapted"}
         >>> transfer_facts(told, ["config.json", "adaptation.png"])["pictures"]
         ['adaptation.png']
     """
+    refuse_newer(told, newest=ADAPTATION_VERSION, what=f"{ADAPTATION} of the model", error=DataError)
     missing = [key for key in _FACTS if told.get(key) is None]
     if missing:
         raise DataError(f"{ADAPTATION} of the model lacks {', '.join(missing)}. Adapt the model again.")

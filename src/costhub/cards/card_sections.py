@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from costhub.cards.adaptation import ADAPTED, PICTURES
+from costhub.cards.evaluation_plot import EVALUATION_CAPTION
 from costhub.cards.tables import Column, markdown_table, number
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def body(card: ModelCard) -> str:
         "## How to use it",
         _use(card),
         "## Device",
-        _table({DEVICE_FACTS[k]: _device_value(k, card.device[k]) for k in DEVICE_FACTS if k in card.device})
+        _table({DEVICE_FACTS[k]: device_value(k, card.device[k]) for k in DEVICE_FACTS if k in card.device})
         or f"{card.device_id}.",
         "## Training data",
         _training(card),
@@ -105,6 +106,8 @@ def _use(card: ModelCard) -> str:
 
 def _training(card: ModelCard) -> str:
     facts = {TRAINING_FACTS[k]: str(card.training[k]) for k in TRAINING_FACTS if k in card.training}
+    if "options" in card.training:
+        facts["options"] = ", ".join(f"{k} = {v}" for k, v in card.training["options"].items())
     facts["features"] = card.feature_spec
     facts["versions"] = ", ".join(f"{name} {version}" for name, version in sorted(card.versions.items()))
     return _table({key: value for key, value in facts.items() if value})
@@ -139,6 +142,7 @@ def _figures(card: ModelCard) -> str:
         Column("meaning", "meaning"),
     )
     parts = [intro, markdown_table(totals, columns)]
+    parts += [f"![{EVALUATION_CAPTION}]({name})" for name in card.pictures]
     if card.workloads:
         operators = _by_operator(card.workloads)
         counts = (number("workloads", "workloads", "d"), number("programs", "programs", "d"))
@@ -207,7 +211,8 @@ def _table(facts: Mapping[str, str]) -> str:
     return markdown_table([{"fact": k, "value": v} for k, v in facts.items()], _FACTS) if facts else ""
 
 
-def _device_value(key: str, value: Any) -> str:
+def device_value(key: str, value: Any) -> str:
+    """A fact of a device in the unit that `DEVICE_FACTS` gives it."""
     if key in ("l1d_bytes", "l2_bytes", "l3_bytes"):
         return f"{value / 2**10:,.0f}"
     if key == "memory_bytes":

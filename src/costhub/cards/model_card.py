@@ -14,8 +14,8 @@ from costhub.cards import front_matter
 from costhub.dataset.check.report import clean
 from costhub.errors import DataError
 
-CARD_VERSION = 1
-"""Raised by one whenever `parse` could no longer read the cards written before."""
+CARD_VERSION = 2
+"""Of cards with options or pictures, which version 1 lacks. Both are read, and each is rendered as it was."""
 
 METRICS = ("top_1", "top_5", "pairwise", "spearman")
 TRAINING_KEYS = ("data_rows", "data_hash", "seed", "created", "base", "method")
@@ -50,6 +50,13 @@ class ModelCard:
     """Columns of the `devices` table that are known."""
     transfer: dict[str, Any] = field(default_factory=dict)
     """How it was carried over from other devices, see `transfer_facts`; empty where it was not."""
+    pictures: list[str] = field(default_factory=list)
+    """Of its figures, files beside the card."""
+
+    @property
+    def version(self) -> int:
+        """The lowest card version that can hold it, so that an older costhub still reads what it can."""
+        return CARD_VERSION if self.pictures or "options" in self.training else 1
 
 
 def from_results(
@@ -59,6 +66,7 @@ def from_results(
     name: str | None = None,
     device: Mapping[str, Any] | None = None,
     transfer: Mapping[str, Any] | None = None,
+    pictures: Sequence[str] = (),
 ) -> ModelCard:
     """Builds the card of a model.
 
@@ -68,6 +76,7 @@ def from_results(
         name: Of the model folder; by default device and architecture.
         device: The row of its device in the `devices` table.
         transfer: The `transfer_facts` of a model that was carried over.
+        pictures: Of its figures, files beside the card: `evaluation_plot.EVALUATION_PICTURE`.
 
     Raises:
         DataError: A field that a card cannot do without is missing, or the model was trained on a workload
@@ -79,6 +88,11 @@ def from_results(
     _refuse_seen(config, evaluation["workloads"])
     learned = config.get("train_workloads")
     training = {key: config[key] for key in TRAINING_KEYS if config.get(key) is not None}
+    options = config.get("options")
+    if isinstance(options, Mapping):
+        # Scalers and members are no choice of anybody's, and fill pages.
+        chosen = {k: v for k, v in options.items() if isinstance(v, bool | int | float | str)}
+        training |= {"options": chosen} if chosen else {}
     return ModelCard(
         name=name or f"{config['device_id']}-{config['arch']}",
         device_id=config["device_id"],
@@ -94,6 +108,7 @@ def from_results(
             k: v for k, v in (device or {}).items() if v not in (None, [], "") and k in sections.DEVICE_FACTS
         },
         transfer=dict(transfer or {}),
+        pictures=list(pictures),
     )
 
 
@@ -111,10 +126,10 @@ def parse(text: str) -> ModelCard:
     block = front_matter.split(text)[0].get("costhub")
     if not isinstance(block, dict) or "card_version" not in block:
         raise DataError("The card has no `costhub` block: it was not written by costhub.")
-    if block["card_version"] != CARD_VERSION:
+    if type(block["card_version"]) is not int or not 1 <= block["card_version"] <= CARD_VERSION:
         raise DataError(
             f"The card has version {clean(str(block['card_version']), 40)}, this costhub reads "
-            f"{CARD_VERSION}. Update costhub."
+            f"up to {CARD_VERSION}. Update costhub."
         )
     wanted = {f.name: f.default_factory is MISSING for f in fields(ModelCard)}
     _require(block, sorted(name for name, needed in wanted.items() if needed), "The card")
@@ -146,14 +161,14 @@ def _metadata(card: ModelCard) -> dict[str, Any]:
         tags.append(f"tvm:{card.versions['tvm']}")
     licence = card.licence.lower()
     # What no transfer made says nothing of one, as before there was any.
-    content = {key: value for key, value in asdict(card).items() if value or key != "transfer"}
+    content = {k: v for k, v in asdict(card).items() if v or k not in ("transfer", "pictures")}
     known = {"license": licence} if licence in HUB_LICENCES else {"license": "other", "license_name": licence}
     return {
         **known,
         "library_name": "costhub",
         "tags": tags,
         "model-index": [{"name": card.name, "results": [_result(card)]}],
-        "costhub": {"card_version": CARD_VERSION, **content},
+        "costhub": {"card_version": card.version, **content},
     }
 
 

@@ -28,21 +28,26 @@ def model_documents(
         name: Of the model folder.
         transfer: How a model was carried over, the content of `adaptation.json`; it comes with its pictures.
     """
-    from costhub.cards.adaptation import ADAPTATION, transfer_facts
+    from costhub.cards.adaptation import ADAPTATION, ADAPTATION_VERSION, transfer_facts
     from costhub.cards.adaptation_plots import draw_adaptation
+    from costhub.cards.evaluation_plot import draw_evaluation
     from costhub.cards.model_card import from_results, render
     from costhub.hub.index import find_device
-    from costhub.hub.install import EVALUATION
+    from costhub.hub.install import EVALUATION, evaluation_text
     from costhub.models.folder import config_of
 
     found: dict[str, str | bytes] = {}
     facts = None
     if transfer is not None:
-        found = {ADAPTATION: json.dumps(transfer, indent=2) + "\n", **draw_adaptation(transfer)}
+        told = {"version": ADAPTATION_VERSION, **transfer}
+        found = {ADAPTATION: json.dumps(told, indent=2) + "\n", **draw_adaptation(transfer)}
         facts = transfer_facts(transfer, found)
     if figures is None:
         return found
     known = find_device(info.device_id)
     row = known.row() if known else None
-    card = from_results(config_of(model, info), figures, name=name, device=row, transfer=facts)
-    return {**found, "README.md": render(card), EVALUATION: json.dumps(figures, indent=2) + "\n"}
+    drawn = draw_evaluation(figures)
+    card = from_results(
+        config_of(model, info), figures, name=name, device=row, transfer=facts, pictures=list(drawn)
+    )
+    return {**found, **drawn, "README.md": render(card), EVALUATION: evaluation_text(figures)}

@@ -176,6 +176,7 @@ def _tune(
 ) -> tuple[list[TuneResult], list[str]]:
     """What was found, and the workload of each trial."""
     from costhub.cli.tune_progress import TuneProgress
+    from costhub.cli.tune_report import refuse_newer_report
     from costhub.collector.builder import Builder
     from costhub.collector.runner import Runner
     from costhub.hub.device_rows import completed
@@ -183,6 +184,7 @@ def _tune(
     from costhub.models.folder import load_model
     from costhub.transfer.tune import tune_all
 
+    refuse_newer_report(out)
     known = completed(device)
     model = bound_to(load_model(folder)[0], known)
     draft = bound_to(load_model(drafting)[0], known) if drafting else None

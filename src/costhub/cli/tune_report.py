@@ -11,9 +11,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from costhub.errors import DataError
+from costhub.format_version import refuse_newer
+
 if TYPE_CHECKING:
     from costhub.transfer.network.finish import FinishedNetwork
     from costhub.transfer.search.result import TuneResult
+
+REPORT = "report.json"
+REPORT_VERSION = 1
+"""Of report.json. Raised by one whenever programs that read it would read it wrong."""
+
+
+def refuse_newer_report(out: Path) -> None:
+    """Refuses to go on with a search that a newer costhub began, whose folder it would not understand.
+
+    Args:
+        out: The folder of the search; one without a report, or with half of one, is no reason to stop.
+
+    Raises:
+        DataError: Its report has a newer version.
+    """
+    try:
+        content = json.loads((out / REPORT).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return
+    if isinstance(content, dict):
+        refuse_newer(content, newest=REPORT_VERSION, what=out / REPORT, error=DataError)
 
 
 @dataclass(frozen=True)
@@ -57,7 +81,7 @@ class TuneReport:
         summary = self._summary(networks)
         (self.out / "report.md").write_text(render_report(summary, plots=self._plots()), encoding="utf-8")
         (self.out / "report.html").write_text(tune_page(summary), encoding="utf-8")
-        (self.out / "report.json").write_text(json.dumps(summary, indent=1))
+        (self.out / REPORT).write_text(json.dumps(summary, indent=1))
         return summary
 
     def _plots(self) -> list[str]:
@@ -78,6 +102,8 @@ class TuneReport:
             for result in self.results
         ]
         return {
+            "costhub": "tuning report",
+            "version": REPORT_VERSION,
             "device": device["device_id"],
             "machine": f"{device['model_name']}, {device['cores']} cores, {device['memory_bytes'] >> 30} GiB",
             **self.about,

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from costhub.dataset.schema import SCHEMA_VERSION, TABLES, document
 
-_FRONT_MATTER = """\
----
-configs:
-- config_name: measurements
-  default: true
-  data_files:
-  - split: train
-    path: measurements/*/train-*.parquet
-- config_name: workloads
-  data_files:
-  - split: train
-    path: workloads/train-*.parquet
-- config_name: devices
-  data_files:
-  - split: train
-    path: devices/train-*.parquet
-tags:
-- costhub
-- tvm
-- cost-model
----
-"""
+
+def config(name: str, path: str, *, default: bool = False) -> dict[str, Any]:
+    """A configuration as `datasets` reads it, with all of its files in one split.
+
+    Example:
+        >>> config("devices", "devices/train-*.parquet")["data_files"]
+        [{'split': 'train', 'path': 'devices/train-*.parquet'}]
+    """
+    is_default = {"default": True} if default else {}
+    return {"config_name": name, **is_default, "data_files": [{"split": "train", "path": path}]}
+
+
+CONFIGS = (
+    config("measurements", "measurements/*/train-*.parquet", default=True),
+    config("workloads", "workloads/train-*.parquet"),
+    config("devices", "devices/train-*.parquet"),
+)
+"""A configuration for each table."""
 
 QUERY = """\
 select name, count(*) as programs, min(list_median(run_s)) as best_s
@@ -54,10 +54,29 @@ With costhub, `costhub.load_measurements` reads it filtered, and `costhub stats`
 """
 
 
+_GENERATED = re.compile(
+    re.sub(r"version\\ \d+", r"version\\ \\d+", re.escape(_INTRODUCTION.strip()))
+    + r"\s*(?:\n(?:## (?:devices|workloads|measurements)|\|[^\n]*\||)(?=\n|\Z))*\s*"
+)
+
+
 def readme_text() -> str:
     """Renders the README of a new data folder."""
+    content = {"configs": [dict(entry) for entry in CONFIGS], "tags": ["costhub", "tvm", "cost-model"]}
     sections = [f"\n## {table}\n\n{document(table)}\n" for table in TABLES]
-    return _FRONT_MATTER + _INTRODUCTION + "".join(sections)
+    block = yaml.safe_dump(content, sort_keys=False)
+    return f"---\n{block}---\n{_INTRODUCTION}{''.join(sections)}"
+
+
+def is_generated(body: str) -> bool:
+    r"""Whether a text is what `readme_text` gave below its block, with the columns of any schema version.
+
+    Example:
+        >>> text = readme_text().split("---\n")[2]
+        >>> is_generated(text), is_generated(text + "More of it.\n")
+        (True, False)
+    """
+    return _GENERATED.fullmatch(body.strip()) is not None
 
 
 def write_readme(folder: Path) -> None:

@@ -12,8 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from costhub.errors import CosthubError
+from costhub.format_version import refuse_newer
 from costhub.hub.roots import EMBEDDED, hub_roots
 from costhub.hub.shelf import ModelEntry, list_models
+
+INDEX_VERSION = 1
+"""Of the index file. Raised by one whenever code of today could not read what it wrote before."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +113,9 @@ def read_devices(path: Path) -> tuple[Device, ...]:
 @lru_cache(maxsize=8)
 def _read_devices(path: Path, changed: int) -> tuple[Device, ...]:
     try:
-        rows = json.loads(path.read_text(encoding="utf-8"))["devices"]
+        content = json.loads(path.read_text(encoding="utf-8"))
+        refuse_newer(content, newest=INDEX_VERSION, what=path, error=CosthubError)
+        rows = content["devices"]
         return tuple(Device.from_row(row) for row in rows)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CosthubError(
@@ -153,7 +159,7 @@ def _write_devices(path: Path, rows: list[dict[str, Any]]) -> None:
     handle, temporary = tempfile.mkstemp(prefix=".devices-", dir=path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump({"version": 1, "devices": rows}, file, indent=2)
+            json.dump({"version": INDEX_VERSION, "devices": rows}, file, indent=2)
             file.write("\n")
         Path(temporary).chmod(0o644)
         Path(temporary).replace(path)

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from costhub.cards.adaptation import ADAPTATION, PICTURES, transfer_facts
+from costhub.cards.evaluation_plot import draw_evaluation
 from costhub.cards.model_card import from_results, render
 from costhub.errors import DataError
+from costhub.format_version import refuse_newer
 from costhub.hub.copying import copy_verified, swap_in
 from costhub.hub.index import find_device
 from costhub.hub.manifest import scan, write_manifest
@@ -18,6 +20,8 @@ from costhub.hub.roots import EMBEDDED
 from costhub.hub.shelf import read_config
 
 EVALUATION = "evaluation.json"
+EVALUATION_VERSION = 1
+"""Raised by one whenever code of today could not read what it wrote before."""
 
 
 def install_model(
@@ -93,7 +97,14 @@ def read_recorded(folder: Path, name: str) -> dict[str, Any] | None:
         ) from error
     if not isinstance(figures, dict):
         raise DataError(f"{path.name} of the model holds no figures. Evaluate or adapt the model again.")
+    if name == EVALUATION:
+        refuse_newer(figures, newest=EVALUATION_VERSION, what=f"{name} of the model", error=DataError)
     return figures
+
+
+def evaluation_text(evaluation: Mapping[str, Any]) -> str:
+    """The content of `evaluation.json`."""
+    return json.dumps({"version": EVALUATION_VERSION, **evaluation}, indent=2) + "\n"
 
 
 def _write_card(folder: Path, config: Mapping[str, Any], evaluation: Mapping[str, Any], name: str) -> None:
@@ -102,6 +113,9 @@ def _write_card(folder: Path, config: Mapping[str, Any], evaluation: Mapping[str
     pictures = [name for name in PICTURES if (folder / name).is_file()]
     transfer = None if told is None else transfer_facts(told, pictures)
     row = device.row() if device else None
-    card = from_results(config, evaluation, name=name, device=row, transfer=transfer)
+    drawn = draw_evaluation(evaluation)
+    for picture, content in drawn.items():
+        (folder / picture).write_bytes(content)
+    card = from_results(config, evaluation, name=name, device=row, transfer=transfer, pictures=list(drawn))
     (folder / "README.md").write_text(render(card), encoding="utf-8")
-    (folder / EVALUATION).write_text(json.dumps(evaluation, indent=2) + "\n", encoding="utf-8")
+    (folder / EVALUATION).write_text(evaluation_text(evaluation), encoding="utf-8")

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from costhub.errors import ModelError
+from costhub.format_version import refuse_newer
 
 MANIFEST = "manifest.json"
 MANIFEST_VERSION = 1
@@ -94,7 +95,9 @@ def read_manifest(folder: Path) -> Manifest:
     if len(raw) > MAX_MANIFEST_BYTES:
         raise ModelError(f"{path} is larger than {MAX_MANIFEST_BYTES} bytes: it is no manifest.")
     try:
-        return _from_content(json.loads(raw))
+        content = json.loads(raw)
+        refuse_newer(content, newest=MANIFEST_VERSION, what=path, error=ModelError)
+        return _from_content(content)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelError(
             f"{path} is not a manifest costhub can read ({error}). Fetch the folder again."
@@ -102,8 +105,6 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def _from_content(content: Any) -> Manifest:
-    if content["version"] != MANIFEST_VERSION:
-        raise ValueError(f"version {content['version']}, expected {MANIFEST_VERSION}; update costhub")
     files = {
         _confined(name): FileEntry(str(e["sha256"]), int(e["size"])) for name, e in content["files"].items()
     }

@@ -6,20 +6,24 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 from costhub.cards.card_text import check_card_text
-from costhub.cards.front_matter import split
+from costhub.cards.dataset_card import SAMPLE, known_changes
+from costhub.cards.dataset_sections import PICTURES
+from costhub.cards.front_matter import MAX_CARD_CHARACTERS, split
 from costhub.dataset.check.folder import check_folder
 from costhub.errors import HubError, ModelError, RefusedError
 from costhub.hub.address import Address, AddressError, parse_address
-from costhub.hub.data_facts import data_facts
+from costhub.hub.dataset_documents import write_dataset_documents
 from costhub.hub.folder_repo import FolderRepo
 from costhub.hub.manifest import MANIFEST, MAX_MANIFEST_BYTES, hash_file, read_manifest
 from costhub.hub.privacy import own_traces, personal_texts
 from costhub.hub.remote_repo import Head, Kind, Pushed, RemoteRepo, StaleError, blob_id
 from costhub.hub.review.model_gate import check_model
-from costhub.hub.staging import CARD, Staged, complete_card, read_card, staged
+from costhub.hub.staging import CARD, Staged, read_card, staged
 
 Repo = RemoteRepo | FolderRepo
 ATTEMPTS = 6
@@ -93,6 +97,8 @@ def publish(
             repo.tag(tag, "")
         _check(ready)
         head = repo.head()
+        if ready.kind == "dataset":
+            _describe(repo, ready, head, tag)
         plan = _plan(repo, ready, head, replace)
         if tag is not None and head is not None and isinstance(repo, RemoteRepo):
             repo.refuse_taken(tag, "" if plan.files or plan.removed else head.commit)
@@ -149,8 +155,33 @@ def _check(ready: Staged) -> None:
     traces = own_traces(ready.folder)
     if traces:
         raise RefusedError(f"{traces[0]} Nothing was sent: remove it from the rows, or from the device.")
-    complete_card(ready.folder, data_facts(ready.folder))
     check_card_text(split(read_card(ready.folder / CARD))[1], CARD)
+
+
+def _describe(repo: Repo, ready: Staged, head: Head | None, tag: str | None) -> None:
+    """Writes the card of a dataset, which goes on from the versions that the one in the hub tells of."""
+    text = read_card(ready.folder / CARD)
+    changes = known_changes(text)
+    if head is not None and CARD in head.files and head.sizes.get(CARD, 0) <= MAX_CARD_CHARACTERS:
+        changes = _told(repo.fetch(head, CARD)) or changes
+    write_dataset_documents(
+        ready.folder,
+        text,
+        name=repo.name,
+        address=repo.name if isinstance(repo, FolderRepo) else f"hf-hub:{repo.name}",
+        changes=changes,
+        date=datetime.now(timezone.utc).date().isoformat(),
+        version=tag,
+    )
+    check_card_text(split(read_card(ready.folder / CARD))[1], CARD)
+
+
+def _told(card: Path) -> list[dict[str, Any]]:
+    """The versions that a card in a hub tells of."""
+    try:
+        return known_changes(card.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        return []  # the card of something else
 
 
 def _changes(repo: Repo, ready: Staged, head: Head | None) -> tuple[dict[str, Path], list[str]]:
@@ -166,8 +197,8 @@ def _changes(repo: Repo, ready: Staged, head: Head | None) -> tuple[dict[str, Pa
 def _version(repo: Repo, head: Head) -> set[str]:
     """The files that are the version in the repository; what people add beside it stays."""
     if repo.kind == "dataset":
-        tables = ("measurements/", "devices/", "workloads/", "splits/")
-        return {path for path in head.files if path.startswith(tables)}
+        tables = ("measurements/", "devices/", "workloads/", "splits/", f"{SAMPLE}/train-")
+        return {path for path in head.files if path.startswith(tables) or path in PICTURES}
     if MANIFEST not in head.files or head.sizes.get(MANIFEST, 0) > MAX_MANIFEST_BYTES:
         return set()
     try:

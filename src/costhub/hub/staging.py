@@ -10,14 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from costhub.cards.dataset_card import complete_dataset_card
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.journal import JOURNAL
 from costhub.dataset.shards.lock import LOCK
 from costhub.dataset.shards.shard_set import shard_paths
 from costhub.errors import DataError
 from costhub.hub.copying import copy_verified
-from costhub.hub.data_facts import DataFacts
 from costhub.hub.install import write_recorded_card
 from costhub.hub.manifest import scan, write_manifest
 from costhub.hub.remote_repo import Kind
@@ -120,23 +118,6 @@ def read_card(card: Path) -> str:
         return card.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"{card.name} is no text in UTF-8 ({error.reason}). Save it as one.") from error
-
-
-def complete_card(place: Path, facts: DataFacts) -> None:
-    """Writes what a hub files a dataset under into its card.
-
-    Raises:
-        DataError: A row has no licence, or the card has no block of YAML.
-    """
-    card = place / CARD
-    text = complete_dataset_card(
-        read_card(card),
-        rows=facts.total,
-        devices=list(facts.rows),
-        licences=facts.licences,
-        tvm_versions=facts.tvm_versions,
-    )
-    card.write_text(text, encoding="utf-8")
 
 
 def _listed(source: Path) -> list[str]:

@@ -82,7 +82,7 @@ def _check(path: Path, rows: list[Row]) -> None:
 def _bad_line(path: Path, number: int, error: Exception) -> DataError:
     return DataError(
         f"Line {number} of {path} is not a measurement ({error}); nothing was changed. "
-        f"Repair or remove that line, then try again."
+        f"Repair or remove that line, or update costhub if a newer one wrote it, then try again."
     )
 
 

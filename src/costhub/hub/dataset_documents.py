@@ -1,0 +1,189 @@
+"""Provides write_dataset_documents: the card of a data folder, and the sample and picture that it shows."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from costhub.cards.card_sections import DEVICE_FACTS
+from costhub.cards.dataset_card import SAMPLE, DatasetCard, complete_dataset_card, with_change
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.latency import median_latency_s
+from costhub.dataset.schema import SCHEMA_VERSION
+from costhub.dataset.shards.shard import write_shard
+from costhub.dataset.shards.shard_set import shard_name
+from costhub.dataset.splits.split_file import list_splits
+from costhub.hub.data_facts import data_facts
+from costhub.hub.manifest import hash_file
+
+CARD = "README.md"
+PICTURE = "latencies.png"
+SAMPLE_ROWS = 100
+"""Of each device, at most."""
+_TABLES = ("devices", "workloads", "measurements")
+
+
+@dataclass
+class _Counts:
+    """What is counted of the measurements of one device."""
+
+    rows: int = 0
+    ok: int = 0
+    workloads: set[str] = field(default_factory=set)
+
+
+def write_dataset_documents(
+    place: Path, text: str, *, name: str, address: str, changes: Sequence[Mapping[str, Any]], date: str,
+    version: str | None = None,
+) -> DatasetCard:  # fmt: skip
+    """Writes the card of a data folder, a sample of its rows and a picture of its latencies.
+
+    The same tables give the same files.
+
+    Args:
+        place: The data folder, without journals.
+        text: The README that people wrote, or the one of a new data folder.
+        name: What the card calls the data.
+        address: What `costhub.load_measurements` takes.
+        changes: The versions so far, see `dataset_card.with_change`.
+        date: Of this version, ISO 8601.
+        version: Its tag.
+
+    Raises:
+        DataError: A row has no licence, or the README has no block of YAML.
+    """
+    counts, latencies = _counted(place)
+    revision = tables_revision(place)
+    facts = data_facts(place)
+    card = DatasetCard(
+        name=name,
+        address=address,
+        licences=list(facts.licences),
+        devices=_devices(place, counts),
+        rows=facts.total,
+        ok=facts.ok,
+        workloads=facts.workloads,
+        operators=_operators(place),
+        tvm_versions=list(facts.tvm_versions),
+        contributors=list(facts.contributors),
+        schema_version=SCHEMA_VERSION,
+        revision=revision,
+        splits=list_splits(place),
+        sample_rows=write_sample(place),
+        pictures=_pictures(place, latencies),
+        changes=with_change(changes, date=date, version=version, rows=facts.total, revision=revision),
+    )
+    (place / CARD).write_text(complete_dataset_card(text, card), encoding="utf-8")
+    return card
+
+
+def tables_revision(place: Path) -> str:
+    """Names the content of the tables of a data folder: the start of a sha256 over the hashes of the shards.
+
+    Example:
+        >>> import tempfile
+        >>> tables_revision(DataFolder.create(tempfile.mkdtemp()).path)
+        'e3b0c44298fc'
+    """
+    paths = sorted(path for table in _TABLES for path in (place / table).rglob("*.parquet"))
+    lines = [f"{path.relative_to(place).as_posix()} {hash_file(path).sha256}\n" for path in paths]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()[:12]
+
+
+def write_sample(place: Path, *, each: int = SAMPLE_ROWS) -> int:
+    """Writes some rows of every device as a shard in a folder of its own, where no table is looked for.
+
+    The rows are drawn by the hashes of their ids: the same ones again, whatever else there is.
+
+    Args:
+        place: The data folder.
+        each: Rows of a device, at most.
+
+    Returns:
+        How many rows were written; a folder without rows gets no sample.
+    """
+    folder = DataFolder.open(place)
+    parts = []
+    for device_id in folder.device_ids():
+        drawn = heapq.nsmallest(each, _record_ids(folder, device_id), key=_hash)
+        parts.append(folder.select_measurements([device_id], where=pc.field("record_id").isin(drawn)))
+    table = pa.concat_tables(parts) if parts else None
+    if table is None or not table.num_rows:
+        return 0
+    (place / SAMPLE).mkdir(exist_ok=True)
+    write_shard(table, place / SAMPLE / shard_name(0, 1))
+    return int(table.num_rows)
+
+
+def _record_ids(folder: DataFolder, device_id: str) -> list[str]:
+    batches = folder.iter_measurements([device_id], columns=["record_id"])
+    return [name for batch in batches for name in batch.column(0).to_pylist()]
+
+
+def _hash(record_id: str) -> bytes:
+    return hashlib.sha256(record_id.encode()).digest()
+
+
+def _counted(place: Path) -> tuple[dict[str, _Counts], dict[str, npt.NDArray[np.float64]]]:
+    """What there is of each device, and the latencies of each operator in microseconds."""
+    folder = DataFolder.open(place)
+    described = folder.workloads(["workload_id", "operator"]).to_pylist()
+    family = {row["workload_id"]: row["operator"] for row in described}
+    counts: dict[str, _Counts] = defaultdict(_Counts)
+    found: dict[str, list[npt.NDArray[np.float64]]] = defaultdict(list)
+    for batch in folder.iter_measurements(columns=["device_id", "workload_id", "status", "run_s"]):
+        devices, ids = (np.array(batch[name].to_pylist(), object) for name in ("device_id", "workload_id"))
+        is_ok = np.array([status == "ok" for status in batch["status"].to_pylist()], bool)
+        latency_us = median_latency_s(batch["run_s"]) * 1e6
+        for device_id in np.unique(devices):
+            count, mask = counts[device_id], devices == device_id
+            count.rows += int(mask.sum())
+            count.ok += int((mask & is_ok).sum())
+            count.workloads.update(ids[mask])
+        for workload_id in np.unique(ids):
+            mask = (ids == workload_id) & is_ok & np.isfinite(latency_us)
+            found[family.get(workload_id, "other")].append(latency_us[mask])
+    return dict(counts), {name: np.concatenate(parts) for name, parts in found.items()}
+
+
+def _devices(place: Path, counts: Mapping[str, _Counts]) -> list[dict[str, Any]]:
+    rows = {row["device_id"]: row for row in DataFolder.open(place).devices().to_pylist()}
+    return [
+        {
+            "device_id": device_id,
+            "rows": counts[device_id].rows,
+            "ok": counts[device_id].ok,
+            "workloads": len(counts[device_id].workloads),
+            **{
+                key: rows[device_id][key]
+                for key in DEVICE_FACTS
+                if key != "device_id" and rows.get(device_id, {}).get(key) not in (None, [], "")
+            },
+        }
+        for device_id in sorted(counts)
+    ]
+
+
+def _operators(place: Path) -> dict[str, int]:
+    operators = DataFolder.open(place).workloads(["operator"])["operator"].to_pylist()
+    return dict(sorted(Counter(operators).items()))
+
+
+def _pictures(place: Path, latencies: Mapping[str, npt.NDArray[np.float64]]) -> list[str]:
+    from costhub.cards.plots import plot_latencies
+
+    shown = {name: values for name, values in latencies.items() if len(values)}
+    if not shown:
+        return []
+    plot_latencies(place / PICTURE, shown, title="Latencies of the measured programs, by operator")
+    return [PICTURE]

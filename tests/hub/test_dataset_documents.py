@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costhub.cards.card_text import check_card_text
+from costhub.cards.dataset_card import parse
+from costhub.cards.front_matter import split
+from costhub.dataset.check.folder import check_folder
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.shards.seal import seal_state
+from costhub.hub.data import load_measurements
+from costhub.hub.dataset_documents import PICTURE, tables_revision, write_dataset_documents, write_sample
+
+SAMPLE = "sample/train-00000-of-00001.parquet"
+
+
+def documented(folder: Path, **others: Any) -> Any:
+    told: dict[str, Any] = {"name": "acme/data", "address": "acme/data", "changes": [], "date": "2026-01-02"}
+    text = (folder / "README.md").read_text()
+    return write_dataset_documents(folder, text, **{**told, **others})
+
+
+def test_the_card_counts_what_is_in_the_tables(measured: Any, tmp_path: Path) -> None:
+    folder = measured(tmp_path / "data")
+
+    card = documented(folder, version="v1")
+
+    text = (folder / "README.md").read_text()
+    (device,) = card.devices
+    assert parse(text) == card
+    assert (card.rows, device["rows"], device["device_id"]) == (40, 40, "amd-epyc-zen5-1c")
+    assert card.ok == DataFolder.open(folder).measurements(status="ok").num_rows
+    assert card.licences == ["CC-BY-4.0"]
+    assert card.changes[0] == {
+        "date": "2026-01-02", "version": "v1", "rows": 40, "added": 40, "revision": tables_revision(folder)
+    }  # fmt: skip
+    assert (folder / PICTURE).read_bytes().startswith(b"\x89PNG")
+    check_card_text(split(text)[1], "README.md")
+
+
+def test_the_same_tables_give_the_same_files(measured: Any, tmp_path: Path) -> None:
+    def files(folder: Path) -> dict[str, bytes]:
+        return {name: (folder / name).read_bytes() for name in ("README.md", PICTURE, SAMPLE)}
+
+    folder = measured(tmp_path / "data")
+    first = documented(folder)
+    before = files(folder)
+    documented(folder, changes=first.changes, date="2026-03-04", version="later")
+
+    assert files(folder) == before
+
+
+def test_a_sample_is_small_sealed_and_of_every_device(measured: Any, tmp_path: Path) -> None:
+    folder = DataFolder.open(measured(tmp_path / "data"))
+    row = folder.measurements().to_pylist()[0]
+    with folder.writer("other") as writer:
+        writer.append({**row, "record_id": "x", "device_id": "other"})
+
+    assert write_sample(folder.path, each=7) == 8
+    assert seal_state(folder.path / SAMPLE) == "sealed"
+
+
+def test_an_empty_folder_gets_no_sample(tmp_path: Path) -> None:
+    folder = DataFolder.create(tmp_path / "data")
+
+    assert write_sample(folder.path) == 0
+    assert not (folder.path / "sample").exists()
+
+
+def test_nobody_takes_the_sample_for_measurements(measured: Any, tmp_path: Path) -> None:
+    folder = measured(tmp_path / "data")
+    documented(folder)
+
+    assert load_measurements(folder).num_rows == 40
+    assert DataFolder.open(folder).device_ids() == ["amd-epyc-zen5-1c"]
+    assert check_folder(folder, progress=False) == []  # strict: no warning either
+
+
+@pytest.mark.filterwarnings("default")  # datasets' own
+def test_datasets_loads_every_configuration(measured: Any, tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    folder = measured(tmp_path / "data")
+    card = documented(folder)
+
+    def rows(name: str | None) -> int:
+        loaded = datasets.load_dataset(str(folder), name, split="train", cache_dir=str(tmp_path / "cache"))
+        return len(loaded)
+
+    names = [entry["config_name"] for entry in card.configs()]
+    assert names == ["measurements", "workloads", "devices", "sample", "amd-epyc-zen5-1c"]
+    assert datasets.get_dataset_config_names(str(folder)) == names
+    assert rows(None) == rows("measurements") == rows("amd-epyc-zen5-1c") == 40
+    assert rows("sample") == card.sample_rows == 40
+    assert rows("workloads") == DataFolder.open(folder).workloads().num_rows
