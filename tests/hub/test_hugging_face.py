@@ -9,18 +9,29 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from costhub.dataset.programs import Programs
 from costhub.hub.manifest import verify, write_manifest
+from costhub.models.folder import save_model
+from costhub.models.networks.mlp import Mlp, MlpOptions
+from costhub.models.train import describe_model
 
 SRC = Path(__file__).parents[2] / "src"
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def files(tmp_path: Path, make_model: Any) -> dict[str, bytes]:
+def files(tmp_path: Path) -> dict[str, bytes]:
     """The files of a model repository, and one that the hub adds on its own."""
-    folder = make_model(tmp_path / "published", device_id="acme-one", arch="mlp")
+    programs = Programs.from_list(
+        [np.full((1, 164), float(i)) for i in range(4)], np.zeros(4, int), ("w",), np.arange(1, 5) * 1e-3
+    )
+    model = Mlp(feature_spec="per_store@1", options=MlpOptions(hidden=4, epochs=1))
+    model.fit(programs, None, seed=0, progress=False)
+    folder = tmp_path / "published"
+    save_model(model, folder, describe_model(model, programs, device_id="acme-one", seed=0, licence="MIT"))
     write_manifest(folder)
     return {path.name: path.read_bytes() for path in folder.iterdir()} | {".gitattributes": b"*.ubj lfs"}
 
@@ -85,7 +96,8 @@ def test_files_that_no_model_has_are_not_fetched(pull: Run, server: Any, files: 
 
 
 def test_a_corrupted_file_is_refused(pull: Run, server: Any, files: dict[str, bytes], tmp_path: Path) -> None:
-    server.commit("acme/one-mlp", files | {"model.safetensors": files["model.safetensors"][:-1] + b"?"})
+    weights = files["model.safetensors"]
+    server.commit("acme/one-mlp", files | {"model.safetensors": weights[:-1] + bytes([weights[-1] ^ 1])})
 
     done = pull("hf-hub:acme/one-mlp", "--out", str(tmp_path / "mine"))
 
@@ -93,6 +105,30 @@ def test_a_corrupted_file_is_refused(pull: Run, server: Any, files: dict[str, by
     assert done.stderr.startswith("costhub: ")
     assert "is damaged or was changed" in done.stderr
     assert not (tmp_path / "mine").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "sentence"),
+    [
+        ("config.json", lambda text: text.replace(b"{", b'{"auto_map": "evil.Model",', 1), "key 'auto_map'"),
+        ("model.safetensors", lambda found: b"\x80\x04" + found[2:], "model.safetensors"),
+    ],
+)  # fmt: skip
+def test_what_a_stranger_wrote_is_looked_at_before_it_is_there(
+    pull: Run, server: Any, files: dict[str, bytes], tmp_path: Path,
+    name: str, change: Callable[[bytes], bytes], sentence: str,
+) -> None:  # fmt: skip
+    folder = tmp_path / "published"
+    (folder / name).write_bytes(change(files[name]))
+    write_manifest(folder)  # The hashes are right: the stranger wrote them.
+    server.commit("acme/evil", {path.name: path.read_bytes() for path in folder.iterdir()})
+
+    done = pull("hf-hub:acme/evil")
+
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list((tmp_path / "cache").rglob("config.json")) == []
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from costhub.errors import HubError, ModelError
@@ -22,7 +23,13 @@ from costhub.hub.manifest import (
 _CHUNK_BYTES = 1 << 20
 
 
-def copy_verified(source: Path, target: Path, *, manifest: Manifest | None = None) -> Path:
+def copy_verified(
+    source: Path,
+    target: Path,
+    *,
+    manifest: Manifest | None = None,
+    check: Callable[[Path], object] | None = None,
+) -> Path:
     """Copies the files that the manifest of `source` lists into the new folder `target`.
 
     What is hashed is what is written, so a file changed meanwhile cannot slip in. An equal `target` is kept.
@@ -31,9 +38,11 @@ def copy_verified(source: Path, target: Path, *, manifest: Manifest | None = Non
         source: A model folder.
         target: The folder to make; may exist where it is empty.
         manifest: What to copy; by default the manifest that lies in `source`.
+        check: Looks at a new copy before it has its name, and raises where that must not be.
 
     Raises:
         ModelError: A file differs from the manifest, or `target` holds something else.
+        CosthubError: What `check` raises; there is no copy then.
     """
     manifest = manifest or read_manifest(source)
     if holds(target, manifest):
@@ -45,6 +54,8 @@ def copy_verified(source: Path, target: Path, *, manifest: Manifest | None = Non
         for name, entry in manifest.files.items():
             _copy_file(source / name, temporary / name, name, entry)
         write_manifest(temporary)
+        if check is not None:
+            check(temporary)
         temporary.chmod(0o755)
         _move_into_place(temporary, target, manifest)
     finally:

@@ -28,6 +28,8 @@ class Found:
     """The sha256 of its content, or the commit on the Hugging Face hub; None where there is no manifest."""
     reason: str
     """A sentence for people."""
+    fetched: bool = False
+    """Whether it comes from the Hugging Face hub, where anybody may have written it."""
 
 
 def find_model(text: str, *, arch: str | None = None) -> Found:
@@ -59,7 +61,7 @@ def _from_hugging_face(address: Address, arch: str | None) -> Found:
     read_manifest(snapshot.folder)
     entry = read_entry(snapshot.folder, name=address.name, origin="the Hugging Face hub")
     _check_arch(entry, arch)
-    return Found(entry, snapshot.commit, f"It is {address} at commit {snapshot.commit[:12]}.")
+    return Found(entry, snapshot.commit, f"It is {address} at commit {snapshot.commit[:12]}.", True)
 
 
 def _from_folder(folder: Path, arch: str | None) -> Found:

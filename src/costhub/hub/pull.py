@@ -28,22 +28,33 @@ def pull(name: str, *, arch: str | None = None, out: str | Path | None = None) -
 
 
 def pull_found(found: Found, *, out: str | Path | None = None) -> Path:
-    """Copies a model that was found already; see `pull`."""
+    """Copies a model that was found already; see `pull`.
+
+    One that anybody may have written is loaded in a child process with limits before the copy has its name.
+    """
     source = found.entry.folder
     # A folder that was just trained has no manifest yet: what it holds now is what the copy must hold.
     manifest = read_manifest(source) if (source / MANIFEST).exists() else scan(source)
     # In the cache each content has its own folder, so that an update never meets an older copy.
     cached = cache_root() / "models" / found.entry.name / manifest.revision[:16]
-    return copy_verified(source, Path(out) if out is not None else cached, manifest=manifest)
+    target = Path(out) if out is not None else cached
+    if not found.fetched:
+        return copy_verified(source, target, manifest=manifest)
+    # Imported here: most models lie in the package, and need neither the cards' code nor YAML.
+    from costhub.hub.review.model_gate import check_loadable
+
+    return copy_verified(source, target, manifest=manifest, check=check_loadable)
 
 
 def resolve(name: str, *, arch: str | None = None) -> Path:
-    """The verified folder of the model that `name` stands for; no copy is made of one that lies here already.
+    """The verified folder of the model that `name` stands for; a copy is made of a fetched one only.
 
     Raises:
         CosthubError: As `pull`.
     """
     found = find_model(name, arch=arch)
+    if found.fetched:
+        return pull_found(found)
     if (found.entry.folder / MANIFEST).exists():
         verify(found.entry.folder)
     return found.entry.folder

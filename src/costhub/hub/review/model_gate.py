@@ -1,4 +1,4 @@
-"""Provides check_model: a model folder from anybody, against everything that loading it relies on."""
+"""Provides check_model and check_loadable: a model of anybody, against everything that loading relies on."""
 
 from __future__ import annotations
 
@@ -45,13 +45,7 @@ def check_model(folder: str | Path, *, needs_card: bool = True) -> ModelInfo:
         'amd-epyc-zen5-2c'
     """
     root = Path(folder)
-    check_model_files(root)
-    for path in sorted(root.rglob("*.safetensors")):
-        check_tensor_header(path)
-    if not (root / CONFIG).is_file():
-        raise ModelError(f"{root} is not a model folder: it has no {CONFIG}. `costhub train` makes one.")
-    config = read_strict_json(root / CONFIG)
-    info = _info(config)
+    info = _read(root)
     if (root / MANIFEST).is_file():
         _check_manifest(root)
     if (root / CARD).is_file():
@@ -62,6 +56,29 @@ def check_model(folder: str | Path, *, needs_card: bool = True) -> ModelInfo:
         )
     load_in_child(root)
     return info
+
+
+def check_loadable(folder: str | Path) -> ModelInfo:
+    """Checks what loading a model folder relies on, as `check_model` does, and not what its card tells.
+
+    Returns:
+        Where the model comes from.
+
+    Raises:
+        CosthubError: A ModelError or DataError with the first thing that is wrong.
+    """
+    info = _read(Path(folder))
+    load_in_child(folder)
+    return info
+
+
+def _read(root: Path) -> ModelInfo:
+    check_model_files(root)
+    for path in sorted(root.rglob("*.safetensors")):
+        check_tensor_header(path)
+    if not (root / CONFIG).is_file():
+        raise ModelError(f"{root} is not a model folder: it has no {CONFIG}. `costhub train` makes one.")
+    return _info(read_strict_json(root / CONFIG))
 
 
 def _info(config: Mapping[str, Any]) -> ModelInfo:
