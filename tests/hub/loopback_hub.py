@@ -11,6 +11,7 @@ import base64
 import hashlib
 import json
 import re
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -90,7 +91,7 @@ class LoopbackHub:
         """Called once, before the next commit is looked at: somebody else may be quicker."""
         self.lock = threading.RLock()
         handler = type("Handler", (_Handler,), {"hub": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server = _Server(("127.0.0.1", 0), handler)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     @property
@@ -127,6 +128,15 @@ class LoopbackHub:
         self._thread.join()
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 64
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up in the middle is nothing to tell of; anything else is."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class _Handler(BaseHTTPRequestHandler):
     hub: LoopbackHub
     protocol_version = "HTTP/1.1"
@@ -148,7 +158,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         # The body is read in any case: what is left of it would be taken for the next request.
-        self.body = self._read_body()
+        body = self._read_body()
+        if body is None:
+            return self._cut()
+        self.body = body
         self.path, _, query = self.path.partition("?")
         self.query = {key: values[-1] for key, values in parse_qs(query).items()}
         self.silent = False
@@ -166,15 +179,24 @@ class _Handler(BaseHTTPRequestHandler):
         if self.silent:
             self._cut()
 
-    def _read_body(self) -> bytes:
+    def _read_body(self) -> bytes | None:
+        """None where the client hung up before the end, of which nothing may take effect."""
         if (self.headers.get("Transfer-Encoding") or "").lower() == "chunked":
             parts = []
-            while size := int(self.rfile.readline().split(b";")[0], 16):
-                parts.append(self.rfile.read(size))
-                self.rfile.readline()
-            self.rfile.readline()
-            return b"".join(parts)
-        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            while line := self.rfile.readline():
+                size = int(line.split(b";")[0], 16)
+                part = self.rfile.read(size + 2)
+                parts.append(part[:size])
+                if len(part) < size + 2:
+                    return None
+                if not size:
+                    return b"".join(parts)
+            return None
+        if self.command in ("POST", "PUT") and not self.headers.get("Content-Length"):
+            return None
+        size = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(size)
+        return body if len(body) == size else None
 
     def _cut(self) -> None:
         self.close_connection = True
@@ -236,13 +258,18 @@ class _Handler(BaseHTTPRequestHandler):
             return self._fail(404, "There is no Xet storage here.")
         return self._json(_info(name, sha, files))
 
+    @property
+    def url(self) -> str:
+        """The server as this client calls it, which may stand behind another one."""
+        return f"http://{self.headers['Host']}"
+
     def _is_known(self) -> bool:
         return self.hub.token is None or self.headers.get("Authorization") == f"Bearer {self.hub.token}"
 
     def _create(self, asked: dict[str, Any]) -> None:
         name = f"{asked.get('organization') or 'tester'}/{asked['name']}"
         repo = f"datasets/{name}" if asked.get("type") == "dataset" else name
-        told = {"url": f"{self.hub.url}/{repo}", "name": name, "id": name}
+        told = {"url": f"{self.url}/{repo}", "name": name, "id": name}
         with self.hub.lock:
             if repo in self.hub.commits:
                 return self._json(told | {"error": "You already created this repo"}, 409)
@@ -263,7 +290,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._fail(404, "Repository not found", "RepoNotFound")
         objects = []
         for entry in asked["objects"]:
-            href = f"{self.hub.url}/lfs/{entry['oid']}"
+            href = f"{self.url}/lfs/{entry['oid']}"
             actions = {"upload": {"href": href}, "verify": {"href": href}}
             objects.append(entry if entry["oid"] in self.hub.stored else entry | {"actions": actions})
         return self._json({"transfer": "basic", "objects": objects})
@@ -296,14 +323,14 @@ class _Handler(BaseHTTPRequestHandler):
             if not self.query.get("create_pr"):
                 sha = self.hub.commit(repo, files, ref=ref, message=header["summary"])
                 return self._json(
-                    {"commitOid": sha, "commitUrl": f"{self.hub.url}/{repo}/commit/{sha}", "success": True}
+                    {"commitOid": sha, "commitUrl": f"{self.url}/{repo}/commit/{sha}", "success": True}
                 )
             pull = self._open(repo, header["summary"], header.get("description", ""))
             self.hub.refs[repo][f"refs/pr/{pull.num}"] = head
             sha = self.hub.commit(repo, files, ref=f"refs/pr/{pull.num}", message=header["summary"])
-        page = f"{self.hub.url}/{repo}/discussions/{pull.num}"
+        page = f"{self.url}/{repo}/discussions/{pull.num}"
         return self._json(
-            {"commitOid": sha, "commitUrl": f"{self.hub.url}/{repo}/commit/{sha}", "pullRequestUrl": page}
+            {"commitOid": sha, "commitUrl": f"{self.url}/{repo}/commit/{sha}", "pullRequestUrl": page}
         )
 
     def _apply(self, files: Files, key: str, value: dict[str, Any]) -> tuple[int, str, str] | None:
