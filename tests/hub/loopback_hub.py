@@ -163,7 +163,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._cut()
         self.body = body
         self.path, _, query = self.path.partition("?")
-        self.query = {key: values[-1] for key, values in parse_qs(query).items()}
+        self.queries = parse_qs(query)
+        self.query = {key: values[-1] for key, values in self.queries.items()}
         self.silent = False
         with self.hub.lock:
             self.hub.requests.append(f"{self.command} {self.path}")
@@ -217,6 +218,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._json({"name": "tester", "type": "user"}) if known else self._fail(401, "No token.")
         if self.path == "/api/repos/create":
             return self._create(json.loads(self.body))
+        if self.path in ("/api/models", "/api/datasets"):
+            return self._list(self.path.removeprefix("/api/"))
         stored, batch = STORED.fullmatch(self.path), BATCH.fullmatch(self.path)
         if stored:
             return self._store(stored[1])
@@ -275,6 +278,20 @@ class _Handler(BaseHTTPRequestHandler):
                 return self._json(told | {"error": "You already created this repo"}, 409)
             self.hub.commit(repo, {".gitattributes": b"*.parquet filter=lfs\n"}, message="initial commit")
         return self._json(told)
+
+    def _list(self, kind: str) -> None:
+        """Repositories that have all tags asked for, the author and the part of a name."""
+        told = []
+        for repo in sorted(self.hub.refs):
+            if repo.startswith("datasets/") != (kind == "datasets"):
+                continue
+            name = repo.removeprefix("datasets/")
+            tags = _tags(self.hub.files(repo))
+            fits = set(self.queries.get("filter", [])) <= set(tags)
+            fits &= self.query.get("author") in (None, name.split("/")[0])
+            if fits and self.query.get("search", "").lower() in name.lower():
+                told.append(_info(name, self.hub.refs[repo]["main"], self.hub.files(repo)) | {"tags": tags})
+        return self._json(told[: int(self.query.get("limit", len(told)))])
 
     def _preupload(self, files: Files, asked: dict[str, Any]) -> None:
         told = []
@@ -513,6 +530,15 @@ def _card_errors(text: str) -> list[str]:
     tags = block.get("tags", [])
     errors = [] if known else [f'"license" must be one of [{", ".join(sorted(LICENCES))}]']
     return errors + ([] if all(isinstance(tag, str) for tag in tags) else ['"tags" must be strings'])
+
+
+def _tags(files: Files) -> list[str]:
+    """What a repository is found by: the tags of its card, and what else the hub takes from there."""
+    match = re.match(r"\A---\r?\n(.*?)\r?\n---", files.get("README.md", b"").decode(), re.DOTALL)
+    block = yaml.safe_load(match[1]) if match else {}
+    licence = block.get("license")
+    told = [*block.get("tags", []), *([f"license:{licence}"] if licence else [])]
+    return told + ([block["library_name"]] if "library_name" in block else [])
 
 
 def _info(repo: str, sha: str, files: Files) -> dict[str, Any]:
