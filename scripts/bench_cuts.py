@@ -1,4 +1,4 @@
-"""Cuts connections, and kills clients, in the middle of downloads and uploads; then runs the command again."""
+"""Cuts connections and kills clients in the middle of downloads and uploads; then runs the same again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands whose connection bench_cuts.py cuts: what each needs on the server, does, and leaves behind."""
+"""The commands whose connection is cut: what each needs on the server, does, and leaves behind."""
 
 from __future__ import annotations
 

@@ -32,9 +32,7 @@ class Message:
         self.head = b""
         while not self.head.endswith(b"\r\n\r\n") and (line := file.readline()):
             self.head += line
-        fields = dict(
-            line.lower().split(b":", 1) for line in self.head.split(b"\r\n")[1:] if b":" in line
-        )
+        fields = dict(line.lower().split(b":", 1) for line in self.head.split(b"\r\n")[1:] if b":" in line)
         bodiless = answers.startswith(b"HEAD ") or any(code in self.head[:20] for code in BODILESS)
         chunked = b"chunked" in fields.get(b"transfer-encoding", b"")
         size = 0 if bodiless else int(fields.get(b"content-length", b"0"))
@@ -128,10 +126,13 @@ class _Handler(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         if self.proxy.away:
             return
-        with socket.create_connection(("127.0.0.1", self.proxy.upstream)) as server:
-            with contextlib.suppress(OSError), server.makefile("rb") as answers:
-                while self._exchange(server, answers):
-                    pass
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection(("127.0.0.1", self.proxy.upstream)) as server,
+            server.makefile("rb") as answers,
+        ):
+            while self._exchange(server, answers):
+                pass
 
     def _exchange(self, server: socket.socket, answers: BinaryIO) -> bool:
         request = Message(self.rfile)
@@ -143,9 +144,7 @@ class _Handler(socketserver.StreamRequestHandler):
         answer = Message(answers, answers=request.head)
         return bool(answer.head) and self._forward(self.connection, number, "response", answer, request.head)
 
-    def _forward(
-        self, to: socket.socket, number: int, kind: str, message: Message, request: bytes
-    ) -> bool:
+    def _forward(self, to: socket.socket, number: int, kind: str, message: Message, request: bytes) -> bool:
         for part, content in (("head", message.head), ("body", message.body)):
             through, cut = self.proxy.allowed(number, f"{kind} {part}", content, request)
             to.sendall(through)
