@@ -1,6 +1,7 @@
 """olah, a caching mirror of the hub: costhub reads through it, and is told where it wants to write.
 
-It is not installed by the tests: `pip install olah` into an environment of its own, and COSTHUB_OLAH=.../olah-cli.
+It is not installed by the tests: `pip install olah` into an environment of its own, and
+COSTHUB_OLAH=ENVIRONMENT/bin/olah-cli.
 """
 
 from __future__ import annotations
