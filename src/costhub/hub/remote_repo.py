@@ -292,7 +292,8 @@ def _refusal(where: str, status: int, error: Exception) -> HubError:
 
 
 def _takes_no_writes(where: str) -> str:
-    return f"{where} is behind a server that takes no writes, such as a mirror. Set HF_ENDPOINT to the hub itself."
+    what = "is behind a server that takes no writes, such as a mirror"
+    return f"{where} {what}. Set HF_ENDPOINT to the hub itself."
 
 
 def blob_id(path: Path) -> str:
