@@ -182,15 +182,16 @@ COLUMNS = [
 
 @click.command()
 @click.option("--cuts", default=200, help="How many, over all commands.")
+@click.option("--command", "names", multiple=True, type=click.Choice(list(COMMANDS)), help="All by default.")
 @click.option("--seed", default=0)
 @click.option("--jobs", default=1, help="Commands that run at a time; each has a server of its own.")
 @click.option("--json", "result", type=click.Path(path_type=Path))
-def main(cuts: int, seed: int, jobs: int, result: Path | None) -> None:
+def main(cuts: int, names: tuple[str, ...], seed: int, jobs: int, result: Path | None) -> None:
     """Prints a line per command; fails where a second run does not put everything right."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="costhub-cuts-") as folder:
         sources = Sources(Path(folder))
-        names = list(COMMANDS)
+        names = names or tuple(COMMANDS)
         clean = {name: undisturbed(name, sources) for name in names[:cuts]}
         with ThreadPoolExecutor(jobs) as pool, bar(cuts, desc="cuts", unit="cut") as shown:
             asked = [
