@@ -31,6 +31,10 @@ BATCH = re.compile(r"/(datasets/)?([^/]+/[^/]+)\.git/info/lfs/objects/batch")
 STORED = re.compile(r"/lfs/([0-9a-f]{64})")
 RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 LICENCES = {"apache-2.0", "mit", "bsd-3-clause", "cc-by-4.0", "cc-by-sa-4.0", "cc0-1.0", "odc-by", "other"}
+XET_TOKEN = re.compile(r"/api/(?:models|datasets)/[^/]+/[^/]+/xet-read-token/[0-9a-f]{40}")
+XET_FILE = re.compile(r"/xet/v1/reconstructions/([0-9a-f]{64})")
+XET_BLOCK = re.compile(r"/xet/blocks/([0-9a-f]{64})")
+XET_CHUNK_BYTES = 1 << 16
 LARGE = (".parquet", ".safetensors", ".ubj", ".png")
 """Endings of files that the hub keeps in its large file storage."""
 CREATED = "2026-01-02T03:04:05.000Z"
@@ -85,6 +89,8 @@ class LoopbackHub:
         self.fail_after: int | None = None
         """How many more requests for content are answered before all fail; None answers every one."""
         self.faults: list[Fault] = []
+        self.xet = False
+        """Whether large files are offered for download from Xet storage too; uploads never go there."""
         self.token: str | None = None
         """What a write must bring; None lets everybody write."""
         self.before_commit: Callable[[], object] | None = None
@@ -220,6 +226,10 @@ class _Handler(BaseHTTPRequestHandler):
             return self._create(json.loads(self.body))
         if self.path in ("/api/models", "/api/datasets"):
             return self._list(self.path.removeprefix("/api/"))
+        if self.hub.xet and self.path.startswith(("/api/", "/xet/")):
+            answer = self._xet()
+            if answer is not None:
+                return answer()
         stored, batch = STORED.fullmatch(self.path), BATCH.fullmatch(self.path)
         if stored:
             return self._store(stored[1])
@@ -292,6 +302,37 @@ class _Handler(BaseHTTPRequestHandler):
             if fits and self.query.get("search", "").lower() in name.lower():
                 told.append(_info(name, self.hub.refs[repo]["main"], self.hub.files(repo)) | {"tags": tags})
         return self._json(told[: int(self.query.get("limit", len(told)))])
+
+    def _xet(self) -> Callable[[], None] | None:
+        """What Xet storage answers: a token, what a file is made of, or the block that holds all of it."""
+        if XET_TOKEN.fullmatch(self.path):
+            told = {"casUrl": f"{self.url}/xet", "accessToken": "of-the-test", "exp": 4_000_000_000}
+            return lambda: self._json(
+                told,
+                headers={
+                    "X-Xet-Cas-Url": told["casUrl"],
+                    "X-Xet-Access-Token": told["accessToken"],
+                    "X-Xet-Token-Expiration": str(told["exp"]),
+                },
+            )
+        found = XET_FILE.fullmatch(self.path) or XET_BLOCK.fullmatch(self.path)
+        if found is None:
+            return None
+        every = (c for commits in self.hub.commits.values() for files in commits.values() for c in files.values())
+        content = next(content for content in every if _sha256(content) == found[1])
+        chunks = [content[at : at + XET_CHUNK_BYTES] for at in range(0, len(content), XET_CHUNK_BYTES)]
+        # A chunk: version, length as stored, how it is compressed (not at all), length.
+        sizes = [len(chunk).to_bytes(3, "little") for chunk in chunks]
+        block = b"".join(b"\0" + n + b"\0" + n + chunk for n, chunk in zip(sizes, chunks, strict=True))
+        if XET_BLOCK.fullmatch(self.path):
+            self.hub.bytes_served["xet"] += len(block)
+            return lambda: self._send(200, block)
+        whole = {"start": 0, "end": len(chunks)}
+        place = {"range": whole, "url": f"{self.url}/xet/blocks/{found[1]}"}
+        place["url_range"] = {"start": 0, "end": len(block) - 1}
+        term = {"hash": found[1], "unpacked_length": len(content), "range": whole}
+        told = {"offset_into_first_range": 0, "terms": [term], "fetch_info": {found[1]: [place]}}
+        return lambda: self._json(told)
 
     def _preupload(self, files: Files, asked: dict[str, Any]) -> None:
         told = []
@@ -469,6 +510,11 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {"X-Repo-Commit": sha, "ETag": f'"{_oid(name, content)}"', "Accept-Ranges": "bytes"}
         if _is_large(name):
             headers |= {"X-Linked-Etag": headers["ETag"], "X-Linked-Size": str(len(content))}
+        if self.hub.xet and _is_large(name):
+            token = self.path.split("/resolve/")[0].removeprefix("/")
+            token = token if token.startswith("datasets/") else f"models/{token}"
+            headers["X-Xet-Hash"] = _sha256(content)
+            headers["Link"] = f'<{self.url}/api/{token}/xet-read-token/{sha}>; rel="xet-auth"'
         asked = RANGE.fullmatch(self.headers.get("Range") or "")
         if asked:
             first, last = int(asked[1]), int(asked[2] or len(content) - 1)
