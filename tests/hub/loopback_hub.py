@@ -98,7 +98,7 @@ class LoopbackHub:
         self.lock = threading.RLock()
         handler = type("Handler", (_Handler,), {"hub": self})
         self._server = _Server(("127.0.0.1", 0), handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
     @property
     def url(self) -> str:
@@ -318,7 +318,9 @@ class _Handler(BaseHTTPRequestHandler):
         found = XET_FILE.fullmatch(self.path) or XET_BLOCK.fullmatch(self.path)
         if found is None:
             return None
-        every = (c for commits in self.hub.commits.values() for files in commits.values() for c in files.values())
+        every = (
+            c for commits in self.hub.commits.values() for files in commits.values() for c in files.values()
+        )
         content = next(content for content in every if _sha256(content) == found[1])
         chunks = [content[at : at + XET_CHUNK_BYTES] for at in range(0, len(content), XET_CHUNK_BYTES)]
         # A chunk: version, length as stored, how it is compressed (not at all), length.

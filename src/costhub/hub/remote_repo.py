@@ -183,7 +183,7 @@ class RemoteRepo:
         return tag in known
 
     def find_pull_request(self, mark: str) -> Pushed | None:
-        """The pull request, open or merged, whose title holds a mark; None where there is none.
+        """The first pull request, open or merged, whose title holds a mark; None where there is none.
 
         Raises:
             HubError: The hub cannot be asked.
@@ -202,10 +202,9 @@ class RemoteRepo:
             except RepositoryNotFoundError as error:
                 # Whoever asks for pull requests has seen the repository.
                 raise HubError(_takes_no_writes(f"hf-hub:{self.name}")) from error
-        for pull in pulls:
-            if mark in pull.title and pull.is_pull_request and pull.status != "closed":
-                return Pushed("", pull.url, pull.num)
-        return None
+        found = [p for p in pulls if mark in p.title and p.is_pull_request and p.status != "closed"]
+        first = min(found, key=lambda pull: pull.num, default=None)
+        return None if first is None else Pushed("", first.url, first.num)
 
     def title_of(self, number: int) -> str:
         """The title of a pull request.

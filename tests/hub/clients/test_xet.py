@@ -1,4 +1,4 @@
-"""hf_xet, the part of the client that fetches large files from Xet storage, which most downloads use today."""
+"""hf_xet, the part of the client that fetches large files from Xet storage."""
 
 from __future__ import annotations
 
