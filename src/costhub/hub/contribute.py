@@ -197,7 +197,10 @@ def _send(repo: Repo, offer: Offer, files: Mapping[str, Path]) -> Contribution:
 
 def _first(repo: Repo, offer: Offer, pushed: Pushed) -> Contribution:
     """What was sent; where another run of the same sent it a moment before, that, and ours is closed."""
-    first = repo.find_pull_request(f"[{offer.contribution_id}]")
+    try:
+        first = repo.find_pull_request(f"[{offer.contribution_id}]")
+    except HubError:  # it has arrived all the same
+        first = None
     if first is None or first.pull_request == pushed.pull_request or not isinstance(repo, RemoteRepo):
         return Contribution(offer, pushed.url, pushed.pull_request, was_there=False)
     if pushed.pull_request is not None:
