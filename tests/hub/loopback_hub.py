@@ -1,8 +1,8 @@
 """A Hugging Face hub on 127.0.0.1: its protocol for reading, for commits and for pull requests.
 
 It refuses what the hub refuses: a card with an unknown licence, a commit on a stale parent, a large file that
-was never uploaded, a repository, revision or folder that does not exist, a write without the token. It has
-no Xet storage, so clients run with HF_HUB_DISABLE_XET=1.
+was never uploaded, a repository, revision or folder that does not exist, a write without the token, half a
+request. It takes no uploads to Xet storage, so clients that write run with HF_HUB_DISABLE_XET=1.
 """
 
 from __future__ import annotations
