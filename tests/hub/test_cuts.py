@@ -97,7 +97,9 @@ def cut(tmp_path: Path, *arguments: str) -> dict[str, Any]:
 def test_ten_cuts_are_put_right_by_a_second_run(tmp_path: Path) -> None:
     commands = ("pull", "load_measurements", "publish, measurements")
 
-    found = cut(tmp_path, "--cuts", "10", "--jobs", "2", *(f"--command={name}" for name in commands))
+    found = cut(
+        tmp_path, "--cuts", "10", "--seed", "3", "--jobs", "4", *(f"--command={name}" for name in commands)
+    )
 
     assert [row["command"] for row in found["rows"]] == list(commands)
     assert sum(row["reached"] for row in found["rows"]) == 10
