@@ -1,8 +1,8 @@
 """A Hugging Face hub on 127.0.0.1: its protocol for reading, for commits and for pull requests.
 
 It refuses what the hub refuses: a card with an unknown licence, a commit on a stale parent, a large file that
-was never uploaded, a repository, revision or folder that does not exist, a write without the token. It has
-no Xet storage, so clients run with HF_HUB_DISABLE_XET=1.
+was never uploaded, a repository, revision or folder that does not exist, a write without the token, half a
+request. It takes no uploads to Xet storage, so clients that write run with HF_HUB_DISABLE_XET=1.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import base64
 import hashlib
 import json
 import re
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -30,6 +31,10 @@ BATCH = re.compile(r"/(datasets/)?([^/]+/[^/]+)\.git/info/lfs/objects/batch")
 STORED = re.compile(r"/lfs/([0-9a-f]{64})")
 RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 LICENCES = {"apache-2.0", "mit", "bsd-3-clause", "cc-by-4.0", "cc-by-sa-4.0", "cc0-1.0", "odc-by", "other"}
+XET_TOKEN = re.compile(r"/api/(?:models|datasets)/[^/]+/[^/]+/xet-read-token/[0-9a-f]{40}")
+XET_FILE = re.compile(r"/xet/v1/reconstructions/([0-9a-f]{64})")
+XET_BLOCK = re.compile(r"/xet/blocks/([0-9a-f]{64})")
+XET_CHUNK_BYTES = 1 << 16
 LARGE = (".parquet", ".safetensors", ".ubj", ".png")
 """Endings of files that the hub keeps in its large file storage."""
 CREATED = "2026-01-02T03:04:05.000Z"
@@ -84,14 +89,16 @@ class LoopbackHub:
         self.fail_after: int | None = None
         """How many more requests for content are answered before all fail; None answers every one."""
         self.faults: list[Fault] = []
+        self.xet = False
+        """Whether large files are offered for download from Xet storage too; uploads never go there."""
         self.token: str | None = None
         """What a write must bring; None lets everybody write."""
         self.before_commit: Callable[[], object] | None = None
         """Called once, before the next commit is looked at: somebody else may be quicker."""
         self.lock = threading.RLock()
         handler = type("Handler", (_Handler,), {"hub": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._server = _Server(("127.0.0.1", 0), handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
     @property
     def url(self) -> str:
@@ -127,6 +134,15 @@ class LoopbackHub:
         self._thread.join()
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 64
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that hangs up in the middle is nothing to tell of; anything else is."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class _Handler(BaseHTTPRequestHandler):
     hub: LoopbackHub
     protocol_version = "HTTP/1.1"
@@ -148,9 +164,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         # The body is read in any case: what is left of it would be taken for the next request.
-        self.body = self._read_body()
+        body = self._read_body()
+        if body is None:
+            return self._cut()
+        self.body = body
         self.path, _, query = self.path.partition("?")
-        self.query = {key: values[-1] for key, values in parse_qs(query).items()}
+        self.queries = parse_qs(query)
+        self.query = {key: values[-1] for key, values in self.queries.items()}
         self.silent = False
         with self.hub.lock:
             self.hub.requests.append(f"{self.command} {self.path}")
@@ -166,15 +186,24 @@ class _Handler(BaseHTTPRequestHandler):
         if self.silent:
             self._cut()
 
-    def _read_body(self) -> bytes:
+    def _read_body(self) -> bytes | None:
+        """None where the client hung up before the end, of which nothing may take effect."""
         if (self.headers.get("Transfer-Encoding") or "").lower() == "chunked":
             parts = []
-            while size := int(self.rfile.readline().split(b";")[0], 16):
-                parts.append(self.rfile.read(size))
-                self.rfile.readline()
-            self.rfile.readline()
-            return b"".join(parts)
-        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            while line := self.rfile.readline():
+                size = int(line.split(b";")[0], 16)
+                part = self.rfile.read(size + 2)
+                parts.append(part[:size])
+                if len(part) < size + 2:
+                    return None
+                if not size:
+                    return b"".join(parts)
+            return None
+        if self.command in ("POST", "PUT") and not self.headers.get("Content-Length"):
+            return None
+        size = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(size)
+        return body if len(body) == size else None
 
     def _cut(self) -> None:
         self.close_connection = True
@@ -195,6 +224,12 @@ class _Handler(BaseHTTPRequestHandler):
             return self._json({"name": "tester", "type": "user"}) if known else self._fail(401, "No token.")
         if self.path == "/api/repos/create":
             return self._create(json.loads(self.body))
+        if self.path in ("/api/models", "/api/datasets"):
+            return self._list(self.path.removeprefix("/api/"))
+        if self.hub.xet and self.path.startswith(("/api/", "/xet/")):
+            answer = self._xet()
+            if answer is not None:
+                return answer()
         stored, batch = STORED.fullmatch(self.path), BATCH.fullmatch(self.path)
         if stored:
             return self._store(stored[1])
@@ -236,18 +271,70 @@ class _Handler(BaseHTTPRequestHandler):
             return self._fail(404, "There is no Xet storage here.")
         return self._json(_info(name, sha, files))
 
+    @property
+    def url(self) -> str:
+        """The server as this client calls it, which may stand behind another one."""
+        return f"http://{self.headers['Host']}"
+
     def _is_known(self) -> bool:
         return self.hub.token is None or self.headers.get("Authorization") == f"Bearer {self.hub.token}"
 
     def _create(self, asked: dict[str, Any]) -> None:
         name = f"{asked.get('organization') or 'tester'}/{asked['name']}"
         repo = f"datasets/{name}" if asked.get("type") == "dataset" else name
-        told = {"url": f"{self.hub.url}/{repo}", "name": name, "id": name}
+        told = {"url": f"{self.url}/{repo}", "name": name, "id": name}
         with self.hub.lock:
             if repo in self.hub.commits:
                 return self._json(told | {"error": "You already created this repo"}, 409)
             self.hub.commit(repo, {".gitattributes": b"*.parquet filter=lfs\n"}, message="initial commit")
         return self._json(told)
+
+    def _list(self, kind: str) -> None:
+        """Repositories that have all tags asked for, the author and the part of a name."""
+        told = []
+        for repo in sorted(self.hub.refs):
+            if repo.startswith("datasets/") != (kind == "datasets"):
+                continue
+            name = repo.removeprefix("datasets/")
+            tags = _tags(self.hub.files(repo))
+            fits = set(self.queries.get("filter", [])) <= set(tags)
+            fits &= self.query.get("author") in (None, name.split("/")[0])
+            if fits and self.query.get("search", "").lower() in name.lower():
+                told.append(_info(name, self.hub.refs[repo]["main"], self.hub.files(repo)) | {"tags": tags})
+        return self._json(told[: int(self.query.get("limit", len(told)))])
+
+    def _xet(self) -> Callable[[], None] | None:
+        """What Xet storage answers: a token, what a file is made of, or the block that holds all of it."""
+        if XET_TOKEN.fullmatch(self.path):
+            told = {"casUrl": f"{self.url}/xet", "accessToken": "of-the-test", "exp": 4_000_000_000}
+            return lambda: self._json(
+                told,
+                headers={
+                    "X-Xet-Cas-Url": told["casUrl"],
+                    "X-Xet-Access-Token": told["accessToken"],
+                    "X-Xet-Token-Expiration": str(told["exp"]),
+                },
+            )
+        found = XET_FILE.fullmatch(self.path) or XET_BLOCK.fullmatch(self.path)
+        if found is None:
+            return None
+        every = (
+            c for commits in self.hub.commits.values() for files in commits.values() for c in files.values()
+        )
+        content = next(content for content in every if _sha256(content) == found[1])
+        chunks = [content[at : at + XET_CHUNK_BYTES] for at in range(0, len(content), XET_CHUNK_BYTES)]
+        # A chunk: version, length as stored, how it is compressed (not at all), length.
+        sizes = [len(chunk).to_bytes(3, "little") for chunk in chunks]
+        block = b"".join(b"\0" + n + b"\0" + n + chunk for n, chunk in zip(sizes, chunks, strict=True))
+        if XET_BLOCK.fullmatch(self.path):
+            self.hub.bytes_served["xet"] += len(block)
+            return lambda: self._send(200, block)
+        whole = {"start": 0, "end": len(chunks)}
+        place = {"range": whole, "url": f"{self.url}/xet/blocks/{found[1]}"}
+        place["url_range"] = {"start": 0, "end": len(block) - 1}
+        term = {"hash": found[1], "unpacked_length": len(content), "range": whole}
+        told = {"offset_into_first_range": 0, "terms": [term], "fetch_info": {found[1]: [place]}}
+        return lambda: self._json(told)
 
     def _preupload(self, files: Files, asked: dict[str, Any]) -> None:
         told = []
@@ -263,7 +350,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._fail(404, "Repository not found", "RepoNotFound")
         objects = []
         for entry in asked["objects"]:
-            href = f"{self.hub.url}/lfs/{entry['oid']}"
+            href = f"{self.url}/lfs/{entry['oid']}"
             actions = {"upload": {"href": href}, "verify": {"href": href}}
             objects.append(entry if entry["oid"] in self.hub.stored else entry | {"actions": actions})
         return self._json({"transfer": "basic", "objects": objects})
@@ -296,14 +383,14 @@ class _Handler(BaseHTTPRequestHandler):
             if not self.query.get("create_pr"):
                 sha = self.hub.commit(repo, files, ref=ref, message=header["summary"])
                 return self._json(
-                    {"commitOid": sha, "commitUrl": f"{self.hub.url}/{repo}/commit/{sha}", "success": True}
+                    {"commitOid": sha, "commitUrl": f"{self.url}/{repo}/commit/{sha}", "success": True}
                 )
             pull = self._open(repo, header["summary"], header.get("description", ""))
             self.hub.refs[repo][f"refs/pr/{pull.num}"] = head
             sha = self.hub.commit(repo, files, ref=f"refs/pr/{pull.num}", message=header["summary"])
-        page = f"{self.hub.url}/{repo}/discussions/{pull.num}"
+        page = f"{self.url}/{repo}/discussions/{pull.num}"
         return self._json(
-            {"commitOid": sha, "commitUrl": f"{self.hub.url}/{repo}/commit/{sha}", "pullRequestUrl": page}
+            {"commitOid": sha, "commitUrl": f"{self.url}/{repo}/commit/{sha}", "pullRequestUrl": page}
         )
 
     def _apply(self, files: Files, key: str, value: dict[str, Any]) -> tuple[int, str, str] | None:
@@ -425,6 +512,11 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {"X-Repo-Commit": sha, "ETag": f'"{_oid(name, content)}"', "Accept-Ranges": "bytes"}
         if _is_large(name):
             headers |= {"X-Linked-Etag": headers["ETag"], "X-Linked-Size": str(len(content))}
+        if self.hub.xet and _is_large(name):
+            token = self.path.split("/resolve/")[0].removeprefix("/")
+            token = token if token.startswith("datasets/") else f"models/{token}"
+            headers["X-Xet-Hash"] = _sha256(content)
+            headers["Link"] = f'<{self.url}/api/{token}/xet-read-token/{sha}>; rel="xet-auth"'
         asked = RANGE.fullmatch(self.headers.get("Range") or "")
         if asked:
             first, last = int(asked[1]), int(asked[2] or len(content) - 1)
@@ -486,6 +578,15 @@ def _card_errors(text: str) -> list[str]:
     tags = block.get("tags", [])
     errors = [] if known else [f'"license" must be one of [{", ".join(sorted(LICENCES))}]']
     return errors + ([] if all(isinstance(tag, str) for tag in tags) else ['"tags" must be strings'])
+
+
+def _tags(files: Files) -> list[str]:
+    """What a repository is found by: the tags of its card, and what else the hub takes from there."""
+    match = re.match(r"\A---\r?\n(.*?)\r?\n---", files.get("README.md", b"").decode(), re.DOTALL)
+    block = yaml.safe_load(match[1]) if match else {}
+    licence = block.get("license")
+    told = [*block.get("tags", []), *([f"license:{licence}"] if licence else [])]
+    return told + ([block["library_name"]] if "library_name" in block else [])
 
 
 def _info(repo: str, sha: str, files: Files) -> dict[str, Any]:

@@ -81,6 +81,35 @@ def test_an_answer_that_was_lost_is_looked_for(
     assert len(dataset.pulls[REPO]) == 1
 
 
+def test_what_arrived_is_sent_though_the_hub_answers_no_more(
+    measured: Any, unchecked: None, tmp_path: Path, dataset: Any
+) -> None:
+    def breaks() -> None:
+        dataset.faults.append(_fault("GET .*/discussions", status=403, times=99))
+
+    dataset.before_commit = breaks
+
+    done = contribute(measured(tmp_path / "mine", 100), TO, deep=False)
+
+    assert done is not None
+    assert (done.pull_request, done.was_there) == (1, False)
+
+
+def test_the_later_of_two_equal_pull_requests_closes_itself(
+    measured: Any, unchecked: None, tmp_path: Path, dataset: Any
+) -> None:
+    folder = measured(tmp_path / "mine", 100)
+    # Another run of the same gets in after this one has looked.
+    dataset.before_commit = lambda: contribute(folder, TO, deep=False)
+
+    done = contribute(folder, TO, deep=False)
+
+    assert done is not None
+    assert (done.pull_request, done.was_there) == (1, True)
+    assert [pull.status for pull in dataset.pulls[REPO]] == ["open", "closed"]
+    assert dataset.pulls[REPO][1].comments == [f"The same measurements are in {done.url} already."]
+
+
 def test_a_connection_that_is_cut_is_a_sentence_and_the_next_run_goes_on(
     measured: Any, unchecked: None, tmp_path: Path, dataset: Any
 ) -> None:

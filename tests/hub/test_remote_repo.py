@@ -78,6 +78,7 @@ def test_an_upload_that_is_cut_is_sent_again(repo: RemoteRepo, local: Path, hugg
         ({"request": "POST .*/commit/", "status": 500}, "answered 500"),
         ({"request": "POST .*/commit/", "status": 403}, "does not let you write there"),
         ({"request": "POST .*/commit/", "status": 413}, "answered 413"),
+        ({"request": "POST .*/commit/", "status": 405}, "takes no writes, such as a mirror. Set HF_ENDPOINT"),
         ({"request": "PUT /lfs/", "status": 403, "times": 9}, "does not take the files"),
         ({"request": "POST .*/preupload/", "status": 401}, "Log in with `hf auth login`"),
     ],
@@ -94,6 +95,16 @@ def test_what_fails_is_a_sentence_and_nothing_is_half_done(
     assert sentence in str(failed.value)
     assert len(str(failed.value).splitlines()) == 1
     assert hugging_face.files("datasets/acme/data") == before
+
+
+def test_a_server_without_pull_requests_is_told_from_a_repository_that_is_not_there(
+    repo: RemoteRepo, hugging_face: Any
+) -> None:
+    assert repo.find_pull_request("mark") is None
+    del hugging_face.commits["datasets/acme/data"]  # a mirror answers as if it were not there
+
+    with pytest.raises(HubError, match="takes no writes, such as a mirror"):
+        repo.find_pull_request("mark")
 
 
 def test_a_licence_that_the_hub_does_not_know_is_a_sentence(repo: RemoteRepo, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from costhub.cards.collector_tables import COLLECTOR_TABLES
+from costhub.cards.hub_tables import HUB_TABLES
 from costhub.cards.model_tables import MODEL_TABLES, MODEL_VIEWS
 from costhub.cards.networks_table import networks_table
 from costhub.cards.operators_table import operators_table
@@ -89,6 +90,7 @@ def provenance(result: Result) -> str:
 
 TABLES: dict[str, Callable[[Result], str]] = {
     **COLLECTOR_TABLES,
+    **HUB_TABLES,
     **MODEL_TABLES,
     **TRANSFER_TABLES,
     "search": search_table,

@@ -18,7 +18,7 @@ from costhub.hub.data_facts import DataFacts, data_facts
 from costhub.hub.manifest import hash_file
 from costhub.hub.privacy import own_traces
 from costhub.hub.publish import ATTEMPTS, Repo, repository
-from costhub.hub.remote_repo import Head, RemoteRepo, StaleError
+from costhub.hub.remote_repo import Head, Pushed, RemoteRepo, StaleError
 from costhub.hub.staging import staged
 
 VARIABLE = "COSTHUB_CONTRIBUTE_TO"
@@ -191,8 +191,21 @@ def _send(repo: Repo, offer: Offer, files: Mapping[str, Path]) -> Contribution:
                 raise
             return known
         else:
-            return Contribution(offer, pushed.url, pushed.pull_request, was_there=False)
+            return _first(repo, offer, pushed)
     raise AssertionError("the last attempt raises")
+
+
+def _first(repo: Repo, offer: Offer, pushed: Pushed) -> Contribution:
+    """What was sent; where another run of the same sent it a moment before, that, and ours is closed."""
+    try:
+        first = repo.find_pull_request(f"[{offer.contribution_id}]")
+    except HubError:  # it has arrived all the same
+        first = None
+    if first is None or first.pull_request == pushed.pull_request or not isinstance(repo, RemoteRepo):
+        return Contribution(offer, pushed.url, pushed.pull_request, was_there=False)
+    if pushed.pull_request is not None:
+        repo.close(pushed.pull_request, f"The same measurements are in {first.url} already.")
+    return Contribution(offer, first.url, first.pull_request, was_there=True)
 
 
 def describe(offer: Offer) -> str:

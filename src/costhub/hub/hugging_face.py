@@ -44,7 +44,7 @@ def fetch(repo: str, revision: str | None) -> Snapshot:
 
     quiet_without_terminal()
     api = HfApi(library_name="costhub")
-    with sentences(repo, revision, ModelError):
+    with sentences(repo, revision, ModelError), xet_errors():
         pinned = api.resolve_revision(repo, revision=revision)
         _check_size(api, repo, pinned)
         folder = snapshot_download(repo, revision=pinned, allow_patterns=PATTERNS, library_name="costhub")
@@ -92,6 +92,25 @@ def sentences(repo: str, revision: str | None, kind: type[CosthubError]) -> Iter
             f"hf-hub:{repo} could not be fetched from {endpoint}, and is not complete in the cache "
             f"({_first_line(error)}). Check the connection and HF_ENDPOINT, then try again."
         ) from error
+
+
+@contextlib.contextmanager
+def xet_errors() -> Iterator[None]:
+    """Turns what hf_xet raises where a download fails, which has no kind of its own, into the client's error.
+
+    Example:
+        >>> with xet_errors():
+        ...     raise RuntimeError("Task error: CAS")
+        Traceback (most recent call last):
+        ...
+        httpx2.TransportError: Task error: CAS
+    """
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # documented, but not re-exported
+
+    try:
+        yield
+    except (RuntimeError, PermissionError) as error:  # the second is hf_xet's XetAuthenticationError
+        raise httpx.TransportError(_first_line(error)) from error
 
 
 def _check_size(api: HfApi, repo: str, pinned: ResolvedRevision) -> None:

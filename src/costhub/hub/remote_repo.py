@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Kind = Literal["model", "dataset"]
 _STALE = (409, 412)
 """What the hub answers where somebody else committed meanwhile."""
+_READ_ONLY = (405, 501)
+"""What a server answers that knows no such way to write."""
 _CHUNK_BYTES = 1 << 20
 
 
@@ -181,18 +183,28 @@ class RemoteRepo:
         return tag in known
 
     def find_pull_request(self, mark: str) -> Pushed | None:
-        """The pull request, open or merged, whose title holds a mark; None where there is none.
+        """The first pull request, open or merged, whose title holds a mark; None where there is none.
 
         Raises:
             HubError: The hub cannot be asked.
         """
+        from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+
         with writing(self.name):
-            for pull in self.api.get_repo_discussions(
-                self.name, repo_type=self.kind, discussion_type="pull_request"
-            ):
-                if mark in pull.title and pull.is_pull_request and pull.status != "closed":
-                    return Pushed("", pull.url, pull.num)
-        return None
+            try:
+                pulls = list(
+                    self.api.get_repo_discussions(
+                        self.name, repo_type=self.kind, discussion_type="pull_request"
+                    )
+                )
+            except GatedRepoError:
+                raise
+            except RepositoryNotFoundError as error:
+                # Whoever asks for pull requests has seen the repository.
+                raise HubError(_takes_no_writes(f"hf-hub:{self.name}")) from error
+        found = [p for p in pulls if mark in p.title and p.is_pull_request and p.status != "closed"]
+        first = min(found, key=lambda pull: pull.num, default=None)
+        return None if first is None else Pushed("", first.url, first.num)
 
     def title_of(self, number: int) -> str:
         """The title of a pull request.
@@ -272,8 +284,15 @@ def _refusal(where: str, status: int, error: Exception) -> HubError:
         return HubError(
             f"{where} does not let you write there. Log in with `hf auth login` and a token that may write."
         )
+    if status in _READ_ONLY:
+        return HubError(_takes_no_writes(where))
     said = clean(" ".join(str(getattr(error, "server_message", None) or first_line(error)).split()), 300)
     return HubError(f"{where} answered {status} ({said}). Nothing is half done; run the command again.")
+
+
+def _takes_no_writes(where: str) -> str:
+    what = "is behind a server that takes no writes, such as a mirror"
+    return f"{where} {what}. Set HF_ENDPOINT to the hub itself."
 
 
 def blob_id(path: Path) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from costhub.errors import HubError
 from costhub.hub.address import AddressError, parse_address
-from costhub.hub.hugging_face import sentences
+from costhub.hub.hugging_face import sentences, xet_errors
 from costhub.hub.remote_repo import RemoteRepo
 
 
@@ -58,7 +58,7 @@ def fetch_tables(repo: RemoteRepo, revision: str, device_ids: Sequence[str]) -> 
     ]
     if not any(path.startswith(("devices/", "workloads/", "measurements/")) for path in head.files):
         return None
-    with sentences(repo.name, head.commit, HubError):
+    with sentences(repo.name, head.commit, HubError), xet_errors():
         folder = Path(
             snapshot_download(
                 repo.name,

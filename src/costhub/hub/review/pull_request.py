@@ -12,7 +12,7 @@ from costhub.dataset.check.report import clean
 from costhub.errors import HubError, ModelError, RefusedError
 from costhub.hub.address import AddressError
 from costhub.hub.contribute import INBOX, contribution_id
-from costhub.hub.hugging_face import PATTERNS, sentences
+from costhub.hub.hugging_face import PATTERNS, sentences, xet_errors
 from costhub.hub.manifest import MAX_TOTAL_BYTES, hash_file
 from costhub.hub.remote_repo import Head, Kind, RemoteRepo
 from costhub.hub.review.model_files import check_model_path
@@ -58,7 +58,7 @@ class PullRequest:
         """
         from huggingface_hub import snapshot_download
 
-        with sentences(self.repo.name, self.commit, HubError):
+        with sentences(self.repo.name, self.commit, HubError), xet_errors():
             snapshot_download(
                 self.repo.name, repo_type=self.repo.kind, revision=self.commit, local_dir=place,
                 allow_patterns=[glob.escape(path) for path in self.paths], library_name="costhub",

@@ -1,0 +1,18 @@
+"""Tables about the hub show the figures of their files."""
+
+from __future__ import annotations
+
+from costhub.cards.hub_tables import cuts_table
+
+
+def test_what_was_cut_and_what_became_of_it_is_counted() -> None:
+    row = {"command": "pull", "cut": 3, "away": 1, "kill": 2, "first_done": 2, "arrived": 1, "again_done": 6}
+    ends = {"identical": 6, "half": 0, "lost": 1, "doubled": 2, "no_sentence": 3, "left": 4}
+
+    shown = cuts_table({"rows": [{**row, **ends}, {**row, **ends, "command": "publish"}]})
+
+    assert "| pull | 3 | 1 | 2 | 2 | 1 | 6 | 6 |" in shown
+    assert shown.endswith(
+        "0 half files under a final name, 2 versions lost on the server, 4 pull requests opened twice, "
+        "6 failures without a sentence, 8 temporary folders left by killed clients."
+    )
