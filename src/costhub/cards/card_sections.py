@@ -48,6 +48,7 @@ DEVICE_FACTS = {
 TRAINING_FACTS = {
     "data_rows": "measured programs",
     "workloads": "workloads",
+    "data_credit": "measured by",
     "data_hash": "sha256 of the data",
     "base": "continued from",
     "method": "carried over by",

@@ -18,7 +18,7 @@ CARD_VERSION = 2
 """Of cards with options or pictures, which version 1 lacks. Both are read, and each is rendered as it was."""
 
 METRICS = ("top_1", "top_5", "pairwise", "spearman")
-TRAINING_KEYS = ("data_rows", "data_hash", "seed", "created", "base", "method")
+TRAINING_KEYS = ("data_rows", "data_hash", "seed", "created", "base", "method", "data_credit")
 # Licences that the Hugging Face hub knows by name; any other one is announced as `other`.
 HUB_LICENCES = frozenset(
     {"apache-2.0", "mit", "bsd-3-clause", "cc-by-4.0", "cc-by-sa-4.0", "cc0-1.0", "odc-by"}
@@ -37,7 +37,7 @@ class ModelCard:
     licence: str
     """An SPDX name."""
     training: dict[str, Any]
-    """data_rows, data_hash, seed, created, base, method, workloads: as far as the configuration says."""
+    """data_rows, data_hash, data_credit, seed, created, base, method, workloads: as far as they are known."""
     versions: dict[str, str]
     """Package -> version the model was trained with."""
     totals: dict[str, float]

@@ -108,6 +108,9 @@ def command(
 
 def _carry(name: str, target: Target, how: TransferMethod, *, arch: str | None, seed: int) -> Result:
     """Chooses the source, adapts it, and evaluates both."""
+    from costhub.dataset.credit import data_credit, joined_credit
+    from costhub.hub.shelf import read_config
+
     found, source = _source(name, target.row, arch, target.first, seed)
     done = target.adapted(source, how, seed)
     test = target.test(source.feature_spec)
@@ -116,7 +119,11 @@ def _carry(name: str, target: Target, how: TransferMethod, *, arch: str | None, 
         for side, model in (("before", source), ("after", done.model))
     }
     held_out = [] if test is None else sorted({test.workload_ids[i] for i in test.workload.tolist()})
-    return Result(found.entry.name, str(target.row["device_id"]), done, figures, held_out)
+    device_id = str(target.row["device_id"])
+    credit = joined_credit(
+        read_config(found.entry.folder).get("data_credit"), data_credit(target.data, [device_id])
+    )
+    return Result(found.entry.name, device_id, done, figures, held_out, credit)
 
 
 def _source(

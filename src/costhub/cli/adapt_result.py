@@ -26,6 +26,8 @@ class Result:
     """`before` and `after` -> how well held-out workloads were ranked; None where nothing was held out."""
     held_out: Sequence[str]
     """Ids of these workloads."""
+    data_credit: str | None = None
+    """Who measured what both models have learned from."""
 
     def save(self, out: Path, *, licence: str, seed: int) -> None:
         """Writes the model folder, with card and `adaptation.json`."""
@@ -37,7 +39,7 @@ class Result:
         info = describe_model(
             self.done.model, self.done.learned, device_id=self.device_id, seed=seed, licence=licence,
             base=self.source, method=self.done.summary, metrics=after["totals"] if after else None,
-            test_workloads=self.held_out,
+            test_workloads=self.held_out, data_credit=self.data_credit,
         )  # fmt: skip
         told = {"source": self.source, **self.done.to_json()}
         documents = model_documents(self.done.model, info, after, out.name, transfer=told)

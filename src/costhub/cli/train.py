@@ -85,6 +85,7 @@ def command(
     the same command goes on from there.
     """
     from costhub.cli.model_documents import model_documents
+    from costhub.dataset.credit import data_credit
     from costhub.dataset.folder import DataFolder
     from costhub.hub.device_rows import device_rows
     from costhub.models.architectures import find_architecture, new_model
@@ -116,6 +117,7 @@ def command(
     info = describe_model(
         model, train, device_id="+".join(devices), seed=seed, licence=licence,
         metrics=evaluation.totals if evaluation else None, test_workloads=split.test,
+        data_credit=data_credit(data, devices),
     )  # fmt: skip
     save_model(model, out, info, documents=model_documents(model, info, figures, out.name))
     shutil.rmtree(partial, ignore_errors=True)

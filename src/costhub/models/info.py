@@ -36,6 +36,8 @@ class ModelInfo:
     """The model it was continued from."""
     method: str | None = None
     """How it was carried over from `base`, for people; None also in folders of early versions."""
+    data_credit: str | None = None
+    """Who measured what it learned from, see `dataset.credit`; None also in folders of early versions."""
     train_workloads: tuple[str, ...] = ()
     """Ids of the workloads it learned from, those that told when to stop included."""
     test_workloads: tuple[str, ...] = ()
@@ -94,7 +96,7 @@ def _is_text_list(value: object) -> bool:
 _TEXT = ("a text", _is_text)
 _TEXT_OR_NULL = ("a text or null", lambda value: value is None or _is_text(value))
 _COUNT = ("a whole number", _is_count)
-_LATER = frozenset({"method"})
+_LATER = frozenset({"method", "data_credit"})
 """Fields that the first model folders lack."""
 _FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "arch": _TEXT,
@@ -109,6 +111,7 @@ _FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "licence": _TEXT,
     "base": _TEXT_OR_NULL,
     "method": _TEXT_OR_NULL,
+    "data_credit": _TEXT_OR_NULL,
     "train_workloads": ("a list of texts", _is_text_list),
     "test_workloads": ("a list of texts", _is_text_list),
 }

@@ -124,6 +124,7 @@ def describe_model(
     test_workloads: Sequence[str] = (),
     base: str | None = None,
     method: str | None = None,
+    data_credit: str | None = None,
 ) -> ModelInfo:
     """What the folder of a model says about it; date and versions are those of now.
 
@@ -137,6 +138,7 @@ def describe_model(
         test_workloads: Their ids.
         base: The model it was continued from.
         method: How, for people.
+        data_credit: Who measured what it learned from, as `dataset.credit.data_credit` tells.
     """
     used: set[str] = set()
     digests: list[bytes] = []
@@ -156,6 +158,7 @@ def describe_model(
         licence=licence,
         base=base,
         method=method,
+        data_credit=data_credit,
         train_workloads=tuple(sorted(used)),
         test_workloads=tuple(sorted(test_workloads)),
     )

@@ -1,0 +1,47 @@
+"""Provides data_credit and joined_credit: who measured some data, and under which licences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from costhub.dataset.folder import DataFolder
+
+_SEPARATOR = ", "
+
+
+def data_credit(folder: str | Path, device_ids: Sequence[str] | None = None) -> str | None:
+    """Contributors of measurements, each with the licence, as models that learn from them name them.
+
+    Args:
+        folder: The data folder.
+        device_ids: The devices; all by default.
+
+    Returns:
+        ``NAME (LICENCE), NAME (LICENCE)``; None where no row names anybody.
+
+    Raises:
+        DataError: The folder cannot be read, or has no such device.
+
+    Example:
+        >>> from costhub.hub.shelf import dataset_folders
+        >>> data_credit(dataset_folders()["costhub/nvidia-h200"])
+        'costhub (Apache-2.0)'
+    """
+    found: set[tuple[str, str]] = set()
+    for batch in DataFolder.open(folder).iter_measurements(device_ids, ["contributor", "licence"]):
+        distinct = pa.Table.from_batches([batch]).group_by(["contributor", "licence"]).aggregate([])
+        found |= {(row["contributor"] or "", row["licence"] or "no licence") for row in distinct.to_pylist()}
+    return _SEPARATOR.join(f"{name} ({licence})" for name, licence in sorted(found) if name) or None
+
+
+def joined_credit(*told: str | None) -> str | None:
+    """What several pieces of data credit, each name once.
+
+    Example:
+        >>> joined_credit("Ada (MIT)", None, "Ada (MIT), Bob (MIT)")
+        'Ada (MIT), Bob (MIT)'
+    """
+    return _SEPARATOR.join(dict.fromkeys(n for text in told if text for n in text.split(_SEPARATOR))) or None

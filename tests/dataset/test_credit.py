@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costhub.dataset.credit import data_credit
+from costhub.dataset.folder import DataFolder
+from costhub.errors import DataError
+
+
+def row(number: int, **changes: Any) -> dict[str, Any]:
+    return {
+        "record_id": f"r{number}", "program_id": f"p{number}", "workload_id": "w", "device_id": "one",
+        "target": '{"kind":"llvm"}', "trace": "[[],[]]", "status": "ok", "run_s": [1e-3],
+        "proposed_by": "random", **changes,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = DataFolder.create(tmp_path / "data")
+    with root.writer("one") as writer:
+        writer.append(row(1, contributor="Ada", licence="MIT"))
+        writer.append(row(2, contributor="Ada", licence="MIT"))
+        writer.append(row(3, contributor="Bob"))
+    with root.writer("two") as writer:
+        writer.append(row(4, device_id="two", licence="MIT"))
+    return tmp_path / "data"
+
+
+def test_everybody_is_named_once_with_the_licence(folder: Path) -> None:
+    assert data_credit(folder) == "Ada (MIT), Bob (no licence)"
+
+
+def test_only_the_devices_asked_for_count(folder: Path) -> None:
+    assert data_credit(folder, ["two"]) is None
+    with pytest.raises(DataError, match="three"):
+        data_credit(folder, ["three"])
