@@ -12,6 +12,6 @@ DEVICE = "amd-epyc-zen5-1c"
 SPLIT = Path("splits") / "held-out-14.json"
 
 
-def copy_dataset(folder: str) -> Path:
-    """Copies the dataset into `folder` and returns its data folder, which holds SPLIT."""
-    return shutil.copytree(EMBEDDED / "datasets" / "costhub" / DATASET, Path(folder, "data"))
+def copy_dataset(folder: str, name: str = DATASET) -> Path:
+    """Copies a dataset into `folder` and returns its data folder; the default one holds SPLIT."""
+    return shutil.copytree(EMBEDDED / "datasets" / "costhub" / name, Path(folder, name))
