@@ -22,13 +22,14 @@ from costhub.dataset.load_programs import load_programs
 from costhub.dataset.programs import Programs
 from costhub.dataset.splits.split_file import load_split
 from costhub.hub.device_rows import device_rows
-from costhub.models.compound.conditioned import BASES, Conditioned, ConditionedOptions
+from costhub.models.compound.conditioned import Conditioned, ConditionedOptions
 from costhub.models.evaluation.evaluate import evaluate
 from costhub.models.networks.mlp import Mlp, MlpOptions
 from costhub.models.protocol import CostModel
 from costhub.models.trees.gbt import Gbt, GbtOptions
 
 SPEC = "tiles@1"
+BASES = ("gbt", "mlp")
 SEEN, NEW = "workloads known from others", "new workloads"
 TOLD = {"told numbers": False, "told numbers and relations": True}
 METRICS = ("top_1", "top_5", "pairwise")
@@ -89,17 +90,18 @@ def compare(
 
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path), help="Data folder; the embedded dataset by default.")
-@click.option("--bases", default=" ".join(BASES), show_default=True, help="Architectures to be told.")
+@click.option("--base", "bases", multiple=True, type=click.Choice(BASES), default=BASES, show_default=True,
+              help="Architectures to be told.")  # fmt: skip
 @click.option("--each", default=32, show_default=True, help="Programs of a workload and device, at most.")
 @click.option("--rounds", default=200, show_default=True, help="Trees of the gbt.")
 @click.option("--epochs", default=20, show_default=True, help="Of the mlp.")
 @click.option("--hidden", default=128, show_default=True, help="Of the mlp.")
 @click.option("--no-kin", is_flag=True, help="Leave out those with the same vector width as well.")
-@click.option("--seeds", default=2, show_default=True, type=click.IntRange(min=1))
+@click.option("--seeds", default=3, show_default=True, type=click.IntRange(min=1))
 @click.option("--quick", is_flag=True, help="One seed, every other device left out.")
-@click.option("--json", "path", type=click.Path(path_type=Path))
+@click.option("--json", "path", type=click.Path(path_type=Path), help="What is there is not done again.")
 def main(
-    data: Path | None, bases: str, each: int, rounds: int, epochs: int, hidden: int, seeds: int,
+    data: Path | None, bases: tuple[str, ...], each: int, rounds: int, epochs: int, hidden: int, seeds: int,
     no_kin: bool, quick: bool, path: Path | None,
 ) -> None:  # fmt: skip
     """Leaves out one device of the data after the other, and trains on the workloads of the split."""
@@ -110,10 +112,13 @@ def main(
         split = {SEEN: set(found.train), NEW: set(found.test)}
         programs = load_programs(data, device=names, workloads=split[SEEN] | split[NEW], spec=SPEC)
         devices = device_rows(data, names)
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path and path.exists() else []
+    done = {(row["seed"], row["base"], row["device"]) for row in rows}
     for seed in range(1 if quick else seeds):
-        for base in bases.split():
+        for base in bases:
             for left_out in names[::2] if quick else names:
+                if (seed, base, left_out) in done:
+                    continue
                 bits = devices[left_out]["simd_bits"]
                 kin = {name for name in names if no_kin and devices[name]["simd_bits"] == bits}
                 asked = compare(programs, left_out, base, seed, sizes, split, devices, kin)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from costhub.cards.hub_tables import cuts_table
+from costhub.cards.hub_tables import cuts_table, pull_table
 
 
 def test_what_was_cut_and_what_became_of_it_is_counted() -> None:
@@ -16,3 +16,12 @@ def test_what_was_cut_and_what_became_of_it_is_counted() -> None:
         "0 half files under a final name, 2 versions lost on the server, 4 pull requests opened twice, "
         "6 failures without a sentence, 8 temporary folders left by killed clients."
     )
+
+
+def test_seconds_to_scores_have_their_stages() -> None:
+    line = {"way": "the package", "seconds": 2.5, "range": 3.0, "pull": 0.1, "load": 1.5, "score": 0.05}
+
+    shown = pull_table({"summary": [line], "rows": [line] * 5, "programs": 112, "scored": "gpu"})
+
+    assert "| the package | 2.50 | 3.00 | 0.10 | 1.50 | 0.05 |" in shown
+    assert "Medians of 5 new processes with empty caches; 112 programs of gpu" in shown

@@ -14,6 +14,7 @@ from costhub.cards.model_tables import (
     overview_table,
     paired_table,
     summaries,
+    unseen_device_table,
 )
 
 
@@ -128,3 +129,20 @@ def test_pairs_calibration_and_curves() -> None:
     assert "| 0.31 | 0.20 | 2.00 |" in calibration_table({"rows": [ensemble]})
     shown = curves_table({"x": "trials", "y": "best", "curves": [curve]})
     assert "| cpu0 | gbt | 8 / 16 / 24 | 0.500 ± 0.000 | 0.600 ± 0.100 | 0.700 ± 0.200 |" in shown
+
+
+def test_devices_that_were_left_out_have_a_line_per_method() -> None:
+    figures = {
+        name: value for m in ("top_1", "top_5", "pairwise") for name, value in ((m, 0.9), (f"{m}_std", 0.02))
+    }
+    rows = [{"device": device, "seed": seed} for device in "abc" for seed in (0, 1)]
+
+    shown = unseen_device_table(
+        {
+            "summary": [{"test": "new workloads", "base": "gbt", "method": "told nothing", **figures}],
+            "rows": rows,
+        }
+    )
+
+    assert "| new workloads | gbt | told nothing | 0.900 | 0.020 |" in shown
+    assert "Means over 3 devices left out in turn and 2 seeds" in shown

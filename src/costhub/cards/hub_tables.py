@@ -1,4 +1,4 @@
-"""Renders what was found about the hub: connections that were cut, clients that were killed."""
+"""Renders what was found about the hub: connections cut, clients killed, and how soon there are scores."""
 
 from __future__ import annotations
 
@@ -32,5 +32,21 @@ def cuts_table(result: Result) -> str:
     return f"{markdown_table(rows, columns)}\n\n{said}"
 
 
-HUB_TABLES: dict[str, Callable[[Result], str]] = {"cuts": cuts_table}
+def pull_table(result: Result) -> str:
+    """One line per way to a model: seconds from the start of a process to scores, and where they went."""
+    stages = {"pull": "pull (s)", "load": "load (s)", "score": "score (s)"}
+    columns = [
+        Column("way", "from"),
+        number("seconds", "start to scores (s)", ".2f"),
+        number("range", "slowest (s)", ".2f"),
+        *(number(key, title, ".2f") for key, title in stages.items()),
+    ]
+    said = (
+        f"Medians of {len(result['rows']) // len(result['summary'])} new processes with empty caches; "
+        f"{result['programs']} programs of {result['scored']} are scored. The rest is Python's own start."
+    )
+    return f"{markdown_table(result['summary'], columns)}\n\n{said}"
+
+
+HUB_TABLES: dict[str, Callable[[Result], str]] = {"cuts": cuts_table, "pull": pull_table}
 """Name of a result file without its suffix -> its renderer."""

@@ -239,6 +239,19 @@ def curves_table(result: Result) -> str:
     return markdown_table(rows, columns)
 
 
+def unseen_device_table(result: Result) -> str:
+    """One line per test, base and method: how devices that were left out of the training are ranked."""
+    columns = [
+        Column("test", "on the device left out"),
+        Column("base", "base"),
+        Column("method", "the model is"),
+        *(part for m in ("top_1", "top_5", "pairwise") for part in (number(m, m), number(f"{m}_std", "std"))),
+    ]
+    counts = [len({row[key] for row in result["rows"]}) for key in ("device", "seed")]
+    said = f"Means over {counts[0]} devices left out in turn and {counts[1]} seeds; std is that of devices."
+    return f"{markdown_table(result['summary'], columns)}\n\n{said}"
+
+
 MODEL_TABLES: dict[str, Callable[[Result], str]] = {
     "model_comparison": comparison_table,
     "model_overview": overview_table,
@@ -248,6 +261,7 @@ MODEL_TABLES: dict[str, Callable[[Result], str]] = {
     "model_calibration": calibration_table,
     "model_search": curves_table,
     "model_learning": curves_table,
+    "model_unseen_device": unseen_device_table,
 }
 """Name of a result file without its suffix, or of a view of one -> its renderer."""
 
