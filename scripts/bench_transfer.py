@@ -16,10 +16,12 @@ from bench_models import read_rows
 from embedded import copy_dataset
 from transfer_tasks import SPEC, Pair, Place, measured
 
+from costhub.cards.ablation_table import differences
 from costhub.cards.model_plots import plot_curves
 from costhub.cards.tables import Column, number, plain_table
 from costhub.cards.transfer_tables import EVERYTHING, KEY, METRICS, curves, summaries
 from costhub.dataset.programs import Programs
+from costhub.hub.index import find_device
 from costhub.models.architectures import new_model
 from costhub.models.evaluation.evaluate import evaluate, evaluate_scores
 from costhub.models.protocol import CostModel
@@ -57,6 +59,8 @@ ABLATIONS: dict[str, TransferMethod] = {
     "corrected, no prior": Corrected(prior=0.0),
     "corrected, all weights": Corrected(FineTune(learning_rate=3e-4, epochs=60)),
 }
+BASE = "fine-tune"
+"""What ablations are compared with."""
 DRAWN = (
     "frozen",
     "fine-tune",
@@ -193,9 +197,13 @@ def main(
                 with rows_path.open("a") as file:
                     file.writelines(json.dumps(row) + "\n" for row in own)
             click.echo(f"{source.name} -> {target.name}, seed {seed}: {len(own)} rows")
-    table = summaries(rows)
+    whole = [row for row in rows if row["method"] not in ABLATIONS]
+    table = summaries(whole)
     click.echo(plain_table(table, COLUMNS))
     if path:
+        alike = [row for row in rows if is_of_one_kind(row)]
+        parts = differences(alike, [m for m in (*METHODS, *ABLATIONS) if m != BASE], BASE)
+        write(path.with_name(f"{path.stem}_ablations.json"), {"base": BASE, "ablations": parts})
         for metric in ("top_1", "pairwise"):
             panels = curves(table, metric, DRAWN)
             plot_curves(
@@ -205,9 +213,18 @@ def main(
                 y=metric,
                 log=True,
             )
-        path.write_text(
-            json.dumps({**machine.describe(), "key": KEY, "summary": table, "rows": rows}, indent=1)
-        )
+        write(path, {"key": KEY, "summary": table})
+
+
+def is_of_one_kind(row: dict[str, Any]) -> bool:
+    """Whether the row is of a source that has something to carry over, as from a CPU to a GPU none has."""
+    devices = [find_device(name) for name in (row["source"].split("+")[0], row["target"])]
+    return len({device.kind for device in devices if device}) == 1
+
+
+def write(path: Path, result: dict[str, Any]) -> None:
+    """Writes a result file; the rows are in the file of `--rows`."""
+    path.write_text(json.dumps({**machine.describe(), **result}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

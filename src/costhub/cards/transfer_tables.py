@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from costhub.cards.ablation_table import ablations_table
 from costhub.cards.controller_table import controller_table
 from costhub.cards.live_transfer_table import live_transfer_table
 from costhub.cards.selection_table import selection_table
@@ -158,6 +159,7 @@ def mixture_table(result: Mapping[str, Any]) -> str:
 _BEGIN_WITH = {"single": "the best alone", "mixture": "those not apart", "all": "all"}
 TRANSFER_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "transfer": transfer_table,
+    "transfer_ablations": ablations_table,
     "sources": sources_table,
     "mixture": mixture_table,
     "selection": selection_table,
