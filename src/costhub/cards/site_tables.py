@@ -10,6 +10,7 @@ from typing import Any
 
 from costhub.cards.site_facts import METRICS, Site, SiteDataset, SiteModel, as_number
 from costhub.cards.site_table import Cell, Row, filter_table, number_cell, text_cell
+from costhub.cards.tables import counted
 from costhub.dataset.stats.coverage import Cell as Covered
 
 
@@ -138,8 +139,7 @@ def coverage_table(datasets: Sequence[SiteDataset]) -> str:
 def _covered(cell: Covered | None, most: int) -> Cell:
     if cell is None:
         return Cell("-")
-    noun = "workload" if cell.workloads == 1 else "workloads"
-    note = f'<span class="note under">{cell.workloads:,} {noun}</span>'
+    note = f'<span class="note under">{counted(cell.workloads, "workload")}</span>'
     return Cell(f"{cell.measured:,}{note}", cell.measured, (cell.measured / most) ** 0.5)
 
 

@@ -16,7 +16,7 @@ from costhub.cards.network_text import (
     usage,
 )
 from costhub.cards.page import html_figure, html_page, html_table
-from costhub.cards.tables import Column, number
+from costhub.cards.tables import Column, counted, number
 from costhub.cards.tune_plots import MOST_CURVES, curves_svg, estimate_svg, latencies_svg, stages_svg
 from costhub.cards.tune_report import compile_tir_usage, speedup
 
@@ -42,7 +42,7 @@ def tune_page(summary: Mapping[str, Any]) -> str:
             `share_before`, `share_after` and `stages`.
     """
     names = [network["network"] for network in summary["networks"]]
-    what = ", ".join(names) or _count(len(summary["workloads"]), "workload")
+    what = ", ".join(names) or counted(len(summary["workloads"]), "workload")
     return html_page(f"{what} on {summary['device']}", _sections(summary))
 
 
@@ -122,13 +122,9 @@ def _about(summary: Mapping[str, Any]) -> Iterator[str]:
 
 def _of_workloads(rows: Sequence[Mapping[str, Any]]) -> str:
     gains = [row["speedup"] for row in rows if row["speedup"]]
-    what = _count(len(rows), "workload")
+    what = counted(len(rows), "workload")
     if not gains:
         return f"No program of {what} ran."
     mean = math.exp(sum(map(math.log, gains)) / len(gains))
     middle = "" if len(gains) == 1 else " in the geometric mean"
     return f"{what}: {mean:.1f} times as fast as without a schedule{middle}."
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" + ("" if n == 1 else "s")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from costhub.cards.network_text import LATENCIES, UNTUNED_NOTE, coverage, headline, latency_rows, usage
-from costhub.cards.tables import Column, markdown_table, number
+from costhub.cards.tables import Column, counted, markdown_table, number
 from costhub.errors import DataError
 
 REQUIRED = ("device", "model", "method", "database", "workloads")
@@ -109,7 +109,7 @@ def _result(rows: Sequence[Mapping[str, Any]]) -> str:
     """One sentence that says the outcome, and one for what went wrong."""
     trials, failures = sum(r["trials"] for r in rows), sum(r["failures"] for r in rows)
     seconds = sum(r["seconds"] for r in rows)
-    what = _count(len(rows), "workload")
+    what = counted(len(rows), "workload")
     text = f"{trials} programs of {what} were measured in {seconds:.0f} s, {failures} of them failed."
     gains = [row["speedup"] for row in rows if row["speedup"] is not None]
     if gains:
@@ -118,7 +118,7 @@ def _result(rows: Sequence[Mapping[str, Any]]) -> str:
             product *= gain
         mean = product ** (1 / len(gains))
         text += f" The tuned code is {mean:.2f} times as fast as the untuned" + (
-            "." if len(gains) == 1 else f", in the geometric mean of {_count(len(gains), 'workload')}."
+            "." if len(gains) == 1 else f", in the geometric mean of {counted(len(gains), 'workload')}."
         )
     empty = [row["workload"] for row in rows if row["best_us"] is None]
     return text + (f" No program ran for {', '.join(empty)}." if empty else "")
@@ -153,10 +153,6 @@ def _seconds(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 def _best_at(curve: Sequence[Sequence[float]], trials: int) -> float | None:
     best = [point[-1] for point in curve if point[0] <= trials]
     return best[-1] if best and curve[-1][0] >= trials else None
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" + ("" if n == 1 else "s")
 
 
 def compile_tir_usage(database: str) -> str:
