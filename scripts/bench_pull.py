@@ -17,6 +17,7 @@ from typing import Any
 import click
 import machine
 import numpy as np
+from cut_commands import LoopbackHub, file_bytes
 
 from costhub.cards.tables import Column, number, plain_table
 from costhub.dataset.folder import DataFolder
@@ -24,9 +25,6 @@ from costhub.dataset.load_programs import load_programs
 from costhub.hub.find import find_model
 from costhub.hub.shelf import dataset_folders
 from costhub.models.folder import load_model
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "hub"))
-from loopback_hub import LoopbackHub  # the hub that the tests talk to as well
 
 DATASETS = {"nvidia-h200": "nvidia-h200", "amd-epyc-zen5-2c": "amd-epyc-zen5"}
 WORKLOADS = 2
@@ -81,11 +79,8 @@ def some_programs(device: str, folder: Path) -> tuple[Path, int]:
 def rows(device: str, programs: Path, repeats: int) -> Iterator[dict[str, Any]]:
     """One per way and repeat; the first, which warms the disk's cache, is thrown away."""
     folder = find_model(device).entry.folder
-    files = {
-        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
-    }
     with LoopbackHub() as hub:
-        hub.commit("costhub/model", files)
+        hub.commit("costhub/model", file_bytes(folder))
         ways = {
             "the package, offline": (device, {"HF_HUB_OFFLINE": "1"}),
             "a hub over HTTP": ("hf-hub:costhub/model", {"HF_ENDPOINT": hub.url, "HF_HUB_DISABLE_XET": "1"}),

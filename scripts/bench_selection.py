@@ -23,6 +23,7 @@ from embedded import copy_dataset
 from measured_pools import Pool, pools
 from transfer_tasks import Place
 
+from costhub.cards.gains import mean_with_error
 from costhub.cards.model_plots import plot_curves
 from costhub.cards.tables import Column, number, plain_table
 from costhub.dataset.programs import IntArray
@@ -146,8 +147,7 @@ def _by_workload(rows: list[dict[str, Any]], measure: Any) -> dict[str, float]:
 
 
 def _mean_and_error(name: str, values: list[float]) -> dict[str, float | None]:
-    error = float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else None
-    return {name: float(np.mean(values)) if values else None, f"{name}_se": error}
+    return dict(zip((name, f"{name}_se"), mean_with_error(values), strict=True))
 
 
 COLUMNS = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ import machine
 from bench_models import read_rows
 from model_grid import ALL, LOOPS, RELATION, STORE, TILES, TOKENS
 
+from costhub.cards.gains import mean_with_error
 from costhub.cards.model_plots import plot_curves, plot_intervals
 from costhub.cards.model_tables import METRICS, summaries
 
@@ -51,12 +51,12 @@ def pairs(rows: list[Row]) -> list[Row]:
             values = [_by_workload(own, side) for side in sides]
             both = sorted(set(values[0]) & set(values[1]))
             for metric in METRICS if len(both) > 1 else ():
-                gaps = [values[0][w][metric] - values[1][w][metric] for w in both]
+                mean, error = mean_with_error([values[0][w][metric] - values[1][w][metric] for w in both])
                 found.append(
                     {
                         "question": question, "device": place[0], "split": place[1], "also": place[2],
-                        "metric": metric, "workloads": len(both), "difference": statistics.fmean(gaps),
-                        "standard_error": statistics.stdev(gaps) / math.sqrt(len(gaps)),
+                        "metric": metric, "workloads": len(both), "difference": mean,
+                        "standard_error": error,
                     }
                 )  # fmt: skip
     return found

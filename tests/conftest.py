@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from costhub.dataset.memory_limit import limit_memory
+
 # Threads that wait for one another must not spin: with two workers on two cores they would take each
 # other's time. Read when torch and xgboost are loaded, hence here.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -24,6 +27,18 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 settings.register_profile("costhub", deadline=None, derandomize=True, max_examples=50)
 settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("costhub")
+
+
+_MEMORY = resource.getrlimit(resource.RLIMIT_AS)
+
+
+@pytest.fixture(autouse=True)
+def _memory_unbounded() -> Iterator[None]:
+    """Takes back what a service bound that a test ran in this process: children would inherit it."""
+    yield
+    if resource.getrlimit(resource.RLIMIT_AS) != _MEMORY:
+        resource.setrlimit(resource.RLIMIT_AS, _MEMORY)
+        limit_memory.cache_clear()
 
 
 @pytest.fixture

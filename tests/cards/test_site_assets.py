@@ -21,8 +21,6 @@ from costhub.cards.svg import DARK
 strangers: Any = runpy.run_path(str(Path(__file__).with_name("site_of_strangers.py")))
 make_site = strangers["make_site"]
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
-# Services bound the memory of their process, which in their tests is this one, and a browser maps terabytes.
-UNLIMITED = ("sh", "-c", 'ulimit -S -v unlimited; exec "$@"', "sh")
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="neither chromium nor google-chrome is installed")
 
 
@@ -58,7 +56,7 @@ def show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Show:
         assert BROWSER is not None
         done = subprocess.run(
             [
-                *UNLIMITED, BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+                BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
                 f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=2000", "--dump-dom",
                 f"{page.as_uri()}{query}",
             ],

@@ -24,9 +24,7 @@ def test_the_card_shows_the_figures_and_is_not_written_without(tmp_path: Path) -
     documents = model_documents(model, info, figures, "trees")
 
     assert sorted(documents) == ["README.md", "evaluation.json", "evaluation.png"]
-    text = documents["README.md"]
-    assert isinstance(text, str)
-    card = parse(text)
+    card = parse(documents["README.md"].decode())
     assert (card.name, card.totals["top_1"]) == ("trees", figures["totals"]["top_1"])
     assert json.loads(documents["evaluation.json"]) == figures
     assert model_documents(model, info, None, "trees") == {}
@@ -50,7 +48,6 @@ def test_a_transfer_comes_with_its_pictures_also_without_a_card(tmp_path: Path) 
         "README.md", "adaptation.json", "adaptation.png", "evaluation.json", "evaluation.png", "masks.png",
     ]  # fmt: skip
     assert json.loads(full["adaptation.json"]) == {"version": 1, **told, **masks}
-    card = full["README.md"]
-    assert isinstance(card, str)
+    card = full["README.md"].decode()
     assert is_as_rendered(card)
     assert parse(card).transfer["pictures"] == ["adaptation.png", "masks.png"]

@@ -7,12 +7,13 @@ import pytest
 
 from costhub.cards.card_text import check_card_text
 from costhub.cards.dataset_card import parse
+from costhub.cards.dataset_sections import LATENCIES
 from costhub.cards.front_matter import split
 from costhub.dataset.check.folder import check_folder
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.seal import seal_state
 from costhub.hub.data import load_measurements
-from costhub.hub.dataset_documents import PICTURE, tables_revision, write_dataset_documents, write_sample
+from costhub.hub.dataset_documents import tables_revision, write_dataset_documents, write_sample
 
 SAMPLE = "sample/train-00000-of-00001.parquet"
 
@@ -37,13 +38,13 @@ def test_the_card_counts_what_is_in_the_tables(measured: Any, tmp_path: Path) ->
     assert card.changes[0] == {
         "date": "2026-01-02", "version": "v1", "rows": 40, "added": 40, "revision": tables_revision(folder)
     }  # fmt: skip
-    assert (folder / PICTURE).read_bytes().startswith(b"\x89PNG")
+    assert (folder / LATENCIES).read_bytes().startswith(b"\x89PNG")
     check_card_text(split(text)[1], "README.md")
 
 
 def test_the_same_tables_give_the_same_files(measured: Any, tmp_path: Path) -> None:
     def files(folder: Path) -> dict[str, bytes]:
-        return {name: (folder / name).read_bytes() for name in ("README.md", PICTURE, SAMPLE)}
+        return {name: (folder / name).read_bytes() for name in ("README.md", LATENCIES, SAMPLE)}
 
     folder = measured(tmp_path / "data")
     first = documented(folder)

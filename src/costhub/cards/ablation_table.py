@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from costhub.cards.gains import mean_with_error
 from costhub.cards.tables import Column, markdown_table
 
 METRIC = "pairwise"
@@ -44,8 +43,7 @@ def differences(rows: Iterable[Mapping[str, Any]], methods: Sequence[str], base:
         {
             "method": method,
             "trials": trials,
-            "mean": statistics.fmean(own),
-            "se": statistics.stdev(own) / math.sqrt(len(own)) if len(own) > 1 else None,
+            **dict(zip(("mean", "se"), mean_with_error(own), strict=True)),
             "count": len(own),
         }
         for (method, trials), own in sorted(gains.items(), key=lambda e: (methods.index(e[0][0]), e[0][1]))

@@ -13,8 +13,9 @@ from costhub.dataset.schema import TABLES, document
 if TYPE_CHECKING:
     from costhub.cards.dataset_card import DatasetCard
 
+LATENCIES = "latencies.png"
 PICTURES = {
-    "latencies.png": "Latencies of the measured programs, by operator",
+    LATENCIES: "Latencies of the measured programs, by operator",
 }
 """File beside the card -> what it shows."""
 

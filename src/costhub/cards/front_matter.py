@@ -10,6 +10,8 @@ import yaml
 
 from costhub.errors import DataError, first_line
 
+CARD = "README.md"
+"""The file of a card, beside what it describes."""
 MAX_CARD_CHARACTERS = 256 << 10
 """Cards come from strangers too; one beyond this is refused before it is parsed."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from costhub.cards.gains import mean_with_error
 from costhub.cards.tables import Column, markdown_table, number, plain_table
 
 Result = Mapping[str, Any]
@@ -92,9 +92,7 @@ def _summary(rows: Sequence[Row]) -> dict[str, Any]:
         per_workload = [statistics.fmean(values) for values in by_workload.values()]
         found[name] = statistics.fmean(means)
         found[f"{name}_std"] = statistics.stdev(means) if len(means) > 1 else None
-        found[f"{name}_se"] = (
-            statistics.stdev(per_workload) / math.sqrt(len(per_workload)) if len(per_workload) > 1 else None
-        )
+        found[f"{name}_se"] = mean_with_error(per_workload)[1]
         found["workloads"] = len(per_workload)
     for name in ("train_s", "predictions_per_s", "bytes"):
         known = [row[name] for row in rows if row.get(name) is not None]

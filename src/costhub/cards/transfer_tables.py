@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from costhub.cards.ablation_table import ablations_table
 from costhub.cards.controller_table import controller_table
+from costhub.cards.gains import mean_with_error
 from costhub.cards.live_transfer_table import live_transfer_table
 from costhub.cards.selection_table import selection_table
 from costhub.cards.strategies_table import strategies_table
@@ -39,10 +39,7 @@ def summaries(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         line = {**dict(zip(KEY, key, strict=True)), "seeds": len({row["seed"] for row in own})}
         for metric in METRICS:
             values = [row[metric] for row in own]
-            line[metric] = statistics.fmean(values)
-            line[f"{metric}_se"] = (
-                statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
-            )
+            line[metric], line[f"{metric}_se"] = mean_with_error(values)
         found.append(line)
     return found
 

@@ -18,7 +18,7 @@ def model_documents(
     name: str,
     *,
     transfer: Mapping[str, Any] | None = None,
-) -> dict[str, str | bytes]:
+) -> dict[str, bytes]:
     """File name -> content: the card and what it shows; no card without figures, since it never shows a gap.
 
     Args:
@@ -30,24 +30,15 @@ def model_documents(
     """
     from costhub.cards.adaptation import ADAPTATION, ADAPTATION_VERSION, transfer_facts
     from costhub.cards.adaptation_plots import draw_adaptation
-    from costhub.cards.evaluation_plot import draw_evaluation
-    from costhub.cards.model_card import from_results, render
-    from costhub.hub.index import find_device
-    from costhub.hub.install import EVALUATION, evaluation_text
+    from costhub.hub.install import card_documents
     from costhub.models.folder import config_of
 
-    found: dict[str, str | bytes] = {}
+    found: dict[str, bytes] = {}
     facts = None
     if transfer is not None:
         told = {"version": ADAPTATION_VERSION, **transfer}
-        found = {ADAPTATION: json.dumps(told, indent=2) + "\n", **draw_adaptation(transfer)}
+        found = {ADAPTATION: (json.dumps(told, indent=2) + "\n").encode(), **draw_adaptation(transfer)}
         facts = transfer_facts(transfer, found)
     if figures is None:
         return found
-    known = find_device(info.device_id)
-    row = known.row() if known else None
-    drawn = draw_evaluation(figures)
-    card = from_results(
-        config_of(model, info), figures, name=name, device=row, transfer=facts, pictures=list(drawn)
-    )
-    return {**found, **drawn, "README.md": render(card), EVALUATION: evaluation_text(figures)}
+    return {**found, **card_documents(config_of(model, info), figures, name=name, transfer=facts)}

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from types import TracebackType
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 _TAIL = 1 << 16
@@ -46,10 +47,11 @@ class SparseCopy:
         self._remote = remote
         self._size = remote.seek(0, 2)
         self._footer = self._read_footer()
+        # Before there is a file that a broken footer would leave behind.
+        self._metadata = pq.read_metadata(pa.BufferReader(self._footer))
         self._file = tempfile.NamedTemporaryFile(suffix=".parquet")  # noqa: SIM115
         self.path = self._file.name
         self._begin()
-        self._metadata = pq.read_metadata(self.path)
 
     def __enter__(self) -> SparseCopy:
         return self

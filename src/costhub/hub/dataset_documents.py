@@ -4,42 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from costhub.cards.card_sections import DEVICE_FACTS
 from costhub.cards.dataset_card import SAMPLE, DatasetCard, complete_dataset_card, with_change
+from costhub.cards.dataset_sections import LATENCIES, PICTURES
+from costhub.cards.front_matter import CARD
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.latency import median_latency_s
 from costhub.dataset.schema import SCHEMA_VERSION
 from costhub.dataset.shards.shard import write_shard
 from costhub.dataset.shards.shard_set import shard_name
 from costhub.dataset.splits.split_file import list_splits
+from costhub.dataset.stats.observations import read_observations
 from costhub.hub.data_facts import data_facts
 from costhub.hub.manifest import hash_file
 
-CARD = "README.md"
-PICTURE = "latencies.png"
 SAMPLE_ROWS = 100
 """Of each device, at most."""
 _TABLES = ("devices", "workloads", "measurements")
-
-
-@dataclass
-class _Counts:
-    """What is counted of the measurements of one device."""
-
-    rows: int = 0
-    ok: int = 0
-    workloads: set[str] = field(default_factory=set)
 
 
 def write_dataset_documents(
@@ -62,14 +51,14 @@ def write_dataset_documents(
     Raises:
         DataError: A row has no licence, or the README has no block of YAML.
     """
-    counts, latencies = _counted(place)
+    observed = read_observations(DataFolder.open(place))
     revision = tables_revision(place)
     facts = data_facts(place)
     card = DatasetCard(
         name=name,
         address=address,
         licences=list(facts.licences),
-        devices=_devices(place, counts),
+        devices=_devices(place, observed),
         rows=facts.total,
         ok=facts.ok,
         workloads=facts.workloads,
@@ -80,7 +69,7 @@ def write_dataset_documents(
         revision=revision,
         splits=list_splits(place),
         sample_rows=write_sample(place),
-        pictures=_pictures(place, latencies),
+        pictures=_pictures(place, observed),
         changes=with_change(changes, date=date, version=version, rows=facts.total, revision=revision),
     )
     (place / CARD).write_text(complete_dataset_card(text, card), encoding="utf-8")
@@ -134,43 +123,24 @@ def _hash(record_id: str) -> bytes:
     return hashlib.sha256(record_id.encode()).digest()
 
 
-def _counted(place: Path) -> tuple[dict[str, _Counts], dict[str, npt.NDArray[np.float64]]]:
-    """What there is of each device, and the latencies of each operator in microseconds."""
-    folder = DataFolder.open(place)
-    described = folder.workloads(["workload_id", "operator"]).to_pylist()
-    family = {row["workload_id"]: row["operator"] for row in described}
-    counts: dict[str, _Counts] = defaultdict(_Counts)
-    found: dict[str, list[npt.NDArray[np.float64]]] = defaultdict(list)
-    for batch in folder.iter_measurements(columns=["device_id", "workload_id", "status", "run_s"]):
-        devices, ids = (np.array(batch[name].to_pylist(), object) for name in ("device_id", "workload_id"))
-        is_ok = np.array([status == "ok" for status in batch["status"].to_pylist()], bool)
-        latency_us = median_latency_s(batch["run_s"]) * 1e6
-        for device_id in np.unique(devices):
-            count, mask = counts[device_id], devices == device_id
-            count.rows += int(mask.sum())
-            count.ok += int((mask & is_ok).sum())
-            count.workloads.update(ids[mask])
-        for workload_id in np.unique(ids):
-            mask = (ids == workload_id) & is_ok & np.isfinite(latency_us)
-            found[family.get(workload_id, "other")].append(latency_us[mask])
-    return dict(counts), {name: np.concatenate(parts) for name, parts in found.items()}
-
-
-def _devices(place: Path, counts: Mapping[str, _Counts]) -> list[dict[str, Any]]:
+def _devices(place: Path, observed: pa.Table) -> list[dict[str, Any]]:
     rows = {row["device_id"]: row for row in DataFolder.open(place).devices().to_pylist()}
+    ran = observed.append_column("ok", pc.cast(pc.equal(observed["status"], "ok"), pa.int64()))
+    wanted = [([], "count_all"), ("ok", "sum"), ("workload_id", "count_distinct")]
+    counted = ran.group_by("device_id").aggregate(wanted).to_pylist()
     return [
         {
-            "device_id": device_id,
-            "rows": counts[device_id].rows,
-            "ok": counts[device_id].ok,
-            "workloads": len(counts[device_id].workloads),
+            "device_id": count["device_id"],
+            "rows": count["count_all"],
+            "ok": count["ok_sum"],
+            "workloads": count["workload_id_count_distinct"],
             **{
-                key: rows[device_id][key]
+                key: rows[count["device_id"]][key]
                 for key in DEVICE_FACTS
-                if key != "device_id" and rows.get(device_id, {}).get(key) not in (None, [], "")
+                if key != "device_id" and rows.get(count["device_id"], {}).get(key) not in (None, [], "")
             },
         }
-        for device_id in sorted(counts)
+        for count in sorted(counted, key=lambda count: str(count["device_id"]))
     ]
 
 
@@ -179,11 +149,15 @@ def _operators(place: Path) -> dict[str, int]:
     return dict(sorted(Counter(operators).items()))
 
 
-def _pictures(place: Path, latencies: Mapping[str, npt.NDArray[np.float64]]) -> list[str]:
+def _pictures(place: Path, observed: pa.Table) -> list[str]:
     from costhub.cards.plots import plot_latencies
 
-    shown = {name: values for name, values in latencies.items() if len(values)}
+    ran = observed.filter(pc.is_finite(observed["latency_us"])).group_by("operator")
+    shown = {
+        row["operator"]: np.array(row["latency_us_list"])
+        for row in ran.aggregate([("latency_us", "list")]).to_pylist()
+    }
     if not shown:
         return []
-    plot_latencies(place / PICTURE, shown, title="Latencies of the measured programs, by operator")
-    return [PICTURE]
+    plot_latencies(place / LATENCIES, shown, title=PICTURES[LATENCIES])
+    return [LATENCIES]

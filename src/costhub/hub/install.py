@@ -10,6 +10,7 @@ from typing import Any
 
 from costhub.cards.adaptation import ADAPTATION, PICTURES, transfer_facts
 from costhub.cards.evaluation_plot import draw_evaluation
+from costhub.cards.front_matter import CARD
 from costhub.cards.model_card import from_results, render
 from costhub.errors import DataError
 from costhub.format_version import refuse_newer
@@ -102,20 +103,33 @@ def read_recorded(folder: Path, name: str) -> dict[str, Any] | None:
     return figures
 
 
-def evaluation_text(evaluation: Mapping[str, Any]) -> str:
-    """The content of `evaluation.json`."""
-    return json.dumps({"version": EVALUATION_VERSION, **evaluation}, indent=2) + "\n"
+def card_documents(
+    config: Mapping[str, Any], evaluation: Mapping[str, Any], *, name: str, transfer: Mapping[str, Any] | None
+) -> dict[str, bytes]:
+    """File name -> content: the card of a model, its pictures, and the figures that they show.
+
+    Args:
+        config: The content of `config.json`.
+        evaluation: Figures on held-out workloads.
+        name: What the card calls the model.
+        transfer: See `transfer_facts`; None where the model was not carried over.
+
+    Raises:
+        DataError: The configuration or the figures lack what a card needs.
+    """
+    device = find_device(config["device_id"])
+    drawn = draw_evaluation(evaluation)
+    card = from_results(
+        config, evaluation, name=name, device=device.row() if device else None, transfer=transfer,
+        pictures=list(drawn),
+    )  # fmt: skip
+    text = json.dumps({"version": EVALUATION_VERSION, **evaluation}, indent=2) + "\n"
+    return {**drawn, CARD: render(card).encode(), EVALUATION: text.encode()}
 
 
 def _write_card(folder: Path, config: Mapping[str, Any], evaluation: Mapping[str, Any], name: str) -> None:
-    device = find_device(config["device_id"])
     told = read_recorded(folder, ADAPTATION)
     pictures = [name for name in PICTURES if (folder / name).is_file()]
     transfer = None if told is None else transfer_facts(told, pictures)
-    row = device.row() if device else None
-    drawn = draw_evaluation(evaluation)
-    for picture, content in drawn.items():
-        (folder / picture).write_bytes(content)
-    card = from_results(config, evaluation, name=name, device=row, transfer=transfer, pictures=list(drawn))
-    (folder / "README.md").write_text(render(card), encoding="utf-8")
-    (folder / EVALUATION).write_text(evaluation_text(evaluation), encoding="utf-8")
+    for file, content in card_documents(config, evaluation, name=name, transfer=transfer).items():
+        (folder / file).write_bytes(content)

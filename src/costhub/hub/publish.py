@@ -13,7 +13,7 @@ from typing import Any
 from costhub.cards.card_text import check_card_text
 from costhub.cards.dataset_card import SAMPLE, known_changes
 from costhub.cards.dataset_sections import PICTURES
-from costhub.cards.front_matter import MAX_CARD_CHARACTERS, split
+from costhub.cards.front_matter import CARD, MAX_CARD_CHARACTERS, split
 from costhub.dataset.check.folder import check_folder
 from costhub.errors import HubError, ModelError, RefusedError
 from costhub.hub.address import Address, AddressError, parse_address
@@ -23,7 +23,7 @@ from costhub.hub.manifest import MANIFEST, MAX_MANIFEST_BYTES, hash_file, read_m
 from costhub.hub.privacy import own_traces, personal_texts
 from costhub.hub.remote_repo import Head, Kind, Pushed, RemoteRepo, StaleError, blob_id
 from costhub.hub.review.model_gate import check_model
-from costhub.hub.staging import CARD, Staged, read_card, staged
+from costhub.hub.staging import Staged, read_card, staged
 
 Repo = RemoteRepo | FolderRepo
 ATTEMPTS = 6

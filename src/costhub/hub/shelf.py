@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,9 +54,19 @@ def unreadable_models() -> tuple[str, ...]:
 
 def dataset_folders() -> dict[str, Path]:
     """ORG/NAME -> folder of the datasets of all hubs, those in the shared hub first."""
+    return named_folders(hub_roots(), "datasets")
+
+
+def named_folders(roots: Iterable[Root], kind: str) -> dict[str, Path]:
+    """ORG/NAME -> folder of some hubs; of two of one name the one in the earlier hub.
+
+    Args:
+        roots: The hubs.
+        kind: `models` or `datasets`.
+    """
     found: dict[str, Path] = {}
-    for root in hub_roots():
-        for folder in folders_in(root, "datasets"):
+    for root in roots:
+        for folder in folders_in(root, kind):
             found.setdefault(f"{folder.parent.name}/{folder.name}", folder)
     return found
 

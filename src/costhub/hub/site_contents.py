@@ -12,7 +12,7 @@ from costhub.cards.tables import one_line
 from costhub.errors import CosthubError
 from costhub.hub.index import read_devices
 from costhub.hub.roots import Root
-from costhub.hub.shelf import folders_in
+from costhub.hub.shelf import named_folders
 from costhub.hub.site_model import read_body, read_site_model
 
 
@@ -43,13 +43,13 @@ def site_contents(roots: Sequence[Root]) -> SiteContents:
     datasets: dict[str, SiteDataset] = {}
     pictures: dict[str, bytes] = {}
     left_out: list[str] = []
-    for name, folder in _folders(roots, "models").items():
+    for name, folder in named_folders(roots, "models").items():
         try:
             models[name], drawn = read_site_model(folder, name)
             pictures |= drawn
         except (CosthubError, OSError) as error:
             left_out.append(_sentence(folder, error))
-    for name, folder in _folders(roots, "datasets").items():
+    for name, folder in named_folders(roots, "datasets").items():
         try:
             datasets[name] = _dataset(folder, name)
         except (CosthubError, OSError) as error:
@@ -62,15 +62,6 @@ def site_contents(roots: Sequence[Root]) -> SiteContents:
         datasets=tuple(datasets[name] for name in sorted(datasets)),
     )
     return SiteContents(site, pictures, tuple(left_out))
-
-
-def _folders(roots: Sequence[Root], kind: str) -> dict[str, Path]:
-    """ORG/NAME -> folder."""
-    found: dict[str, Path] = {}
-    for root in roots:
-        for folder in folders_in(root, kind):
-            found.setdefault(f"{folder.parent.name}/{folder.name}", folder)
-    return found
 
 
 def _order(model: SiteModel) -> tuple[Any, ...]:

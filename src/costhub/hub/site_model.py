@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from costhub.cards.front_matter import MAX_CARD_CHARACTERS, split
+from costhub.cards.front_matter import CARD, MAX_CARD_CHARACTERS, split
 from costhub.cards.site_facts import METRICS, SiteModel, as_number
 from costhub.errors import DataError, ModelError
 from costhub.hub.address import parse_address
 from costhub.hub.install import EVALUATION, read_recorded
 from costhub.hub.manifest import Manifest, verify
 from costhub.hub.shelf import read_config
-from costhub.hub.staging import CARD, read_card
+from costhub.hub.staging import read_card
 
 PICTURES = "pictures"
 """Folder of the site that pictures lie in."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from costhub.cards.front_matter import CARD
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.journal import JOURNAL
 from costhub.dataset.shards.lock import LOCK
@@ -21,8 +22,6 @@ from costhub.hub.manifest import scan, write_manifest
 from costhub.hub.remote_repo import Kind
 from costhub.hub.review.model_files import check_model_files
 from costhub.hub.shelf import CONFIG
-
-CARD = "README.md"
 
 
 @dataclass(frozen=True)

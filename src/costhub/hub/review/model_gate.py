@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from costhub.cards.card_text import check_card_text
-from costhub.cards.front_matter import split
+from costhub.cards.front_matter import CARD, split
 from costhub.cards.model_card import METRICS, is_as_rendered, parse
 from costhub.dataset.check.report import clean
 from costhub.errors import ModelError
@@ -20,7 +20,6 @@ from costhub.hub.review.tensor_header import check_tensor_header
 from costhub.hub.shelf import CONFIG
 from costhub.models.info import ModelInfo
 
-CARD = "README.md"
 _KNOWN = frozenset({"costhub_format", "options", *(field.name for field in fields(ModelInfo))})
 
 
