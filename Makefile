@@ -56,8 +56,8 @@ docs: .venv-docs/.installed  ## the documentation as a site, in build/docs/; fai
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet
 	@! grep -rE --include '*.html' '<(script|link|img|iframe)[^>]+(src|href)="?(https?:)?//' build/docs  # nothing from elsewhere
 
-dist: $(STAMP)  ## the wheel, in dist/
-	@$(BIN)/python -m build --wheel --no-isolation --outdir dist .
+dist: $(STAMP)  ## sdist and wheel, in dist/
+	@$(BIN)/python -m build --no-isolation --outdir dist .
 
 clean:  ## remove what the other targets made
 	@rm -rf $(VENV) .venv-docs build dist src/costhub.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 from embedded import copy_dataset
 
 from costhub.cli.main import run
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.splits.split_file import FOLDER, load_split, save_split
 from costhub.hub.install import install_model
 
 
@@ -18,70 +21,92 @@ class Release:
     """One model."""
 
     device: str
+    """What it is for; its figures are of this device, where it is one of `devices`."""
     arch: str
     split: str
     """Of its dataset; what it holds out, the figures of the card are of."""
     options: tuple[str, ...] = ()
     dataset: str = "amd-epyc-zen5"
     """In the embedded hub; the A100's is not there, see docs/import.md."""
+    devices: tuple[str, ...] = ()
+    """What it learns from; by default the device."""
 
 
-BLEND = ("members=gbt(objective=log) mlp",)
-SMALL = ("members=gbt(objective=log,rounds=200,learning_rate=0.1) mlp",)
-"""Half the size: .753 / .949 / .819 on amd-epyc-zen5-2c, where `BLEND` has .778 / .954 / .816."""
-FEW, MANY = "held-out-14", "workload-40-seed0"
+CPUS = tuple(f"amd-epyc-zen5-{cores}{isa}" for cores in ("1c", "2c") for isa in ("", "-avx2", "-sse4.2"))
+MANY, FEW = "workload-40-seed0", "workload-12-seed0"
+SMALL = ("rounds=200", "learning_rate=0.1")
+"""Trees of half the size and about as good."""
+BLEND = (f"members=gbt(objective=log,{','.join(SMALL)}) mlp",)
+A100, H200 = "nvidia-a100", "nvidia-h200"
 RELEASES = (
-    *(Release(f"amd-epyc-zen5-{cores}", arch, FEW) for cores in ("1c", "2c") for arch in ("gbt", "mlp")),
-    *(
-        Release(f"amd-epyc-zen5-{cores}-{isa}", "blend", MANY, SMALL)
-        for cores in ("1c", "2c")
-        for isa in ("avx2", "sse4.2")
-    ),
-    Release("nvidia-h200", "blend", "workload-12-seed0", BLEND, "nvidia-h200"),
-    Release("nvidia-a100", "blend", "workload-5-seed0", BLEND, "nvidia-a100"),
+    Release("amd-epyc-zen5-2c", "gbt", MANY, ("objective=log", *SMALL)),
+    Release("amd-epyc-zen5-2c", "mlp", MANY),
+    *(Release(device, "blend", MANY, BLEND) for device in CPUS),
+    Release("any-cpu", "conditioned", MANY, ("base=gbt", "objective=log"), devices=CPUS),
+    Release(H200, "blend", FEW, BLEND, f"{H200}+{A100}", (H200, A100)),
+    Release(A100, "blend", "workload-5-seed0", BLEND, A100),
 )
 
 
 @click.command()
 @click.option("--device", "devices", multiple=True, help="Of these only.")
+@click.option("--arch", "archs", multiple=True, help="Of these only.")
 @click.option(
     "--a100",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="The data folder of nvidia-a100, imported from its public home; without it, that model stays.",
+    help="The data folder of nvidia-a100, imported from its public home; without it what needs it stays.",
 )
 @click.option("--seed", default=0, show_default=True)
-def main(devices: tuple[str, ...], a100: Path | None, seed: int) -> None:
+def main(devices: tuple[str, ...], archs: tuple[str, ...], a100: Path | None, seed: int) -> None:
     """Equal data and seed give equal models on one machine; each config.json records both."""
-    wanted = [each for each in RELEASES if not devices or each.device in devices]
+    wanted = [
+        each
+        for each in RELEASES
+        if (not devices or each.device in devices) and (not archs or each.arch in archs)
+    ]
     with tempfile.TemporaryDirectory() as folder:
-        data = {
-            name: copy_dataset(folder, name) for name in {each.dataset for each in wanted} - {"nvidia-a100"}
-        }
-        if a100:
-            run(["split", str(a100), "--by", "workload", "--count", "5", "--seed", "0"])
-            data["nvidia-a100"] = a100
+        data: dict[str, Path] = {}
         for each in wanted:
-            if each.dataset in data:
-                click.echo(
-                    f"Installed {install_model(trained(each, data[each.dataset], Path(folder), seed))}.\n"
-                )
+            if A100 in each.dataset and a100 is None:
+                click.echo(f"{each.device}, {each.arch}: left as it is, for want of --a100.")
+                continue
+            if each.dataset not in data:
+                data[each.dataset] = dataset(each.dataset, folder, a100)
+            click.echo(f"Installed {install_model(trained(each, data[each.dataset], Path(folder), seed))}.\n")
+
+
+def dataset(name: str, folder: str, a100: Path | None) -> Path:
+    """The data folder: of the package, the A100's, or the H200's with the A100's rows added."""
+    if A100 not in name or a100 is None:
+        return copy_dataset(folder, name)
+    if name == A100:
+        run(["split", str(a100), "--by", "workload", "--count", "5", "--seed", "0"])
+        return a100
+    joined, added = DataFolder.open(copy_dataset(folder, H200)), DataFolder.open(a100)
+    for row in added.devices().to_pylist():
+        joined.put_device(row)
+    joined.put_workloads(added.workloads().to_pylist())
+    with joined.writer(A100) as writer:
+        writer.extend(added.measurements(A100))
+    if (a100 / "features").is_dir():
+        shutil.copytree(a100 / "features", joined.path / "features", dirs_exist_ok=True)  # minutes of work
+    # What the A100 ran as well is held out on both.
+    held_out = load_split(joined.path, FEW)
+    others = set(added.workloads(["workload_id"])["workload_id"].to_pylist()) - set(held_out.test)
+    split = replace(held_out, train=(*held_out.train, *others), made_from=None)
+    save_split(split, joined.path / FOLDER / f"{FEW}.json")
+    return joined.path
 
 
 def trained(release: Release, data: Path, folder: Path, seed: int) -> Path:
     """The folder of the trained model."""
     out = folder / f"{release.device}-{release.arch}"
-    options = [word for option in release.options for word in ("--option", option)]
-    arguments = [
-        "--data",
-        str(data),
-        "--device",
-        release.device,
-        "--split",
-        release.split,
-        "--arch",
-        release.arch,
-    ]
-    if code := run(["train", *arguments, *options, "--seed", str(seed), "--out", str(out)]):
+    devices = release.devices or (release.device,)
+    arguments = ["--data", str(data), "--split", release.split, "--arch", release.arch, "--seed", str(seed)]
+    arguments += [word for device in devices for word in ("--device", device)]
+    arguments += [word for option in release.options for word in ("--option", option)]
+    arguments += ["--for", release.device] if release.devices else []
+    if code := run(["train", *arguments, "--out", str(out)]):
         raise SystemExit(code)
     return out
 

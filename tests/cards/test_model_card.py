@@ -96,6 +96,23 @@ def test_a_card_shows_the_figures_of_its_evaluation(
     assert "year = {2026}" in text
 
 
+def test_the_card_of_a_model_of_several_devices_names_them_and_says_how_to_bind_it(
+    config: dict[str, Any], evaluation: dict[str, Any]
+) -> None:
+    rows = [{**row, "device_id": name} for row in evaluation["workloads"] for name in ("a", "b")]
+    told = {**config, "arch": "conditioned", "device_id": "any-cpu", "train_devices": ["a", "b"]}
+
+    card = from_results(told, {**evaluation, "workloads": rows})
+
+    text = render(card)
+    assert card.training["devices"] == "a, b"
+    assert "It knows a, b." in text
+    assert "model.bind(identify())" in text
+    assert "on one or more of 2 devices each" in text
+    assert "| device |" in text
+    assert parse(text) == card
+
+
 def test_the_hugging_face_client_reads_the_metadata(
     config: dict[str, Any], evaluation: dict[str, Any]
 ) -> None:

@@ -75,7 +75,7 @@ def test_a_hub_of_the_shipped_layout_becomes_a_page_with_data(
     costhub: Any, measured: Callable[..., Path], tmp_path: Path
 ) -> None:
     hub = tmp_path / "hub"
-    name = "models/costhub/amd-epyc-zen5-1c-gbt"
+    name = "models/costhub/amd-epyc-zen5-2c-gbt"
     shutil.copytree(EMBEDDED / name, hub / name)
     measured(hub / "datasets/lab/boards")
 

@@ -172,6 +172,24 @@ def test_one_model_learns_from_several_devices_and_scores_for_one_it_has_never_s
     assert json.loads(capsys.readouterr().out)["totals"]["pairwise"] > 0.7
 
 
+def test_a_model_can_be_meant_for_another_device_than_those_it_learned_from(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, arguments = str(tmp_path / "model"), ["train", "--data", str(data), "--arch", "gbt"]
+
+    assert run([*arguments, "--for", "any-cpu", "--out", out]) == 0
+
+    info = load_model(out)[1]
+    assert (info.device_id, info.device_ids) == ("any-cpu", ("acme-one",))
+    build_data(data, device_id="blit-two")
+    several = ["--device", "acme-one", "--device", "blit-two", "--for", "blit-two"]
+    assert run([*arguments, *several, "--out", str(tmp_path / "two")]) == 0
+    rows = json.loads((tmp_path / "two/evaluation.json").read_text())["workloads"]
+    assert {row["device_id"] for row in rows} == {"blit-two"}
+    assert run([*arguments, "--for", "../up", "--out", str(tmp_path / "other")]) == 2
+    assert "'../up' is no name of a device" in capsys.readouterr().err
+
+
 def test_a_device_of_which_nothing_is_known_cannot_be_conditioned_on(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -77,6 +77,14 @@ def test_blocks_are_chosen_and_counted_by_workload(data: Path) -> None:
     assert equal(Programs.join(list(ProgramBlocks.open(data, device=BOTH, workloads={"w1", "w4"}))), expected)
 
 
+def test_blocks_are_chosen_by_device(data: Path) -> None:
+    blocks = ProgramBlocks.open(data, device=BOTH)
+
+    for device_id in BOTH:
+        own = Programs.join(list(blocks.of_devices({device_id})))
+        assert equal(own, load_programs(data, device=device_id))
+
+
 @pytest.mark.parametrize("of", [1, 2, 3, 9])
 @pytest.mark.parametrize("block_programs", [1, 10_000])
 def test_shares_are_about_equal_and_make_up_the_whole(data: Path, of: int, block_programs: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costhub.hub.index import Device
+from costhub.hub.index import Device, register_device
 from costhub.hub.manifest import write_manifest
 from costhub.hub.nearest import distance, nearest_device, nearest_order
 
@@ -97,6 +97,26 @@ def test_with_a_second_model_the_nearer_device_is_taken(hub: Path, make_model: A
     assert near.reason.startswith(
         "acme-two is the nearest of 2 cpu devices with a model (same microarchitecture"
     )
+
+
+def test_a_device_without_a_model_is_given_the_one_for_any_of_its_kind(hub: Path, make_model: Any) -> None:
+    register_device({"device_id": "any-cpu", "kind": "cpu"}, path=hub / "devices.json")
+    folder = hub / "models/costhub/any-cpu-conditioned"
+    write_manifest(make_model(folder, device_id="any-cpu", arch="conditioned", top_1=0.99))
+    stranger = {"device_id": "acme-nine", "kind": "cpu", "vendor": "ACME", "cores": 4}
+
+    found = nearest_device(stranger)
+
+    assert found
+    assert (found.device_id, found.reason) == (
+        "any-cpu", "No model is for this very device; any-cpu is told what a device can do.",
+    )  # fmt: skip
+    own = nearest_device({**stranger, "device_id": "acme-one"})
+    assert own
+    assert own.device_id == "acme-one"
+    gpu = nearest_device({"device_id": "other-gpu", "kind": "cuda"})
+    assert gpu
+    assert gpu.device_id == "blit-gpu"
 
 
 def test_no_device_of_the_kind_is_no_device(hub: Path) -> None:

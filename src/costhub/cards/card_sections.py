@@ -48,6 +48,7 @@ DEVICE_FACTS = {
 TRAINING_FACTS = {
     "data_rows": "measured programs",
     "workloads": "workloads",
+    "devices": "devices",
     "data_credit": "measured by",
     "data_hash": "sha256 of the data",
     "base": "continued from",
@@ -95,11 +96,16 @@ def _purpose(card: ModelCard) -> str:
 
 
 def _use(card: ModelCard) -> str:
+    # A conditioned model has to be told for which device it scores.
+    told = card.arch == "conditioned"
     return (
         "```python\n"
         "import costhub\n"
-        f'model, info = costhub.load_model(costhub.pull("{card.device_id}", arch="{card.arch}"))\n'
-        "scores = model.predict(programs.rows, programs.counts)  # programs = costhub.load_programs(folder)\n"
+        + ("from costhub.collector.device import identify\n" if told else "")
+        + f'model, info = costhub.load_model(costhub.pull("{card.device_id}", arch="{card.arch}"))\n'
+        + ("model = model.bind(identify())  # what this machine is\n" if told else "")
+        + "scores = model.predict(programs.rows, programs.counts)"
+        "  # programs = costhub.load_programs(folder)\n"
         "```\n\n"
         f"To search with it: `costhub tune WORKLOAD --model {card.device_id} --trials 200 --out DIR`."
     )
@@ -131,8 +137,13 @@ def _transfer(card: ModelCard) -> str:
 
 def _figures(card: ModelCard) -> str:
     programs = sum(row.get("programs") or 0 for row in card.workloads)
-    count = len(card.workloads)
-    intro = f"On {count} held-out workloads ({programs} measured programs), none of which it was trained on:"
+    devices = {row.get("device_id") for row in card.workloads}
+    several = f", on one or more of {len(devices)} devices each," if len(devices) > 1 else ""
+    count = len({row.get("workload_id") for row in card.workloads}) if several else len(card.workloads)
+    intro = (
+        f"On {count} held-out workloads{several} ({programs} measured programs), none of which it was "
+        "trained on:"
+    )
     totals = [
         {"metric": key, "value": card.totals[key], "meaning": meaning.format(floor=card.noise_floor)}
         for key, meaning in METRIC_MEANINGS.items()
@@ -147,7 +158,8 @@ def _figures(card: ModelCard) -> str:
     if card.workloads:
         operators = _by_operator(card.workloads)
         counts = (number("workloads", "workloads", "d"), number("programs", "programs", "d"))
-        named = (Column("workload", "workload"), Column("operator", "operator"), counts[1])
+        device = (Column("device_id", "device"),) if several else ()
+        named = (Column("workload", "workload"), *device, Column("operator", "operator"), counts[1])
         parts += [
             "By operator:",
             markdown_table(operators, (Column("operator", "operator"), *counts, *_FIGURES)),
@@ -177,8 +189,9 @@ def _mean_row(operator: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any
 
 
 def _limits(card: ModelCard) -> str:
+    knows = card.training.get("devices", card.device_id)
     limits = [
-        f"It knows {card.device_id}. On another device its order of programs may be wrong: measure some "
+        f"It knows {knows}. On another device its order of programs may be wrong: measure some "
         "there and adapt it.",
         f"It reads the features `{card.feature_spec}` only"
         + (f", as TVM {card.versions['tvm']} computes them." if "tvm" in card.versions else "."),

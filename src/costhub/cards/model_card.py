@@ -37,7 +37,7 @@ class ModelCard:
     licence: str
     """An SPDX name."""
     training: dict[str, Any]
-    """data_rows, data_hash, data_credit, seed, created, base, method, workloads: as far as they are known."""
+    """data_rows, data_hash, data_credit, devices, seed, created, base, method, workloads: as far as known."""
     versions: dict[str, str]
     """Package -> version the model was trained with."""
     totals: dict[str, float]
@@ -93,6 +93,8 @@ def from_results(
         # Scalers and members are no choice of anybody's, and fill pages.
         chosen = {k: v for k, v in options.items() if isinstance(v, bool | int | float | str)}
         training |= {"options": chosen} if chosen else {}
+    if config.get("train_devices"):
+        training["devices"] = ", ".join(config["train_devices"])
     return ModelCard(
         name=name or f"{config['device_id']}-{config['arch']}",
         device_id=config["device_id"],

@@ -14,6 +14,7 @@ from costhub.cards.hub_tables import HUB_TABLES
 from costhub.cards.model_tables import MODEL_TABLES, MODEL_VIEWS
 from costhub.cards.networks_table import networks_table
 from costhub.cards.operators_table import operators_table
+from costhub.cards.release_tables import RELEASE_TABLES, RELEASE_VIEWS
 from costhub.cards.search_table import first_search_table, search_table
 from costhub.cards.speed_table import speed_table
 from costhub.cards.tables import Column, markdown_table, number
@@ -92,6 +93,7 @@ TABLES: dict[str, Callable[[Result], str]] = {
     **COLLECTOR_TABLES,
     **HUB_TABLES,
     **MODEL_TABLES,
+    **RELEASE_TABLES,
     **TRANSFER_TABLES,
     "search": search_table,
     "search_first": first_search_table,
@@ -103,7 +105,9 @@ TABLES: dict[str, Callable[[Result], str]] = {
     "networks_tuned": networks_table,
 }
 """Name of a result file without its suffix, and of its place in a page -> its renderer; views of one file
-have names of their own, see `MODEL_VIEWS`."""
+have names of their own, see `VIEWS`."""
+
+VIEWS = {**MODEL_VIEWS, **RELEASE_VIEWS}
 
 _REAL = {"shards": "costhub's shards", "tvm_json": "TVM's JSON database"}
 _STAGES = {
@@ -129,7 +133,7 @@ def fill(text: str, results: Path) -> str:
 
 
 def _render(name: str, results: Path) -> str:
-    path = results / f"{MODEL_VIEWS.get(name, name)}.json"
+    path = results / f"{VIEWS.get(name, name)}.json"
     if name not in TABLES:
         raise DataError(f"There is no results table named {name!r}; there are {', '.join(TABLES)}.")
     try:

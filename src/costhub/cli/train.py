@@ -25,7 +25,8 @@ Example:
   costhub train --data measurements/ --arch mlp --out my-model/
   costhub train --data measurements/ --arch gbt --split held-out-14 --out my-trees/
   costhub train --data measurements/ --objective lambdarank --option hidden=512 --out large/
-  costhub train --data measurements/ --arch conditioned --device cpu-1c --device cpu-2c --out for-many/
+  costhub train --data measurements/ --arch conditioned --device cpu-1c --device cpu-2c \\
+    --for any-cpu --out for-many/
 """
 
 
@@ -44,6 +45,9 @@ Example:
     multiple=True,
     help="Device whose measurements to use, may be repeated; not needed where the data have one.",
 )
+@click.option("--for", "meant_for", callback=lambda _, __, value: _plain_name(value), metavar="DEVICE",
+              help="Device that the model is for, by default what it learns from; where it is one of "
+              "several, the figures are of it alone.")  # fmt: skip
 @click.option("--split", "chosen", help="Split, by name in the data folder or as a file: learn "
               "from its train workloads, evaluate on its test workloads.")  # fmt: skip
 @click.option("--features", "spec",
@@ -67,6 +71,7 @@ def command(
     arch: str,
     out: Path,
     devices: tuple[str, ...],
+    meant_for: str | None,
     chosen: str | None,
     spec: str | None,
     objective: str | None,
@@ -112,12 +117,13 @@ def command(
     if place[0]:
         return  # All processes end with the same model, and the first one writes it.
     # A split by device is tested on other devices: `costhub evaluate` does that.
-    evaluation = evaluated(model, programs.of_workloads(set() if split.test_devices else set(split.test)))
+    test = programs.of_workloads(set() if split.test_devices else set(split.test))
+    evaluation = evaluated(model, test.of_devices({meant_for}) if meant_for in devices else test)
     figures = described(evaluation, data) if evaluation else None
     info = describe_model(
-        model, train, device_id="+".join(devices), seed=seed, licence=licence,
+        model, train, device_id=meant_for or "+".join(devices), seed=seed, licence=licence,
         metrics=evaluation.totals if evaluation else None, test_workloads=split.test,
-        data_credit=data_credit(data, devices),
+        data_credit=data_credit(data, devices), train_devices=devices if meant_for else (),
     )  # fmt: skip
     save_model(model, out, info, documents=model_documents(model, info, figures, out.name))
     shutil.rmtree(partial, ignore_errors=True)
@@ -135,6 +141,14 @@ def _say(out: Path, info: ModelInfo, figures: dict[str, Any] | None, *, as_json:
         f"Wrote {out}: {info.arch} for {info.device_id}, "
         f"from {info.data_rows} programs of {len(info.train_workloads)} workloads."
     )
+
+
+def _plain_name(value: str | None) -> str | None:
+    from costhub.hub.shelf import is_plain_name
+
+    if value is not None and not is_plain_name(value):
+        raise click.BadParameter(f"{value!r} is no name of a device; expected letters, digits and . _ + -")
+    return value
 
 
 def _options(objective: str | None, pairs: tuple[str, ...]) -> dict[str, str]:

@@ -109,6 +109,10 @@ class ProgramBlocks(Sequence[Programs]):
         """The programs whose workload is in `ids`."""
         return ProgramBlocks(tuple(_kept(self.blocks, ids.__contains__)))
 
+    def of_devices(self, ids: set[str]) -> ProgramBlocks:
+        """The programs that were measured on the devices in `ids`."""
+        return ProgramBlocks(tuple(source for source in self.blocks if source.device_id in ids))
+
     def share(self, number: int, of: int) -> ProgramBlocks:
         """One of several shares of about equally many programs, for one of several processes.
 

@@ -17,6 +17,9 @@ from costhub.hub.shelf import list_models
 # A fact that only one side states counts as one such difference or doubling; one that neither does, nothing.
 NAMED_WEIGHTS = {"microarchitecture": 4.0, "vendor": 2.0}
 SIZED_WEIGHTS = {"simd_bits": 2.0, "cores": 1.0, "l1d_bytes": 0.5, "l2_bytes": 0.5, "l3_bytes": 0.5}
+ANY = "any-"
+"""Before a kind, the name of what stands for all devices of the kind that have no model of their own."""
+NO_MODEL = "No model is for this very device;"
 MAX_DOUBLINGS = 6.0
 """Beyond a factor of 64 more difference says nothing more."""
 
@@ -27,7 +30,7 @@ class Nearest:
 
     device_id: str
     distance: float
-    """0 for equal descriptors."""
+    """0 for equal descriptors; to `any-KIND`, of which nothing is known, as many facts as there are."""
     reason: str
     """A sentence for people."""
 
@@ -55,7 +58,10 @@ def nearest_device(
 ) -> Nearest | None:
     """The device with a model that is most like `descriptor`, or None where no device of its kind has one.
 
-    Ties go to the device whose id comes first, so that the answer never depends on the order of the index.
+    A device without a model of its own is given that of `any-KIND` where there is one: it is told what the
+    device can do, and ranks the programs of an unseen device better than the model of a similar one does
+    (docs/models.md, "One model for many devices"). Ties go to the device whose id comes first, so that the
+    answer never depends on the order of the index.
 
     Args:
         descriptor: A row of the `devices` table.
@@ -63,10 +69,15 @@ def nearest_device(
     """
     with_model = {entry.device_id for entry in list_models()}
     fitting = _fitting(descriptor, with_model, load_devices() if devices is None else devices)
-    if not fitting:
+    for_any = f"{ANY}{descriptor.get('kind')}"
+    named = [entry for entry in fitting if entry[1] != for_any]
+    if len(named) < len(fitting) and descriptor.get("device_id") not in with_model:
+        apart = next(distance for distance, name, _ in fitting if name == for_any)
+        return Nearest(for_any, apart, f"{NO_MODEL} {for_any} is told what a device can do.")
+    if not named:
         return None
-    best, device_id, device = fitting[0]
-    return Nearest(device_id, best, _reason(descriptor, device, len(fitting)))
+    best, device_id, device = named[0]
+    return Nearest(device_id, best, _reason(descriptor, device, len(named)))
 
 
 def nearest_order(descriptor: Mapping[str, Any], device_ids: Sequence[str]) -> list[str]:

@@ -103,14 +103,17 @@ def read_config(folder: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is not JSON ({error}); the model cannot be read.") from error
     # The two become parts of paths, so nothing but a plain name will do.
-    if not isinstance(config, dict) or not all(_is_name(config.get(key)) for key in ("arch", "device_id")):
+    if not isinstance(config, dict) or not all(
+        is_plain_name(config.get(key)) for key in ("arch", "device_id")
+    ):
         raise ModelError(
             f"{path} does not say which architecture and device the model is for; expected arch, device_id."
         )
     return config
 
 
-def _is_name(value: object) -> bool:
+def is_plain_name(value: object) -> bool:
+    """Whether it can name a device or an architecture: letters, digits and `._+-`, the first no sign."""
     return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 

@@ -18,7 +18,7 @@ class ModelInfo:
     feature_spec: str
     """Name and version of the feature layout the model reads."""
     device_id: str
-    """Of several devices, their ids joined by `+`."""
+    """What it is for: the device measured, of several their ids joined by `+`, or another name."""
     data_hash: str
     """sha256 of the programs it learned from, see `train.data_hash`."""
     data_rows: int
@@ -42,11 +42,13 @@ class ModelInfo:
     """Ids of the workloads it learned from, those that told when to stop included."""
     test_workloads: tuple[str, ...] = ()
     """Ids of the workloads held out for `metrics`."""
+    train_devices: tuple[str, ...] = ()
+    """Ids of the devices it learned from; empty where `device_id` tells, as in folders of early versions."""
 
     @property
     def device_ids(self) -> tuple[str, ...]:
         """The devices it learned from."""
-        return tuple(self.device_id.split("+"))
+        return self.train_devices or tuple(self.device_id.split("+"))
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *, path: str) -> ModelInfo:
@@ -96,7 +98,7 @@ def _is_text_list(value: object) -> bool:
 _TEXT = ("a text", _is_text)
 _TEXT_OR_NULL = ("a text or null", lambda value: value is None or _is_text(value))
 _COUNT = ("a whole number", _is_count)
-_LATER = frozenset({"method", "data_credit"})
+_LATER = frozenset({"method", "data_credit", "train_devices"})
 """Fields that the first model folders lack."""
 _FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "arch": _TEXT,
@@ -114,4 +116,5 @@ _FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "data_credit": _TEXT_OR_NULL,
     "train_workloads": ("a list of texts", _is_text_list),
     "test_workloads": ("a list of texts", _is_text_list),
+    "train_devices": ("a list of texts", _is_text_list),
 }

@@ -125,13 +125,14 @@ def describe_model(
     base: str | None = None,
     method: str | None = None,
     data_credit: str | None = None,
+    train_devices: Sequence[str] = (),
 ) -> ModelInfo:
     """What the folder of a model says about it; date and versions are those of now.
 
     Args:
         model: The fitted model.
         train: What it learned from, whole or in blocks, programs that told when to stop included.
-        device_id: The device that was measured; of several, their ids joined by `+`.
+        device_id: What it is for: the device that was measured; of several, their ids joined by `+`.
         seed: Of the training.
         licence: An SPDX name.
         metrics: Metric -> mean over the held-out workloads.
@@ -139,6 +140,7 @@ def describe_model(
         base: The model it was continued from.
         method: How, for people.
         data_credit: Who measured what it learned from, as `dataset.credit.data_credit` tells.
+        train_devices: The devices that were measured, where `device_id` does not name them.
     """
     used: set[str] = set()
     digests: list[bytes] = []
@@ -161,6 +163,7 @@ def describe_model(
         data_credit=data_credit,
         train_workloads=tuple(sorted(used)),
         test_workloads=tuple(sorted(test_workloads)),
+        train_devices=tuple(train_devices),
     )
 
 

@@ -1,0 +1,95 @@
+"""Pulls every shipped model, evaluates it on workloads it has not seen, and compares that with its card."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+import machine
+from embedded import copy_dataset
+
+from costhub.cards.model_card import parse
+from costhub.cards.tables import Column, number, plain_table
+from costhub.dataset.folder import DataFolder
+from costhub.hub.shelf import ModelEntry, dataset_folders, list_models
+from costhub.models.folder import load_model
+
+METRICS = ("top_1", "top_5", "pairwise", "spearman")
+AS_EQUAL = 1e-6
+"""Sums of floating-point numbers in another order differ by less."""
+COLUMNS = (
+    Column("device", "device"),
+    Column("arch", "model"),
+    number("workloads", "held-out workloads", "d"),
+    *(number(name, name, ".3f") for name in METRICS),
+    Column("equal", "as its card"),
+    number("bytes", "bytes", ",d"),
+)
+
+
+def costhub(*words: str, cache: Path) -> str:
+    """What a command prints, in a process and with a cache of its own."""
+    environment = {**os.environ, "COSTHUB_CACHE": str(cache), "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "-c", "from costhub.cli.main import main; main()", *words]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise click.ClickException(f"costhub {' '.join(words)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def row_of(entry: ModelEntry, data: dict[str, Path], place: Path) -> dict[str, Any]:
+    """The figures of a model beside those of its card."""
+    folder = place / entry.folder.name
+    costhub("pull", entry.name, "--out", str(folder), cache=place / "cache")
+    info, card = load_model(folder)[1], parse((folder / "README.md").read_text(encoding="utf-8"))
+    devices = [entry.device_id] if entry.device_id in info.device_ids else list(info.device_ids)
+    split = place / "split.json"
+    wanted = {"name": "of-the-card", "seed": None, "train": [], "test": list(info.test_workloads)}
+    split.write_text(json.dumps({"costhub": "split", "version": 1, **wanted}))
+    told = costhub(
+        "evaluate", str(folder), "--data", str(data[devices[0]]), "--split", str(split), "--json",
+        *(word for device in devices for word in ("--device", device)), cache=place / "cache",
+    )  # fmt: skip
+    figures = json.loads(told)
+    equal = all(abs(figures["totals"][name] - card.totals[name]) <= AS_EQUAL for name in METRICS)
+    return {
+        "device": entry.device_id,
+        "arch": entry.arch,
+        "workloads": len({row["workload_id"] for row in figures["workloads"]}),
+        **{name: figures["totals"][name] for name in METRICS},
+        "equal": "yes" if equal else "no",
+        "bytes": sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
+    }
+
+
+@click.command()
+@click.option("--a100", type=click.Path(path_type=Path, exists=True, file_okay=False),
+              help="The data folder of nvidia-a100; without it, its model is left out.")  # fmt: skip
+@click.option("--quick", is_flag=True, help="One model.")
+@click.option("--json", "path", type=click.Path(path_type=Path))
+def main(a100: Path | None, quick: bool, path: Path | None) -> None:
+    """Exit code 1 where a model is not as good as its card says."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        copies = [copy_dataset(folder, name.partition("/")[2]) for name in dataset_folders()]
+        copies += [a100] if a100 else []
+        data = {device: copy for copy in copies for device in DataFolder.open(copy).device_ids()}
+        for entry in sorted(list_models(), key=lambda entry: (entry.device_id, entry.arch)):
+            if (entry.device_id == "nvidia-a100" and not a100) or (quick and rows):
+                continue
+            rows.append(row_of(entry, data, Path(folder)))
+            click.echo(plain_table(rows[-1:], COLUMNS))
+    if path:
+        path.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n")
+    if any(row["equal"] == "no" for row in rows):
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

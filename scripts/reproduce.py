@@ -1,0 +1,133 @@
+"""Trains the models of the headline table anew, with a seed of its own, and holds them against its spread."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import click
+import machine
+from embedded import copy_dataset
+from model_grid import CEILING, GRIDS, RANDOM, Entry
+from model_runs import run
+from model_tasks import Source
+from scipy import stats
+
+from costhub.cards.tables import Column, number, plain_table
+
+TABLE = Path(__file__).resolve().parents[1] / "docs/results/model_comparison.json"
+METRICS = ("top_1", "top_5", "pairwise")
+SEED = 7
+"""None of the table's, which are 0 to 2."""
+CERTAINTY = 0.99
+"""Of an interval that another seed's figure falls into."""
+PLACES = {
+    "amd-epyc-zen5-2c": ("amd-epyc-zen5", "workload-40-seed0"),
+    "nvidia-h200": ("nvidia-h200", "fold-5"),
+}
+"""Device -> dataset of the package and split."""
+COLUMNS = (
+    Column("device", "device"),
+    Column("model", "model"),
+    Column("metric", "metric"),
+    *(number(key, title, ".3f") for key, title in (("here", "here"), ("mean", "table"), ("within", "+-"))),
+    Column("verdict", "verdict"),
+)
+Row = dict[str, Any]
+Spreads = dict[tuple[bool, str, str], tuple[float, int]]
+"""See `kind`, and the metric."""
+
+
+def form(row: Row) -> tuple[str, ...]:
+    """What tells the lines of one device apart."""
+    return tuple(row[key] for key in ("device", "split", "also", "model", "objective", "spec", "variant"))
+
+
+def kind(row: Row) -> tuple[bool, str]:
+    """Whether its folds are drawn anew by every seed, and the model."""
+    return row["split"].startswith("fold"), row["model"]
+
+
+def spreads(summary: list[Row]) -> Spreads:
+    """Standard deviation between seeds, pooled over the devices, and its degrees of freedom.
+
+    Three seeds of one device say little about a spread; those of all devices together do.
+    """
+    found: dict[tuple[bool, str, str], list[tuple[float, int]]] = defaultdict(list)
+    for row in summary:
+        for metric in METRICS:
+            if row["seeds"] > 1:
+                found[(*kind(row), metric)].append((row[f"{metric}_std"] ** 2, row["seeds"] - 1))
+    return {
+        key: (math.sqrt(sum(v * df for v, df in own) / sum(df for _, df in own)), sum(df for _, df in own))
+        for key, own in found.items()
+    }
+
+
+def entries(summary: list[Row], device: str, split: str) -> list[Entry]:
+    """The learned models that the table has of a device with their best objective and features."""
+    own = {form(row)[3:]: row for row in summary if form(row)[:3] == (device, split, "")}
+    found = []
+    for entry in GRIDS["best"]:
+        key = (entry.model, entry.objective, entry.spec, entry.variant)
+        if entry.model not in (RANDOM, CEILING) and key in own:
+            found.append(entry)
+    return found
+
+
+def trained(source: Source, split: str, entry: Entry) -> dict[str, float]:
+    """Means over the workloads, of all folds together."""
+    rows = [run(source, part, entry, SEED) for part in source.parts([split], SEED)]
+    by_workload = {name: [v for row in rows for v in row["by_workload"][name]] for name in METRICS}
+    return {name: statistics.fmean(values) for name, values in by_workload.items()}
+
+
+def compared(here: dict[str, float], row: Row, spread: Spreads) -> list[Row]:
+    """One line per metric: the figure, that of the table, and whether the spread explains the difference."""
+    found = []
+    for metric, value in here.items():
+        deviation, freedom = spread[row["model"], metric]
+        # A further seed and a mean of some both vary.
+        within = (
+            float(stats.t.ppf(0.5 + CERTAINTY / 2, freedom)) * deviation * math.sqrt(1 + 1 / row["seeds"])
+        )
+        is_within = abs(value - row[metric]) <= within
+        found.append({
+            "device": row["device"], "model": " ".join(filter(None, form(row)[3:])), "metric": metric,
+            "here": value, "mean": row[metric], "within": within, "verdict": "ok" if is_within else "outside",
+        })  # fmt: skip
+    return found
+
+
+@click.command()
+@click.option("--device", "devices", multiple=True, type=click.Choice(sorted(PLACES)), help="All by default.")
+@click.option("--quick", is_flag=True, help="The first model of one device.")
+@click.option("--json", "path", type=click.Path(path_type=Path))
+def main(devices: tuple[str, ...], quick: bool, path: Path | None) -> None:
+    """A quarter of an hour on two cores; exit code 1 where more than one figure in twenty is outside."""
+    summary: list[Row] = json.loads(TABLE.read_text())["summary"]
+    known, spread, rows = {form(row): row for row in summary}, spreads(summary), []
+    for device, (dataset, split) in PLACES.items():
+        if (devices and device not in devices) or (quick and rows):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            source = Source(copy_dataset(folder, dataset), device)
+            for entry in entries(summary, device, split)[: 1 if quick else None]:
+                key = (device, split, "", entry.model, entry.objective, entry.spec, entry.variant)
+                rows += compared(trained(source, split, entry), known[key], spread)
+                click.echo(plain_table(rows[-len(METRICS) :], COLUMNS))
+    outside = [row for row in rows if row["verdict"] != "ok"]
+    click.echo(f"\n{len(rows) - len(outside)} of {len(rows)} figures are within the table's spread.")
+    if path:
+        path.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n")
+    if len(outside) > len(rows) / 20:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

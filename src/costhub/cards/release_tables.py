@@ -1,0 +1,77 @@
+"""Renders what was checked of a release: its models, its packages, and the licences it relies on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from costhub.cards.tables import Column, markdown_table, number
+
+Result = Mapping[str, Any]
+
+
+def release_table(result: Result) -> str:
+    """One line per shipped model: figures on workloads it has not seen, and whether its card agrees."""
+    columns = [
+        Column("device", "device"),
+        Column("arch", "model"),
+        number("workloads", "held-out workloads", "d"),
+        *(number(name, name, ".3f") for name in ("top_1", "top_5", "pairwise")),
+        Column("equal", "as its card says"),
+        number("mb", "MB", ".1f"),
+    ]
+    rows = [{**row, "mb": row["bytes"] / 1e6} for row in result["rows"]]
+    total = sum(row["mb"] for row in rows)
+    return f"{markdown_table(rows, columns)}\n\n{len(rows)} models, {total:.1f} MB in all."
+
+
+def package_table(result: Result) -> str:
+    """One line per Python and kind of package: what installing takes, and the first commands."""
+    columns = [
+        Column("python", "Python"),
+        Column("package", "from"),
+        number("install_s", "install (s)", ".0f"),
+        number("gb", "environment (GB)", ".2f"),
+        number("devices_s", "`devices` (s)", ".1f"),
+        number("pull_s", "`pull` (s)", ".1f"),
+        number("check_s", "`check` (s)", ".1f"),
+        number("tune_s", "`tune`, 16 trials (s)", ".1f"),
+        Column("end", "end"),
+    ]
+    rows = [{**row, "gb": row["bytes"] / 1e9, "end": row["failed"] or "well"} for row in result["rows"]]
+    sizes = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in result["sizes"].items())
+    return f"{markdown_table(rows, columns)}\n\n{sizes}."
+
+
+def licences_table(result: Result) -> str:
+    """One line per package that costhub needs, with what its metadata say of its licence."""
+    columns = [Column("name", "package"), Column("version", "version"), Column("licence", "licence")]
+    return markdown_table(result["licences"], columns)
+
+
+def reproduced_table(result: Result) -> str:
+    """One line per model and metric: trained anew with another seed, beside the table's mean."""
+    columns = [
+        Column("device", "device"),
+        Column("model", "model"),
+        Column("metric", "metric"),
+        number("here", "trained anew", ".3f"),
+        number("mean", "the table's", ".3f"),
+        number("within", "99 % of seeds within ±", ".3f"),
+        Column("verdict", "verdict"),
+    ]
+    good = sum(row["verdict"] == "ok" for row in result["rows"])
+    said = f"{good} of {len(result['rows'])} figures are within the table's spread."
+    return f"{markdown_table(result['rows'], columns)}\n\n{said}"
+
+
+RELEASE_TABLES: dict[str, Callable[[Result], str]] = {
+    "release": release_table,
+    "package": package_table,
+    "package_licences": licences_table,
+    "reproduced": reproduced_table,
+}
+"""Name of a result file without its suffix, or of a view of one -> its renderer."""
+
+RELEASE_VIEWS = {"package_licences": "package"}
+"""Name of a view -> the file whose figures it shows."""

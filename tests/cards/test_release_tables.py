@@ -1,0 +1,38 @@
+"""Tables about a release show the figures of their files."""
+
+from __future__ import annotations
+
+from costhub.cards.release_tables import licences_table, package_table, release_table, reproduced_table
+
+
+def test_models_are_shown_with_their_figures_and_the_size_of_all() -> None:
+    row = {"device": "a", "arch": "gbt", "workloads": 4, "top_1": 0.5, "top_5": 0.75, "pairwise": 0.625}
+
+    shown = release_table({"rows": [{**row, "equal": "no", "bytes": 1_500_000}] * 2})
+
+    assert "| a | gbt | 4 | 0.500 | 0.750 | 0.625 | no | 1.5 |" in shown
+    assert shown.endswith("2 models, 3.0 MB in all.")
+
+
+def test_a_package_that_failed_says_where() -> None:
+    row = {"python": "3.12.1", "package": "whl", "install_s": 61.4, "bytes": 2_000_000_000, "devices_s": 1.0}
+
+    shown = package_table({"rows": [{**row, "failed": "pull: no"}], "sizes": {"x.whl": 1_000_000}})
+
+    assert "| 3.12.1 | whl | 61 | 2.00 | 1.0 | - | - | - | pull: no |" in shown
+    assert shown.endswith("x.whl 1.0 MB.")
+
+
+def test_licences_are_listed() -> None:
+    shown = licences_table({"licences": [{"name": "n", "version": "1", "licence": "MIT"}]})
+
+    assert shown.endswith("| n | 1 | MIT |")
+
+
+def test_what_is_outside_the_spread_is_counted() -> None:
+    row = {"device": "a", "model": "gbt", "metric": "top_1", "here": 0.5, "mean": 0.6, "within": 0.05}
+
+    shown = reproduced_table({"rows": [{**row, "verdict": "ok"}, {**row, "verdict": "outside"}]})
+
+    assert "| a | gbt | top_1 | 0.500 | 0.600 | 0.050 | outside |" in shown
+    assert shown.endswith("1 of 2 figures are within the table's spread.")
