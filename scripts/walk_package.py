@@ -37,7 +37,7 @@ def built(place: Path) -> list[Path]:
     subprocess.run(["tar", "-x", "-C", str(tree)], input=archive, check=True)
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(place / "dist"), str(tree)]
     subprocess.run(command, capture_output=True, check=True)
-    return sorted((place / "dist").iterdir())
+    return sorted((place / "dist").iterdir(), key=lambda path: path.suffix != ".whl")
 
 
 def installed(python: str, package: Path, place: Path) -> tuple[dict[str, Any], Path]:
@@ -125,7 +125,8 @@ def main(pythons: tuple[str, ...], quick: bool, path: Path | None) -> None:
         packages = [] if quick else built(Path(folder))
         sizes = {package.name: package.stat().st_size for package in packages}
         for python in pythons:
-            for package in packages:
+            # What an sdist gives is a wheel: one Python tells whether it does.
+            for package in packages if python == pythons[0] else packages[:1]:
                 with tempfile.TemporaryDirectory() as own:
                     row, environment = installed(python, package, Path(own))
                     row = {"package": package.suffix.lstrip("."), **row, **walked(environment, Path(own))}

@@ -33,6 +33,8 @@ SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 COMMAND = re.compile(r"\s*(?:\$ |.*--no-python |ssh .* |\.venv/bin/|[A-Z_]+=\S+ )*costhub(?= )")
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 RUNS = re.compile(r"<!-- runs -->\n```python\n(.*?)```", re.DOTALL)
+SHOWN = re.compile(r"<!-- shown -->\n```console\n\$ (costhub [^\n]+)\n(.*?)```", re.DOTALL)
+SESSIONS = [(page, *found) for page in PAGES for found in SHOWN.findall(page.read_text(encoding="utf-8"))]
 EXAMPLES = [(page, code) for page in PAGES for code in RUNS.findall(page.read_text(encoding="utf-8"))]
 
 
@@ -149,31 +151,49 @@ def test_python_blocks_parse_and_import_what_there_is(path: Path) -> None:
 
 def test_there_are_examples_to_run() -> None:
     assert len(EXAMPLES) >= 5
+    assert len(SESSIONS) >= 2
 
 
 @pytest.mark.parametrize(("page", "code"), EXAMPLES, ids=[name(page) for page, _ in EXAMPLES])
 def test_what_is_marked_to_run_runs(page: Path, code: str, tmp_path: Path) -> None:
+    printed = output(code, cache=tmp_path / "cache", place=tmp_path)
+
+    # A comment after the last line is what it prints.
+    said = re.search(r"^# (.+)\s*\Z", code, re.MULTILINE)
+    assert said is None or printed.strip() == said[1]
+
+
+@pytest.mark.parametrize(("page", "line", "shown"), SESSIONS, ids=[line for _, line, _ in SESSIONS])
+def test_what_is_shown_of_a_command_is_what_it_prints(
+    page: Path, line: str, shown: str, tmp_path: Path
+) -> None:
+    code = f"from costhub.cli.main import run; raise SystemExit(run({shlex.split(line)[1:]!r}))"
+
+    printed = output(code, cache=tmp_path / "cache", place=tmp_path).replace(str(tmp_path), "~/.cache")
+
+    assert anywhere(printed.replace("~/.cache/cache", "~/.cache/costhub")) == anywhere(shown)
+
+
+def output(code: str, *, cache: Path, place: Path) -> str:
+    """What Python code prints in a process of its own, without a network."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT / "src"),
-        "COSTHUB_CACHE": str(tmp_path / "cache"),
+        "COSTHUB_CACHE": str(cache),
         "HF_HUB_OFFLINE": "1",
     }
     environment.pop("COSTHUB_HUB", None)
-
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", code], cwd=place, env=environment, capture_output=True, text=True, check=False
     )
-
     assert done.returncode == 0, done.stderr
-    # A comment after the last line is what it prints.
-    said = re.search(r"^# (.+)\s*\Z", code, re.MULTILINE)
-    assert said is None or done.stdout.strip() == said[1]
+    return done.stdout
+
+
+def anywhere(printed: str) -> list[str]:
+    """The lines without what depends on the machine."""
+    lines = [line.removesuffix("<- this machine").rstrip() for line in printed.splitlines()]
+    return [line for line in lines if line and not line.startswith("This machine is")]
 
 
 def test_the_site_drops_links_out_of_the_docs_and_keeps_the_others() -> None:

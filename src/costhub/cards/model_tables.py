@@ -118,6 +118,16 @@ def comparison_table(result: Result) -> str:
     return "\n\n".join(parts)
 
 
+HEADLINE = ("TVM recipe", "TenSet recipe", "blend")
+"""What others do, and what is shipped."""
+
+
+def headline_table(result: Result) -> str:
+    """The overview, of few models and without further data."""
+    chosen = [row for row in result["summary"] if row["model"] in HEADLINE and not row.get("also")]
+    return overview_table({"summary": chosen})
+
+
 def overview_table(result: Result) -> str:
     """One line per device and split, one column per model: top-1 / top-5 / pairwise.
 
@@ -252,6 +262,7 @@ def unseen_device_table(result: Result) -> str:
 
 MODEL_TABLES: dict[str, Callable[[Result], str]] = {
     "model_comparison": comparison_table,
+    "model_headline": headline_table,
     "model_overview": overview_table,
     "model_ablations": comparison_table,
     "model_transfer": comparison_table,
@@ -263,5 +274,5 @@ MODEL_TABLES: dict[str, Callable[[Result], str]] = {
 }
 """Name of a result file without its suffix, or of a view of one -> its renderer."""
 
-MODEL_VIEWS = {"model_overview": "model_comparison"}
+MODEL_VIEWS = {"model_headline": "model_comparison", "model_overview": "model_comparison"}
 """Name of a view -> the file whose figures it shows."""

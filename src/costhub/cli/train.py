@@ -15,6 +15,8 @@ from costhub.cli.interrupt import ended_like_by_ctrl_c
 from costhub.cli.train_data import evaluated, joined, read_programs, to_learn_from
 
 if TYPE_CHECKING:
+    from costhub.dataset.program_blocks import ProgramBlocks
+    from costhub.dataset.programs import Programs
     from costhub.dataset.splits.split import Split
     from costhub.models.info import ModelInfo
     from costhub.models.protocol import CostModel
@@ -116,9 +118,7 @@ def command(
         ))  # fmt: skip
     if place[0]:
         return  # All processes end with the same model, and the first one writes it.
-    # A split by device is tested on other devices: `costhub evaluate` does that.
-    test = programs.of_workloads(set() if split.test_devices else set(split.test))
-    evaluation = evaluated(model, test.of_devices({meant_for}) if meant_for in devices else test)
+    evaluation = evaluated(model, _to_test(programs, split, {meant_for or ""} & {*devices}))
     figures = described(evaluation, data) if evaluation else None
     info = describe_model(
         model, train, device_id=meant_for or "+".join(devices), seed=seed, licence=licence,
@@ -128,6 +128,15 @@ def command(
     save_model(model, out, info, documents=model_documents(model, info, figures, out.name))
     shutil.rmtree(partial, ignore_errors=True)
     _say(out, info, figures, as_json=as_json)
+
+
+def _to_test(programs: Programs | ProgramBlocks, split: Split, on: set[str]) -> Programs | ProgramBlocks:
+    """The held-out programs, where `on` is not empty on these devices only.
+
+    Of a split by device there are none: `costhub evaluate` tests on its other devices.
+    """
+    test = programs.of_workloads(set() if split.test_devices else set(split.test))
+    return test.of_devices(on) if on else test
 
 
 def _say(out: Path, info: ModelInfo, figures: dict[str, Any] | None, *, as_json: bool) -> None:
