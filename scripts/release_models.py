@@ -42,7 +42,7 @@ RELEASES = (
     Release("amd-epyc-zen5-2c", "gbt", MANY, ("objective=log", *SMALL)),
     Release("amd-epyc-zen5-2c", "mlp", MANY),
     *(Release(device, "blend", MANY, BLEND) for device in CPUS),
-    Release("any-cpu", "conditioned", MANY, ("base=gbt", "objective=log"), devices=CPUS),
+    Release("any-cpu", "conditioned", MANY, ("base=blend",), devices=CPUS),
     Release(H200, "blend", FEW, BLEND, f"{H200}+{A100}", (H200, A100)),
     Release(A100, "blend", "workload-5-seed0", BLEND, A100),
 )

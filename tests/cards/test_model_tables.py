@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from costhub.cards.model_tables import (
+    LITERATURE,
     calibration_table,
     comparison_table,
     curves_table,
     evaluation_text,
+    headline_table,
+    literature_table,
     overview_table,
     paired_table,
     summaries,
@@ -87,6 +90,24 @@ def test_the_overview_shows_the_best_form_that_was_tried_everywhere() -> None:
         "| cpu1, s | 0.800 / 0.800 / 0.800 |",
         "| cpu0, s, with further | 0.700 / 0.700 / 0.700 |",
     ]
+
+
+def test_the_headline_leaves_out_models_and_further_data() -> None:
+    rows = [row("blend", 0, [0.5, 0.7]), row("gbt", 0, [0.9, 0.9]), row("blend", 0, [0.8, 0.8], also="more")]
+
+    shown = headline_table({"summary": summaries(rows)})
+
+    assert shown.splitlines()[2:] == ["| cpu0, s | 0.600 / 0.600 / 0.600 |"]
+
+
+def test_totals_of_papers_are_shown_of_held_out_networks() -> None:
+    totals = dict.fromkeys(LITERATURE, 0.25)
+    rows = [{**row("gbt", seed, [0.5, 0.7], split="network-five"), **totals} for seed in (0, 1)]
+    rows[1] |= {"top_1_tlp": 0.75}
+
+    shown = literature_table({"summary": summaries([*rows, {**row("gbt", 0, [0.9, 0.9]), **totals}])})
+
+    assert shown.splitlines()[2:] == ["| cpu0 | gbt rank per_store@1 | 0.250 | 0.250 | 0.500 | 0.250 |"]
 
 
 def test_text_for_a_terminal_names_devices_only_where_there_are_several() -> None:

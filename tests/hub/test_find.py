@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,11 @@ import pytest
 
 from costhub.errors import AmbiguousNameError, CosthubError, ModelError, UnknownNameError
 from costhub.hub.address import AddressError
+from costhub.hub.auto import models_of_kind
 from costhub.hub.find import find_model
 from costhub.hub.index import register_device
-from costhub.hub.manifest import read_manifest
+from costhub.hub.manifest import read_manifest, write_manifest
+from costhub.hub.shelf import list_models
 
 
 def test_a_device_name_takes_the_model_with_the_best_figures_and_says_so(hub: Path) -> None:
@@ -29,6 +32,21 @@ def test_a_device_name_takes_the_model_with_the_best_figures_and_says_so(hub: Pa
 )
 def test_an_architecture_can_be_asked_for(hub: Path, name: str, arch: str | None) -> None:
     assert find_model(name, arch=arch).entry.name == "costhub/acme-one-mlp"
+
+
+def test_a_model_that_is_told_of_devices_is_found_for_each_of_them(hub: Path, make_model: Any) -> None:
+    folder = make_model(hub / "models/lab/both", device_id="any-cpu", arch="conditioned", top_1=0.95)
+    config = json.loads((folder / "config.json").read_text())
+    config["train_devices"] = ["acme-one", "acme-two"]
+    (folder / "config.json").write_text(json.dumps(config))
+    write_manifest(folder)
+
+    assert find_model("acme-one").entry.name == find_model("acme-two").entry.name == "lab/both"
+    assert find_model("acme-two-conditioned").entry.name == "lab/both"
+    assert find_model("acme-one", arch="gbt").entry.name == "costhub/acme-one-gbt"
+    assert [entry.name for entry in list_models("acme-two")] == ["lab/both"]
+    names = [found.entry.name for found in models_of_kind({"device_id": "acme-two", "kind": "cpu"})]
+    assert sorted(names) == ["costhub/acme-one-gbt", "costhub/acme-one-mlp", "lab/both"]
 
 
 def test_models_that_nobody_evaluated_are_taken_by_name(hub: Path, make_model: Any) -> None:

@@ -94,6 +94,9 @@ def _summary(rows: Sequence[Row]) -> dict[str, Any]:
         found[f"{name}_std"] = statistics.stdev(means) if len(means) > 1 else None
         found[f"{name}_se"] = mean_with_error(per_workload)[1]
         found["workloads"] = len(per_workload)
+    for name in LITERATURE:
+        known = [row[name] for row in rows if row.get(name) is not None]
+        found |= {name: statistics.fmean(known)} if known else {}
     for name in ("train_s", "predictions_per_s", "bytes"):
         known = [row[name] for row in rows if row.get(name) is not None]
         found[name] = statistics.median(known) if known else None
@@ -116,6 +119,27 @@ def comparison_table(result: Result) -> str:
         title = f"**{place[1]}**, split `{place[2]}`, {own[0]['workloads']} workloads"
         parts.append(f"{title}\n\n{markdown_table([_shown(row) for row in own], _COMPARED)}")
     return "\n\n".join(parts)
+
+
+LITERATURE = {
+    "top_1_tenset": "top-1, TenSet's way",
+    "top_5_tenset": "top-5, TenSet's way",
+    "top_1_tlp": "top-1, TLP's way",
+    "top_5_tlp": "top-5, TLP's way",
+}
+"""Metric -> title: totals over held-out networks, weighted by how often each runs a workload."""
+
+
+def literature_table(result: Result) -> str:
+    """One line per model of a split by network: the totals that papers report."""
+    rows = [
+        {**row, "model": " ".join(filter(None, _texts(row, ("model", "objective", "spec"))))}
+        for row in result["summary"]
+        if row["split"].startswith("network-") and LITERATURE.keys() <= row.keys()
+    ]
+    columns = [Column("device", "device"), Column("model", "model")]
+    columns += [number(name, title, ".3f") for name, title in LITERATURE.items()]
+    return markdown_table(sorted(rows, key=lambda row: -row["top_1_tlp"]), columns)
 
 
 HEADLINE = ("TVM recipe", "TenSet recipe", "blend")
@@ -263,6 +287,7 @@ def unseen_device_table(result: Result) -> str:
 MODEL_TABLES: dict[str, Callable[[Result], str]] = {
     "model_comparison": comparison_table,
     "model_headline": headline_table,
+    "model_literature": literature_table,
     "model_overview": overview_table,
     "model_ablations": comparison_table,
     "model_transfer": comparison_table,
@@ -274,5 +299,5 @@ MODEL_TABLES: dict[str, Callable[[Result], str]] = {
 }
 """Name of a result file without its suffix, or of a view of one -> its renderer."""
 
-MODEL_VIEWS = {"model_headline": "model_comparison", "model_overview": "model_comparison"}
+MODEL_VIEWS = dict.fromkeys(("model_headline", "model_literature", "model_overview"), "model_comparison")
 """Name of a view -> the file whose figures it shows."""

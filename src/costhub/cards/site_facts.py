@@ -21,6 +21,8 @@ class SiteModel:
     """ORG/NAME."""
     device_id: str
     arch: str
+    told: tuple[str, ...] = ()
+    """Further devices that it is for, which it is told of."""
     bytes: int
     """Of all its files."""
     figures: Mapping[str, float] = field(default_factory=dict)

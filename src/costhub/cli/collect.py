@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -115,7 +115,7 @@ def command(
     ):
         workloads = named_workloads(suites, networks, rig)
         proposals = replace(
-            _proposals(trials, shares, guide),
+            _proposals(trials, shares, guide, rig.rows[0]),
             space=space,
             seed=seed,
             check_outputs=check_outputs,
@@ -130,25 +130,27 @@ def command(
         plot_profile({", ".join(s.device_id for s in rig.sessions): progress.profile.as_dict()}, profile)
 
 
-def _proposals(trials: int, shares: str | None, guide: str | None) -> Proposals:
+def _proposals(trials: int, shares: str | None, guide: str | None, device: dict[str, Any]) -> Proposals:
     from costhub.collector.collect import Proposals
     from costhub.collector.sampler import Shares
 
     chosen = Shares.parse(shares) if shares else Shares()
     if chosen.model and guide is None:
         raise click.UsageError("A share of programs is to come from a model: name it with --model.")
-    return Proposals(trials, chosen, _scorer(guide))
+    return Proposals(trials, chosen, _scorer(guide, device))
 
 
-def _scorer(guide: str | None) -> Scorer | None:
+def _scorer(guide: str | None, device: dict[str, Any]) -> Scorer | None:
     if guide is None:
         return None
+    from costhub.hub.device_rows import completed
     from costhub.hub.pull import pull
+    from costhub.models.compound.conditioned import bound_to
     from costhub.models.folder import load_model
     from costhub.transfer.schedule_scorer import ScheduleScorer
 
     model, _ = load_model(pull(guide))
-    return ScheduleScorer(model)
+    return ScheduleScorer(bound_to(model, completed(device)))
 
 
 def _collect(

@@ -67,7 +67,7 @@ def nearest_device(
         descriptor: A row of the `devices` table.
         devices: Where to look; the index by default.
     """
-    with_model = {entry.device_id for entry in list_models()}
+    with_model = {name for entry in list_models() for name in (entry.device_id, *entry.told)}
     fitting = _fitting(descriptor, with_model, load_devices() if devices is None else devices)
     for_any = f"{ANY}{descriptor.get('kind')}"
     named = [entry for entry in fitting if entry[1] != for_any]

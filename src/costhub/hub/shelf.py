@@ -13,6 +13,8 @@ from costhub.errors import ModelError
 from costhub.hub.roots import Root, hub_roots
 
 CONFIG = "config.json"
+CONDITIONED = "conditioned"
+"""The architecture of models that are told which device they score for."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 MAX_CONFIG_BYTES = 16 << 20
 """A tree model's configuration may hold its scaler and splits, never more than this."""
@@ -31,6 +33,12 @@ class ModelEntry:
     """On held-out workloads, as its configuration says; None where it was not evaluated."""
     origin: str
     """The hub it lies in, for people."""
+    told: tuple[str, ...] = ()
+    """Devices that a conditioned model has learned from, and is told of when it is used for them."""
+
+    def is_for(self, device_id: str) -> bool:
+        """Whether it is the model of a device, or has learned from it and is told which device it is."""
+        return device_id == self.device_id or device_id in self.told
 
 
 def list_models(device_id: str | None = None) -> tuple[ModelEntry, ...]:
@@ -43,7 +51,7 @@ def list_models(device_id: str | None = None) -> tuple[ModelEntry, ...]:
     for entry in _scan():
         if isinstance(entry, ModelEntry):
             found.setdefault(entry.name, entry)
-    chosen = [e for e in found.values() if device_id in (None, e.device_id)]
+    chosen = [e for e in found.values() if device_id is None or e.is_for(device_id)]
     return tuple(sorted(chosen, key=lambda e: (e.top_1 is None, -(e.top_1 or 0.0), e.name)))
 
 
@@ -84,7 +92,8 @@ def read_entry(folder: Path, *, name: str, origin: str) -> ModelEntry:
         ModelError: The folder holds no configuration of a model.
     """
     config = read_config(folder)
-    return ModelEntry(name, folder, config["device_id"], config["arch"], held_out_top_1(config), origin)
+    device_id, arch, top_1 = config["device_id"], config["arch"], held_out_top_1(config)
+    return ModelEntry(name, folder, device_id, arch, top_1, origin, told_devices(config))
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -115,6 +124,14 @@ def read_config(folder: Path) -> dict[str, Any]:
 def is_plain_name(value: object) -> bool:
     """Whether it can name a device or an architecture: letters, digits and `._+-`, the first no sign."""
     return isinstance(value, str) and _NAME.fullmatch(value) is not None
+
+
+def told_devices(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The devices that a conditioned model has learned from; of other models none."""
+    devices = config.get("train_devices")
+    if config["arch"] != CONDITIONED or not isinstance(devices, list):
+        return ()
+    return tuple(name for name in devices if is_plain_name(name))
 
 
 def held_out_top_1(config: Mapping[str, Any]) -> float | None:

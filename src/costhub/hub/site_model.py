@@ -12,7 +12,7 @@ from costhub.errors import DataError, ModelError
 from costhub.hub.address import parse_address
 from costhub.hub.install import EVALUATION, read_recorded
 from costhub.hub.manifest import Manifest, verify
-from costhub.hub.shelf import read_config
+from costhub.hub.shelf import read_config, told_devices
 from costhub.hub.staging import read_card
 
 PICTURES = "pictures"
@@ -49,6 +49,7 @@ def read_site_model(folder: Path, name: str) -> tuple[SiteModel, dict[str, bytes
         name=name,
         device_id=config["device_id"],
         arch=config["arch"],
+        told=told_devices(config),
         bytes=sum(entry.size for entry in manifest.files.values()),
         figures=_shares(recorded.get("totals", config.get("metrics")), METRICS, folder),
         errors=_shares(recorded.get("standard_errors"), METRICS, folder),
