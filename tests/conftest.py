@@ -41,6 +41,12 @@ def _memory_unbounded() -> Iterator[None]:
         limit_memory.cache_clear()
 
 
+@pytest.fixture(autouse=True)
+def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What else runs on the machine of the tests changes no output."""
+    monkeypatch.setattr("costhub.cli.busy._load_average", lambda: 0.0)
+
+
 @pytest.fixture
 def torchrun() -> Callable[..., str]:
     """Runs a command as two processes of `torchrun` on this machine, and gives what they print."""

@@ -9,12 +9,14 @@ import pytest
 
 from costhub.cards.model_card import is_as_rendered
 from costhub.cli.main import run
+from costhub.cli.train import command
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.splits.split import Split
 from costhub.dataset.splits.split_file import put_split, save_split
 from costhub.hub.install import install_model
 from costhub.hub.pull import pull
 from costhub.models.folder import load_model
+from costhub.models.train import STOP_SHARE
 from costhub.models.training.checkpoint import Checkpoint
 from costhub.models.training.training_state import TrainingState
 
@@ -170,6 +172,20 @@ def test_one_model_learns_from_several_devices_and_scores_for_one_it_has_never_s
     capsys.readouterr()
     assert run(["evaluate", out, "--data", str(data), "--device", "core-four", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["totals"]["pairwise"] > 0.7
+
+
+def test_all_workloads_can_be_learned_from_to_the_full_length(data: Path, tmp_path: Path) -> None:
+    arguments = ["train", "--data", str(data), "--arch", "gbt", "--option", "rounds=30"]
+
+    assert run([*arguments, "--out", str(tmp_path / "stopped")]) == 0
+    assert run([*arguments, "--stop-share", "0", "--out", str(tmp_path / "whole")]) == 0
+
+    default = next(option for option in command.params if option.name == "stop_share").default
+    assert default == STOP_SHARE
+    sizes = [(tmp_path / name / "model.ubj").read_bytes() for name in ("stopped", "whole")]
+    assert sizes[0] != sizes[1]
+    hashes = {load_model(tmp_path / name)[1].data_hash for name in ("stopped", "whole")}
+    assert len(hashes) == 1
 
 
 def test_a_model_can_be_meant_for_another_device_than_those_it_learned_from(

@@ -42,6 +42,7 @@ def test_a_model_is_published_tagged_and_found_again(sound_model: Any, hugging_f
         "config.json",
         "evaluation.json",
         "manifest.json",
+        "evaluation.png",
         "model.ubj",
     }
     assert (plans[0].is_new, plans[0].removed, plans[0].kind) == (True, [], "model")
@@ -65,7 +66,7 @@ def test_publishing_the_same_again_sends_nothing(sound_model: Any, hugging_face:
 
     assert first is not None
     assert again is not None
-    assert (again.commit, again.plan.files, again.plan.unchanged) == (first.commit, {}, 5)
+    assert (again.commit, again.plan.files, again.plan.unchanged) == (first.commit, {}, 6)
     assert [r for r in hugging_face.requests if r.startswith("PUT") or "/commit/" in r] == []
 
 

@@ -29,7 +29,9 @@ def evaluation(folder: Path, **content: Any) -> None:
 def test_a_shipped_model_is_read_with_its_figures_and_card(sound_model: Callable[..., Path]) -> None:
     model, pictures = read_site_model(sound_model(manifest=True), "costhub/amd-epyc-zen5-2c-mlp")
 
-    assert (model.device_id, model.arch, pictures) == ("amd-epyc-zen5-2c", "mlp", {})
+    assert (model.device_id, model.arch) == ("amd-epyc-zen5-2c", "mlp")
+    assert list(model.pictures) == ["evaluation.png"]
+    assert list(pictures) == [model.pictures["evaluation.png"]]
     assert list(model.figures) == list(model.errors) == ["top_1", "top_5", "pairwise"]
     assert "depthwise" in model.operators
     assert model.card is not None

@@ -17,7 +17,7 @@ _COLUMNS = (
     number("trials", "measured programs", "d"),
     number("failures", "of them failed", "d"),
     number("seconds", "search (s)", ".1f"),
-    number("untuned_us", "untuned (µs)", ".2f"),
+    number("untuned_us", "unscheduled (µs)", ".2f"),
     number("best_us", "tuned (µs)", ".2f"),
     number("speedup", "speedup", ".2f"),
 )
@@ -156,11 +156,15 @@ def _best_at(curve: Sequence[Sequence[float]], trials: int) -> float | None:
 
 
 def compile_tir_usage(database: str) -> str:
-    """Python that compiles a workload with a database."""
+    """Python that compiles the first workload of a database."""
     return (
+        "import tvm\n"
         "from tvm.s_tir import meta_schedule as ms\n\n"
         f"database = ms.database.JSONDatabase(work_dir={database!r})\n"
-        "schedule = ms.tir_integration.compile_tir(database, module, target)"
+        "workload = database.get_all_tuning_records()[0].workload\n"
+        "(best,) = database.get_top_k(workload, 1)\n"
+        "schedule = ms.tir_integration.compile_tir(database, workload.mod, best.target)\n"
+        "library = tvm.compile(schedule.mod, target=best.target)"
     )
 
 

@@ -80,7 +80,8 @@ def command(
     NAME is what `costhub pull` takes, or auto: the model in the hubs that ranks the first measurements best.
 
     Batch by batch, the adapted model is compared with the source and with one that learns from the target
-    alone, on programs that none of them has seen; the one that ranks them best is written to OUT.
+    alone, on programs that none of them has seen. The adapted one is written to OUT, unless another is
+    clearly ahead.
 
     Stop a measurement with Ctrl-C or `kill` at any time and start it again: nothing is measured twice.
     """
@@ -144,9 +145,10 @@ def _source(
     if name == AUTO:
         best, *others = rank_sources(models, programs, seed=seed, tell_apart=True)
         chosen = best.name
+        second = f"; next {others[0].name} with {others[0].pairwise:.3f}" if others else ""
         reason = (
             f"Of {len(models)} models it ranks {PROBED} programs measured here best, "
-            f"{best.pairwise:.3f} of the pairs{f'; the next {others[0].pairwise:.3f}' if others else ''}."
+            f"{best.pairwise:.3f} of the pairs{second}."
         )
     click.echo(f"Source {chosen} ({models[chosen].arch}). {reason}", err=True)
     return candidates[chosen], models[chosen]

@@ -11,6 +11,7 @@ import click
 
 from costhub.cli.duration import Duration
 from costhub.cli.interrupt import ended_like_by_ctrl_c
+from costhub.cli.listing import list_option
 from costhub.cli.measuring import check_board, folder_of, named_workloads, opened_rig
 from costhub.progress import bar
 
@@ -35,6 +36,7 @@ Example:
 
 
 @click.command("collect", epilog=EXAMPLE)
+@list_option
 @click.option(
     "--suite",
     "suites",

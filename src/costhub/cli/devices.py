@@ -136,4 +136,6 @@ def _facts(row: dict[str, Any]) -> list[str]:
 def _fact(value: Any) -> str:
     if isinstance(value, bool):
         return "yes"
+    if isinstance(value, float):
+        return f"{value:,.4g}"
     return ", ".join(value) if isinstance(value, list) else str(value)

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from costhub.cards.tables import counted
+from costhub.cli.busy import tell_if_busy
+
 if TYPE_CHECKING:
     from costhub.collector.network import NetworkReport
     from costhub.collector.plan import Subject
@@ -59,6 +62,7 @@ def opened_rig(
         with board_rig(tracker, key, evaluator=evaluator, rights=rights) as rig:
             yield rig
     else:
+        tell_if_busy()
         with local_rig(find_local(devices), evaluator=evaluator, rights=rights) as rig:
             yield rig
 
@@ -91,7 +95,7 @@ def tell_network(report: NetworkReport) -> None:
     """Says on stderr what was found in a network."""
     left_out = ", ".join(f"{count} {reason}" for reason, count in report.left_out.items())
     click.echo(
-        f"{report.network}: {report.kept} workloads of {report.tasks} kernels in {report.seconds:.0f} s"
-        + (f" (left out: {left_out})" if left_out else ""),
+        f"{report.network}: {counted(report.kept, 'workload')} of {counted(report.tasks, 'kernel')} in "
+        f"{report.seconds:.0f} s" + (f" (left out: {left_out})" if left_out else ""),
         err=True,
     )

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from costhub.cards.tables import Column, number, plain_table
+from costhub.cli.busy import tell_if_busy
 from costhub.progress import bar
 
 EXAMPLE = """
@@ -32,6 +33,8 @@ FIGURES = (
     ("dram_gbs", "reading memory", "GB/s"),
     ("launch_overhead_us", "an empty program", "us"),
 )
+SLOWER = 1.5
+"""Times below the index that is worth a word: as far off, `costhub review` refuses a probe."""
 COLUMNS = (Column("what", "what"), number("value", "best", ",.4g"), Column("unit", "unit"))
 
 
@@ -67,6 +70,7 @@ def command(
 
         plot_ladders([row], plot)
     click.echo(json.dumps(row, default=str) if as_json else _page(row))
+    _say_what_next(row, out)
 
 
 def _probed(kind: str, isa: str | None, threads: int | None, budget_s: float) -> dict[str, Any]:
@@ -77,6 +81,7 @@ def _probed(kind: str, isa: str | None, threads: int | None, budget_s: float) ->
 
     device = identify(kind, isa=isa, threads=threads)
     target = local_target(kind, isa=isa, threads=threads)
+    tell_if_busy()
     with bar(None, desc=device["device_id"], unit="step") as shown:
 
         def show(what: str, done: int, total: int) -> None:
@@ -88,6 +93,23 @@ def _probed(kind: str, isa: str | None, threads: int | None, budget_s: float) ->
             target, device=device, device_kind=kind, threads=threads, budget_s=budget_s, on_step=show
         )
     return {**device, "target": json.dumps(target), **found}
+
+
+def _say_what_next(row: Mapping[str, Any], out: Path | None) -> None:
+    """Whether anything was kept, and which figures are far from those of the index."""
+    from costhub.hub.index import find_device
+
+    if out is None:
+        click.echo("Nothing was kept; --out FOLDER keeps it beside measurements.", err=True)
+    known = find_device(row["device_id"])
+    for key, what, unit in FIGURES:
+        before, now = (known.row() if known else {}).get(key), row[key]
+        if unit != "us" and before and now and before / now > SLOWER:
+            click.echo(
+                f"{what} is {before / now:.1f} times below what the index has of this device ({before:,.4g} "
+                f"{unit}). Probe again with nothing else running.",
+                err=True,
+            )
 
 
 def _put(out: Path, row: Mapping[str, Any]) -> dict[str, Any]:

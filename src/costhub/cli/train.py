@@ -61,6 +61,9 @@ Example:
 )
 @click.option("--option", "pairs", multiple=True, metavar="NAME=VALUE",
               help="Option of the architecture, may be repeated.")  # fmt: skip
+@click.option("--stop-share", default=0.1, show_default=True, type=click.FloatRange(0, 0.5),
+              help="Of the workloads to learn from, held out to tell when to stop; with 0 the training "
+              "learns from all of them and goes its full length.")  # fmt: skip
 @click.option("--stream", is_flag=True,
               help="Read the data block by block: for more programs than fit in memory.")  # fmt: skip
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
@@ -78,6 +81,7 @@ def command(
     spec: str | None,
     objective: str | None,
     pairs: tuple[str, ...],
+    stop_share: float,
     stream: bool,
     seed: int,
     licence: str,
@@ -108,13 +112,13 @@ def command(
     with joined(arch, stream=stream) as place:
         programs = read_programs(data, devices, spec, stream=stream, place=place)
         split = split_of(data, programs.workload_ids, chosen, seed)
-        for device_id in devices:
-            split.check_device(device_id, "train")
+        _check_devices(split, devices)
         train = programs.of_workloads(set(split.train))
         own, valid = to_learn_from(train, place, seed=seed)
         model = _resumable(partial, lambda: train_model(
             own, arch, valid=valid, seed=seed, devices=device_rows(data, devices), options=options,
             checkpoint=None if place[1] > 1 else partial, progress=place[0] == 0, feature_spec=spec,
+            stop_share=stop_share,
         ))  # fmt: skip
     if place[0]:
         return  # All processes end with the same model, and the first one writes it.
@@ -128,6 +132,11 @@ def command(
     save_model(model, out, info, documents=model_documents(model, info, figures, out.name))
     shutil.rmtree(partial, ignore_errors=True)
     _say(out, info, figures, as_json=as_json)
+
+
+def _check_devices(split: Split, devices: Sequence[str]) -> None:
+    for device_id in devices:
+        split.check_device(device_id, "train")
 
 
 def _to_test(programs: Programs | ProgramBlocks, split: Split, on: set[str]) -> Programs | ProgramBlocks:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from costhub.cli.busy import tell_if_busy
 from costhub.cli.interrupt import ended_like_by_ctrl_c
+from costhub.cli.listing import list_option
 from costhub.errors import NetworkError, WorkloadError
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ Example:
 
 
 @click.command("tune", epilog=EXAMPLE)
+@list_option
 @click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...")
 @click.option(
     "--network",
@@ -142,6 +145,7 @@ def command(
         "model": found.entry.name, "model_reason": found.reason,
         "method": f"{strategy} search, {select}; the model learns from each round by: {method}",
     }  # fmt: skip
+    tell_if_busy()
     with ended_like_by_ctrl_c():
         results, order = _tune(
             jobs, folder, drafting, device, target, trials=trials, out=out, how=how, seed=seed

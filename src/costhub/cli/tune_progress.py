@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from costhub.cards.tables import counted
 from costhub.progress import bar
 
 if TYPE_CHECKING:
@@ -104,10 +105,10 @@ def said(standing: Standing, left_s: float | None = None) -> str:
     """
     parts = [f"{standing.trials:,} of {standing.most:,} trials"]
     if standing.begun < standing.tasks:
-        parts.append(f"{standing.begun} of {standing.tasks} kernels begun")
+        parts.append(f"{standing.begun} of {counted(standing.tasks, 'kernel')} begun")
     else:
         together = f": {standing.latency_us:,.1f} us together" if standing.latency_us is not None else ""
-        parts.append(f"{standing.tasks} kernels{together}")
+        parts.append(f"{counted(standing.tasks, 'kernel')}{together}")
     if standing.gain is not None:
         parts.append(f"another batch of each may save {standing.gain:.1%}")
     if left_s is not None:

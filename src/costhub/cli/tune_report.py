@@ -123,8 +123,8 @@ def told(results: Sequence[TuneResult], networks: Sequence[FinishedNetwork], out
 
     columns = (
         Column("workload", "workload"),
-        number("untuned_us", "before (us)", ",.1f"),
-        number("best_us", "after (us)", ",.1f"),
+        number("untuned_us", "unscheduled (us)", ",.1f"),
+        number("best_us", "tuned (us)", ",.1f"),
         number("speedup", "speed-up", ".1f"),
         number("trials", "trials", "d"),
         number("failures", "failed", "d"),
@@ -137,6 +137,7 @@ def told(results: Sequence[TuneResult], networks: Sequence[FinishedNetwork], out
         for r in results
         if r.health.constant_rounds
     ]
+    notes += [f"{r.workload}, failed: {_counts(r.failed_as)}." for r in results if r.failed_as]
     places = [
         f"report    {out / 'report.html'}, {out / 'report.md'}",
         f"plots     {', '.join(str(out / (r.workload + '.png')) for r in results)}",
@@ -144,6 +145,10 @@ def told(results: Sequence[TuneResult], networks: Sequence[FinishedNetwork], out
         *(f"network   {network.library}" for network in networks if network.library),
     ]
     return "\n".join([plain_table(rows, columns), *notes, *_of_networks(networks), *places])
+
+
+def _counts(failed: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} x {status}" for status, count in failed.items())
 
 
 def _of_networks(networks: Sequence[FinishedNetwork]) -> list[str]:

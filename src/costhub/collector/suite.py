@@ -15,6 +15,7 @@ from importlib import resources
 from typing import Any
 
 from costhub.collector.operators import expression, family
+from costhub.collector.zoo.registry import NETWORKS
 from costhub.errors import UnknownNameError, WorkloadError
 from costhub.names import close_names
 
@@ -96,6 +97,7 @@ def find_suites(names: Sequence[str]) -> tuple[Workload, ...]:
 
     Raises:
         UnknownNameError: no suite or workload has that name.
+        WorkloadError: it is the name or file of a network.
 
     Example:
         >>> [w.name for w in find_suites(["softmax", "softmax.64x1000", "resnet18.c7"])][-2:]
@@ -112,10 +114,12 @@ def _named(name: str) -> tuple[Workload, ...]:
         return tuple(w for suite in suites().values() for w in suite)
     if name in suites():
         return suites()[name]
+    if name in NETWORKS or name.endswith(".pt2"):
+        raise WorkloadError(f"{name} is a network, no workload: name it with --network {name}.")
     if "." in name:
         return (find_workload(name),)
     known = [*suites(), "all"]
-    raise UnknownNameError("workload suite", name, close_names(name, known), "costhub collect --help")
+    raise UnknownNameError("workload suite", name, close_names(name, known), "costhub tune --list")
 
 
 def find_workload(name: str) -> Workload:
@@ -131,4 +135,4 @@ def find_workload(name: str) -> Workload:
     by_name = {w.name: w for suite in suites().values() for w in suite}
     if name in by_name:
         return by_name[name]
-    raise UnknownNameError("workload", name, close_names(name, list(by_name)), "costhub tune --help")
+    raise UnknownNameError("workload", name, close_names(name, list(by_name)), "costhub tune --list")

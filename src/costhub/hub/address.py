@@ -51,14 +51,16 @@ class Address:
 def parse_address(text: str) -> Address:
     """Reads an address.
 
-    A text without a prefix that starts with `/`, `./`, `../` or `~/` is a folder; any other one is a name.
+    A text without a prefix that starts with `/`, `./`, `../` or `~/`, or ends with `/`, is a folder;
+    any other one is a name.
 
     Raises:
         AddressError: The text has none of the known forms.
     """
     if text.startswith(LOCAL_PREFIX):
         return _local(text, text.removeprefix(LOCAL_PREFIX))
-    if text.startswith(("/", "./", "../", "~/")) or text in (".", ".."):
+    is_path = text.startswith(("/", "./", "../", "~/")) or text in (".", "..")
+    if is_path or (text.endswith("/") and not text.startswith(HF_PREFIX)):
         return _local(text, text)
     if text.startswith(HF_PREFIX):
         name, revision = _split_revision(text, text.removeprefix(HF_PREFIX))

@@ -36,8 +36,8 @@ def site_contents(roots: Sequence[Root]) -> SiteContents:
     Example:
         >>> from costhub.hub.roots import embedded_root
         >>> found = site_contents([embedded_root()])
-        >>> [model.name for model in found.site.models][0], found.left_out
-        ('costhub/amd-epyc-zen5-1c-blend', ())
+        >>> [model.name for model in found.site.models][-1], found.left_out
+        ('costhub/nvidia-h200-blend', ())
     """
     models: dict[str, SiteModel] = {}
     datasets: dict[str, SiteDataset] = {}

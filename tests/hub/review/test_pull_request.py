@@ -135,7 +135,7 @@ def test_of_a_model_all_files_are_fetched(sound_model: Any, hugging_face: Any, t
 
     assert pull is not None
     assert {path.name for path in pull.fetch(tmp_path / "place").iterdir()} == {
-        *("README.md", "config.json", "evaluation.json", "model.ubj")
+        *("README.md", "config.json", "evaluation.json", "evaluation.png", "model.ubj")
     }
 
 

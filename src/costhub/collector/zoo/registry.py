@@ -104,4 +104,4 @@ def find_network(name: str) -> Network:
     """
     if name in NETWORKS:
         return NETWORKS[name]
-    raise UnknownNameError("network", name, close_names(name, list(NETWORKS)), "costhub collect --help")
+    raise UnknownNameError("network", name, close_names(name, list(NETWORKS)), "costhub tune --list")

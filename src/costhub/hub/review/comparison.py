@@ -86,7 +86,7 @@ def judge(found: Comparison) -> Iterator[Reason]:
     """What a comparison says for or against a contribution."""
     where = f"{clean(found.device_id, 60)}:"
     if found.rows and found.rows == found.replayed:
-        yield Reason("look", f"{where} the hub holds all {found.rows:,} rows already.")
+        yield Reason("look", f"{where} the hub holds all of the rows already ({found.rows:,}).")
         return
     if found.replayed:
         yield Reason(

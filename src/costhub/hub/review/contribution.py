@@ -127,7 +127,7 @@ def _compared(ours: DataFolder, theirs: _Held | None) -> tuple[list[Comparison],
     if not rows:
         reasons.append(Reason("refuse", "It holds no measurement."))
     elif rows == sum(found.replayed for found in compared):
-        reasons.append(Reason("refuse", f"The hub holds all {rows:,} rows already."))
+        reasons.append(Reason("refuse", f"The hub holds all of the rows already ({rows:,})."))
     reasons += _closed(ours)
     if theirs is not None:
         reasons += [*_elsewhere(ours, theirs), *_other_devices(ours, theirs)]

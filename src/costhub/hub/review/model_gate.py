@@ -39,9 +39,9 @@ def check_model(folder: str | Path, *, needs_card: bool = True) -> ModelInfo:
         CosthubError: A ModelError or DataError with the first thing that is wrong.
 
     Example:
-        >>> from costhub.hub.shelf import list_models
-        >>> check_model(list_models("amd-epyc-zen5-2c")[0].folder).device_id
-        'amd-epyc-zen5-2c'
+        >>> from costhub.hub.find import find_model
+        >>> check_model(find_model("nvidia-h200").entry.folder).device_id
+        'nvidia-h200'
     """
     root = Path(folder)
     info = _read(root)

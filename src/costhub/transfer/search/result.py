@@ -40,6 +40,8 @@ class TuneResult:
     health: Health = field(default_factory=Health)
     stages: dict[str, float] = field(default_factory=dict)
     """Stage -> seconds of the search; see `costhub.transfer.stages`."""
+    failed_as: dict[str, int] = field(default_factory=dict)
+    """Status -> programs of this search that failed so; a status is one of the measurements table."""
 
     @property
     def speedup(self) -> float | None:
@@ -54,6 +56,7 @@ class Meter:
         self.stages = Stages(WAITING)
         self.trials = self.failures = 0
         self.best_us: float | None = None
+        self.failed_as: dict[str, int] = {}
         self.curve: list[tuple[int, float, float]] = []
         self._on_trial = on_trial
 
@@ -61,8 +64,10 @@ class Meter:
         """Counts a trial of an earlier search, which took no time now."""
         self._count(latency_s, 0.0)
 
-    def measured(self, latency_s: float | None) -> None:
-        """Counts a trial; None for one that failed."""
+    def measured(self, latency_s: float | None, status: str) -> None:
+        """Counts a trial; None for one that failed, and how it did."""
+        if latency_s is None:
+            self.failed_as[status] = self.failed_as.get(status, 0) + 1
         self._count(latency_s, sum(self.stages.seconds().values()))
         if self._on_trial:
             self._on_trial(self.trials, self.best_us)
@@ -80,5 +85,5 @@ class Meter:
         stages = self.stages.seconds()
         return TuneResult(
             workload, self.trials, self.failures, sum(stages.values()), untuned_us, self.best_us, self.curve,
-            health, stages,
+            health, stages, self.failed_as,
         )  # fmt: skip

@@ -167,13 +167,13 @@ class SearchTask:
         results = []
         try:
             for candidate, program in zip(candidates, built, strict=True):
-                run_s, error = None, program.error
+                run_s, error, status = None, program.error, program.status
                 if program.artifact is not None:
                     with self.meter.stages.during(RUNNING):
                         ran = self._runner.run(program.artifact, runner_arguments(candidate.args_info))
-                    run_s, error = list(ran.run_s) or None, ran.error
+                    run_s, error, status = list(ran.run_s) or None, ran.error, ran.status
                 self._records.add(self.mod, candidate, run_s, self.target)
-                self.meter.measured(statistics.median(run_s) if run_s else None)
+                self.meter.measured(statistics.median(run_s) if run_s else None, status)
                 results.append(ms.runner.RunnerResult(run_s, error))
         finally:
             for program in built:
