@@ -35,4 +35,4 @@ def test_what_is_outside_the_spread_is_counted() -> None:
     shown = reproduced_table({"rows": [{**row, "verdict": "ok"}, {**row, "verdict": "outside"}]})
 
     assert "| a | gbt | top_1 | 0.500 | 0.600 | 0.050 | outside |" in shown
-    assert shown.endswith("1 of 2 figures are within the table's spread.")
+    assert shown.endswith("1 of 2 figures are within the table's spread, 1 outside.")

@@ -60,8 +60,8 @@ def reproduced_table(result: Result) -> str:
         number("within", "99 % of seeds within ±", ".3f"),
         Column("verdict", "verdict"),
     ]
-    good = sum(row["verdict"] == "ok" for row in result["rows"])
-    said = f"{good} of {len(result['rows'])} figures are within the table's spread."
+    good, outside = (sum(row["verdict"] == v for row in result["rows"]) for v in ("ok", "outside"))
+    said = f"{good} of {len(result['rows'])} figures are within the table's spread, {outside} outside."
     return f"{markdown_table(result['rows'], columns)}\n\n{said}"
 
 
