@@ -25,8 +25,8 @@ def test_a_dry_run_shows_files_and_sizes_and_sends_nothing(
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
     assert lines[0] == "hf-hub:acme/one, a model, which is new:"
-    assert "     1.6 MB  model.ubj" in lines
-    assert lines[-2].startswith("5 files, 1.6 MB; 0 are there")
+    assert "     3.6 MB  model.ubj" in lines
+    assert lines[-2].startswith("6 files, 3.8 MB; 0 are there")
     assert lines[-1] == "Nothing was sent."
     assert hugging_face.commits == {}
 

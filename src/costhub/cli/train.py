@@ -111,8 +111,7 @@ def command(
     partial = out.absolute().with_name(f"{out.absolute().name}.partial")
     with joined(arch, stream=stream) as place:
         programs = read_programs(data, devices, spec, stream=stream, place=place)
-        split = split_of(data, programs.workload_ids, chosen, seed)
-        _check_devices(split, devices)
+        split = _to_learn_on(devices, split_of(data, programs.workload_ids, chosen, seed))
         train = programs.of_workloads(set(split.train))
         own, valid = to_learn_from(train, place, seed=seed)
         model = _resumable(partial, lambda: train_model(
@@ -134,9 +133,11 @@ def command(
     _say(out, info, figures, as_json=as_json)
 
 
-def _check_devices(split: Split, devices: Sequence[str]) -> None:
+def _to_learn_on(devices: Sequence[str], split: Split) -> Split:
+    """The split, once all devices have been found among those that it is trained on."""
     for device_id in devices:
         split.check_device(device_id, "train")
+    return split
 
 
 def _to_test(programs: Programs | ProgramBlocks, split: Split, on: set[str]) -> Programs | ProgramBlocks:

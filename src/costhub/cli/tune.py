@@ -145,7 +145,6 @@ def command(
         "model": found.entry.name, "model_reason": found.reason,
         "method": f"{strategy} search, {select}; the model learns from each round by: {method}",
     }  # fmt: skip
-    tell_if_busy()
     with ended_like_by_ctrl_c():
         results, order = _tune(
             jobs, folder, drafting, device, target, trials=trials, out=out, how=how, seed=seed
@@ -188,6 +187,7 @@ def _tune(
     from costhub.models.folder import load_model
     from costhub.transfer.tune import tune_all
 
+    tell_if_busy()
     refuse_newer_report(out)
     known = completed(device)
     model = bound_to(load_model(folder)[0], known)
