@@ -6,6 +6,7 @@ import importlib.util
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -39,6 +40,14 @@ def _memory_unbounded() -> Iterator[None]:
     if resource.getrlimit(resource.RLIMIT_AS) != _MEMORY:
         resource.setrlimit(resource.RLIMIT_AS, _MEMORY)
         limit_memory.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def _ctrl_c_is_heeded() -> Iterator[None]:
+    """Tests send SIGINT; a shell without job control starts what it puts into the background without it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(autouse=True)

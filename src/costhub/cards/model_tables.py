@@ -143,7 +143,7 @@ def literature_table(result: Result) -> str:
 
 
 HEADLINE = ("TVM recipe", "TenSet recipe", "blend")
-"""What others do, and what is shipped."""
+"""What others do, and the best of what learns from one device alone."""
 
 
 def headline_table(result: Result) -> str:
