@@ -17,8 +17,6 @@ from embedded import copy_dataset
 from costhub.cards.model_card import parse
 from costhub.cards.tables import Column, number, plain_table
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.splits.split import Split
-from costhub.dataset.splits.split_file import save_split
 from costhub.hub.shelf import ModelEntry, dataset_folders, list_models
 from costhub.models.folder import load_model
 
@@ -52,10 +50,8 @@ def row_of(entry: ModelEntry, data: dict[str, Path], place: Path) -> dict[str, A
     info, card = load_model(folder)[1], parse((folder / "README.md").read_text(encoding="utf-8"))
     # Of one that learned from its device and from others, the card tells of its device alone.
     devices = [entry.device_id] if entry.device_id in info.device_ids else list(info.device_ids)
-    split = place / "split.json"
-    save_split(Split("of-the-card", info.train_workloads, info.test_workloads), split)
     told = costhub(
-        "evaluate", str(folder), "--data", str(data[devices[0]]), "--split", str(split), "--json",
+        "evaluate", str(folder), "--data", str(data[devices[0]]), "--json",
         *(word for device in devices for word in ("--device", device)), cache=place / "cache",
     )  # fmt: skip
     figures = json.loads(told)

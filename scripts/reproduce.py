@@ -73,13 +73,13 @@ def spreads(summary: list[Row]) -> Spreads:
 
 def entries(summary: list[Row], device: str, split: str) -> list[Entry]:
     """The learned models that the table has of a device with their best objective and features."""
-    own = {form(row)[3:]: row for row in summary if form(row)[:3] == (device, split, "")}
-    found = []
-    for entry in GRIDS["best"]:
-        key = (entry.model, entry.objective, entry.spec, entry.variant)
-        if entry.model not in (RANDOM, CEILING) and key in own:
-            found.append(entry)
-    return found
+    known = {form(row) for row in summary}
+    return [
+        entry
+        for entry in GRIDS["best"]
+        if entry.model not in (RANDOM, CEILING)
+        and (device, split, "", entry.model, entry.objective, entry.spec, entry.variant) in known
+    ]
 
 
 def trained(source: Source, split: str, entry: Entry) -> dict[str, float]:

@@ -42,7 +42,7 @@ def _memory_unbounded() -> Iterator[None]:
         limit_memory.cache_clear()
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="session")
 def _ctrl_c_is_heeded() -> Iterator[None]:
     """Tests send SIGINT; a shell without job control starts what it puts into the background without it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -50,10 +50,12 @@ def _ctrl_c_is_heeded() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.fixture(autouse=True)
-def _quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def _quiet() -> Iterator[None]:
     """What else runs on the machine of the tests changes no output."""
-    monkeypatch.setattr("costhub.cli.busy._load_average", lambda: 0.0)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("costhub.cli.busy._load_average", lambda: 0.0)
+        yield
 
 
 @pytest.fixture

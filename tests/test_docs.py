@@ -143,10 +143,20 @@ def test_make_targets_exist() -> None:
 @pytest.mark.parametrize("path", TEXTS, ids=name)
 def test_python_blocks_parse_and_import_what_there_is(path: Path) -> None:
     for kind, code in FENCE.findall(path.read_text(encoding="utf-8")):
-        for node in ast.walk(ast.parse(code)) if kind == "python" else ():
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("costhub"):
-                module = importlib.import_module(node.module or "")
-                assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
+        assert kind != "python" or list(absent(code)) == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "scripts").glob("*.py")), ids=name)
+def test_scripts_import_what_there_is(path: Path) -> None:
+    assert list(absent(path.read_text(encoding="utf-8"))) == []
+
+
+def absent(code: str) -> Iterator[str]:
+    """What the code imports from costhub that is not there."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("costhub"):
+            module = importlib.import_module(node.module or "")
+            yield from (alias.name for alias in node.names if not hasattr(module, alias.name))
 
 
 def test_there_are_examples_to_run() -> None:
@@ -156,7 +166,7 @@ def test_there_are_examples_to_run() -> None:
 
 @pytest.mark.parametrize(("page", "code"), EXAMPLES, ids=[name(page) for page, _ in EXAMPLES])
 def test_what_is_marked_to_run_runs(page: Path, code: str, tmp_path: Path) -> None:
-    printed = output(code, cache=tmp_path / "cache", place=tmp_path)
+    printed = output(code, tmp_path)
 
     # A comment after the last line is what it prints.
     said = re.search(r"^# (.+)\s*\Z", code, re.MULTILINE)
@@ -169,17 +179,17 @@ def test_what_is_shown_of_a_command_is_what_it_prints(
 ) -> None:
     code = f"from costhub.cli.main import run; raise SystemExit(run({shlex.split(line)[1:]!r}))"
 
-    printed = output(code, cache=tmp_path / "cache", place=tmp_path).replace(str(tmp_path), "~/.cache")
+    printed = output(code, tmp_path).replace(str(tmp_path), "~/.cache")
 
-    assert anywhere(printed.replace("~/.cache/cache", "~/.cache/costhub")) == anywhere(shown)
+    assert anywhere(printed) == anywhere(shown)
 
 
-def output(code: str, *, cache: Path, place: Path) -> str:
+def output(code: str, place: Path) -> str:
     """What Python code prints in a process of its own, without a network."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT / "src"),
-        "COSTHUB_CACHE": str(cache),
+        "COSTHUB_CACHE": str(place / "costhub"),
         "HF_HUB_OFFLINE": "1",
     }
     environment.pop("COSTHUB_HUB", None)

@@ -36,6 +36,11 @@ class SiteModel:
     pictures: Mapping[str, str] = field(default_factory=dict)
     """File in its folder -> address in the site."""
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """All that it is for."""
+        return self.device_id, *self.told
+
 
 @dataclass(frozen=True, kw_only=True)
 class SiteDataset:

@@ -18,7 +18,7 @@ def models_table(site: Site) -> str:
     """One row per model, and one for each device that has none: figures, size and how to fetch it."""
     known = {device["device_id"]: device for device in site.devices}
     rows = [_model_row(model, place, known) for place, model in enumerate(site.models)]
-    have = {name for model in site.models for name in (model.device_id, *model.told)}
+    have = {name for model in site.models for name in model.devices}
     rows += [_bare_row(device) for device in site.devices if device["device_id"] not in have]
     titles = ("device", "kind", "model", *METRICS, "size (MB)", "fetch it")
     return filter_table("models by device", titles, rows, numeric=range(3, 7))
@@ -74,7 +74,7 @@ def _terms(device: Mapping[str, Any]) -> str:
 
 def devices_table(site: Site) -> str:
     """One row per device: what it is, and what the probe measured of it."""
-    models = Counter(name for model in site.models for name in (model.device_id, *model.told))
+    models = Counter(name for model in site.models for name in model.devices)
     measured: Counter[str] = Counter()
     for dataset in site.datasets:
         measured.update(dataset.rows)

@@ -33,8 +33,6 @@ FIGURES = (
     ("dram_gbs", "reading memory", "GB/s"),
     ("launch_overhead_us", "an empty program", "us"),
 )
-SLOWER = 1.5
-"""Times below the index that is worth a word: as far off, `costhub review` refuses a probe."""
 COLUMNS = (Column("what", "what"), number("value", "best", ",.4g"), Column("unit", "unit"))
 
 
@@ -98,13 +96,15 @@ def _probed(kind: str, isa: str | None, threads: int | None, budget_s: float) ->
 def _say_what_next(row: Mapping[str, Any], out: Path | None) -> None:
     """Whether anything was kept, and which figures are far from those of the index."""
     from costhub.hub.index import find_device
+    from costhub.hub.review.contribution import MOST_DIFFERENCE  # as far off, `costhub review` refuses it
 
     if out is None:
         click.echo("Nothing was kept; --out FOLDER keeps it beside measurements.", err=True)
-    known = find_device(row["device_id"])
+    device = find_device(row["device_id"])
+    known = device.row() if device else {}
     for key, what, unit in FIGURES:
-        before, now = (known.row() if known else {}).get(key), row[key]
-        if unit != "us" and before and now and before / now > SLOWER:
+        before, now = known.get(key), row[key]
+        if unit != "us" and before and now and before / now > MOST_DIFFERENCE:
             click.echo(
                 f"{what} is {before / now:.1f} times below what the index has of this device ({before:,.4g} "
                 f"{unit}). Probe again with nothing else running.",

@@ -121,7 +121,7 @@ def command(
         ))  # fmt: skip
     if place[0]:
         return  # All processes end with the same model, and the first one writes it.
-    evaluation = evaluated(model, _to_test(programs, split, {meant_for or ""} & {*devices}))
+    evaluation = evaluated(model, _to_test(programs, split, {d for d in devices if d == meant_for}))
     figures = described(evaluation, data) if evaluation else None
     info = describe_model(
         model, train, device_id=meant_for or "+".join(devices), seed=seed, licence=licence,

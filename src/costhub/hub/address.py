@@ -59,9 +59,6 @@ def parse_address(text: str) -> Address:
     """
     if text.startswith(LOCAL_PREFIX):
         return _local(text, text.removeprefix(LOCAL_PREFIX))
-    is_path = text.startswith(("/", "./", "../", "~/")) or text in (".", "..")
-    if is_path or (text.endswith("/") and not text.startswith(HF_PREFIX)):
-        return _local(text, text)
     if text.startswith(HF_PREFIX):
         name, revision = _split_revision(text, text.removeprefix(HF_PREFIX))
         if not _REPO.fullmatch(name):
@@ -70,6 +67,8 @@ def parse_address(text: str) -> Address:
                 "hf-hub:costhub/nvidia-h200-mlp."
             )
         return Address("hf-hub", name, revision)
+    if text.startswith(("/", "./", "../", "~/")) or text in (".", "..") or text.endswith("/"):
+        return _local(text, text)
     name, revision = _split_revision(text, text)
     if not (_NAME.fullmatch(name) or _REPO.fullmatch(name)):
         raise AddressError(f"{text!r} is not an address. Write one as {_FORMS}.")

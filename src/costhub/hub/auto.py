@@ -48,8 +48,8 @@ def models_of_kind(descriptor: Mapping[str, Any], *, arch: str | None = None) ->
         ModelError: There is none.
     """
     entries = [entry for entry in list_models() if arch in (None, entry.arch)]
-    order = nearest_order(descriptor, [name for entry in entries for name in (entry.device_id, *entry.told)])
-    names = [entry.name for device_id in order for entry in entries if entry.is_for(device_id)]
+    order = nearest_order(descriptor, [name for entry in entries for name in entry.devices])
+    names = [entry.name for device_id in order for entry in entries if device_id in entry.devices]
     found = [find_model(name) for name in dict.fromkeys(names)]
     if not found:
         raise ModelError(

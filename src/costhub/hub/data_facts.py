@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+import pyarrow as pa
 
 from costhub.dataset.folder import DataFolder
 
@@ -43,8 +45,17 @@ def data_facts(folder: str | Path) -> DataFacts:
         >>> data_facts(dataset_folders()["costhub/nvidia-h200"]).rows
         {'nvidia-h200': 2520}
     """
+    return count_facts(DataFolder.open(folder).iter_measurements(columns=_COLUMNS))
+
+
+def count_facts(batches: Iterable[pa.RecordBatch]) -> DataFacts:
+    """Counts measurements that are read already.
+
+    Args:
+        batches: With device_id, workload_id, status, licence, contributor and tvm_version, at least.
+    """
     counts: dict[str, Counter[str]] = {name: Counter() for name in _COLUMNS}
-    for batch in DataFolder.open(folder).iter_measurements(columns=_COLUMNS):
+    for batch in batches:
         for name, counted in counts.items():
             for entry in batch.column(name).value_counts().to_pylist():
                 counted[entry["values"] or ""] += entry["counts"]

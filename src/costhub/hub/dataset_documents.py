@@ -23,7 +23,7 @@ from costhub.dataset.shards.shard import write_shard
 from costhub.dataset.shards.shard_set import shard_name
 from costhub.dataset.splits.split_file import list_splits
 from costhub.dataset.stats.observations import read_observations
-from costhub.hub.data_facts import data_facts
+from costhub.hub.data_facts import count_facts
 from costhub.hub.manifest import hash_file
 
 SAMPLE_ROWS = 100
@@ -53,7 +53,7 @@ def write_dataset_documents(
     """
     observed = read_observations(DataFolder.open(place))
     revision = tables_revision(place)
-    facts = data_facts(place)
+    facts = count_facts(observed.to_batches())
     card = DatasetCard(
         name=name,
         address=address,
@@ -128,20 +128,20 @@ def _devices(place: Path, observed: pa.Table) -> list[dict[str, Any]]:
     ran = observed.append_column("ok", pc.cast(pc.equal(observed["status"], "ok"), pa.int64()))
     wanted = [([], "count_all"), ("ok", "sum"), ("workload_id", "count_distinct")]
     counted = ran.group_by("device_id").aggregate(wanted).to_pylist()
-    return [
-        {
-            "device_id": count["device_id"],
-            "rows": count["count_all"],
-            "ok": count["ok_sum"],
-            "workloads": count["workload_id_count_distinct"],
-            **{
-                key: rows[count["device_id"]][key]
-                for key in DEVICE_FACTS
-                if key != "device_id" and rows.get(count["device_id"], {}).get(key) not in (None, [], "")
-            },
-        }
-        for count in sorted(counted, key=lambda count: str(count["device_id"]))
-    ]
+    facts = [key for key in DEVICE_FACTS if key != "device_id"]
+    found = []
+    for count in sorted(counted, key=lambda count: str(count["device_id"])):
+        known = rows.get(count["device_id"], {})
+        found.append(
+            {
+                "device_id": count["device_id"],
+                "rows": count["count_all"],
+                "ok": count["ok_sum"],
+                "workloads": count["workload_id_count_distinct"],
+                **{key: known[key] for key in facts if known.get(key) not in (None, [], "")},
+            }
+        )
+    return found
 
 
 def _operators(place: Path) -> dict[str, int]:

@@ -123,8 +123,12 @@ def card_documents(
         config, evaluation, name=name, device=device.row() if device else None, transfer=transfer,
         pictures=list(drawn),
     )  # fmt: skip
-    text = json.dumps({"version": EVALUATION_VERSION, **evaluation}, indent=2) + "\n"
-    return {**drawn, CARD: render(card).encode(), EVALUATION: text.encode()}
+    return {**drawn, CARD: render(card).encode(), EVALUATION: evaluation_text(evaluation).encode()}
+
+
+def evaluation_text(evaluation: Mapping[str, Any]) -> str:
+    """The content of `evaluation.json`."""
+    return json.dumps({"version": EVALUATION_VERSION, **evaluation}, indent=2) + "\n"
 
 
 def _write_card(folder: Path, config: Mapping[str, Any], evaluation: Mapping[str, Any], name: str) -> None:

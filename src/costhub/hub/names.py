@@ -73,7 +73,7 @@ def resolve_name(
             device = _lookup(wanted.removesuffix(f"-{normalise(arch)}"), known)
             if device is not None:
                 return Named(device, arch)
-    names = {*_all_names(known), *(f"{name}-{e.arch}" for e in entries for name in (e.device_id, *e.told))}
+    names = {*_all_names(known), *(f"{name}-{e.arch}" for e in entries for name in e.devices)}
     raise UnknownNameError("device or model", name, _close(name, names), LISTING)
 
 

@@ -19,7 +19,6 @@ NAMED_WEIGHTS = {"microarchitecture": 4.0, "vendor": 2.0}
 SIZED_WEIGHTS = {"simd_bits": 2.0, "cores": 1.0, "l1d_bytes": 0.5, "l2_bytes": 0.5, "l3_bytes": 0.5}
 ANY = "any-"
 """Before a kind, the name of what stands for all devices of the kind that have no model of their own."""
-NO_MODEL = "No model is for this very device;"
 MAX_DOUBLINGS = 6.0
 """Beyond a factor of 64 more difference says nothing more."""
 
@@ -67,13 +66,14 @@ def nearest_device(
         descriptor: A row of the `devices` table.
         devices: Where to look; the index by default.
     """
-    with_model = {name for entry in list_models() for name in (entry.device_id, *entry.told)}
+    with_model = {name for entry in list_models() for name in entry.devices}
     fitting = _fitting(descriptor, with_model, load_devices() if devices is None else devices)
     for_any = f"{ANY}{descriptor.get('kind')}"
-    named = [entry for entry in fitting if entry[1] != for_any]
-    if len(named) < len(fitting) and descriptor.get("device_id") not in with_model:
-        apart = next(distance for distance, name, _ in fitting if name == for_any)
-        return Nearest(for_any, apart, f"{NO_MODEL} {for_any} is told what a device can do.")
+    stand_in = next((entry for entry in fitting if entry[1] == for_any), None)
+    if stand_in and descriptor.get("device_id") not in with_model:
+        reason = f"No model is for this very device; {for_any} is told what a device can do."
+        return Nearest(for_any, stand_in[0], reason)
+    named = [entry for entry in fitting if entry is not stand_in]
     if not named:
         return None
     best, device_id, device = named[0]

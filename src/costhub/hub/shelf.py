@@ -36,9 +36,10 @@ class ModelEntry:
     told: tuple[str, ...] = ()
     """Devices that a conditioned model has learned from, and is told of when it is used for them."""
 
-    def is_for(self, device_id: str) -> bool:
-        """Whether it is the model of a device, or has learned from it and is told which device it is."""
-        return device_id == self.device_id or device_id in self.told
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """All that it is for."""
+        return self.device_id, *self.told
 
 
 def list_models(device_id: str | None = None) -> tuple[ModelEntry, ...]:
@@ -51,7 +52,7 @@ def list_models(device_id: str | None = None) -> tuple[ModelEntry, ...]:
     for entry in _scan():
         if isinstance(entry, ModelEntry):
             found.setdefault(entry.name, entry)
-    chosen = [e for e in found.values() if device_id is None or e.is_for(device_id)]
+    chosen = [e for e in found.values() if device_id is None or device_id in e.devices]
     return tuple(sorted(chosen, key=lambda e: (e.top_1 is None, -(e.top_1 or 0.0), e.name)))
 
 

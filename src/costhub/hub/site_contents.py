@@ -74,9 +74,10 @@ def _dataset(folder: Path, name: str) -> SiteDataset:
     from costhub.dataset.load import open_folder
     from costhub.dataset.stats.coverage import coverage
     from costhub.dataset.stats.observations import read_observations
-    from costhub.hub.data_facts import data_facts
+    from costhub.hub.data_facts import count_facts
 
-    facts = data_facts(folder)
+    observed = read_observations(open_folder(folder))
+    facts = count_facts(observed.to_batches())
     return SiteDataset(
         name=name,
         rows=facts.rows,
@@ -84,7 +85,7 @@ def _dataset(folder: Path, name: str) -> SiteDataset:
         workloads=facts.workloads,
         licences=facts.licences,
         tvm_versions=facts.tvm_versions,
-        coverage=coverage(read_observations(open_folder(folder))),
+        coverage=coverage(observed),
         card=read_body(folder),
     )
 
