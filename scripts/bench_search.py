@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,12 @@ import click
 import machine
 from bench_models import read_rows
 from embedded import copy_dataset
-from final import best_modules, remeasure
+from final import best_trace, remeasure
 from search_models import held_out, trained
 
 from costhub.cards.search_table import LIGHT, search_table, summary
+from costhub.collector.suite import find_workload
+from costhub.dataset.trace import replay
 
 WORKLOADS = (
     "resnet18.c7",
@@ -54,57 +56,59 @@ METHODS = (
     Method("random", "random", 128),
     Method("TenSet's MLP, fine-tuned", "fine-tune", 128, ("tenset",)),
     Method("costhub", "brief", 128, ("costhub",)),
-    Method("costhub with a draft", "brief", 128, ("costhub", "draft")),
+    Method("costhub with a draft", "brief", 256, ("costhub", "draft")),
 )
 STOCK = Method("stock", "stock", 512)
 
 
-def search(
-    method: Method, workload: str, seed: int, out: Path, models: list[Path]
-) -> list[tuple[int, float]]:
-    """Runs search_once.py in a fresh process, so that no method profits from another's imports."""
-    out.mkdir()
+def searched(method: Method, workload: str, seed: int, models: Sequence[Path]) -> dict[str, Any]:
+    """A row without latencies; the search runs in a fresh process, so that none profits from another's."""
     script = Path(__file__).with_name("search_once.py")
-    words = [method.call, workload, method.trials, seed, out, *models]
-    done = subprocess.run(
-        [sys.executable, str(script), *map(str, words)], check=True, stdout=subprocess.PIPE, text=True
-    )
-    return [(trials, seconds) for trials, seconds in json.loads(done.stdout.strip().splitlines()[-1])]
-
-
-def compare(
-    workload: str, seed: int, methods: Sequence[Method], data: Path, models: Path
-) -> Iterator[dict[str, Any]]:
-    """One row per method; what they found after each milestone is measured again, side by side."""
-    without = held_out(data, {*WORKLOADS, workload})
-    rounds, modules = {}, {}
     with tempfile.TemporaryDirectory() as folder:
-        for number, method in enumerate(methods):
-            folders = [trained(name, data, models, without) for name in method.models]
-            out = Path(folder, str(number))
-            rounds[method.name] = search(method, workload, seed, out, folders)
-            for trials in MILESTONES:
-                if trials <= method.trials:
-                    modules[method.name, trials] = best_modules(out, workload, trials)
-        best_us = remeasure(modules, workload)
-    for method in methods:
-        told = rounds[method.name]
-        yield {
-            "workload": workload,
-            "method": method.name,
-            "seed": seed,
-            "trials": told[-1][0],
-            "curve": [
-                {
-                    "trials": trials,
-                    # A small design space ends before the last trial.
-                    "seconds": next((s for n, s in told if n >= trials), told[-1][1]),
-                    "best_us": best_us[method.name, trials],
-                }
-                for trials in MILESTONES
-                if trials <= method.trials
-            ],
-        }  # fmt: skip
+        words = [method.call, workload, method.trials, seed, folder, *models]
+        done = subprocess.run(
+            [sys.executable, str(script), *map(str, words)], check=True, stdout=subprocess.PIPE, text=True
+        )
+        course = json.loads(done.stdout.strip().splitlines()[-1])
+        curve = [
+            {
+                "trials": trials,
+                "seconds": seconds_at(course["rounds"], trials),
+                "trace": best_trace(Path(folder), trials),
+            }
+            for trials in MILESTONES
+            if trials <= method.trials
+        ]
+    return {
+        "workload": workload, "method": method.name, "seed": seed, "trials": course["rounds"][-1][0],
+        "stages": course["stages"], "curve": curve,
+    }  # fmt: skip
+
+
+def seconds_at(rounds: Sequence[tuple[int, float]], trials: int) -> float:
+    """When so many were measured; a small design space ends before."""
+    return next((seconds for count, seconds in rounds if count >= trials), rounds[-1][1])
+
+
+def measured_again(rows: Sequence[dict[str, Any]], workload: str) -> list[dict[str, Any]]:
+    """The rows with the latency of each best program so far: all of them measured side by side."""
+    mod = find_workload(workload).module()
+    traces = {point["trace"] for row in rows for point in row["curve"]}
+    best_us = remeasure({trace: replay(mod, trace).mod for trace in sorted(traces)}, workload)
+    return [
+        {**row, "curve": [{**point, "best_us": best_us[point["trace"]]} for point in row["curve"]]}
+        for row in rows
+    ]
+
+
+def without_traces(row: dict[str, Any]) -> dict[str, Any]:
+    """What a reader wants of a row; the traces are for methods that are added later."""
+    return {
+        **row,
+        "curve": [
+            {name: value for name, value in point.items() if name != "trace"} for point in row["curve"]
+        ],
+    }
 
 
 @click.command()
@@ -139,18 +143,21 @@ def main(
         models.mkdir(exist_ok=True)
         for seed, workload in ((seed, workload) for seed in range(seeds) for workload in workloads):
             more = (STOCK,) if seed == 0 and workload in workloads[:stock] else ()
-            wanted = (*methods, *more)
-            there = {row["method"] for row in rows if (row["workload"], row["seed"]) == (workload, seed)}
-            if {method.name for method in wanted} <= there:
+            own = [row for row in rows if (row["workload"], row["seed"]) == (workload, seed)]
+            missing = [each for each in (*methods, *more) if each.name not in {row["method"] for row in own}]
+            if not missing:
                 continue
-            # All are measured again side by side, so a method that is added later brings the others along.
-            rows = [row for row in rows if (row["workload"], row["seed"]) != (workload, seed)]
-            found = list(compare(workload, seed, wanted, data, models))
-            rows += found
-            for row in found:
+            without = held_out(data, {*WORKLOADS, workload})
+            for method in missing:
+                trained_on = [trained(name, data, models, without) for name in method.models]
+                own.append(searched(method, workload, seed, trained_on))
+            own = measured_again(own, workload)
+            rows = [row for row in rows if (row["workload"], row["seed"]) != (workload, seed)] + own
+            for row in own:
                 click.echo(LINE.format(**{**row, **row["curve"][-1]}))
             if rows_path:
                 rows_path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    rows = [without_traces(row) for row in rows]
     click.echo(search_table({"rows": rows, "summary": summary(rows)}))
     if path:
         result = {**machine.describe(), "summary": summary(rows), "rows": rows}

@@ -11,18 +11,18 @@ from costhub.collector.suite import find_workload
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load_programs import load_programs
 from costhub.dataset.workload import workload_id
-from costhub.models.architectures import new_model
+from costhub.hub.device_rows import device_rows
 from costhub.models.folder import save_model
-from costhub.models.train import describe_model
+from costhub.models.train import describe_model, train_model
 
 NETWORKS = {"resnet-18", "mobilenet-v2", "bert-small"}
 """Their kernels are held out, beside the workloads that are searched."""
 KINDS = {
-    "costhub": ("blend", "tiles@1", {"members": "gbt(objective=log) mlp"}),
+    "costhub": ("conditioned", "tiles@1", {"base": "blend"}),
     "tenset": ("mlp", "per_store@1", {"form": "tenset", "objective": "lambdarank"}),
-    "draft": ("gbt", "trace_decisions@1", {"objective": "log"}),
+    "draft": ("conditioned", "trace_decisions@1", {"base": "blend"}),
 }
-"""Name -> architecture, feature spec and options."""
+"""Name -> architecture, feature spec and options; `costhub` is what the embedded hub has for CPUs."""
 
 
 def held_out(data: Path, workloads: Collection[str]) -> set[str]:
@@ -52,8 +52,8 @@ def trained(name: str, data: Path, out: Path, without: set[str], seed: int = 0) 
     devices = DataFolder.open(data).devices(["device_id"])["device_id"].to_pylist()
     programs = load_programs(data, device=devices, spec=spec)
     train = programs.of_workloads(set(programs.workload_ids) - without)
-    model = new_model(arch, feature_spec=spec, options=options)
-    model.fit(train, None, seed=seed, progress=True)
+    known = device_rows(data, devices)
+    model = train_model(train, arch, seed=seed, devices=known, options=options, stop_share=0.0)
     device = str(identify()["device_id"])
     info = describe_model(model, train, device_id=device, seed=seed, licence="Apache-2.0")
     save_model(model, folder, info)

@@ -1,4 +1,4 @@
-"""One search in a fresh process, for bench_search.py; prints (trials, seconds) along the way as JSON."""
+"""One search in a fresh process, for bench_search.py; prints how it went as JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,17 @@ from costhub.collector.runner import Runner
 from costhub.collector.suite import find_workload
 from costhub.collector.target import local_target
 from costhub.dataset.intrinsics import load_intrinsics
+from costhub.transfer.stages import BUILDING, EVOLUTION, FEATURES, LEARNING, PREDICTION, RUNNING, Stages
 
-Rounds = list[tuple[int, float]]
+
+@dataclass(frozen=True)
+class Course:
+    """How a search went."""
+
+    rounds: list[tuple[int, float]]
+    """(trials, seconds) along the way."""
+    stages: dict[str, float]
+    """Stage -> seconds, see `costhub.transfer.stages`."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +39,7 @@ class Search:
     seed: int
     out: Path
 
-    def tvm(self, *, light: bool, **settings: Any) -> Rounds:
+    def tvm(self, *, light: bool, **settings: Any) -> Course:
         """`ms.tune_tir` with every default but `settings`.
 
         Args:
@@ -42,7 +51,7 @@ class Search:
         from tvm.ir.utils import derived_object
         from tvm.s_tir import meta_schedule as ms
 
-        rounds: Rounds = []
+        rounds: list[tuple[int, float]] = []
 
         @derived_object
         class Stamp(ms.measure_callback.PyMeasureCallback):  # type: ignore[misc]
@@ -56,40 +65,62 @@ class Search:
         if light:
             load_intrinsics("llvm")
             settings["builder"] = ms.builder.LocalBuilder(initializer=partial(load_intrinsics, "llvm"))
+        watch = Stages(EVOLUTION)
+        timed(watch, ms.feature_extractor.FeatureExtractor, "extract_from", FEATURES)
+        timed(watch, ms.cost_model.XGBModel._cls, "predict", PREDICTION)
+        timed(watch, ms.cost_model.XGBModel._cls, "update", LEARNING)
+        timed(watch, ms.builder.LocalBuilder._cls, "build", BUILDING)
+        timed(watch, ms.runner.LocalRunner._cls, "run", RUNNING)
         ms.tune_tir(
             mod, target, str(self.out), max_trials_global=self.trials, seed=self.seed,
             measure_callbacks=[*ms.measure_callback.MeasureCallback.create("default"), Stamp()], **settings,
         )  # fmt: skip
-        return rounds
+        return Course(rounds, watch.seconds())
 
-    def costhub(self, model: str, method: str, draft: str | None = None) -> Rounds:
+    def costhub(self, model: str, method: str, draft: str | None = None) -> Course:
         """`costhub.transfer.tune`; loading the model and starting processes is in the seconds."""
+        from costhub.collector.device import identify
+        from costhub.hub.device_rows import completed
+        from costhub.models.compound.conditioned import bound_to
         from costhub.models.folder import load_model
         from costhub.transfer.methods.registry import find_method
         from costhub.transfer.tune import tune
 
-        mod, target = find_workload(self.workload).module(), local_target()
-        rounds: Rounds = []
+        mod, target, device = find_workload(self.workload).module(), local_target(), completed(identify())
+        rounds: list[tuple[int, float]] = []
         start = time.perf_counter()
-        pretrained, drafting = load_model(model)[0], load_model(draft)[0] if draft else None
+        pretrained, drafting = (
+            None if folder is None else bound_to(load_model(folder)[0], device) for folder in (model, draft)
+        )
         with Builder(json.dumps(target)) as builder, Runner(json.dumps(target)) as runner:
-            tune(
+            found = tune(
                 mod, self.workload, model=pretrained, draft=drafting, method=find_method(method),
                 target=target, out=self.out, trials=self.trials, builder=builder, runner=runner,
                 seed=self.seed, on_trial=lambda n, _: rounds.append((n, time.perf_counter() - start)),
             )  # fmt: skip
-        return rounds
+        return Course(rounds, found.stages)
+
+
+def timed(watch: Stages, owner: Any, name: str, stage: str) -> None:
+    """From now on the seconds of this function of a class of TVM's count as of the stage."""
+    function = getattr(owner, name)
+
+    def call(*arguments: Any) -> Any:
+        with watch.during(stage):
+            return function(*arguments)
+
+    setattr(owner, name, call)
 
 
 if __name__ == "__main__":
     method, workload, trials, seed, folder, *models = sys.argv[1:]
     search = Search(workload, int(trials), int(seed), Path(folder))
     if method == "stock":
-        rounds = search.tvm(light=False)
+        course = search.tvm(light=False)
     elif method == "stock, light imports":
-        rounds = search.tvm(light=True)
+        course = search.tvm(light=True)
     elif method == "random":
-        rounds = search.tvm(light=True, strategy="replay-trace", cost_model="random")
+        course = search.tvm(light=True, strategy="replay-trace", cost_model="random")
     else:
-        rounds = search.costhub(models[0], method, *models[1:])
-    sys.stdout.write("\n" + json.dumps(rounds) + "\n")
+        course = search.costhub(models[0], method, *models[1:])
+    sys.stdout.write("\n" + json.dumps(asdict(course)) + "\n")
