@@ -56,7 +56,7 @@ METHODS = (
     Method("random", "random", 128),
     Method("TenSet's MLP, fine-tuned", "fine-tune", 128, ("tenset",)),
     Method("costhub", "brief", 128, ("costhub",)),
-    Method("costhub with a draft", "brief", 256, ("costhub", "draft")),
+    Method("costhub with a draft", "brief", 128, ("costhub", "draft")),
 )
 STOCK = Method("stock", "stock", 512)
 
