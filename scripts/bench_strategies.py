@@ -1,7 +1,4 @@
-"""Searches on this CPU by every strategy and selection, led by one model; real measurements.
-
-The model is trained on another device and on other workloads, so that it helps and is not the answer.
-"""
+"""Searches on this CPU by every strategy and selection, led by one model that knows none of the workloads."""
 
 from __future__ import annotations
 
@@ -14,19 +11,21 @@ from typing import Any
 import click
 import machine
 from bench_models import read_rows
-from bench_transfer import fitted
+from bench_search import WORKLOADS as SEARCHED
 from embedded import copy_dataset
 from final import best_trace, remeasure
-from transfer_tasks import SPEC
+from search_models import held_out, trained
 
 from costhub.cards.strategies_table import BASE, strategies_table, summary
 from costhub.collector.builder import Builder
+from costhub.collector.device import identify
 from costhub.collector.runner import Runner
 from costhub.collector.suite import find_workload
 from costhub.collector.target import local_target
-from costhub.dataset.load_programs import load_programs
 from costhub.dataset.trace import replay
-from costhub.dataset.workload import workload_id
+from costhub.hub.device_rows import completed
+from costhub.models.compound.conditioned import bound_to
+from costhub.models.folder import load_model
 from costhub.models.protocol import CostModel
 from costhub.transfer.selection.registry import SELECTIONS, find_selection
 from costhub.transfer.strategies.registry import find_strategy
@@ -61,13 +60,6 @@ class Bench:
         }  # fmt: skip
 
 
-def model_of(data: Path, source: str, seed: int) -> CostModel:
-    """A model of the source that knows none of the WORKLOADS."""
-    tuned = {workload_id(find_workload(name).module()) for name in WORKLOADS}
-    known = load_programs(data, device=source, spec=SPEC)
-    return fitted(known.of_workloads(set(known.workload_ids) - tuned), seed)
-
-
 def measured_again(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows with `best_us`: all searches' best programs of a workload, measured in turn."""
     found = []
@@ -82,7 +74,7 @@ def measured_again(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path), help="By default a copy of the embedded dataset.")
-@click.option("--source", default="amd-epyc-zen5-2c-avx2", show_default=True, help="Device of the model.")
+@click.option("--models", type=click.Path(path_type=Path), help="Where the trained model is kept.")
 @click.option("--workloads", "--workload", "workloads", multiple=True, default=WORKLOADS)
 @click.option("--strategy", "strategies", multiple=True, default=STRATEGIES)
 @click.option("--select", "selections", multiple=True, default=tuple(SELECTIONS))
@@ -93,7 +85,7 @@ def measured_again(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
               "done again.")  # fmt: skip
 @click.option("--json", "path", type=click.Path(path_type=Path))
 def main(
-    data: Path | None, source: str, workloads: tuple[str, ...], strategies: tuple[str, ...],
+    data: Path | None, models: Path | None, workloads: tuple[str, ...], strategies: tuple[str, ...],
     selections: tuple[str, ...], trials: int, seeds: int, quick: bool, rows_path: Path | None,
     path: Path | None,
 ) -> None:  # fmt: skip
@@ -102,17 +94,23 @@ def main(
         workloads, trials, seeds = workloads[:1], 16, 1
     rows, target = read_rows(rows_path), local_target()
     done = {tuple(row[key] for key in KEY) for row in rows}
-    data = data or copy_dataset(tempfile.mkdtemp())
-    with Builder(json.dumps(target)) as builder, Runner(json.dumps(target)) as runner:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Builder(json.dumps(target)) as builder,
+        Runner(json.dumps(target)) as runner,
+    ):
+        data, models = data or copy_dataset(folder), models or Path(folder, "models")
+        models.mkdir(exist_ok=True)
+        found = trained("costhub", data, models, held_out(data, {*SEARCHED, *workloads}))
+        model = bound_to(load_model(found)[0], completed(identify()))
         bench = Bench(target, builder, runner)
         for seed in range(seeds):
             # Workload by workload, so that what is compared is measured soon after one another.
             keys = [(w, s, c, seed, trials) for w in workloads for s in strategies for c in selections]
             waiting = [key for key in keys if key not in done]
-            model = model_of(data, source, seed) if waiting else None
-            if model:  # the first search would pay for the start of the processes
+            if waiting:  # the first search would pay for the start of the processes
                 bench.row(model, (waiting[0][0], "random", "ranked", seed, 4))
-            for key in waiting if model else ():
+            for key in waiting:
                 row = bench.row(model, key)
                 rows.append(row)
                 if rows_path:
@@ -122,7 +120,7 @@ def main(
                 click.echo(f"{', '.join(map(str, key))}: {best}, {row['seconds']:.0f} s")
     rows = measured_again([row for row in rows if row["trials"] == trials])
     if path:
-        about = {"source": source, "base": BASE, "trials": trials, "summary": summary(rows)}
+        about = {"base": BASE, "trials": trials, "summary": summary(rows)}
         kept = [{name: value for name, value in row.items() if name != "trace"} for row in rows]
         path.write_text(json.dumps({**machine.describe(), **about, "rows": kept}, indent=1))
     click.echo(strategies_table({"summary": summary(rows)}))
