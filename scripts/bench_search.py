@@ -119,6 +119,7 @@ def without_traces(row: dict[str, Any]) -> dict[str, Any]:
 @click.option("--seeds", default=3, show_default=True)
 @click.option("--stock", default=0, show_default=True, help="On so many workloads, stock MetaSchedule with "
               "its own imports searches too, with the first seed; ten minutes each.")  # fmt: skip
+@click.option("--again", is_flag=True, help="Measure what was found before again.")
 @click.option("--quick", is_flag=True, help="One workload and seed, costhub and random.")
 @click.option("--rows", "rows_path", type=click.Path(path_type=Path), help="JSON lines; what is there is not "
               "done again.")  # fmt: skip
@@ -129,6 +130,7 @@ def main(
     workloads: tuple[str, ...],
     seeds: int,
     stock: int,
+    again: bool,
     quick: bool,
     rows_path: Path | None,
     path: Path | None,
@@ -145,7 +147,7 @@ def main(
             more = (STOCK,) if seed == 0 and workload in workloads[:stock] else ()
             own = [row for row in rows if (row["workload"], row["seed"]) == (workload, seed)]
             missing = [each for each in (*methods, *more) if each.name not in {row["method"] for row in own}]
-            if not missing:
+            if not missing and not (again and own):
                 continue
             without = held_out(data, {*WORKLOADS, workload})
             for method in missing:
