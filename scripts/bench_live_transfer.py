@@ -92,7 +92,7 @@ def searches(
         found = {name: bench.led_by(workload, source, name, out[name], seed) for name in METHODS}
         found[ADAPTED] = bench.led_by(workload, adapted, "brief", out[ADAPTED], seed)
         found[XGB] = bench.stock(workload, out[XGB], seed)
-        best_us = remeasure({m: best_modules(out[m], workload, bench.trials) for m in out}, workload)
+        best_us = remeasure({m: best_modules(out[m], workload, bench.trials) for m in out})
     for name, result in found.items():
         yield {
             "workload": workload, "method": name, "seed": seed, "trials": result.trials,

@@ -102,7 +102,7 @@ def main(
             out = Path(folder, f"{name}-{seed}")
             seconds = searched(name, trials, seed, out, model)
             found = best_modules(out, name, trials)
-            best_us = remeasure({"tuned": found}, name)["tuned"]
+            best_us = remeasure({name: found})[name]
             row = {"workload": name, "seed": seed, "trials": trials, "seconds": seconds, "best_us": best_us}
             rows.append({**row, "torch_us": of_torch(name, found)})
             click.echo("{workload:20} {best_us:10.1f} us, PyTorch {torch_us:10.1f} us".format(**rows[-1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,7 @@ import click
 import machine
 from bench_models import read_rows
 from embedded import copy_dataset
-from final import best_trace, remeasure
+from final import ROUNDS, best_trace, remeasure
 from search_models import held_out, trained
 
 from costhub.cards.search_table import LIGHT, search_table, summary
@@ -36,7 +37,7 @@ WORKLOADS = (
 )
 MILESTONES = (16, 32, 48, 64, 96, 128, 256, 512)
 """Trials after which the best program so far is measured again, beside all others."""
-LINE = "{workload:28} {method:26} {trials:4} trials {seconds:7.1f} s {best_us:10.1f} us"
+LINE = "{workload:28} {method:26} {trials:4} trials {seconds:7.1f} s"
 
 
 @dataclass(frozen=True)
@@ -90,15 +91,33 @@ def seconds_at(rounds: Sequence[tuple[int, float]], trials: int) -> float:
     return next((seconds for count, seconds in rounds if count >= trials), rounds[-1][1])
 
 
-def measured_again(rows: Sequence[dict[str, Any]], workload: str) -> list[dict[str, Any]]:
-    """The rows with the latency of each best program so far: all of them measured side by side."""
-    mod = find_workload(workload).module()
-    traces = {point["trace"] for row in rows for point in row["curve"]}
-    best_us = remeasure({trace: replay(mod, trace).mod for trace in sorted(traces)}, workload)
+def measured_again(rows: Sequence[dict[str, Any]], rounds: int) -> list[dict[str, Any]]:
+    """The rows with the latency of each best program so far: all of all searches measured in turn.
+
+    A latency that is there already stays where it is lower.
+    """
+    keys = {(row["workload"], point["trace"]) for row in rows for point in row["curve"]}
+    modules = {key: replay(find_workload(key[0]).module(), key[1]).mod for key in sorted(keys)}
+    best_us = remeasure(modules, rounds)
     return [
-        {**row, "curve": [{**point, "best_us": best_us[point["trace"]]} for point in row["curve"]]}
+        {
+            **row,
+            "curve": [
+                {
+                    **point,
+                    "best_us": min(best_us[row["workload"], point["trace"]], point.get("best_us", math.inf)),
+                }
+                for point in row["curve"]
+            ],
+        }
         for row in rows
     ]
+
+
+def keep(rows: Sequence[dict[str, Any]], path: Path | None) -> None:
+    """Writes the rows, if there is a file for them."""
+    if path:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def without_traces(row: dict[str, Any]) -> dict[str, Any]:
@@ -119,7 +138,12 @@ def without_traces(row: dict[str, Any]) -> dict[str, Any]:
 @click.option("--seeds", default=3, show_default=True)
 @click.option("--stock", default=0, show_default=True, help="On so many workloads, stock MetaSchedule with "
               "its own imports searches too, with the first seed; ten minutes each.")  # fmt: skip
-@click.option("--again", is_flag=True, help="Measure what was found before again.")
+@click.option(
+    "--rounds",
+    default=ROUNDS,
+    show_default=True,
+    help="In which all that was found is measured again; 0 only searches.",
+)
 @click.option("--quick", is_flag=True, help="One workload and seed, costhub and random.")
 @click.option("--rows", "rows_path", type=click.Path(path_type=Path), help="JSON lines; what is there is not "
               "done again.")  # fmt: skip
@@ -130,7 +154,7 @@ def main(
     workloads: tuple[str, ...],
     seeds: int,
     stock: int,
-    again: bool,
+    rounds: int,
     quick: bool,
     rows_path: Path | None,
     path: Path | None,
@@ -145,20 +169,19 @@ def main(
         models.mkdir(exist_ok=True)
         for seed, workload in ((seed, workload) for seed in range(seeds) for workload in workloads):
             more = (STOCK,) if seed == 0 and workload in workloads[:stock] else ()
-            own = [row for row in rows if (row["workload"], row["seed"]) == (workload, seed)]
-            missing = [each for each in (*methods, *more) if each.name not in {row["method"] for row in own}]
-            if not missing and not (again and own):
-                continue
+            there = {row["method"] for row in rows if (row["workload"], row["seed"]) == (workload, seed)}
+            missing = [each for each in (*methods, *more) if each.name not in there]
             without = held_out(data, {*WORKLOADS, workload})
             for method in missing:
                 trained_on = [trained(name, data, models, without) for name in method.models]
-                own.append(searched(method, workload, seed, trained_on))
-            own = measured_again(own, workload)
-            rows = [row for row in rows if (row["workload"], row["seed"]) != (workload, seed)] + own
-            for row in own:
+                row = searched(method, workload, seed, trained_on)
+                rows.append(row)
+                keep(rows, rows_path)
                 click.echo(LINE.format(**{**row, **row["curve"][-1]}))
-            if rows_path:
-                rows_path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    if not rounds:
+        return
+    rows = measured_again(rows, rounds)
+    keep(rows, rows_path)
     rows = [without_traces(row) for row in rows]
     click.echo(search_table({"rows": rows, "summary": summary(rows)}))
     if path:

@@ -61,15 +61,11 @@ class Bench:
 
 
 def measured_again(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with `best_us`: all searches' best programs of a workload, measured in turn."""
-    found = []
-    for workload in dict.fromkeys(row["workload"] for row in rows):
-        own = [row for row in rows if row["workload"] == workload]
-        mod = find_workload(workload).module()
-        modules = {trace: replay(mod, trace).mod for trace in {row["trace"] for row in own}}
-        best_us = remeasure(modules, workload)
-        found += [{**row, "best_us": best_us[row["trace"]]} for row in own]
-    return found
+    """The rows with `best_us`: all searches' best programs, measured in turn."""
+    keys = {(row["workload"], row["trace"]) for row in rows}
+    modules = {key: replay(find_workload(key[0]).module(), key[1]).mod for key in sorted(keys)}
+    best_us = remeasure(modules)
+    return [{**row, "best_us": best_us[row["workload"], row["trace"]]} for row in rows]
 
 
 @click.command()

@@ -6,9 +6,11 @@ The searches' own figures are of different evaluator settings.
 from __future__ import annotations
 
 import json
+import math
 import statistics
+from collections.abc import Hashable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from costhub.collector.builder import Builder
 from costhub.collector.run_service import Evaluator
@@ -19,8 +21,7 @@ from costhub.dataset.trace import replay
 from costhub.dataset.workload import argument_shapes, module_to_json
 
 ROUNDS = 7
-"""Spread over half a minute: while the host has its virtual CPUs elsewhere, a kernel of 13 us on two threads takes
-18 or 35 us for seconds on end."""
+K = TypeVar("K", bound=Hashable)
 
 
 def best_modules(folder: Path, workload: str, trials: int) -> Any:
@@ -36,18 +37,20 @@ def best_trace(folder: Path, trials: int) -> str:
     return json.dumps(trace)
 
 
-def remeasure(modules: dict[Any, Any], workload: str) -> dict[Any, float]:
+def remeasure(modules: Mapping[K, Any], rounds: int = ROUNDS) -> dict[K, float]:
     """Latency in us of each module: the lowest median of rounds in which all are measured in turn.
 
-    What disturbs a measurement only slows it down, and lasts longer than the five repeats of a median.
+    What disturbs a measurement only slows it down. It lasts longer than the five repeats of a median: while
+    the host has its virtual CPUs elsewhere, a kernel of 13 us on two threads takes 18 or 35 us for half a
+    minute. So the more modules are measured in one call, and the longer a round is, the better.
     """
     target, evaluator = json.dumps(local_target()), Evaluator(repeat=5, min_repeat_ms=50)
-    runs: dict[Any, list[float]] = {key: [] for key in modules}
+    best_us = dict.fromkeys(modules, math.inf)
     with Builder(target) as builder, Runner(target, evaluator=evaluator) as runner:
         built = dict(zip(modules, builder.build([module_to_json(m) for m in modules.values()]), strict=True))
-        for _ in range(ROUNDS):
-            for key, artifact in built.items():
-                assert artifact.artifact, f"{workload} {key}: {artifact.error}"
-                ran = runner.run(artifact.artifact, argument_shapes(modules[key]))
-                runs[key].append(statistics.median(ran.run_s))
-    return {key: min(seconds) * 1e6 for key, seconds in runs.items()}
+        for _ in range(rounds):
+            for key, made in built.items():
+                assert made.artifact, f"{key}: {made.error}"
+                ran = runner.run(made.artifact, argument_shapes(modules[key]))
+                best_us[key] = min(best_us[key], statistics.median(ran.run_s) * 1e6)
+    return best_us
