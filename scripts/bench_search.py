@@ -19,6 +19,7 @@ from embedded import copy_dataset
 from final import ROUNDS, best_trace, remeasure
 from search_models import held_out, trained
 
+from costhub.cards.search_plots import plot_seconds, plot_stages, plot_trials
 from costhub.cards.search_table import LIGHT, search_table, summary
 from costhub.collector.suite import find_workload
 from costhub.dataset.trace import replay
@@ -187,6 +188,8 @@ def main(
     if path:
         result = {**machine.describe(), "summary": summary(rows), "rows": rows}
         path.write_text(json.dumps(result, indent=1) + "\n")
+        for name, plot in {"trials": plot_trials, "seconds": plot_seconds, "stages": plot_stages}.items():
+            plot(path.with_name(f"{path.stem}-{name}.png"), rows)
 
 
 if __name__ == "__main__":

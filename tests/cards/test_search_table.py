@@ -39,7 +39,16 @@ def test_a_search_that_never_reached_the_best_counts_against_the_share_alone() -
     (_, ours) = summary([BASE, again, short, whole])
 
     assert (ours["searches"], ours["reached"], ours["trials_gain"]) == (2, 0.5, pytest.approx(8.0))
+    assert (ours["trials_median"], ours["time_median"]) == (None, None)
     assert ours["gain_128"] is None
+
+
+def test_the_middle_search_of_three_tells_though_one_never_came_near() -> None:
+    rows = [row("ours", {64: (20.0, us)}, seed=seed) for seed, us in enumerate((30.0, 20.0, 20.0))]
+
+    (*_, ours) = summary([*({**BASE, "seed": seed} for seed in range(3)), *rows])
+
+    assert (ours["trials_median"], ours["time_median"]) == (pytest.approx(8.0), pytest.approx(20.0))
 
 
 def test_a_search_without_its_base_is_not_compared() -> None:

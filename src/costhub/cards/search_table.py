@@ -29,8 +29,9 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     Returns:
         Per method `gain_64` and `gain_128`, the base's latency over its own after as many trials, each with
         the standard error of its logarithm; `reached`, the share of searches that came within a hundredth of
-        the best latency that the base has in the end; and of these `trials_gain` and `time_gain`, how many
-        times fewer trials and seconds than the base it took them.
+        the best latency that the base has in the end; of these `trials_gain` and `time_gain`, how many times
+        fewer trials and seconds than the base it took them; and `trials_median` and `time_median`, the same
+        of the middle one of all searches, None where that one did not come so near.
     """
     bases = {(row["workload"], row["seed"]): row["curve"] for row in rows if row["method"] == LIGHT}
     found = []
@@ -40,7 +41,8 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             for row in rows
             if row["method"] == method and (row["workload"], row["seed"]) in bases
         ]
-        reached = [gains for own, base in pairs if (gains := _reached(own, base)) is not None]
+        sooner = [_reached(own, base) for own, base in pairs]
+        reached = [gains for gains in sooner if gains is not None]
         found.append(
             {
                 "method": method,
@@ -49,6 +51,8 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 "reached": len(reached) / len(pairs) if pairs else None,
                 "trials_gain": geometric([trials for trials, _ in reached]),
                 "time_gain": geometric([seconds for _, seconds in reached]),
+                "trials_median": _middle([gains and gains[0] for gains in sooner]),
+                "time_median": _middle([gains and gains[1] for gains in sooner]),
             }
         )
     return found
@@ -77,6 +81,11 @@ def _reached(own: Curve, base: Curve) -> tuple[float, float] | None:
     return theirs["trials"] / ours["trials"], theirs["seconds"] / ours["seconds"]
 
 
+def _middle(gains: Sequence[float | None]) -> float | None:
+    """The lower median, in which a search that never came near is below all others; None where it is one."""
+    return (statistics.median_low([gain or 0.0 for gain in gains]) or None) if gains else None
+
+
 def search_table(result: Mapping[str, Any]) -> str:
     """One line per method, then one per workload with the medians over seeds."""
     columns = [
@@ -92,7 +101,9 @@ def search_table(result: Mapping[str, Any]) -> str:
         ),
         number("reached", "reached the base's best", ".0%"),
         number("trials_gain", "times fewer trials to it, where reached", ".1f"),
+        number("trials_median", "median of all", ".1f"),
         number("time_gain", "times less time to it, where reached", ".1f"),
+        number("time_median", "median of all", ".1f"),
     ]
     return f"{markdown_table(result['summary'], columns)}\n\n{_by_workload(result['rows'])}"
 
