@@ -1,110 +1,131 @@
-"""Whole networks on this CPU: untuned, tuned, and as torch runs them; compiled, checked and timed."""
+"""Whole held-out networks on this CPU: how soon a search makes them fast, and how fast torch runs them."""
 
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 import machine
+from bench_models import read_rows
+from bench_search import WORKLOADS, seconds_at
+from embedded import copy_dataset
+from search_models import held_out, trained
 
 from costhub.cards.networks_table import networks_table
-from costhub.cli.tune_progress import TuneProgress
-from costhub.collector.builder import Builder
-from costhub.collector.device import identify
-from costhub.collector.network import name_networks, network_workloads
-from costhub.collector.runner import Runner
+from costhub.cards.search_table import LIGHT
+from costhub.collector.network import name_networks
 from costhub.collector.target import local_target
-from costhub.hub.auto import choose_model
-from costhub.hub.device_rows import completed
-from costhub.hub.pull import pull_found
-from costhub.models.compound.conditioned import bound_to
-from costhub.models.folder import load_model
-from costhub.models.protocol import CostModel
 from costhub.transfer.network.finish import finish_network
-from costhub.transfer.tune import Job, tune_all
+from costhub.transfer.search.database import FILES
 
 NETWORKS = ("resnet18", "mobilenet_v2", "bert_small")
-KEY = ("network", "trials", "seed", "model")
-"""What tells rows apart; those that a file holds are not measured again."""
+"""Whose kernels `search_models.held_out` keeps from every model."""
 
 
-def measured(
-    network: str, model: CostModel, trials: int, seed: int, *, torch_compile: bool
-) -> dict[str, Any]:
-    """One search over the kernels of a network, and the network after it.
+@dataclass(frozen=True)
+class Method:
+    """A search, and after how many trials for each kernel the network is compiled."""
 
-    Args:
-        network: A name, or a file.
-        model: Leads the search.
-        trials: For each kernel, on average.
-        seed: Of the search.
-        torch_compile: Whether ``torch.compile`` is timed too.
-    """
-    target = json.dumps(local_target())
-    kernels = network_workloads([network], target=target)
-    jobs = [Job(each.name, each.module(), sum(count for _, count in each.networks)) for each in kernels]
-    total = trials * len(jobs)
+    name: str
+    milestones: tuple[int, ...]
+    models: tuple[str, ...] = ()
+    """Of search_models.py."""
+
+
+METHODS = (Method(LIGHT, (64,)), Method("costhub", (16, 32), ("costhub",)))
+
+
+def searched(method: Method, network: str, seed: int, out: Path, models: Sequence[Path]) -> dict[str, Any]:
+    """The course of a search in a fresh process."""
+    script = Path(__file__).with_name("network_once.py")
+    words = [network, method.milestones[-1], seed, out, *models]
+    done = subprocess.run(
+        [sys.executable, str(script), *map(str, words)], check=True, stdout=subprocess.PIPE, text=True
+    )
+    course: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return course
+
+
+def begun(database: Path, trials: int, out: Path) -> Path:
+    """The database as it was after so many trials."""
+    out.mkdir()
+    workloads, records = FILES
+    shutil.copy(database / workloads, out)
+    lines = (database / records).read_text().splitlines(keepends=True)[:trials]
+    (out / records).write_text("".join(lines))
+    return out
+
+
+def compared(
+    network: str, seed: int, methods: Sequence[Method], models: Sequence[Sequence[Path]], *, compiled: bool
+) -> Iterator[dict[str, Any]]:
+    """One row for each method and milestone; the first one has torch.compile's latency as well."""
+    target = local_target()
     ((label, _),) = name_networks([network]).items()
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder)
-        with (
-            Builder(target) as builder,
-            Runner(target) as runner,
-            TuneProgress(total, tasks=len(jobs)) as shown,
-        ):
-            found = tune_all(
-                jobs, model=model, target=json.loads(target), out=out, trials=total, builder=builder,
-                runner=runner, seed=seed, on_trial=shown.trial, on_batch=shown.batch,
-            )  # fmt: skip
-        whole = finish_network(
-            network, label=label, target=target, database=out, out=out,
-            threads=json.loads(target)["num-cores"], torch_compile=torch_compile,
-        )  # fmt: skip
-    return {
-        **whole.to_json(), "network": label, "library": None, "trials": trials, "seed": seed,
-        "tasks": len(jobs), "measured": sum(each.trials for each in found),
-        "failures": sum(each.failures for each in found), "seconds": sum(each.seconds for each in found),
-    }  # fmt: skip
+        for number, (method, trained_on) in enumerate(zip(methods, models, strict=True)):
+            database = Path(folder, str(number))
+            course = searched(method, network, seed, database, trained_on)
+            for milestone in method.milestones:
+                total = milestone * course["tasks"]
+                known = begun(database, total, Path(folder, f"{number}-{milestone}"))
+                whole = finish_network(
+                    network, label=label, target=json.dumps(target), database=known, out=known,
+                    threads=target["num-cores"], torch_compile=compiled,
+                )  # fmt: skip
+                compiled = False
+                yield {
+                    **whole.to_json(), "network": label, "library": None, "method": method.name,
+                    "trials": milestone, "seed": seed, "tasks": course["tasks"], "stages": course["stages"],
+                    "seconds": seconds_at(course["rounds"], total),
+                }  # fmt: skip
 
 
 @click.command()
 @click.option("--network", "networks", multiple=True, default=NETWORKS, show_default=True)
-@click.option("--model", "name", default="auto", show_default=True, help="What `costhub pull` takes.")
-@click.option("--trials", default=64, show_default=True, help="For each kernel, on average.")
+@click.option("--data", type=click.Path(path_type=Path), help="By default a copy of the embedded dataset.")
+@click.option("--models", type=click.Path(path_type=Path), help="Where trained models are kept.")
 @click.option("--seeds", default=3, show_default=True)
 @click.option("--torch-compile/--no-torch-compile", default=True, show_default=True)
-@click.option("--quick", is_flag=True, help="One network, one seed, 16 trials, without torch.compile.")
-@click.option("--json", "path", type=click.Path(path_type=Path), help="Rows that it holds are kept.")
+@click.option("--quick", is_flag=True, help="One network and seed, costhub alone, without torch.compile.")
+@click.option("--rows", "rows_path", type=click.Path(path_type=Path), help="JSON lines; what is there is not "
+              "done again.")  # fmt: skip
+@click.option("--json", "path", type=click.Path(path_type=Path))
 def main(
-    networks: tuple[str, ...],
-    name: str,
-    trials: int,
-    seeds: int,
-    torch_compile: bool,
-    quick: bool,
-    path: Path | None,
-) -> None:
-    """Run it with nothing else on the machine; stopped, it goes on with the next row."""
+    networks: tuple[str, ...], data: Path | None, models: Path | None, seeds: int, torch_compile: bool,
+    quick: bool, rows_path: Path | None, path: Path | None,
+) -> None:  # fmt: skip
+    """Run it with nothing else on the machine; a quarter of an hour to an hour for each network and seed."""
+    methods = METHODS
     if quick:
-        networks, trials, seeds, torch_compile = networks[:1], 16, 1, False
-    rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path and path.exists() else []
-    device = identify()
-    found = choose_model(name, device)
-    model = bound_to(load_model(pull_found(found))[0], completed(device))
+        methods, networks, seeds, torch_compile = METHODS[1:], networks[:1], 1, False
+    rows = read_rows(rows_path)
     labels = {network: label for label, network in name_networks(networks).items()}
-    for seed in range(seeds):
-        for network, label in labels.items():
-            row = {"network": label, "trials": trials, "seed": seed, "model": found.entry.name}
-            if any(all(each[key] == row[key] for key in KEY) for each in rows):
+    with tempfile.TemporaryDirectory() as folder:
+        data, models = data or copy_dataset(folder), models or Path(folder, "models")
+        models.mkdir(exist_ok=True)
+        without = held_out(data, WORKLOADS)
+        for seed, network in ((seed, network) for seed in range(seeds) for network in networks):
+            if any((row["network"], row["seed"]) == (labels[network], seed) for row in rows):
                 continue
-            rows.append({**measured(network, model, trials, seed, torch_compile=torch_compile), **row})
-            click.echo(networks_table({"rows": rows[-1:]}))
-            if path:
-                path.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1))
+            folders = [[trained(name, data, models, without) for name in each.models] for each in methods]
+            found = list(compared(network, seed, methods, folders, compiled=torch_compile))
+            rows += found
+            click.echo(networks_table({"rows": found}))
+            if rows_path:
+                with rows_path.open("a") as file:
+                    file.writelines(json.dumps(row) + "\n" for row in found)
     click.echo(networks_table({"rows": rows}))
+    if path:
+        path.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def searched(workload: str, trials: int, seed: int, out: Path, model: Path) -> f
     script = Path(__file__).with_name("search_once.py")
     command = [sys.executable, script, "brief", workload, trials, seed, out, model]
     done = subprocess.run([str(word) for word in command], check=True, stdout=subprocess.PIPE, text=True)
-    return float(json.loads(done.stdout.strip().splitlines()[-1])[-1][1])
+    return float(json.loads(done.stdout.strip().splitlines()[-1])["rounds"][-1][1])
 
 
 def of_torch(workload: str, found: Any) -> float:

@@ -48,16 +48,7 @@ class Search:
             settings: Other arguments.
         """
         import tvm
-        from tvm.ir.utils import derived_object
         from tvm.s_tir import meta_schedule as ms
-
-        rounds: list[tuple[int, float]] = []
-
-        @derived_object
-        class Stamp(ms.measure_callback.PyMeasureCallback):  # type: ignore[misc]
-            def apply(self, scheduler: Any, task: int, candidates: Any, built: Any, ran: Any) -> None:
-                before = rounds[-1][0] if rounds else 0
-                rounds.append((before + len(candidates), time.perf_counter() - start))
 
         os.environ.update(tvm_threads())  # as many as costhub measures with
         mod, target = find_workload(self.workload).module(), tvm.target.Target(local_target())
@@ -65,15 +56,11 @@ class Search:
         if light:
             load_intrinsics("llvm")
             settings["builder"] = ms.builder.LocalBuilder(initializer=partial(load_intrinsics, "llvm"))
-        watch = Stages(EVOLUTION)
-        timed(watch, ms.feature_extractor.FeatureExtractor, "extract_from", FEATURES)
-        timed(watch, ms.cost_model.XGBModel._cls, "predict", PREDICTION)
-        timed(watch, ms.cost_model.XGBModel._cls, "update", LEARNING)
-        timed(watch, ms.builder.LocalBuilder._cls, "build", BUILDING)
-        timed(watch, ms.runner.LocalRunner._cls, "run", RUNNING)
+        rounds: list[tuple[int, float]] = []
+        watch = watched()
         ms.tune_tir(
             mod, target, str(self.out), max_trials_global=self.trials, seed=self.seed,
-            measure_callbacks=[*ms.measure_callback.MeasureCallback.create("default"), Stamp()], **settings,
+            measure_callbacks=stamped(rounds, start), **settings,
         )  # fmt: skip
         return Course(rounds, watch.seconds())
 
@@ -101,7 +88,37 @@ class Search:
         return Course(rounds, found.stages)
 
 
-def timed(watch: Stages, owner: Any, name: str, stage: str) -> None:
+def stamped(rounds: list[tuple[int, float]], start: float) -> list[Any]:
+    """TVM's measure callbacks, and one that notes (trials, seconds since `start`) after each batch."""
+    from tvm.ir.utils import derived_object
+    from tvm.s_tir import meta_schedule as ms
+
+    @derived_object
+    class Stamp(ms.measure_callback.PyMeasureCallback):  # type: ignore[misc]
+        def apply(self, scheduler: Any, task: int, candidates: Any, built: Any, ran: Any) -> None:
+            before = rounds[-1][0] if rounds else 0
+            rounds.append((before + len(candidates), time.perf_counter() - start))
+
+    return [*ms.measure_callback.MeasureCallback.create("default"), Stamp()]
+
+
+def watched() -> Stages:
+    """A stopwatch that from now on times what TVM's own search does in this process."""
+    from tvm.s_tir import meta_schedule as ms
+
+    watch = Stages(EVOLUTION)
+    for owner, name, stage in (
+        (ms.feature_extractor.FeatureExtractor, "extract_from", FEATURES),
+        (ms.cost_model.XGBModel._cls, "predict", PREDICTION),
+        (ms.cost_model.XGBModel._cls, "update", LEARNING),
+        (ms.builder.LocalBuilder._cls, "build", BUILDING),
+        (ms.runner.LocalRunner._cls, "run", RUNNING),
+    ):
+        _time(watch, owner, name, stage)
+    return watch
+
+
+def _time(watch: Stages, owner: Any, name: str, stage: str) -> None:
     """From now on the seconds of this function of a class of TVM's count as of the stage."""
     function = getattr(owner, name)
 

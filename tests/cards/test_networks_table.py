@@ -10,7 +10,7 @@ from costhub.cards.networks_table import networks_table
 def row(seed: int, tuned_us: float, **more: Any) -> dict[str, Any]:
     latencies = {"untuned": 9000.0, "tuned": tuned_us, "torch": 4000.0}
     return {
-        "network": "net", "trials": 64, "seed": seed, "model": "m", "error": None,
+        "network": "net", "trials": 64, "seed": seed, "method": "m", "error": None,
         "seconds": 100.0 * (seed + 1),
         "latencies": {form: {"median_us": us} for form, us in latencies.items()}, **more,
     }  # fmt: skip
@@ -19,17 +19,17 @@ def row(seed: int, tuned_us: float, **more: Any) -> dict[str, Any]:
 def test_a_line_has_medians_and_the_spread() -> None:
     shown = networks_table({"rows": [row(0, 2000.0), row(1, 1000.0), row(2, 2500.0)]}).splitlines()
 
-    assert shown[-1] == "| net | 64 | 3 | 0 | 9.00 | 2.00 | 1.00 to 2.50 | 4.00 | - | 2.00 | 200 |"
+    assert shown[-1] == "| net | m | 64 | 3 | 0 | 9.00 | 2.00 | 1.00 to 2.50 | 4.00 | - | 2.00 | 200 |"
 
 
 def test_a_wrong_network_has_no_latency() -> None:
     shown = networks_table({"rows": [row(0, 2000.0), row(1, 1.0, error="It differs.")]}).splitlines()
 
-    assert shown[-1] == "| net | 64 | 2 | 1 | 9.00 | 2.00 | 2.00 to 2.00 | 4.00 | - | 2.00 | 150 |"
+    assert shown[-1] == "| net | m | 64 | 2 | 1 | 9.00 | 2.00 | 2.00 to 2.00 | 4.00 | - | 2.00 | 150 |"
 
 
-def test_trials_and_models_have_lines_of_their_own() -> None:
-    rows = [row(0, 2000.0), row(0, 1000.0, trials=128), row(0, 1500.0, model="n")]
+def test_trials_and_methods_have_lines_of_their_own() -> None:
+    rows = [row(0, 2000.0), row(0, 1000.0, trials=128), row(0, 1500.0, method="n")]
 
     assert len(networks_table({"rows": rows}).splitlines()) == 5
 

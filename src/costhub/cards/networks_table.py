@@ -12,18 +12,19 @@ _FORMS = ("untuned", "tuned", "torch", "torch.compile")
 
 
 def networks_table(result: Mapping[str, Any]) -> str:
-    """One line per network, number of trials and model, from the `rows` of bench_networks.py.
+    """One line per network, method and number of trials, from the `rows` of bench_networks.py.
 
     Medians over seeds. Rows whose outputs were wrong count as such, and their latencies nowhere.
     """
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in result["rows"]:
-        groups.setdefault((row["network"], row["trials"], row["model"]), []).append(row)
+        groups.setdefault((row["network"], row["method"], row["trials"]), []).append(row)
     if not groups:
         return "Not measured yet."
-    lines = [_line(network, trials, rows) for (network, trials, _), rows in groups.items()]
+    lines = [_line(rows) for rows in groups.values()]
     columns = [
         Column("network", "network"),
+        Column("method", "search"),
         number("trials", "trials for each kernel", "d"),
         number("seeds", "seeds", "d"),
         number("wrong", "outputs wrong", "d"),
@@ -38,11 +39,10 @@ def networks_table(result: Mapping[str, Any]) -> str:
     return markdown_table(lines, columns)
 
 
-def _line(network: str, trials: int, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _line(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     good = [row["latencies"] for row in rows if not row["error"]]
     line: dict[str, Any] = {
-        "network": network,
-        "trials": trials,
+        **{key: rows[0][key] for key in ("network", "method", "trials")},
         "seeds": len(rows),
         "wrong": len(rows) - len(good),
         "seconds": statistics.median(row["seconds"] for row in rows),
