@@ -7,6 +7,7 @@ import os
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -115,6 +116,32 @@ def hugging_face(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     }.items():
         monkeypatch.setattr(constants, name, value)
     return server
+
+
+@pytest.fixture(scope="session")
+def two_boards() -> Iterator[tuple[str, str]]:
+    """Two servers on this machine: the address of their tracker, and their key."""
+    from contextlib import ExitStack
+
+    from costhub.collector.boards.server import board_server, tracker_server
+    from costhub.collector.boards.tracker import Tracker
+    from costhub.collector.device import identify
+    from costhub.collector.target import local_target
+
+    identity = {"device": identify(), "target": local_target()}
+    with ExitStack() as stack:
+        port = stack.enter_context(tracker_server(port=_free_port())).port
+        for _ in range(2):
+            server = board_server(Tracker("127.0.0.1", port), "pair", port=_free_port(), identity=identity)
+            stack.enter_context(server)
+        yield f"127.0.0.1:{port}", "pair"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 @pytest.fixture(scope="session")

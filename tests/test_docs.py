@@ -127,7 +127,7 @@ def test_commands_are_found_in_every_form() -> None:
     found = {words[0] for path in TEXTS for words in commands(path)}
 
     assert set(VERBS) - found == set(), "a verb that no page shows"
-    assert wrong(["tune", "--tracker", "here"]) == "--tracker"
+    assert wrong(["train", "--tracker", "here"]) == "--tracker"
     assert wrong(["tine"]) == "tine"
     assert wrong(["board", "tune"]) == "tune"
 

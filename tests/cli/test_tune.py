@@ -30,6 +30,28 @@ def test_a_named_workload_is_tuned_with_the_embedded_model(costhub: Any, tmp_pat
     assert len((out / "database_tuning_record.json").read_text().splitlines()) == 8
 
 
+def test_the_boards_of_a_tracker_are_tuned_for(
+    costhub: Any, tmp_path: Path, two_boards: tuple[str, str]
+) -> None:
+    tracker, key = two_boards
+    where = ("--tracker", tracker, "--key", key, "--out", str(tmp_path / "tuned"))
+
+    output = costhub("tune", "matmul.128x128x128", "--trials", "8", "--json", *where)
+
+    assert output.code == 0, output.err
+    (row,) = json.loads(output.out)["workloads"]
+    assert (row["trials"], row["failures"]) == (8, 0)
+    assert row["best_us"] < row["untuned_us"]
+
+
+def test_the_model_of_a_gpu_is_taken_for_a_cpu_with_a_warning(costhub: Any, tmp_path: Path) -> None:
+    how = ("--model", "nvidia-h200", "--trials", "2", "--out", str(tmp_path / "tuned"))
+    output = costhub("tune", "matmul.128x128x128", *how)
+
+    assert output.code == 0, output.err
+    assert "costhub/nvidia-h200-blend is a model of cuda devices" in output.err
+
+
 @pytest.mark.slow
 def test_a_module_file_is_a_workload_and_a_strategy_has_a_name(costhub: Any, tmp_path: Path) -> None:
     from tvm import te
@@ -86,6 +108,10 @@ def test_the_kernels_of_a_network_share_the_trials(costhub: Any, tmp_path: Path)
         (["matmul.128x128x128", "--method", "bref"], "brief"),
         (["matmul.128x128x128", "--strategy", "anealing"], "annealing"),
         (["matmul.128x128x128", "--select", "divers"], "diverse"),
+        (["matmul.128x128x128", "--device", "amd-epyc-zen9"], "amd-epyc-zen9"),
+        (["matmul.128x128x128", "--tracker", "127.0.0.1:9190"], "--key"),
+        (["matmul.128x128x128", "--tracker", "here", "--key", "pi4"], "HOST:PORT"),
+        (["matmul.128x128x128", "--device", "cuda", "--tracker", "a:1", "--key", "pi4"], "of this machine"),
         ([], "name a WORKLOAD"),
     ],
 )

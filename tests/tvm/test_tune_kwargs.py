@@ -11,7 +11,7 @@ import costhub.tvm
 from costhub.collector.suite import Workload, find_workload
 from costhub.collector.target import local_target
 from costhub.dataset.intrinsics import load_intrinsics
-from costhub.errors import UnknownNameError, WorkloadError
+from costhub.errors import MeasureError, UnknownNameError, WorkloadError
 from costhub.transfer.search.result import SearchOptions
 from costhub.transfer.strategies.annealing import Annealing
 from costhub.transfer.strategies.ppo import Ppo
@@ -34,6 +34,25 @@ def test_three_lines_of_a_script_search_with_a_model_of_the_hub(tmp_path: Path) 
     assert sum(float(record.run_secs[0]) < 1.0 for record in records) >= 15
     assert arguments["cost_model"].search_model.health.updates == 2
     assert ms.tir_integration.compile_tir(database, mod, target) is not None
+
+
+def test_tvms_own_loop_measures_on_boards(
+    tmp_path: Path, two_boards: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import tvm
+    from tvm.s_tir import meta_schedule as ms
+
+    # As below: a second search in one process.
+    monkeypatch.setattr(
+        ms.tir_integration, "get_loggers_from_work_dir", lambda *_: [logging.getLogger("costhub.tvm")]
+    )
+    mod, target = find_workload("matmul.128x128x128").module(), tvm.target.Target(local_target())
+    tracker, key = two_boards
+    arguments = costhub.tvm.tune_kwargs("auto", target=target, tracker=tracker, key=key, options=QUICK)
+
+    database = ms.tune_tir(mod, target, str(tmp_path), max_trials_global=8, seed=1, **arguments)
+
+    assert [float(record.run_secs[0]) < 1.0 for record in database.get_all_tuning_records()] == [True] * 8
 
 
 @pytest.mark.parametrize(
@@ -70,6 +89,11 @@ def test_an_unknown_strategy_is_refused_with_close_names() -> None:
 def test_a_target_tvm_does_not_know_is_a_sentence() -> None:
     with pytest.raises(WorkloadError, match="TVM does not know the target 'no-such-kind'"):
         costhub.tvm.tune_kwargs("auto", target="no-such-kind")
+
+
+def test_a_tracker_without_a_key_is_a_sentence() -> None:
+    with pytest.raises(MeasureError, match="needs the key"):
+        costhub.tvm.tune_kwargs("auto", target=local_target(), tracker="127.0.0.1:9190")
 
 
 def test_an_unknown_model_or_method_is_refused_with_close_names() -> None:

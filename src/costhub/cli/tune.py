@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +13,14 @@ import click
 from costhub.cli.busy import tell_if_busy
 from costhub.cli.interrupt import ended_like_by_ctrl_c
 from costhub.cli.listing import list_option
+from costhub.cli.measuring import check_board
 from costhub.errors import NetworkError, WorkloadError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from costhub.collector.place import Place
+    from costhub.hub.shelf import ModelEntry
     from costhub.transfer.methods.method import TransferMethod
     from costhub.transfer.network.finish import FinishedNetwork
     from costhub.transfer.search.result import TuneResult
@@ -40,6 +44,7 @@ Example:
   costhub tune resnet18.c7 matmul.512x512x512 --trials 64 --out tuned/
   costhub tune --network mobilenet_v2 --trials 32 --out tuned/
   costhub tune resnet18.c7 --strategy annealing --select diverse --out tuned/
+  costhub tune resnet18.c7 --tracker 127.0.0.1:9190 --key pi4 --out tuned/
 """
 
 
@@ -65,6 +70,10 @@ Example:
     metavar="MODEL",
     help="A cheap model, as one of trace_decisions@1, that ranks all candidates; --model sees the best.",
 )
+@click.option("--device", default="auto", show_default=True,
+              help="The device of this machine to tune for, such as cuda; 'auto' is its CPU.")  # fmt: skip
+@click.option("--tracker", metavar="HOST:PORT", help="Tune for the boards of a TVM RPC tracker instead.")
+@click.option("--key", help="The boards' key at the tracker.")
 @click.option(
     "--trials",
     default=64,
@@ -102,6 +111,9 @@ def command(
     model_name: str,
     arch: str | None,
     draft: str | None,
+    device: str,
+    tracker: str | None,
+    key: str | None,
     trials: int,
     out: Path,
     method: str,
@@ -111,18 +123,16 @@ def command(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Search for fast programs of each WORKLOAD on this machine, led by a pretrained cost model.
+    """Search for fast programs of each WORKLOAD on this machine or on boards, led by a pretrained cost model.
 
     WORKLOAD is a name such as resnet18.c7, a suite, or a file with a TVM module in JSON (tvm.ir.save_json).
     The results are a TVM database that stock TVM compiles from, a report and a plot for each workload. A
-    network is then compiled, checked against torch and timed; OUT/NETWORK.so is the result.
+    network for this machine's CPU is then compiled to OUT/NETWORK.so, checked against torch and timed.
 
     Stop it with Ctrl-C at any time and start it again with the same --out: it goes on where it stopped.
     """
     from costhub.cli.tune_jobs import named_jobs, network_jobs
     from costhub.cli.tune_report import TuneReport, told
-    from costhub.collector.device import identify
-    from costhub.collector.target import local_target
     from costhub.hub.auto import choose_model
     from costhub.hub.pull import pull, pull_found
     from costhub.transfer.methods.registry import find_method
@@ -131,31 +141,59 @@ def command(
 
     if not workloads and not networks:
         raise click.UsageError("Nothing to tune: name a WORKLOAD, or a network with --network.")
+    check_board(tracker, key)
     how = How(find_method(method), find_strategy(strategy), find_selection(select))
     jobs = [job for text in workloads for job in named_jobs(text)]
-    device, target = identify(), local_target()
-    found = choose_model(model_name, device, arch=arch)
-    folder = pull_found(found)
-    click.echo(f"Model {found.entry.name} ({found.entry.arch}). {found.reason}", err=True)
-    drafting = pull(draft) if draft else None
-    jobs += network_jobs(networks, json.dumps(target))
-    if not jobs:
-        raise WorkloadError(f"{' and '.join(networks)} has no kernel that could be tuned.")
-    about = {
-        "model": found.entry.name, "model_reason": found.reason,
-        "method": f"{strategy} search, {select}; the model learns from each round by: {method}",
-    }  # fmt: skip
-    with ended_like_by_ctrl_c():
-        results, order = _tune(
-            jobs, folder, drafting, device, target, trials=trials, out=out, how=how, seed=seed
-        )
-        report = TuneReport(results, out, {job.name: job.weight for job in jobs}, order, device, about)
+    with ended_like_by_ctrl_c(), _opened(device, tracker, key) as place:
+        found = choose_model(model_name, place.row, arch=arch)
+        folder = pull_found(found)
+        click.echo(f"Model {found.entry.name} ({found.entry.arch}). {found.reason}", err=True)
+        _warn_of_another_kind(found.entry, place.row)
+        drafting = pull(draft) if draft else None
+        jobs += network_jobs(networks, json.dumps(place.target))
+        if not jobs:
+            raise WorkloadError(f"{' and '.join(networks)} has no kernel that could be tuned.")
+        about = {
+            "model": found.entry.name, "model_reason": found.reason,
+            "method": f"{strategy} search, {select}; the model learns from each round by: {method}",
+        }  # fmt: skip
+        results, order = _tune(jobs, folder, drafting, place, trials=trials, out=out, how=how, seed=seed)
+        report = TuneReport(results, out, {job.name: job.weight for job in jobs}, order, place.row, about)
         report.draw()
         report.write()  # What was found is told, whatever becomes of the networks.
-        finished = _finish(networks, target, out, torch_compile=torch_compile)
+        finished = _finish(networks, place, out, torch_compile=torch_compile)
     summary = report.write(finished)
     click.echo(json.dumps(summary) if as_json else told(results, finished, out))
     _check(finished)
+
+
+@contextmanager
+def _opened(device: str, tracker: str | None, key: str | None) -> Iterator[Place]:
+    """Where to measure: a device of this machine, or boards."""
+    from costhub.collector.place import board_place, local_place
+
+    if tracker is not None and key is not None:
+        if device != "auto":
+            raise click.UsageError("--device is of this machine; boards say themselves what they are.")
+        with board_place(tracker, key) as place:
+            yield place
+    else:
+        tell_if_busy()
+        with local_place(device) as place:
+            yield place
+
+
+def _warn_of_another_kind(entry: ModelEntry, device: Mapping[str, Any]) -> None:
+    """Says so where a CPU is to be tuned for by the model of a GPU, or the other way about."""
+    from costhub.hub.index import find_device
+
+    meant = find_device(entry.device_id)
+    if meant is not None and meant.kind != device["kind"]:
+        click.echo(
+            f"{entry.name} is a model of {meant.kind} devices, and {device['device_id']} is a "
+            f"{device['kind']} device: what it says of programs may be wrong until it has learned from some.",
+            err=True,
+        )
 
 
 def _check(finished: Sequence[FinishedNetwork]) -> None:
@@ -169,8 +207,7 @@ def _tune(
     jobs: Sequence[Job],
     folder: Path,
     drafting: Path | None,
-    device: dict[str, Any],
-    target: dict[str, Any],
+    place: Place,
     *,
     trials: int,
     out: Path,
@@ -180,43 +217,43 @@ def _tune(
     """What was found, and the workload of each trial."""
     from costhub.cli.tune_progress import TuneProgress
     from costhub.cli.tune_report import refuse_newer_report
-    from costhub.collector.builder import Builder
-    from costhub.collector.runner import Runner
     from costhub.hub.device_rows import completed
     from costhub.models.compound.conditioned import bound_to
     from costhub.models.folder import load_model
     from costhub.transfer.tune import tune_all
 
-    tell_if_busy()
     refuse_newer_report(out)
-    known = completed(device)
+    known = completed(place.row)
     model = bound_to(load_model(folder)[0], known)
     draft = bound_to(load_model(drafting)[0], known) if drafting else None
     total = trials * len(jobs)
-    with (
-        Builder(json.dumps(target)) as builder,
-        Runner(json.dumps(target)) as runner,
-        TuneProgress(total, tasks=len(jobs)) as progress,
-    ):
+    with TuneProgress(total, tasks=len(jobs)) as progress:
         results = tune_all(
-            jobs, model=model, draft=draft, target=target, out=out, trials=total, builder=builder,
-            runner=runner, method=how.method, strategy=how.strategy, selection=how.selection, seed=seed,
+            jobs, model=model, draft=draft, target=place.target, out=out, trials=total, builder=place.builder,
+            runner=place.timer, method=how.method, strategy=how.strategy, selection=how.selection, seed=seed,
             on_trial=progress.trial, on_batch=progress.batch,
         )  # fmt: skip
     return results, progress.order
 
 
 def _finish(
-    networks: Sequence[str], target: dict[str, Any], out: Path, *, torch_compile: bool
+    networks: Sequence[str], place: Place, out: Path, *, torch_compile: bool
 ) -> list[FinishedNetwork]:
-    """The networks as a whole, after the search."""
+    """The networks as a whole, after the search; none where they are for another device than this CPU."""
     from costhub.collector.network import name_networks
     from costhub.transfer.network.finish import finish_network
 
+    if networks and not (place.is_here and place.row["kind"] == "cpu"):
+        click.echo(
+            f"{' and '.join(networks)} was not compiled: that is done for the CPU of this machine only. "
+            f"Compile it with the database in {out}, as docs/search.md shows.",
+            err=True,
+        )
+        return []
     return [
         finish_network(
-            network, label=label, target=json.dumps(target), database=out, out=out,
-            threads=target["num-cores"], torch_compile=torch_compile,
+            network, label=label, target=json.dumps(place.target), database=out, out=out,
+            threads=place.target["num-cores"], torch_compile=torch_compile,
             on_step=lambda step: click.echo(f"{step} ...", err=True),
         )
         for label, network in name_networks(networks).items()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from costhub.collector.builder import Builder
-from costhub.collector.runner import Runner
+from costhub.collector.timer import Timer
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.workload import argument_shapes, check_schedulable, module_to_json
 from costhub.errors import WorkloadError
@@ -55,7 +55,7 @@ def tune(
     out: Path,
     trials: int,
     builder: Builder,
-    runner: Runner,
+    runner: Timer,
     draft: CostModel | None = None,
     method: TransferMethod | None = None,
     strategy: Strategy | None = None,
@@ -110,7 +110,7 @@ def tune_all(
     out: Path,
     trials: int,
     builder: Builder,
-    runner: Runner,
+    runner: Timer,
     draft: CostModel | None = None,
     method: TransferMethod | None = None,
     strategy: Strategy | None = None,
@@ -215,7 +215,7 @@ class _Bench:
     target: dict[str, Any]
     records: Records
     builder: Builder
-    runner: Runner
+    runner: Timer
     options: SearchOptions
     strategy: Strategy | None
     selection: Selection | None
@@ -257,7 +257,7 @@ class _Bench:
         return task, full
 
 
-def untuned_us(mod: Any, builder: Builder, runner: Runner) -> float | None:
+def untuned_us(mod: Any, builder: Builder, runner: Timer) -> float | None:
     """Latency in us of the workload as it stands, unscheduled; None where it fails or takes over a minute."""
     built = builder.build([module_to_json(mod)])[0]
     if built.artifact is None:

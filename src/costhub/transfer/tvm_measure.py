@@ -13,7 +13,7 @@ from tvm.s_tir.meta_schedule.runner import PyRunner, PyRunnerFuture, RunnerResul
 
 from costhub.collector.builder import Builder
 from costhub.collector.run_service import Arguments
-from costhub.collector.runner import Runner
+from costhub.collector.timer import Timer
 from costhub.dataset.workload import module_to_json
 
 
@@ -48,19 +48,17 @@ class _Finished(PyRunnerFuture):  # type: ignore[misc]
 
 @derived_object
 class TvmRunner(PyRunner):  # type: ignore[misc]
-    """Runs one program after the other while TVM waits, so that nothing computes beside a measurement."""
+    """Times programs while TVM waits, so that nothing computes beside a measurement."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Timer) -> None:
         super().__init__()
         self.runner = runner
 
     def run(self, runner_inputs: list[Any]) -> list[Any]:
         """One finished future per input."""
-        return [_Finished(self._run(i)) for i in runner_inputs]
-
-    def _run(self, runner_input: Any) -> Any:
-        ran = self.runner.run(str(runner_input.artifact_path), runner_arguments(runner_input.args_info))
-        return RunnerResult(list(ran.run_s) or None, ran.error)
+        programs = [(str(each.artifact_path), runner_arguments(each.args_info)) for each in runner_inputs]
+        outcomes = self.runner.run_each(programs)
+        return [_Finished(RunnerResult(list(ran.run_s) or None, ran.error)) for ran in outcomes]
 
 
 def runner_arguments(args_info: Sequence[Any]) -> Arguments:

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import atexit
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from costhub.errors import WorkloadError
+from costhub.errors import MeasureError, WorkloadError
 
 if TYPE_CHECKING:
+    from costhub.collector.boards.boards import Boards
+    from costhub.collector.runner import Runner
     from costhub.transfer.search.result import SearchOptions
 
 
-def CostModel(model: str = "auto", *, method: str = "brief", seed: int = 0) -> Any:  # noqa: N802
+def CostModel(  # noqa: N802
+    model: str = "auto", *, device: Mapping[str, Any] | None = None, method: str = "brief", seed: int = 0
+) -> Any:
     """A pretrained model as a MetaSchedule cost model, made like TVM's own ``XGBModel()``.
 
     Args:
-        model: What `costhub pull` takes, or ``auto``: that of the device most like this machine.
+        model: What `costhub pull` takes, or ``auto``: that of the device most like the one tuned for.
+        device: That device's row of the `devices` table; by default this machine's CPU.
         method: How it learns from what is measured: ``frozen``, or another key of
             `costhub.transfer.methods.registry.METHODS`.
         seed: Of the learning.
@@ -38,10 +44,10 @@ def CostModel(model: str = "auto", *, method: str = "brief", seed: int = 0) -> A
     from costhub.transfer.tvm_cost_model import TvmCostModel
     from costhub.transfer.tvm_errors import register_errors
 
-    here = identify()
-    loaded, _ = load_model(pull_found(choose_model(model, here)))
+    row = device or identify()
+    loaded, _ = load_model(pull_found(choose_model(model, row)))
     register_errors()
-    return TvmCostModel(SearchModel(bound_to(loaded, completed(here)), method=find_method(method), seed=seed))
+    return TvmCostModel(SearchModel(bound_to(loaded, completed(row)), method=find_method(method), seed=seed))
 
 
 def tune_kwargs(
@@ -49,16 +55,20 @@ def tune_kwargs(
     *,
     target: Any,
     method: str = "brief",
+    tracker: str | None = None,
+    key: str | None = None,
     strategy: str = "evolutionary",
     options: SearchOptions | None = None,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """The arguments with which TVM's own tuning functions search as `costhub tune` does, on this machine.
+    """The arguments with which TVM's own tuning functions search as `costhub tune` does.
 
     Args:
         model: As for `CostModel`.
         target: The ``tvm.target.Target`` that is tuned for, or what makes one.
         method: As for `CostModel`.
+        tracker: ``HOST:PORT`` of a TVM RPC tracker whose boards measure; by default this machine does.
+        key: The boards' key there.
         strategy: How programs are proposed: a key of `costhub.transfer.strategies.registry.STRATEGIES`.
         options: Sizes of the search.
         seed: Of the learning.
@@ -68,34 +78,51 @@ def tune_kwargs(
         TVM once and end with this one.
 
     Raises:
+        MeasureError: No tracker answers, or it has no such board.
         WorkloadError: TVM does not accept the target.
         UnknownNameError: There is no such strategy.
         CosthubError: As `CostModel`.
     """
     from costhub.collector.builder import Builder
-    from costhub.collector.runner import Runner
     from costhub.transfer.search.result import SearchOptions
     from costhub.transfer.strategies.evolutionary import Evolutionary
     from costhub.transfer.strategies.registry import find_strategy
     from costhub.transfer.tvm_measure import TvmBuilder, TvmRunner
 
-    sizes, made = options or SearchOptions(), _target(target)
+    sizes = options or SearchOptions()
     search = find_strategy(strategy)
     if isinstance(search, Evolutionary):
         search = Evolutionary(sizes.population, sizes.generations)
-    as_json = str(made)  # TVM prints a target as JSON
-    kind = json.loads(as_json)["kind"]
+    as_json = str(_target(target))  # TVM prints a target as JSON
+    row, timer = _timed_on(as_json, tracker, key)
     builder = Builder(as_json)
-    runner = Runner(as_json, device_kind="cpu" if kind == "llvm" else kind)
-    for each in (builder, runner):
+    for each in (builder, timer):
         atexit.register(each.close)
     return {
-        "cost_model": CostModel(model, method=method, seed=seed),
+        "cost_model": CostModel(model, device=row, method=method, seed=seed),
         "strategy": search.to_tvm(),
         "num_trials_per_iter": sizes.trials_per_round,
         "builder": TvmBuilder(builder),
-        "runner": TvmRunner(runner),
+        "runner": TvmRunner(timer),
     }
+
+
+def _timed_on(target: str, tracker: str | None, key: str | None) -> tuple[Mapping[str, Any], Runner | Boards]:
+    """The row of a device, and what times programs on it: boards, or this machine."""
+    from costhub.collector.boards.boards import Boards
+    from costhub.collector.boards.tracker import address_of
+    from costhub.collector.device import identify
+    from costhub.collector.runner import Runner
+
+    if tracker is not None:
+        if key is None:
+            raise MeasureError("A tracker needs the key of the boards as well: tune_kwargs(..., key=...).")
+        host, port = address_of(tracker)
+        boards = Boards(host, port, key, target=json.loads(target))
+        return boards.identify().device, boards
+    kind = json.loads(target)["kind"]
+    device_kind = "cpu" if kind == "llvm" else kind
+    return identify(device_kind), Runner(target, device_kind=device_kind)
 
 
 def _target(target: Any) -> Any:

@@ -8,15 +8,13 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 
 from costhub.collector.bench import Made
-from costhub.collector.boards.boards import Boards
+from costhub.collector.boards.boards import MOST_AT_ONCE, Boards
+from costhub.collector.boards.tracker import address_of
 from costhub.collector.builder import Builder
 from costhub.collector.evaluator import Evaluator
 from costhub.collector.outcome import Outcome, Surroundings
 from costhub.collector.rig import Rig, Rights
 from costhub.collector.row import Session
-from costhub.errors import MeasureError
-
-MOST_BOARDS = 64
 
 
 class BoardBench:
@@ -38,7 +36,7 @@ class BoardBench:
 
     def measure(self, batch: Sequence[Made]) -> Generator[Outcome, None, None]:
         """Yields outcomes in the order in which boards give them."""
-        threads = min(max(1, self._boards.count()), MOST_BOARDS)
+        threads = min(max(1, self._boards.count()), MOST_AT_ONCE)
         executor = ThreadPoolExecutor(threads, thread_name_prefix="costhub-board")
         try:
             for running in as_completed([executor.submit(self._outcome, made) for made in batch]):
@@ -70,7 +68,7 @@ def board_rig(tracker: str, key: str, *, evaluator: Evaluator, rights: Rights) -
         MeasureError: no tracker answers there, or it has no board under that key.
         DeviceError: the boards cannot say what they are, or are not of one kind.
     """
-    host, port = _address(tracker)
+    host, port = address_of(tracker)
     with Boards(host, port, key, evaluator=evaluator) as boards:
         identity = boards.identify()
         row, target = identity.device, identity.target
@@ -80,12 +78,3 @@ def board_rig(tracker: str, key: str, *, evaluator: Evaluator, rights: Rights) -
         stored = {**row, "target": json.dumps(target)}
         with Builder(json.dumps(target)) as builder:
             yield Rig((stored,), (session,), builder, BoardBench(boards, row["device_id"]))
-
-
-def _address(tracker: str) -> tuple[str, int]:
-    host, _, port = tracker.rpartition(":")
-    if not host or not port.isdigit():
-        raise MeasureError(
-            f"{tracker!r} is no address of a tracker; write HOST:PORT, for example 127.0.0.1:9190."
-        )
-    return host, int(port)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import statistics
 import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +24,7 @@ from costhub.worker import Worker, WorkerDied, WorkerTimeout
 
 # A board ends a session by itself when its time is up. One that says nothing even then has gone away.
 SILENCE_S = 5.0
+MOST_AT_ONCE = 64
 # Two boards that a program has taken with it are no accident.
 MOST_LOST = 2
 # TVM's name of a device by the kind of its target, where they differ.
@@ -176,6 +179,22 @@ class Boards:
                 break
             ran = self._run_somewhere(request, timeout_s or self.timeout_s)
         return ran
+
+    def launch(self) -> None:
+        """Nothing: sessions begin with the first programs."""
+
+    def run_each(self, programs: Sequence[tuple[str, Arguments]]) -> Iterator[BoardRan]:
+        """Times programs, each an artifact with its arguments, on all boards; outcomes come in their order.
+
+        Raises:
+            CosthubError: As `run`.
+        """
+        threads = min(max(1, self.count()), MOST_AT_ONCE)
+        executor = ThreadPoolExecutor(threads, thread_name_prefix="costhub-board")
+        try:
+            yield from executor.map(lambda program: self.run(*program), programs)
+        finally:
+            executor.shutdown(cancel_futures=True)
 
     def _time_request(self, artifact: str, arguments: Arguments, reference: str | None) -> TimeRequest:
         kind = self.target()["kind"]

@@ -21,6 +21,24 @@ ANSWER_TIMEOUT_S = 10.0
 GIVE_UP_EVERY_S = 0.5
 
 
+def address_of(tracker: str) -> tuple[str, int]:
+    """Host and port of an address ``HOST:PORT``.
+
+    Raises:
+        MeasureError: It is none.
+
+    Example:
+        >>> address_of("127.0.0.1:9190")
+        ('127.0.0.1', 9190)
+    """
+    host, _, port = tracker.rpartition(":")
+    if not host or not port.isdigit():
+        raise MeasureError(
+            f"{tracker!r} is no address of a tracker; write HOST:PORT, for example 127.0.0.1:9190."
+        )
+    return host, int(port)
+
+
 @dataclass(frozen=True)
 class Server:
     """A server that is registered with the tracker."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from costhub.collector.builder import Builder
-from costhub.collector.runner import Runner
+from costhub.collector.timer import Timer
 from costhub.dataset.workload import module_to_json
 from costhub.errors import CosthubError, WorkloadError, last_line
 from costhub.models.protocol import Scores
@@ -66,7 +66,7 @@ class SearchTask:
         records: Records,
         meter: Meter,
         builder: Builder,
-        runner: Runner,
+        runner: Timer,
         most: int,
         options: SearchOptions,
         seed: int,
@@ -164,13 +164,18 @@ class SearchTask:
 
         with self.meter.stages.during(BUILDING):
             built = self._builder.build([module_to_json(candidate.sch.mod) for candidate in candidates])
+        outcomes = iter(self._runner.run_each([
+            (program.artifact, runner_arguments(candidate.args_info))
+            for candidate, program in zip(candidates, built, strict=True)
+            if program.artifact is not None
+        ]))  # fmt: skip
         results = []
         try:
             for candidate, program in zip(candidates, built, strict=True):
                 run_s, error, status = None, program.error, program.status
                 if program.artifact is not None:
                     with self.meter.stages.during(RUNNING):
-                        ran = self._runner.run(program.artifact, runner_arguments(candidate.args_info))
+                        ran = next(outcomes)
                     run_s, error, status = list(ran.run_s) or None, ran.error, ran.status
                 self._records.add(self.mod, candidate, run_s, self.target)
                 self.meter.measured(statistics.median(run_s) if run_s else None, status)

@@ -1,0 +1,31 @@
+"""Provides Timer: whatever times built programs, a process of this machine or boards elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from costhub.collector.arguments import Arguments
+from costhub.collector.runner import Ran
+
+
+class Timer(Protocol):
+    """Times built programs: a `Runner` here, `Boards` elsewhere."""
+
+    def launch(self) -> None:
+        """Starts what it needs without waiting for it."""
+
+    def run(self, artifact: str, arguments: Arguments, *, timeout_s: float | None = None) -> Ran:
+        """Times one program.
+
+        Args:
+            artifact: The library.
+            arguments: (dtype, shape) of each argument.
+            timeout_s: Limit, if another one than the usual.
+
+        Raises:
+            MeasureError: Nothing can be timed any more.
+        """
+
+    def run_each(self, programs: Sequence[tuple[str, Arguments]]) -> Iterator[Ran]:
+        """Times programs, each an artifact with its arguments, and yields the outcomes in their order."""
