@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,18 +71,19 @@ def searched(method: Method, workload: str, seed: int, models: Sequence[Path]) -
             [sys.executable, str(script), *map(str, words)], check=True, stdout=subprocess.PIPE, text=True
         )
         course = json.loads(done.stdout.strip().splitlines()[-1])
-        curve = [
-            {
-                "trials": trials,
-                "seconds": seconds_at(course["rounds"], trials),
-                "trace": best_trace(Path(folder), trials),
-            }
-            for trials in MILESTONES
-            if trials <= method.trials
-        ]
+        milestones = [trials for trials in MILESTONES if trials <= method.trials]
+        best = {trials: best_trace(Path(folder), trials) for trials in milestones}
+    programs = list(dict.fromkeys(best.values()))
     return {
         "workload": workload, "method": method.name, "seed": seed, "trials": course["rounds"][-1][0],
-        "stages": course["stages"], "curve": curve,
+        "stages": course["stages"], "programs": programs,
+        "curve": [
+            {
+                "trials": trials, "seconds": seconds_at(course["rounds"], trials),
+                "program": programs.index(best[trials]),
+            }
+            for trials in milestones
+        ],
     }  # fmt: skip
 
 
@@ -93,42 +93,24 @@ def seconds_at(rounds: Sequence[tuple[int, float]], trials: int) -> float:
 
 
 def measured_again(rows: Sequence[dict[str, Any]], rounds: int) -> list[dict[str, Any]]:
-    """The rows with the latency of each best program so far: all of all searches measured in turn.
-
-    A latency that is there already stays where it is lower.
-    """
-    keys = {(row["workload"], point["trace"]) for row in rows for point in row["curve"]}
+    """The rows with the latency of each best program so far: all of all searches measured in turn."""
+    keys = {(row["workload"], trace) for row in rows for trace in row["programs"]}
     modules = {key: replay(find_workload(key[0]).module(), key[1]).mod for key in sorted(keys)}
     best_us = remeasure(modules, rounds)
-    return [
-        {
-            **row,
-            "curve": [
-                {
-                    **point,
-                    "best_us": min(best_us[row["workload"], point["trace"]], point.get("best_us", math.inf)),
-                }
-                for point in row["curve"]
-            ],
-        }
-        for row in rows
-    ]
+    return [{**row, "curve": [with_latency(row, point, best_us) for point in row["curve"]]} for row in rows]
+
+
+def with_latency(
+    row: Mapping[str, Any], point: Mapping[str, Any], best_us: Mapping[tuple[str, str], float]
+) -> dict[str, Any]:
+    """A point of the curve of a row, with the latency in us of its program."""
+    return {**point, "best_us": best_us[row["workload"], row["programs"][point["program"]]]}
 
 
 def keep(rows: Sequence[dict[str, Any]], path: Path | None) -> None:
     """Writes the rows, if there is a file for them."""
     if path:
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-def without_traces(row: dict[str, Any]) -> dict[str, Any]:
-    """What a reader wants of a row; the traces are for methods that are added later."""
-    return {
-        **row,
-        "curve": [
-            {name: value for name, value in point.items() if name != "trace"} for point in row["curve"]
-        ],
-    }
 
 
 @click.command()
@@ -145,7 +127,7 @@ def without_traces(row: dict[str, Any]) -> dict[str, Any]:
     show_default=True,
     help="In which all that was found is measured again; 0 only searches.",
 )
-@click.option("--quick", is_flag=True, help="One workload and seed, costhub and random.")
+@click.option("--quick", is_flag=True, help="One workload and seed, stock and costhub.")
 @click.option("--rows", "rows_path", type=click.Path(path_type=Path), help="JSON lines; what is there is not "
               "done again.")  # fmt: skip
 @click.option("--json", "path", type=click.Path(path_type=Path))
@@ -183,7 +165,8 @@ def main(
         return
     rows = measured_again(rows, rounds)
     keep(rows, rows_path)
-    rows = [without_traces(row) for row in rows]
+    # The programs are for methods that are added later.
+    rows = [{name: value for name, value in row.items() if name != "programs"} for row in rows]
     click.echo(search_table({"rows": rows, "summary": summary(rows)}))
     if path:
         result = {**machine.describe(), "summary": summary(rows), "rows": rows}
