@@ -65,28 +65,25 @@ def begun(database: Path, trials: int, out: Path) -> Path:
 
 
 def compared(
-    network: str, seed: int, methods: Sequence[Method], models: Sequence[Sequence[Path]], *, compiled: bool
+    network: str, seed: int, method: Method, models: Sequence[Path], *, compiled: bool
 ) -> Iterator[dict[str, Any]]:
-    """One row for each method and milestone; the first one has torch.compile's latency as well."""
+    """One row for each milestone, the last one of the whole search; the first one may time torch.compile."""
     target = local_target()
     ((label, _),) = name_networks([network]).items()
     with tempfile.TemporaryDirectory() as folder:
-        for number, (method, trained_on) in enumerate(zip(methods, models, strict=True)):
-            database = Path(folder, str(number))
-            course = searched(method, network, seed, database, trained_on)
-            for milestone in method.milestones:
-                total = milestone * course["tasks"]
-                known = begun(database, total, Path(folder, f"{number}-{milestone}"))
-                whole = finish_network(
-                    network, label=label, target=json.dumps(target), database=known, out=known,
-                    threads=target["num-cores"], torch_compile=compiled,
-                )  # fmt: skip
-                compiled = False
-                yield {
-                    **whole.to_json(), "network": label, "library": None, "method": method.name,
-                    "trials": milestone, "seed": seed, "tasks": course["tasks"], "stages": course["stages"],
-                    "seconds": seconds_at(course["rounds"], total),
-                }  # fmt: skip
+        course = searched(method, network, seed, Path(folder, "search"), models)
+        for milestone in method.milestones:
+            total = milestone * course["tasks"]
+            known = begun(Path(folder, "search"), total, Path(folder, str(milestone)))
+            whole = finish_network(
+                network, label=label, target=json.dumps(target), database=known, out=known,
+                threads=target["num-cores"], torch_compile=compiled and milestone == method.milestones[0],
+            )  # fmt: skip
+            yield {
+                **whole.to_json(), "network": label, "library": None, "method": method.name,
+                "trials": milestone, "seed": seed, "tasks": course["tasks"],
+                "seconds": seconds_at(course["rounds"], total),
+            }  # fmt: skip
 
 
 @click.command()
@@ -113,11 +110,16 @@ def main(
         data, models = data or copy_dataset(folder), models or Path(folder, "models")
         models.mkdir(exist_ok=True)
         without = held_out(data, WORKLOADS)
-        for seed, network in ((seed, network) for seed in range(seeds) for network in networks):
-            if any((row["network"], row["seed"]) == (labels[network], seed) for row in rows):
+        each = [
+            (seed, network, method) for seed in range(seeds) for network in networks for method in methods
+        ]
+        for seed, network, method in each:
+            key = (labels[network], seed, method.name)
+            if any((row["network"], row["seed"], row["method"]) == key for row in rows):
                 continue
-            folders = [[trained(name, data, models, without) for name in each.models] for each in methods]
-            found = list(compared(network, seed, methods, folders, compiled=torch_compile))
+            trained_on = [trained(name, data, models, without) for name in method.models]
+            compiled = torch_compile and method is methods[0]
+            found = list(compared(network, seed, method, trained_on, compiled=compiled))
             rows += found
             click.echo(networks_table({"rows": found}))
             if rows_path:

@@ -110,7 +110,9 @@ def with_latency(
 def keep(rows: Sequence[dict[str, Any]], path: Path | None) -> None:
     """Writes the rows, if there is a file for them."""
     if path:
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        part = path.with_name(f"{path.name}.part")
+        part.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        part.replace(path)
 
 
 @click.command()

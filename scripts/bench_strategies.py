@@ -53,7 +53,7 @@ class Bench:
                 out=Path(folder), trials=trials, builder=self.builder, runner=self.runner,
                 strategy=find_strategy(strategy), selection=find_selection(selection), seed=seed,
             )  # fmt: skip
-            best = best_trace(Path(folder), trials)
+            best = best_trace(Path(folder), trials) if found.curve else None
         return {
             **dict(zip(KEY, key, strict=True)), "measured": found.trials, "failures": found.failures,
             "seconds": found.seconds, "stages": found.stages, "curve": found.curve, "trace": best,
@@ -62,6 +62,7 @@ class Bench:
 
 def measured_again(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows with `best_us`: all searches' best programs, measured in turn."""
+    rows = [row for row in rows if row["trace"]]  # Where every program failed there is nothing to compare.
     keys = {(row["workload"], row["trace"]) for row in rows}
     modules = {key: replay(find_workload(key[0]).module(), key[1]).mod for key in sorted(keys)}
     best_us = remeasure(modules)

@@ -48,9 +48,13 @@ def remeasure(modules: Mapping[K, Any], rounds: int = ROUNDS) -> dict[K, float]:
     best_us = dict.fromkeys(modules, math.inf)
     with Builder(target) as builder, Runner(target, evaluator=evaluator) as runner:
         built = dict(zip(modules, builder.build([module_to_json(m) for m in modules.values()]), strict=True))
+        for key, made in built.items():
+            assert made.artifact, f"{key}: {made.error}"
         for _ in range(rounds):
             for key, made in built.items():
-                assert made.artifact, f"{key}: {made.error}"
-                ran = runner.run(made.artifact, argument_shapes(modules[key]))
-                best_us[key] = min(best_us[key], statistics.median(ran.run_s) * 1e6)
+                ran = runner.run(str(made.artifact), argument_shapes(modules[key]))
+                if ran.run_s:
+                    best_us[key] = min(best_us[key], statistics.median(ran.run_s) * 1e6)
+    failed = [key for key, us in best_us.items() if us == math.inf]
+    assert not failed, f"They ran in no round: {failed}"
     return best_us

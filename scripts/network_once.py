@@ -90,9 +90,9 @@ class Search:
 
 
 if __name__ == "__main__":
-    network, each, seed, out, *models = sys.argv[1:]
+    network, trials, seed, out, *models = sys.argv[1:]
     kernels = network_workloads([network], target=json.dumps(local_target()))
     Path(out).mkdir(exist_ok=True)  # TVM's database wants it
-    search = Search(kernels, int(each) * len(kernels), int(seed), Path(out))
+    search = Search(kernels, int(trials) * len(kernels), int(seed), Path(out))
     course = search.costhub(models[0]) if models else search.stock()
     sys.stdout.write("\n" + json.dumps({"tasks": len(kernels), **asdict(course)}) + "\n")

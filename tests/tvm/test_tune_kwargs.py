@@ -92,8 +92,14 @@ def test_a_target_tvm_does_not_know_is_a_sentence() -> None:
 
 
 def test_a_tracker_without_a_key_is_a_sentence() -> None:
-    with pytest.raises(MeasureError, match="needs the key"):
-        costhub.tvm.tune_kwargs("auto", target=local_target(), tracker="127.0.0.1:9190")
+    for half in ({"tracker": "127.0.0.1:9190"}, {"key": "pi4"}):
+        with pytest.raises(MeasureError, match="belong together"):
+            costhub.tvm.tune_kwargs("auto", target=local_target(), **half)
+
+
+def test_a_target_that_this_machine_does_not_measure_is_a_sentence() -> None:
+    with pytest.raises(MeasureError, match="only those of its CPU"):
+        costhub.tvm.tune_kwargs("auto", target="opencl")
 
 
 def test_an_unknown_model_or_method_is_refused_with_close_names() -> None:

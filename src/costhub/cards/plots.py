@@ -18,7 +18,7 @@ Points = Sequence[Sequence[float]]
 
 # Colours that stay apart for colour-blind readers and in grey (Okabe and Ito, 2008), the strongest first.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-_OTHER = "#999999"
+OTHER = "#999999"
 _INK, _FAINT = "#333333", "#dddddd"
 
 
@@ -69,7 +69,7 @@ def plot_predictions(
     """
     figure, axes = _canvas(title, "predicted score", "measured speed (1 = fastest of its workload)")
     labels = np.array(groups if groups is not None else [""] * len(predicted), dtype=object)
-    for (label, mask), colour in zip(_largest(labels), (*COLOURS, _OTHER), strict=False):
+    for (label, mask), colour in zip(_largest(labels), (*COLOURS, OTHER), strict=False):
         shown = f"{label} ({int(mask.sum())})" if label else None
         axes.scatter(
             predicted[mask], throughput[mask], s=9, alpha=0.45, color=colour, linewidths=0, label=shown

@@ -10,11 +10,11 @@ from typing import Any
 
 from costhub.cards.gains import gain_with_error
 from costhub.cards.model_plots import plot_curves
-from costhub.cards.plots import COLOURS, furnish, save
+from costhub.cards.plots import COLOURS, OTHER, furnish, save
 from costhub.cards.search_table import LIGHT
+from costhub.cards.tune_plots import STAGES
 
 SECONDS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
-STAGES = ("evolution", "features", "prediction", "learning", "building", "running", "other")
 PER_TRIALS = 100
 
 Row = Mapping[str, Any]
@@ -52,7 +52,7 @@ def plot_stages(path: str | Path, rows: Sequence[Row]) -> Path:
     lefts = [0.0] * len(methods)
     for number, stage in enumerate(STAGES):
         widths = [_seconds(rows, method, stage) for method in methods]
-        colour = COLOURS[number] if number < len(COLOURS) else "#999999"
+        colour = COLOURS[number] if number < len(COLOURS) else OTHER
         axes.barh(range(len(methods)), widths, 0.66, left=lefts, color=colour, label=stage)
         lefts = [left + width for left, width in zip(lefts, widths, strict=True)]
     axes.set_yticks(range(len(methods)), methods, fontsize=9)

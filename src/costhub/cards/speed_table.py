@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from costhub.cards.tables import Column, markdown_table, number
-
-_STAGES = ("evolution", "features", "prediction", "learning", "building", "running", "other")
+from costhub.cards.tune_plots import STAGES
 
 
 def speed_table(result: Mapping[str, Any]) -> str:
@@ -34,6 +33,6 @@ def _stages_table(searches: list[Mapping[str, Any]]) -> str:
         Column("model", "model"),
         number("population", "candidates of a generation", "d"),
         number("seconds", "search (s)", ".1f"),
-        *(number(stage, stage, ".1%") for stage in _STAGES),
+        *(number(stage, stage, ".1%") for stage in STAGES),
     ]
     return markdown_table(rows, columns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,8 @@ class How:
     method: TransferMethod
     strategy: Strategy
     selection: Selection | None
+    said: str
+    """The same in words."""
 
 
 EXAMPLE = """
@@ -142,9 +144,11 @@ def command(
     if not workloads and not networks:
         raise click.UsageError("Nothing to tune: name a WORKLOAD, or a network with --network.")
     check_board(tracker, key)
-    how = How(find_method(method), find_strategy(strategy), find_selection(select))
+    said = f"{strategy} search, {select}; the model learns from each round by: {method}"
+    how = How(find_method(method), find_strategy(strategy), find_selection(select), said)
     jobs = [job for text in workloads for job in named_jobs(text)]
-    with ended_like_by_ctrl_c(), _opened(device, tracker, key) as place:
+    with ended_like_by_ctrl_c(), ExitStack() as measuring:
+        place = measuring.enter_context(_opened(device, tracker, key))
         found = choose_model(model_name, place.row, arch=arch)
         folder = pull_found(found)
         click.echo(f"Model {found.entry.name} ({found.entry.arch}). {found.reason}", err=True)
@@ -153,11 +157,9 @@ def command(
         jobs += network_jobs(networks, json.dumps(place.target))
         if not jobs:
             raise WorkloadError(f"{' and '.join(networks)} has no kernel that could be tuned.")
-        about = {
-            "model": found.entry.name, "model_reason": found.reason,
-            "method": f"{strategy} search, {select}; the model learns from each round by: {method}",
-        }  # fmt: skip
         results, order = _tune(jobs, folder, drafting, place, trials=trials, out=out, how=how, seed=seed)
+        measuring.close()  # What it started must not compute beside a network that is timed.
+        about = {"model": found.entry.name, "model_reason": found.reason, "method": how.said}
         report = TuneReport(results, out, {job.name: job.weight for job in jobs}, order, place.row, about)
         report.draw()
         report.write()  # What was found is told, whatever becomes of the networks.
@@ -245,8 +247,8 @@ def _finish(
 
     if networks and not (place.is_here and place.row["kind"] == "cpu"):
         click.echo(
-            f"{' and '.join(networks)} was not compiled: that is done for the CPU of this machine only. "
-            f"Compile it with the database in {out}, as docs/search.md shows.",
+            f"{' and '.join(networks)} was not compiled: that is done for the CPU of this machine only. The "
+            f"schedules of its kernels are in the database in {out}.",
             err=True,
         )
         return []

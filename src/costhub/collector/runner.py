@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -215,9 +215,10 @@ class Runner:
             self._expect_again()
         return self._ran(request, timeout_s or self.timeout_s)
 
-    def run_each(self, programs: Sequence[tuple[str, Arguments]]) -> Iterator[Ran]:
-        """Times programs, each an artifact with its arguments, one after the other; raises as `run`."""
-        return (self.run(*program) for program in programs)
+    def run_each(self, programs: Sequence[tuple[str, Arguments]]) -> Generator[tuple[int, Ran], None, None]:
+        """Times programs, each an artifact with its arguments, one after the other; see `Timer`."""
+        for place, program in enumerate(programs):
+            yield place, self.run(*program)
 
     def _expect_again(self) -> None:
         """Gives a new process what the last one knew."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Protocol
 
 from costhub.collector.arguments import Arguments
@@ -27,5 +27,12 @@ class Timer(Protocol):
             MeasureError: Nothing can be timed any more.
         """
 
-    def run_each(self, programs: Sequence[tuple[str, Arguments]]) -> Iterator[Ran]:
-        """Times programs, each an artifact with its arguments, and yields the outcomes in their order."""
+    def run_each(self, programs: Sequence[tuple[str, Arguments]]) -> Generator[tuple[int, Ran], None, None]:
+        """Times programs, each an artifact with its arguments.
+
+        Yields:
+            The place of a program among them and what became of it, as soon as that is known.
+
+        Raises:
+            MeasureError: As `run`.
+        """

@@ -57,8 +57,8 @@ class TvmRunner(PyRunner):  # type: ignore[misc]
     def run(self, runner_inputs: list[Any]) -> list[Any]:
         """One finished future per input."""
         programs = [(str(each.artifact_path), runner_arguments(each.args_info)) for each in runner_inputs]
-        outcomes = self.runner.run_each(programs)
-        return [_Finished(RunnerResult(list(ran.run_s) or None, ran.error)) for ran in outcomes]
+        outcomes = sorted(self.runner.run_each(programs), key=lambda outcome: outcome[0])
+        return [_Finished(RunnerResult(list(ran.run_s) or None, ran.error)) for _, ran in outcomes]
 
 
 def runner_arguments(args_info: Sequence[Any]) -> Arguments:

@@ -78,7 +78,8 @@ def tune_kwargs(
         TVM once and end with this one.
 
     Raises:
-        MeasureError: No tracker answers, or it has no such board.
+        MeasureError: No tracker answers, it has no such board, or nothing here runs programs of that target.
+        DeviceError: This machine has no such device, or the boards cannot say what they are.
         WorkloadError: TVM does not accept the target.
         UnknownNameError: There is no such strategy.
         CosthubError: As `CostModel`.
@@ -96,8 +97,7 @@ def tune_kwargs(
     as_json = str(_target(target))  # TVM prints a target as JSON
     row, timer = _timed_on(as_json, tracker, key)
     builder = Builder(as_json)
-    for each in (builder, timer):
-        atexit.register(each.close)
+    atexit.register(builder.close)
     return {
         "cost_model": CostModel(model, device=row, method=method, seed=seed),
         "strategy": search.to_tvm(),
@@ -114,15 +114,21 @@ def _timed_on(target: str, tracker: str | None, key: str | None) -> tuple[Mappin
     from costhub.collector.device import identify
     from costhub.collector.runner import Runner
 
-    if tracker is not None:
-        if key is None:
-            raise MeasureError("A tracker needs the key of the boards as well: tune_kwargs(..., key=...).")
-        host, port = address_of(tracker)
-        boards = Boards(host, port, key, target=json.loads(target))
+    if tracker is not None and key is not None:
+        boards = Boards(*address_of(tracker), key)
+        atexit.register(boards.close)
         return boards.identify().device, boards
+    if tracker is not None or key is not None:
+        raise MeasureError("tracker and key belong together: where the boards are, and which.")
     kind = json.loads(target)["kind"]
-    device_kind = "cpu" if kind == "llvm" else kind
-    return identify(device_kind), Runner(target, device_kind=device_kind)
+    if kind not in ("llvm", "cuda"):
+        raise MeasureError(
+            f"Programs of {kind} are not measured on this machine, only those of its CPU (llvm) and of a "
+            "CUDA GPU. Give tracker and key of boards that are of this kind."
+        )
+    runner = Runner(target, device_kind="cpu" if kind == "llvm" else kind)
+    atexit.register(runner.close)
+    return identify(runner.device_kind), runner
 
 
 def _target(target: Any) -> Any:

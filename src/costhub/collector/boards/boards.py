@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import statistics
 import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -183,18 +183,19 @@ class Boards:
     def launch(self) -> None:
         """Nothing: sessions begin with the first programs."""
 
-    def run_each(self, programs: Sequence[tuple[str, Arguments]]) -> Iterator[BoardRan]:
-        """Times programs, each an artifact with its arguments, on all boards; outcomes come in their order.
-
-        Raises:
-            CosthubError: As `run`.
-        """
+    def run_each(
+        self, programs: Sequence[tuple[str, Arguments]]
+    ) -> Generator[tuple[int, BoardRan], None, None]:
+        """Times programs, each an artifact with its arguments, on all boards at once; see `Timer`."""
         threads = min(max(1, self.count()), MOST_AT_ONCE)
         executor = ThreadPoolExecutor(threads, thread_name_prefix="costhub-board")
         try:
-            yield from executor.map(lambda program: self.run(*program), programs)
+            places = {executor.submit(self.run, *program): place for place, program in enumerate(programs)}
+            for ran in as_completed(places):
+                yield places[ran], ran.result()
         finally:
-            executor.shutdown(cancel_futures=True)
+            # Whoever stops early does not wait for what still runs: closing the boards ends it.
+            executor.shutdown(wait=False, cancel_futures=True)
 
     def _time_request(self, artifact: str, arguments: Arguments, reference: str | None) -> TimeRequest:
         kind = self.target()["kind"]

@@ -6,12 +6,13 @@ import logging
 import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import numpy as np
 
-from costhub.collector.builder import Builder
+from costhub.collector.builder import Builder, Built
+from costhub.collector.runner import Ran
 from costhub.collector.timer import Timer
 from costhub.dataset.workload import module_to_json
 from costhub.errors import CosthubError, WorkloadError, last_line
@@ -160,30 +161,39 @@ class SearchTask:
 
     def _measured(self, candidates: Sequence[Any]) -> list[Any]:
         """One ``ms.runner.RunnerResult`` each, kept in the database as soon as it is there."""
-        from tvm.s_tir import meta_schedule as ms
-
         with self.meter.stages.during(BUILDING):
             built = self._builder.build([module_to_json(candidate.sch.mod) for candidate in candidates])
-        outcomes = iter(self._runner.run_each([
-            (program.artifact, runner_arguments(candidate.args_info))
-            for candidate, program in zip(candidates, built, strict=True)
-            if program.artifact is not None
-        ]))  # fmt: skip
-        results = []
+        results: list[Any] = [None] * len(candidates)
         try:
-            for candidate, program in zip(candidates, built, strict=True):
-                run_s, error, status = None, program.error, program.status
-                if program.artifact is not None:
-                    with self.meter.stages.during(RUNNING):
-                        ran = next(outcomes)
-                    run_s, error, status = list(ran.run_s) or None, ran.error, ran.status
-                self._records.add(self.mod, candidate, run_s, self.target)
-                self.meter.measured(statistics.median(run_s) if run_s else None, status)
-                results.append(ms.runner.RunnerResult(run_s, error))
+            for place, program in enumerate(built):
+                if program.artifact is None:
+                    results[place] = self._kept(candidates[place], (), program.error, program.status)
+            for place, ran in self._ran(candidates, built):
+                results[place] = self._kept(candidates[place], ran.run_s, ran.error, ran.status)
         finally:
             for program in built:
                 program.remove()
         return results
+
+    def _ran(self, candidates: Sequence[Any], built: Sequence[Built]) -> Iterator[tuple[int, Ran]]:
+        """The place of each program that was built, and what became of it."""
+        places = [place for place, program in enumerate(built) if program.artifact is not None]
+        programs = [
+            (str(built[place].artifact), runner_arguments(candidates[place].args_info)) for place in places
+        ]
+        with closing(self._runner.run_each(programs)) as outcomes:
+            for _ in places:
+                with self.meter.stages.during(RUNNING):
+                    number, ran = next(outcomes)
+                yield places[number], ran
+
+    def _kept(self, candidate: Any, run_s: Sequence[float], error: str | None, status: str) -> Any:
+        """A ``ms.runner.RunnerResult``, of which there is a record now."""
+        from tvm.s_tir import meta_schedule as ms
+
+        self._records.add(self.mod, candidate, list(run_s) or None, self.target)
+        self.meter.measured(statistics.median(run_s) if run_s else None, status)
+        return ms.runner.RunnerResult(list(run_s) or None, error)
 
     def _resume(self) -> None:
         """Counts and learns what an earlier search has measured."""
