@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ import machine
 from bench_models import read_rows
 from bench_search import WORKLOADS, seconds_at
 from embedded import copy_dataset
+from fresh import told_by
 from search_models import held_out, trained
 
 from costhub.cards.networks_table import networks_table
@@ -43,17 +42,6 @@ class Method:
 METHODS = (Method(LIGHT, (64,)), Method("costhub", (16, 32), ("costhub",)))
 
 
-def searched(method: Method, network: str, seed: int, out: Path, models: Sequence[Path]) -> dict[str, Any]:
-    """The course of a search in a fresh process."""
-    script = Path(__file__).with_name("network_once.py")
-    words = [network, method.milestones[-1], seed, out, *models]
-    done = subprocess.run(
-        [sys.executable, str(script), *map(str, words)], check=True, stdout=subprocess.PIPE, text=True
-    )
-    course: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return course
-
-
 def begun(database: Path, trials: int, out: Path) -> Path:
     """The database as it was after so many trials."""
     out.mkdir()
@@ -71,7 +59,8 @@ def compared(
     target = local_target()
     ((label, _),) = name_networks([network]).items()
     with tempfile.TemporaryDirectory() as folder:
-        course = searched(method, network, seed, Path(folder, "search"), models)
+        words = (network, method.milestones[-1], seed, Path(folder, "search"), *models)
+        course = told_by("network_once.py", *words)
         for milestone in method.milestones:
             total = milestone * course["tasks"]
             known = begun(Path(folder, "search"), total, Path(folder, str(milestone)))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -17,6 +15,7 @@ import machine
 from bench_search import WORKLOADS
 from embedded import copy_dataset
 from final import best_modules, remeasure
+from fresh import told_by
 from search_models import held_out, trained
 
 from costhub.cards.operators_table import operators_table
@@ -36,10 +35,8 @@ TOLERANCE = 2e-3
 
 def searched(workload: str, trials: int, seed: int, out: Path, model: Path) -> float:
     """Seconds of a search led by the model, in a fresh process."""
-    script = Path(__file__).with_name("search_once.py")
-    command = [sys.executable, script, "brief", workload, trials, seed, out, model]
-    done = subprocess.run([str(word) for word in command], check=True, stdout=subprocess.PIPE, text=True)
-    return float(json.loads(done.stdout.strip().splitlines()[-1])["rounds"][-1][1])
+    course = told_by("search_once.py", "brief", workload, trials, seed, out, model)
+    return float(course["rounds"][-1][1])
 
 
 def of_torch(workload: str, found: Any) -> float:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,13 +13,12 @@ import click
 import machine
 from bench_models import read_rows
 from embedded import copy_dataset
-from final import ROUNDS, best_trace, remeasure
+from final import ROUNDS, best_trace, remeasure, replayed
+from fresh import told_by
 from search_models import held_out, trained
 
 from costhub.cards.search_plots import plot_seconds, plot_stages, plot_trials
 from costhub.cards.search_table import LIGHT, search_table, summary
-from costhub.collector.suite import find_workload
-from costhub.dataset.trace import replay
 
 WORKLOADS = (
     "resnet18.c7",
@@ -64,13 +61,9 @@ STOCK = Method("stock", "stock", 512)
 
 def searched(method: Method, workload: str, seed: int, models: Sequence[Path]) -> dict[str, Any]:
     """A row without latencies; the search runs in a fresh process, so that none profits from another's."""
-    script = Path(__file__).with_name("search_once.py")
     with tempfile.TemporaryDirectory() as folder:
         words = [method.call, workload, method.trials, seed, folder, *models]
-        done = subprocess.run(
-            [sys.executable, str(script), *map(str, words)], check=True, stdout=subprocess.PIPE, text=True
-        )
-        course = json.loads(done.stdout.strip().splitlines()[-1])
+        course = told_by("search_once.py", *words)
         milestones = [trials for trials in MILESTONES if trials <= method.trials]
         best = {trials: best_trace(Path(folder), trials) for trials in milestones}
     programs = list(dict.fromkeys(best.values()))
@@ -94,9 +87,8 @@ def seconds_at(rounds: Sequence[tuple[int, float]], trials: int) -> float:
 
 def measured_again(rows: Sequence[dict[str, Any]], rounds: int) -> list[dict[str, Any]]:
     """The rows with the latency of each best program so far: all of all searches measured in turn."""
-    keys = {(row["workload"], trace) for row in rows for trace in row["programs"]}
-    modules = {key: replay(find_workload(key[0]).module(), key[1]).mod for key in sorted(keys)}
-    best_us = remeasure(modules, rounds)
+    programs = {(row["workload"], trace) for row in rows for trace in row["programs"]}
+    best_us = remeasure(replayed(programs), rounds)
     return [{**row, "curve": [with_latency(row, point, best_us) for point in row["curve"]]} for row in rows]
 
 
@@ -152,11 +144,11 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         data, models = data or copy_dataset(folder), models or Path(folder, "models")
         models.mkdir(exist_ok=True)
+        without = held_out(data, {*WORKLOADS, *workloads})
         for seed, workload in ((seed, workload) for seed in range(seeds) for workload in workloads):
             more = (STOCK,) if seed == 0 and workload in workloads[:stock] else ()
             there = {row["method"] for row in rows if (row["workload"], row["seed"]) == (workload, seed)}
             missing = [each for each in (*methods, *more) if each.name not in there]
-            without = held_out(data, {*WORKLOADS, workload})
             for method in missing:
                 trained_on = [trained(name, data, models, without) for name in method.models]
                 row = searched(method, workload, seed, trained_on)

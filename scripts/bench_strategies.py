@@ -13,7 +13,7 @@ import machine
 from bench_models import read_rows
 from bench_search import WORKLOADS as SEARCHED
 from embedded import copy_dataset
-from final import best_trace, remeasure
+from final import best_trace, remeasure, replayed
 from search_models import held_out, trained
 
 from costhub.cards.strategies_table import BASE, strategies_table, summary
@@ -22,7 +22,6 @@ from costhub.collector.device import identify
 from costhub.collector.runner import Runner
 from costhub.collector.suite import find_workload
 from costhub.collector.target import local_target
-from costhub.dataset.trace import replay
 from costhub.hub.device_rows import completed
 from costhub.models.compound.conditioned import bound_to
 from costhub.models.folder import load_model
@@ -63,9 +62,7 @@ class Bench:
 def measured_again(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows with `best_us`: all searches' best programs, measured in turn."""
     rows = [row for row in rows if row["trace"]]  # Where every program failed there is nothing to compare.
-    keys = {(row["workload"], row["trace"]) for row in rows}
-    modules = {key: replay(find_workload(key[0]).module(), key[1]).mod for key in sorted(keys)}
-    best_us = remeasure(modules)
+    best_us = remeasure(replayed({(row["workload"], row["trace"]) for row in rows}))
     return [{**row, "best_us": best_us[row["workload"], row["trace"]]} for row in rows]
 
 

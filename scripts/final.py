@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,6 +35,14 @@ def best_trace(folder: Path, trials: int) -> str:
     records = [json.loads(line)[1] for line in lines][:trials]
     trace, *_ = min((r for r in records if r[1]), key=lambda r: statistics.median(r[1]))
     return json.dumps(trace)
+
+
+def replayed(programs: Collection[tuple[str, str]]) -> dict[tuple[str, str], Any]:
+    """The module of each (workload, trace)."""
+    return {
+        (workload, trace): replay(find_workload(workload).module(), trace).mod
+        for workload, trace in sorted(programs)
+    }
 
 
 def remeasure(modules: Mapping[K, Any], rounds: int = ROUNDS) -> dict[K, float]:

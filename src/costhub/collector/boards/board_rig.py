@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from costhub.collector.bench import Made
-from costhub.collector.boards.boards import MOST_AT_ONCE, Boards
+from costhub.collector.boards.boards import Boards
 from costhub.collector.boards.tracker import address_of
 from costhub.collector.builder import Builder
 from costhub.collector.evaluator import Evaluator
@@ -36,22 +35,23 @@ class BoardBench:
 
     def measure(self, batch: Sequence[Made]) -> Generator[Outcome, None, None]:
         """Yields outcomes in the order in which boards give them."""
-        threads = min(max(1, self._boards.count()), MOST_AT_ONCE)
-        executor = ThreadPoolExecutor(threads, thread_name_prefix="costhub-board")
+        runnable = [made for made in batch if made.built.artifact is not None]
+        programs = [(str(made.built.artifact), made.program.arguments) for made in runnable]
         try:
-            for running in as_completed([executor.submit(self._outcome, made) for made in batch]):
-                yield running.result()
+            for made in batch:
+                if made.built.artifact is None:
+                    around = Surroundings(None, None, None)
+                    yield Outcome(made.program, made.built, None, around, self._device_id)
+            with closing(self._boards.run_each(programs)) as outcomes:
+                for place, ran in outcomes:
+                    made, around = (
+                        runnable[place],
+                        Surroundings(None, None, ran.reference_drift, ran.reference_after_s),
+                    )
+                    yield Outcome(made.program, made.built, ran, around, self._device_id, ran.board)
         finally:
-            executor.shutdown(cancel_futures=True)
             for made in batch:
                 made.built.remove()
-
-    def _outcome(self, made: Made) -> Outcome:
-        if made.built.artifact is None:
-            return Outcome(made.program, made.built, None, Surroundings(None, None, None), self._device_id)
-        ran = self._boards.run(made.built.artifact, made.program.arguments)
-        around = Surroundings(None, None, ran.reference_drift, ran.reference_after_s)
-        return Outcome(made.program, made.built, ran, around, self._device_id, ran.board)
 
 
 @contextmanager
