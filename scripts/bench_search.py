@@ -57,6 +57,7 @@ METHODS = (
     Method("costhub with a draft", "brief", 128, ("costhub", "draft")),
 )
 STOCK = Method("stock", "stock", 512)
+NAMES = [method.name for method in METHODS]
 
 
 def searched(method: Method, workload: str, seed: int, models: Sequence[Path]) -> dict[str, Any]:
@@ -112,6 +113,7 @@ def keep(rows: Sequence[dict[str, Any]], path: Path | None) -> None:
 @click.option("--models", type=click.Path(path_type=Path), help="Where trained models are kept; by "
               "default they are not.")  # fmt: skip
 @click.option("--workload", "workloads", multiple=True, default=WORKLOADS)
+@click.option("--method", "chosen", multiple=True, type=click.Choice(NAMES), default=NAMES)
 @click.option("--seeds", default=3, show_default=True)
 @click.option("--stock", default=0, show_default=True, help="On so many workloads, stock MetaSchedule with "
               "its own imports searches too, with the first seed; ten minutes each.")  # fmt: skip
@@ -129,6 +131,7 @@ def main(
     data: Path | None,
     models: Path | None,
     workloads: tuple[str, ...],
+    chosen: tuple[str, ...],
     seeds: int,
     stock: int,
     rounds: int,
@@ -137,7 +140,7 @@ def main(
     path: Path | None,
 ) -> None:
     """Compares trials, seconds and latency; run it with nothing else on the machine."""
-    methods = METHODS
+    methods = tuple(each for each in METHODS if each.name in chosen)
     if quick:
         methods, workloads, seeds = (METHODS[0], METHODS[3]), workloads[:1], 1
     rows = read_rows(rows_path)
