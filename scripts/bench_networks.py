@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 import machine
-from bench_models import read_rows
+import numpy as np
 from bench_search import WORKLOADS, seconds_at
 from embedded import copy_dataset
 from fresh import told_by
@@ -21,12 +21,17 @@ from search_models import held_out, trained
 from costhub.cards.networks_table import networks_table
 from costhub.cards.search_table import LIGHT
 from costhub.collector.network import name_networks
+from costhub.collector.network_source import read_network
 from costhub.collector.target import local_target
-from costhub.transfer.network.finish import finish_network
+from costhub.transfer.network.build_service import telling
+from costhub.transfer.network.contest import Contest
+from costhub.transfer.network.finish import TORCH, TORCH_COMPILE, TUNED, UNTUNED, finish_network
 from costhub.transfer.search.database import FILES
 
 NETWORKS = ("resnet18", "mobilenet_v2", "bert_small")
 """Whose kernels `search_models.held_out` keeps from every model."""
+ROUNDS = 30
+"""In which all forms of a network are timed in turn: a minute or more, which is longer than a host's mood."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +39,28 @@ class Method:
     """A search, and after how many trials for each kernel the network is compiled."""
 
     name: str
+    folder: str
     milestones: tuple[int, ...]
     models: tuple[str, ...] = ()
     """Of search_models.py."""
 
 
-METHODS = (Method(LIGHT, (64,)), Method("costhub", (16, 32), ("costhub",)))
+METHODS = (
+    Method(LIGHT, "stock", (64,)),
+    Method("costhub", "costhub", (16, 32), ("costhub",)),
+)
+
+
+def searched(network: str, seed: int, method: Method, models: Sequence[Path], folder: Path) -> dict[str, Any]:
+    """The course of a search, whose database lies in the folder; begun anew where it was interrupted."""
+    course = folder / "course.json"
+    if not course.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        words = (network, method.milestones[-1], seed, folder, *models)
+        course.write_text(json.dumps(told_by("network_once.py", *words)))
+    found: dict[str, Any] = json.loads(course.read_text())
+    return found
 
 
 def begun(database: Path, trials: int, out: Path) -> Path:
@@ -52,27 +73,38 @@ def begun(database: Path, trials: int, out: Path) -> Path:
     return out
 
 
-def compared(
-    network: str, seed: int, method: Method, models: Sequence[Path], *, compiled: bool
-) -> Iterator[dict[str, Any]]:
-    """One row for each milestone, the last one of the whole search; the first one may time torch.compile."""
-    target = local_target()
-    ((label, _),) = name_networks([network]).items()
-    with tempfile.TemporaryDirectory() as folder:
-        words = (network, method.milestones[-1], seed, Path(folder, "search"), *models)
-        course = told_by("network_once.py", *words)
-        for milestone in method.milestones:
-            total = milestone * course["tasks"]
-            known = begun(Path(folder, "search"), total, Path(folder, str(milestone)))
-            whole = finish_network(
-                network, label=label, target=json.dumps(target), database=known, out=known,
-                threads=target["num-cores"], torch_compile=compiled and milestone == method.milestones[0],
-            )  # fmt: skip
-            yield {
-                **whole.to_json(), "network": label, "library": None, "method": method.name,
-                "trials": milestone, "seed": seed, "tasks": course["tasks"],
-                "seconds": seconds_at(course["rounds"], total),
-            }  # fmt: skip
+def compiled(
+    network: str, milestone: int, course: dict[str, Any], database: Path, out: Path
+) -> dict[str, Any]:
+    """A row with the library in it: the network as the search would have left it after so many trials."""
+    target, ((label, _),) = local_target(), name_networks([network]).items()
+    total = milestone * course["tasks"]
+    whole = finish_network(
+        network, label=label, target=json.dumps(target), database=begun(database, total, out), out=out,
+        threads=target["num-cores"],
+    )  # fmt: skip
+    seconds = seconds_at(course["rounds"], total)
+    return {**whole.to_json(), "trials": milestone, "tasks": course["tasks"], "seconds": seconds}
+
+
+def timed(network: str, rows: Sequence[dict[str, Any]], *, torch_compile: bool) -> list[dict[str, Any]]:
+    """The rows with latencies that were taken in turn, those of torch among them, and without libraries."""
+    inputs = tuple(telling(np.asarray(value)) for value in read_network(network).inputs)
+    with Contest(inputs, rows[0]["threads"]) as contest:
+        for number, row in enumerate(rows):
+            if row["library"]:
+                contest.load_library(str(number), row["library"])
+        contest.load_torch(TORCH, network)
+        if torch_compile:
+            contest.load_torch(TORCH_COMPILE, network, compiled=True)
+        taken = {name: vars(latency) for name, latency in contest.take(rounds=ROUNDS).items()}
+    torch = {form: taken[form] for form in (TORCH, TORCH_COMPILE) if form in taken}
+    found = []
+    for number, row in enumerate(rows):
+        latencies = {UNTUNED: row["latencies"].get(UNTUNED), TUNED: taken.get(str(number)), **torch}
+        known = {form: latency for form, latency in latencies.items() if latency}
+        found.append({**row, "library": None, "latencies": known})
+    return found
 
 
 @click.command()
@@ -82,39 +114,38 @@ def compared(
 @click.option("--seeds", default=3, show_default=True)
 @click.option("--torch-compile/--no-torch-compile", default=True, show_default=True)
 @click.option("--quick", is_flag=True, help="One network and seed, costhub alone, without torch.compile.")
-@click.option("--rows", "rows_path", type=click.Path(path_type=Path), help="JSON lines; what is there is not "
-              "done again.")  # fmt: skip
+@click.option("--searches", type=click.Path(path_type=Path), help="Where databases are kept; a "
+              "search that is there is not done again.")  # fmt: skip
 @click.option("--json", "path", type=click.Path(path_type=Path))
 def main(
     networks: tuple[str, ...], data: Path | None, models: Path | None, seeds: int, torch_compile: bool,
-    quick: bool, rows_path: Path | None, path: Path | None,
+    quick: bool, searches: Path | None, path: Path | None,
 ) -> None:  # fmt: skip
     """Run it with nothing else on the machine; a quarter of an hour to an hour for each network and seed."""
     methods = METHODS
     if quick:
-        methods, networks, seeds, torch_compile = METHODS[1:], networks[:1], 1, False
-    rows = read_rows(rows_path)
-    labels = {network: label for label, network in name_networks(networks).items()}
-    with tempfile.TemporaryDirectory() as folder:
-        data, models = data or copy_dataset(folder), models or Path(folder, "models")
+        methods, networks, seeds, torch_compile = METHODS[1:], ("bert_small",), 1, False
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        data, models = data or copy_dataset(scratch), models or Path(scratch, "models")
         models.mkdir(exist_ok=True)
         without = held_out(data, WORKLOADS)
-        each = [
-            (seed, network, method) for seed in range(seeds) for network in networks for method in methods
-        ]
-        for seed, network, method in each:
-            key = (labels[network], seed, method.name)
-            if any((row["network"], row["seed"], row["method"]) == key for row in rows):
-                continue
-            trained_on = [trained(name, data, models, without) for name in method.models]
-            compiled = torch_compile and method is methods[0]
-            found = list(compared(network, seed, method, trained_on, compiled=compiled))
-            rows += found
-            click.echo(networks_table({"rows": found}))
-            if rows_path:
-                with rows_path.open("a") as file:
-                    file.writelines(json.dumps(row) + "\n" for row in found)
-    click.echo(networks_table({"rows": rows}))
+        for network in networks:
+            of_it: list[dict[str, Any]] = []
+            for seed, method in ((seed, method) for seed in range(seeds) for method in methods):
+                known = [trained(name, data, models, without) for name in method.models]
+                name = f"{network}-{method.folder}-{seed}"
+                folder = (searches or Path(scratch, "searches")) / name
+                course = searched(network, seed, method, known, folder)
+                of_it += [
+                    {
+                        **compiled(network, count, course, folder, Path(scratch, f"{name}-{count}")),
+                        "method": method.name, "seed": seed,
+                    }
+                    for count in method.milestones
+                ]  # fmt: skip
+            rows += timed(network, of_it, torch_compile=torch_compile)
+            click.echo(networks_table({"rows": rows}))
     if path:
         path.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n")
 
