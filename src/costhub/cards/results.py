@@ -14,6 +14,7 @@ from costhub.cards.hub_tables import HUB_TABLES
 from costhub.cards.model_tables import MODEL_TABLES, MODEL_VIEWS
 from costhub.cards.networks_table import networks_table
 from costhub.cards.operators_table import operators_table
+from costhub.cards.picked_table import picked_table
 from costhub.cards.release_tables import RELEASE_TABLES, RELEASE_VIEWS
 from costhub.cards.search_table import first_search_table, search_table
 from costhub.cards.speed_table import speed_table
@@ -100,6 +101,7 @@ TABLES: dict[str, Callable[[Result], str]] = {
     "dataset": dataset_table,
     "features": features_table,
     "operators": operators_table,
+    "picked": picked_table,
     "speed": speed_table,
     "training": training_table,
     "networks_tuned": networks_table,
