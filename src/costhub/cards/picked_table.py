@@ -11,7 +11,7 @@ from costhub.cards.tables import Column, markdown_table, number
 
 
 def picked_table(result: Mapping[str, Any]) -> str:
-    """One line per search, from the `rows` of bench_picked.py, each of which is a workload.
+    """One line per search, from the `rows` of picked_again.py, each of which is a workload.
 
     Args:
         result: `rows` with the name of the `database`, and of the program that the search picked `picked_us`
