@@ -52,8 +52,21 @@ def remeasure(modules: Mapping[K, Any], rounds: int = ROUNDS) -> dict[K, float]:
     the host has its virtual CPUs elsewhere, a kernel of 13 us on two threads takes 18 or 35 us for half a
     minute. So the more modules are measured in one call, and the longer a round is, the better.
     """
-    target, evaluator = json.dumps(local_target()), Evaluator(repeat=5, min_repeat_ms=50)
-    best_us = dict.fromkeys(modules, math.inf)
+    best_us = {
+        key: min(times)
+        for key, times in measured_in_turn(modules, rounds, Evaluator(repeat=5, min_repeat_ms=50)).items()
+    }
+    failed = [key for key, us in best_us.items() if us == math.inf]
+    assert not failed, f"They ran in no round: {failed}"
+    return best_us
+
+
+def measured_in_turn(
+    modules: Mapping[K, Any], rounds: int, evaluator: Evaluator | None = None
+) -> dict[K, list[float]]:
+    """Median latencies in us of each module, one for each round; infinite where it failed."""
+    target = json.dumps(local_target())
+    found: dict[K, list[float]] = {key: [] for key in modules}
     with Builder(target) as builder, Runner(target, evaluator=evaluator) as runner:
         built = dict(zip(modules, builder.build([module_to_json(m) for m in modules.values()]), strict=True))
         for key, made in built.items():
@@ -61,8 +74,5 @@ def remeasure(modules: Mapping[K, Any], rounds: int = ROUNDS) -> dict[K, float]:
         for _ in range(rounds):
             for key, made in built.items():
                 ran = runner.run(str(made.artifact), argument_shapes(modules[key]))
-                if ran.run_s:
-                    best_us[key] = min(best_us[key], statistics.median(ran.run_s) * 1e6)
-    failed = [key for key, us in best_us.items() if us == math.inf]
-    assert not failed, f"They ran in no round: {failed}"
-    return best_us
+                found[key].append(statistics.median(ran.run_s) * 1e6 if ran.run_s else math.inf)
+    return found

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
-import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 import machine
+from final import measured_in_turn
 
 from costhub.cards.picked_table import picked_table
-from costhub.collector.builder import Builder
-from costhub.collector.runner import Runner
 from costhub.collector.target import local_target
 from costhub.dataset.intrinsics import load_intrinsics
-from costhub.dataset.workload import argument_shapes, module_to_json
 from costhub.transfer.search.database import Known, all_known
 
 
@@ -40,23 +36,13 @@ def latency_s(known: Known) -> float:
     return known.latency_s
 
 
-def measured_again(programs: Sequence[Known], rounds: int) -> list[list[float]]:
-    """Median latencies in us of each program, one for each round in which all are measured in turn."""
+def replayed(known: Known) -> Any:
+    """Its module."""
     import tvm
 
-    target, mods = json.dumps(local_target()), []
-    for each in programs:
-        schedule = tvm.s_tir.Schedule(each.record.workload.mod)
-        each.record.trace.apply_to_schedule(schedule, remove_postproc=False)
-        mods.append(schedule.mod)
-    found: list[list[float]] = [[] for _ in mods]
-    with Builder(target) as builder, Runner(target) as runner:
-        built = builder.build([module_to_json(mod) for mod in mods])
-        for _ in range(rounds):
-            for times, program, mod in zip(found, built, mods, strict=True):
-                ran = runner.run(str(program.artifact), argument_shapes(mod))
-                times.append(statistics.median(ran.run_s) * 1e6 if ran.run_s else math.inf)
-    return found
+    schedule = tvm.s_tir.Schedule(known.record.workload.mod)
+    known.record.trace.apply_to_schedule(schedule, remove_postproc=False)
+    return schedule.mod
 
 
 def row(database: str, programs: Sequence[Known], again_us: Sequence[Sequence[float]]) -> dict[str, Any]:
@@ -83,8 +69,16 @@ def main(databases: tuple[Path, ...], top: int, rounds: int, path: Path | None) 
     rows = []
     for database in databases:
         tasks = best_known(database, top)
-        again = iter(measured_again([program for programs in tasks for program in programs], rounds))
-        rows += [row(database.name, programs, [next(again) for _ in programs]) for programs in tasks]
+        modules = {
+            (task, rank): replayed(known)
+            for task, programs in enumerate(tasks)
+            for rank, known in enumerate(programs)
+        }
+        again_us = measured_in_turn(modules, rounds)
+        rows += [
+            row(database.name, programs, [again_us[task, rank] for rank in range(len(programs))])
+            for task, programs in enumerate(tasks)
+        ]
     result = {**machine.describe(), "top": top, "rows": rows}
     click.echo(picked_table(result))
     if path:
