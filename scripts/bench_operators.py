@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +24,7 @@ from costhub.collector.suite import find_suites, find_workload
 from costhub.collector.target import local_target
 from costhub.dataset.workload import argument_shapes, module_to_json
 
-LEAST_S = 0.02
-"""PyTorch's calls are repeated for so long between two readings of the clock."""
-ROUNDS = 15
+ROUNDS = 5
 TOLERANCE = 2e-3
 """Relative difference of outputs that is explained by sums in another order."""
 
@@ -39,36 +35,38 @@ def searched(workload: str, trials: int, seed: int, out: Path, model: Path) -> f
     return float(course["rounds"][-1][1])
 
 
-def of_torch(workload: str, found: Any) -> float:
-    """Median latency in us of PyTorch's fastest form; its output must be that of the tuned program."""
+def check(workload: str, found: Any) -> None:
+    """Compares the output of the tuned program with PyTorch's.
+
+    Raises:
+        click.ClickException: they differ.
+    """
     import torch
     import tvm
     from torch_operators import references
 
-    torch.set_num_threads(int(tvm_threads()["TVM_NUM_THREADS"]))
     mod = find_workload(workload).module()
     arrays = on_host(argument_shapes(mod))
-    forms = references(workload, arrays[:-1])
     inputs = relaid(arrays, module_to_json(found), [shape for _, shape in argument_shapes(found)])
     tensors = [tvm.runtime.tensor(value) for value in inputs]
     tvm.compile(found, tvm.target.Target(local_target()))["main"](*tensors)
     computed = tensors[-1].numpy()
     with torch.inference_mode():
-        for form in forms:
+        for form in references(workload, arrays[:-1]):
             expected = form.output()
             off = float(abs(computed - expected).max() / abs(expected).max())
             if not off < TOLERANCE:
                 raise click.ClickException(f"{workload} differs from PyTorch's by {off:.1e}.")
-        return min(statistics.median(timed(form.run) for _ in range(ROUNDS)) for form in forms) * 1e6
 
 
-def timed(call: Any) -> float:
-    """Mean seconds of calls that take `LEAST_S` together."""
-    calls, began = 0, time.perf_counter()
-    while (passed := time.perf_counter() - began) < LEAST_S or not calls:
-        call()
-        calls += 1
-    return passed / calls
+def latencies(workload: str, found: Any) -> dict[str, float]:
+    """Latency in us of the program and of PyTorch: the lowest median of `ROUNDS` processes of each."""
+    rounds = [
+        (remeasure({workload: found}, 1)[workload], float(told_by("torch_once.py", workload)))
+        for _ in range(ROUNDS)
+    ]
+    best_us, torch_us = (min(taken) for taken in zip(*rounds, strict=True))
+    return {"best_us": best_us, "torch_us": torch_us}
 
 
 @click.command()
@@ -99,9 +97,9 @@ def main(
             out = Path(folder, f"{name}-{seed}")
             seconds = searched(name, trials, seed, out, model)
             found = best_modules(out, name, trials)
-            best_us = remeasure({name: found})[name]
-            row = {"workload": name, "seed": seed, "trials": trials, "seconds": seconds, "best_us": best_us}
-            rows.append({**row, "torch_us": of_torch(name, found)})
+            check(name, found)
+            row = {"workload": name, "seed": seed, "trials": trials, "seconds": seconds}
+            rows.append({**row, **latencies(name, found)})
             click.echo("{workload:20} {best_us:10.1f} us, PyTorch {torch_us:10.1f} us".format(**rows[-1]))
             if path:
                 path.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n")

@@ -20,7 +20,7 @@ from costhub.collector.target import local_target
 from costhub.dataset.trace import replay
 from costhub.dataset.workload import argument_shapes, module_to_json
 
-ROUNDS = 7
+ROUNDS = 20
 K = TypeVar("K", bound=Hashable)
 
 
@@ -50,11 +50,16 @@ def remeasure(modules: Mapping[K, Any], rounds: int = ROUNDS) -> dict[K, float]:
 
     What disturbs a measurement only slows it down. It lasts longer than the five repeats of a median: while
     the host has its virtual CPUs elsewhere, a kernel of 13 us on two threads takes 18 or 35 us for half a
-    minute. So the more modules are measured in one call, and the longer a round is, the better.
+    minute, and a matrix product exactly twice its time for seconds. So there are many short rounds, and the
+    more modules are measured in one call, the better.
+
+    Some of it lasts as long as a process: the same program with 8 MB of weights takes 230 us in one and 320
+    us in another, in each of its rounds, while others beside it take what they always do. So each round has a
+    process of its own, with arrays of its own.
     """
     best_us = {
         key: min(times)
-        for key, times in measured_in_turn(modules, rounds, Evaluator(repeat=5, min_repeat_ms=50)).items()
+        for key, times in measured_in_turn(modules, rounds, Evaluator(repeat=5, min_repeat_ms=20)).items()
     }
     failed = [key for key, us in best_us.items() if us == math.inf]
     assert not failed, f"They ran in no round: {failed}"
@@ -64,15 +69,16 @@ def remeasure(modules: Mapping[K, Any], rounds: int = ROUNDS) -> dict[K, float]:
 def measured_in_turn(
     modules: Mapping[K, Any], rounds: int, evaluator: Evaluator | None = None
 ) -> dict[K, list[float]]:
-    """Median latencies in us of each module, one for each round; infinite where it failed."""
+    """Median latencies in us of each module, one for each round and process; infinite where it failed."""
     target = json.dumps(local_target())
     found: dict[K, list[float]] = {key: [] for key in modules}
-    with Builder(target) as builder, Runner(target, evaluator=evaluator) as runner:
+    with Builder(target) as builder:
         built = dict(zip(modules, builder.build([module_to_json(m) for m in modules.values()]), strict=True))
         for key, made in built.items():
             assert made.artifact, f"{key}: {made.error}"
         for _ in range(rounds):
-            for key, made in built.items():
-                ran = runner.run(str(made.artifact), argument_shapes(modules[key]))
-                found[key].append(statistics.median(ran.run_s) * 1e6 if ran.run_s else math.inf)
+            with Runner(target, evaluator=evaluator) as runner:
+                for key, made in built.items():
+                    ran = runner.run(str(made.artifact), argument_shapes(modules[key]))
+                    found[key].append(statistics.median(ran.run_s) * 1e6 if ran.run_s else math.inf)
     return found
