@@ -23,6 +23,7 @@ from costhub.collector.relayout import relaid
 from costhub.collector.suite import find_suites, find_workload
 from costhub.collector.target import local_target
 from costhub.dataset.workload import argument_shapes, module_to_json
+from costhub.transfer.network.contest import KEEPING
 
 ROUNDS = 5
 TOLERANCE = 2e-3
@@ -80,7 +81,7 @@ def main(
     data: Path | None, models: Path | None, trials: int, seeds: int, quick: bool, path: Path | None
 ) -> None:
     """Ratio of latencies for each operator; run it with nothing else on the machine."""
-    os.environ.update(tvm_threads())
+    os.environ.update({**KEEPING, **tvm_threads()})
     names = [workload.name for workload in find_suites(["metaschedule"])]
     if quick:
         names, trials, seeds = ["metaschedule.gmm", "metaschedule.nrm"], 16, 1

@@ -33,6 +33,8 @@ class Reference:
 def references(name: str, arrays: list[Array]) -> list[Reference]:
     """PyTorch's forms of an operator: of convolutions with channels first and last, else one.
 
+    A normalisation behind a convolution is left there and, in forms of their own, folded into it.
+
     Data and weights are laid out beforehand, which is not timed.
 
     Args:
@@ -66,8 +68,12 @@ def _convolutions(name: str, data: Tensor, weight: Tensor, *rest: Tensor) -> lis
         layouts.append((x.to(memory_format=FORMATS[x.dim()]), w.to(memory_format=FORMATS[x.dim()])))
     found = []
     for own_x, own_w in layouts:
-        run = _with_norm(own_x, own_w, *rest) if rest else partial(convolve, own_x, own_w)
-        found.append(Reference(run, lambda out: out.movedim(1, -1)))
+        runs = (
+            (_with_norm(own_x, own_w, *rest), _folded(own_x, own_w, *rest))
+            if rest
+            else (partial(convolve, own_x, own_w),)
+        )
+        found += [Reference(run, lambda out: out.movedim(1, -1)) for run in runs]
     return found
 
 
@@ -89,6 +95,17 @@ def _with_norm(x: Tensor, w: Tensor, bias: Tensor, offset: Tensor, scale: Tensor
         return functional.batch_norm(out, mean, variance, scale, offset, eps=0.0).relu_()
 
     return run
+
+
+def _folded(x: Tensor, w: Tensor, bias: Tensor, offset: Tensor, scale: Tensor) -> Callable[[], Tensor]:
+    """The same with the normalisation in weights and bias, as `torch.compile` freezes it for inference."""
+    own_w = (w * scale.flatten().view(-1, 1, 1, 1)).contiguous(memory_format=_format(w))
+    own_bias = bias * scale.flatten() + offset.flatten()
+    return lambda: functional.conv2d(x, own_w, own_bias, stride=2, padding=3).relu_()
+
+
+def _format(tensor: Tensor) -> torch.memory_format:
+    return torch.contiguous_format if tensor.is_contiguous() else torch.channels_last
 
 
 _OTHERS: dict[str, Callable[..., Reference]] = {

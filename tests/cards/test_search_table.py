@@ -69,6 +69,18 @@ def test_the_table_shows_medians_over_seeds() -> None:
     assert "| ours, 64 trials |" in shown
 
 
+def test_the_course_is_the_mean_over_searches_that_have_a_base() -> None:
+    rows = [
+        BASE, {**BASE, "seed": 1}, row("ours", {64: (10.0, 10.0)}), row("ours", {64: (30.0, 40.0)}, seed=1),
+        row("ours", {64: (1.0, 1.0)}, workload="another"),
+    ]  # fmt: skip
+
+    shown = search_table({"rows": rows, "summary": summary(rows)})
+
+    courses = [line.split(" | ")[1:] for line in shown.split("\n\n")[1].splitlines()[2:]]
+    assert courses == [["2.00, 60 s", "1.50, 100 s", "1.00, 400 s |"], ["1.00, 20 s", "-", "- |"]]
+
+
 def test_the_first_benchmark_shows_the_median_over_seeds() -> None:
     rows = [
         {"workload": "w", "method": "costhub", "trials": 64, "seconds": s, "best_us": b, "seed": 0}

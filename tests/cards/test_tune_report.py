@@ -44,7 +44,7 @@ def test_the_result_is_one_sentence_and_a_table(summary: dict[str, Any]) -> None
     text = render_report(summary, plots=["conv.png"])
 
     assert "84 programs of 2 workloads were measured in 50 s, 3 of them failed." in text
-    assert "6.00 times as fast as the untuned, in the geometric mean of 2 workloads." in text
+    assert "6.00 times as fast as the unscheduled, in the geometric mean of 2 workloads." in text
     assert "| conv | 64 | 3 | 40.2 | 900.00 | 100.00 | 9.00 |" in text
     assert "- model: costhub/acme-one-mlp. It is the only model for acme-one in the hubs here.\n" in text
     assert "![conv.png](conv.png)" in text

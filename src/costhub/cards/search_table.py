@@ -87,7 +87,7 @@ def _middle(gains: Sequence[float | None]) -> float | None:
 
 
 def search_table(result: Mapping[str, Any]) -> str:
-    """One line per method, then one per workload with the medians over seeds."""
+    """A line per method, its course, then a line per workload with the medians over seeds."""
     columns = [
         Column("method", "method"),
         number("searches", "searches", "d"),
@@ -105,7 +105,37 @@ def search_table(result: Mapping[str, Any]) -> str:
         number("time_gain", "times less time to it, where reached", ".1f"),
         number("time_median", "median of all", ".1f"),
     ]
-    return f"{markdown_table(result['summary'], columns)}\n\n{_by_workload(result['rows'])}"
+    tables = (
+        markdown_table(result["summary"], columns),
+        _courses(result["rows"]),
+        _by_workload(result["rows"]),
+    )
+    return "\n\n".join(tables)
+
+
+def _courses(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How far from the base's end each method is after so many trials, and the seconds it took until then."""
+    ends = {
+        (row["workload"], row["seed"]): row["curve"][-1]["best_us"] for row in rows if row["method"] == LIGHT
+    }
+    points: dict[str, dict[int, list[tuple[float, float]]]] = {}
+    for row in rows:
+        if end := ends.get((row["workload"], row["seed"])):
+            for point in row["curve"]:
+                reached = points.setdefault(row["method"], {}).setdefault(point["trials"], [])
+                reached.append((point["best_us"] / end, point["seconds"]))
+    shown = [
+        {"method": method}
+        | {
+            str(trials): f"{statistics.geometric_mean(far for far, _ in reached):.2f}, "
+            f"{statistics.fmean(seconds for _, seconds in reached):,.0f} s"
+            for trials, reached in by_trials.items()
+        }
+        for method, by_trials in points.items()
+    ]
+    counts = sorted({trials for by_trials in points.values() for trials in by_trials})
+    columns = [Column(str(trials), f"{trials} trials", align="right") for trials in counts]
+    return markdown_table(shown, [Column("method", "best so far / the base's in the end, seconds"), *columns])
 
 
 def _by_workload(rows: Sequence[Mapping[str, Any]]) -> str:

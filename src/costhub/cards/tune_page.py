@@ -25,7 +25,7 @@ _WORKLOADS = (
     number("weight", "calls", "g"),
     number("share_before", "share before", ".1%"),
     number("share_after", "after", ".1%"),
-    number("untuned_us", "before (µs)", ",.1f"),
+    number("untuned_us", "unscheduled (µs)", ",.1f"),
     number("best_us", "after (µs)", ",.1f"),
     number("speedup", "faster by", ".1f"),
     number("trials", "measured", "d"),
@@ -57,7 +57,7 @@ def _sections(summary: Mapping[str, Any]) -> Iterator[str]:
         yield from _network(network, place)
     yield "<h2>Kernels</h2>"
     yield (
-        "<p>Share is latency times calls, of all kernels that were searched. Before is the kernel as it "
+        "<p>Share is latency times calls, of all kernels that were searched. Unscheduled is the kernel as it "
         "stands, without a schedule.</p>"
     )
     yield html_table(rows, _WORKLOADS)

@@ -117,7 +117,7 @@ def _result(rows: Sequence[Mapping[str, Any]]) -> str:
         for gain in gains:
             product *= gain
         mean = product ** (1 / len(gains))
-        text += f" The tuned code is {mean:.2f} times as fast as the untuned" + (
+        text += f" The tuned code is {mean:.2f} times as fast as the unscheduled" + (
             "." if len(gains) == 1 else f", in the geometric mean of {counted(len(gains), 'workload')}."
         )
     empty = [row["workload"] for row in rows if row["best_us"] is None]

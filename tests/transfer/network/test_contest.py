@@ -38,3 +38,26 @@ def test_a_form_that_dies_is_left_out_and_one_that_cannot_be_loaded_is_a_sentenc
     assert output.shape == (1, 10)
     assert list(found) == ["torch"]
     assert found["torch"].calls == 2
+
+
+def minor_faults(pid: int | None) -> int:
+    """Pages that a process was given so far without any disk."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[7])
+
+
+@pytest.mark.slow
+def test_torch_does_not_wait_for_new_pages_at_each_call(tmp_path: Path) -> None:
+    import torch
+
+    network, image = torch.nn.Conv2d(3, 64, 3).eval(), torch.ones(1, 3, 128, 128)
+    torch.export.save(torch.export.export(network, (image,)), tmp_path / "wide.pt2")
+    with Contest((image.numpy(),), threads=1) as contest:
+        contest.load_torch("torch", str(tmp_path / "wide.pt2"))
+        pid = contest._workers["torch"].pid
+        contest.take(rounds=1, seconds=0.1)
+        before = minor_faults(pid)
+        calls = contest.take(rounds=1, seconds=0.2)["torch"].calls
+        found = (minor_faults(pid) - before) / calls
+
+    pages = 64 * 126 * 126 * 4 / 4096
+    assert found < pages / 4
