@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ import click
 import machine
 from bench_search import WORKLOADS
 from embedded import copy_dataset
-from final import best_modules, remeasure
+from final import SHORT, best_modules, rounds_of
 from fresh import told_by
 from search_models import held_out, trained
 
@@ -62,10 +65,12 @@ def check(workload: str, found: Any) -> None:
 
 def latencies(workload: str, found: Any) -> dict[str, float]:
     """Latency in us of the program and of PyTorch: the lowest median of `ROUNDS` processes of each."""
-    rounds = [
-        (remeasure({workload: found}, 1)[workload], float(told_by("torch_once.py", workload)))
-        for _ in range(ROUNDS)
-    ]
+    with closing(rounds_of({workload: found}, SHORT)) as each_round:
+        rounds = [
+            (taken[workload], float(told_by("torch_once.py", workload)))
+            for taken in islice(each_round, ROUNDS)
+        ]
+    assert all(us < math.inf for us, _ in rounds), f"{workload} did not run."
     best_us, torch_us = (min(taken) for taken in zip(*rounds, strict=True))
     return {"best_us": best_us, "torch_us": torch_us}
 

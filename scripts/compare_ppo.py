@@ -24,10 +24,12 @@ import torch
 from bench_search import WORKLOADS
 from embedded import copy_dataset
 from search_models import held_out, trained
+from search_once import clock
 from stable_baselines3 import PPO
 from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.logger import configure
 
+from costhub.cards.gains import mean_with_error
 from costhub.collector.device import identify
 from costhub.collector.suite import find_workload
 from costhub.collector.target import local_target
@@ -38,6 +40,7 @@ from costhub.models.compound.conditioned import bound_to
 from costhub.models.folder import load_model
 from costhub.transfer.methods.registry import find_method
 from costhub.transfer.search_model import SearchModel
+from costhub.transfer.stages import Stages
 from costhub.transfer.strategies.ground import Ground
 from costhub.transfer.strategies.ppo import Ppo
 from costhub.transfer.strategies.ppo_agent import DIRECTIONS, PpoAgent, PpoOptions, Turn
@@ -107,32 +110,21 @@ class Spaces(gymnasium.Env):  # type: ignore[misc]
         self.action_space = gymnasium.spaces.MultiDiscrete([DIRECTIONS] * knobs)
 
 
+AGENT = "agent"
+"""The stage in which an agent computes."""
 AGENTS: dict[str, Callable[..., Any]] = {"ours": PpoAgent, "stable-baselines3": Theirs, "none": Unmoved}
 
 
-def timing(kind: Callable[..., Any], spent: list[float]) -> Callable[..., Any]:
-    """Makes agents whose seconds are noted."""
+def clocked(kind: Callable[..., Any], watch: Stages) -> Callable[..., Any]:
+    """Makes agents whose seconds the watch counts."""
 
     def made(*sizes: int, seed: int) -> Any:
         agent = kind(*sizes, seed=seed)
         for name in ("act", "learn"):
-            setattr(agent, name, timed(getattr(agent, name), spent))
+            clock(watch, agent, name, AGENT)
         return agent
 
     return made
-
-
-def timed(call: Callable[..., Any], spent: list[float]) -> Callable[..., Any]:
-    """The same, noting its seconds."""
-
-    def noting(*arguments: Any) -> Any:
-        start = time.perf_counter()
-        try:
-            return call(*arguments)
-        finally:
-            spent.append(time.perf_counter() - start)
-
-    return noting
 
 
 def explored(workload: str, agent: str, seed: int, batches: int, model: Any) -> dict[str, Any]:
@@ -146,38 +138,34 @@ def explored(workload: str, agent: str, seed: int, batches: int, model: Any) -> 
     )
     cost_model = TvmCostModel(SearchModel(model, method=find_method("frozen"), seed=seed))
     ground = Ground(context, list(context.generate_design_space()), cost_model, seed=seed)
-    spent: list[float] = []
+    watch = Stages()
     exploration = Ppo().begin(ground)
     scores: list[float] = []
     start = time.perf_counter()
-    with patch("costhub.transfer.strategies.ppo_agent.PpoAgent", timing(AGENTS[agent], spent)):
+    with patch("costhub.transfer.strategies.ppo_agent.PpoAgent", clocked(AGENTS[agent], watch)):
         for _ in range(batches):
             ground.new_round()
             exploration.explore(COUNT)
             scores.append(float(ground.score(ground.best_new(COUNT)).mean()))
     seconds = time.perf_counter() - start
     return {
-        "workload": workload, "agent": agent, "seed": seed, "scores": scores, "agent_s": sum(spent),
-        "seconds": seconds,
+        "workload": workload, "agent": agent, "seed": seed, "scores": scores,
+        "agent_s": watch.seconds()[AGENT], "seconds": seconds,
     }  # fmt: skip
 
 
-def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, float | None]]:
     """Of each agent: the mean score of what would be measured, less that of ours, and its seconds."""
-    found = {}
+    bases = {(row["workload"], row["seed"]): row for row in rows if row["agent"] == "ours"}
+    found: dict[str, dict[str, float | None]] = {}
     for agent in AGENTS:
-        pairs = [
-            (row, base)
-            for row in rows
-            for base in rows
-            if row["agent"] == agent
-            and base["agent"] == "ours"
-            and (row["workload"], row["seed"]) == (base["workload"], base["seed"])
-        ]
-        gains = [statistics.fmean(row["scores"]) - statistics.fmean(base["scores"]) for row, base in pairs]
+        pairs = [(row, bases[row["workload"], row["seed"]]) for row in rows if row["agent"] == agent]
+        gain, error = mean_with_error(
+            [statistics.fmean(row["scores"]) - statistics.fmean(base["scores"]) for row, base in pairs]
+        )
         found[agent] = {
-            "score_gain": statistics.fmean(gains),
-            "se": statistics.stdev(gains) / len(gains) ** 0.5 if len(gains) > 1 else 0.0,
+            "score_gain": gain,
+            "se": error,
             "agent_s": statistics.fmean(row["agent_s"] for row, _ in pairs),
             "times_ours": statistics.median(row["agent_s"] / base["agent_s"] for row, base in pairs),
             "seconds": statistics.fmean(row["seconds"] for row, _ in pairs),

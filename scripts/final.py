@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Generator, Hashable, Mapping
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +23,8 @@ from costhub.dataset.trace import replay
 from costhub.dataset.workload import argument_shapes, module_to_json
 
 ROUNDS = 20
+SHORT = Evaluator(repeat=5, min_repeat_ms=20)
+"""Of one round of many."""
 K = TypeVar("K", bound=Hashable)
 
 
@@ -57,10 +61,7 @@ def remeasure(modules: Mapping[K, Any], rounds: int = ROUNDS) -> dict[K, float]:
     us in another, in each of its rounds, while others beside it take what they always do. So each round has a
     process of its own, with arrays of its own.
     """
-    best_us = {
-        key: min(times)
-        for key, times in measured_in_turn(modules, rounds, Evaluator(repeat=5, min_repeat_ms=20)).items()
-    }
+    best_us = {key: min(times) for key, times in measured_in_turn(modules, rounds, SHORT).items()}
     failed = [key for key, us in best_us.items() if us == math.inf]
     assert not failed, f"They ran in no round: {failed}"
     return best_us
@@ -70,15 +71,24 @@ def measured_in_turn(
     modules: Mapping[K, Any], rounds: int, evaluator: Evaluator | None = None
 ) -> dict[K, list[float]]:
     """Median latencies in us of each module, one for each round and process; infinite where it failed."""
+    with closing(rounds_of(modules, evaluator)) as each_round:
+        taken = list(islice(each_round, rounds))
+    return {key: [found[key] for found in taken] for key in modules}
+
+
+def rounds_of(
+    modules: Mapping[K, Any], evaluator: Evaluator | None = None
+) -> Generator[dict[K, float], None, None]:
+    """Builds the modules, then measures each once whenever a round is asked for; to be closed."""
     target = json.dumps(local_target())
-    found: dict[K, list[float]] = {key: [] for key in modules}
     with Builder(target) as builder:
         built = dict(zip(modules, builder.build([module_to_json(m) for m in modules.values()]), strict=True))
         for key, made in built.items():
             assert made.artifact, f"{key}: {made.error}"
-        for _ in range(rounds):
+        while True:
+            found = {}
             with Runner(target, evaluator=evaluator) as runner:
                 for key, made in built.items():
                     ran = runner.run(str(made.artifact), argument_shapes(modules[key]))
-                    found[key].append(statistics.median(ran.run_s) * 1e6 if ran.run_s else math.inf)
-    return found
+                    found[key] = statistics.median(ran.run_s) * 1e6 if ran.run_s else math.inf
+            yield found

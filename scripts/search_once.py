@@ -114,12 +114,12 @@ def watched() -> Stages:
         (ms.builder.LocalBuilder._cls, "build", BUILDING),
         (ms.runner.LocalRunner._cls, "run", RUNNING),
     ):
-        _time(watch, owner, name, stage)
+        clock(watch, owner, name, stage)
     return watch
 
 
-def _time(watch: Stages, owner: Any, name: str, stage: str) -> None:
-    """From now on the seconds of this function of a class of TVM's count as of the stage."""
+def clock(watch: Stages, owner: Any, name: str, stage: str) -> None:
+    """From now on the seconds of this function of a class, or of an object, count as of the stage."""
     function = getattr(owner, name)
 
     def call(*arguments: Any) -> Any:

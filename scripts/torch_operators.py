@@ -99,13 +99,9 @@ def _with_norm(x: Tensor, w: Tensor, bias: Tensor, offset: Tensor, scale: Tensor
 
 def _folded(x: Tensor, w: Tensor, bias: Tensor, offset: Tensor, scale: Tensor) -> Callable[[], Tensor]:
     """The same with the normalisation in weights and bias, as `torch.compile` freezes it for inference."""
-    own_w = (w * scale.flatten().view(-1, 1, 1, 1)).contiguous(memory_format=_format(w))
+    own_w = w * scale.flatten().view(-1, 1, 1, 1)  # in the layout of `w`
     own_bias = bias * scale.flatten() + offset.flatten()
     return lambda: functional.conv2d(x, own_w, own_bias, stride=2, padding=3).relu_()
-
-
-def _format(tensor: Tensor) -> torch.memory_format:
-    return torch.contiguous_format if tensor.is_contiguous() else torch.channels_last
 
 
 _OTHERS: dict[str, Callable[..., Reference]] = {

@@ -11,7 +11,7 @@ from typing import Any
 from costhub.cards.gains import gain_with_error
 from costhub.cards.model_plots import plot_curves
 from costhub.cards.plots import COLOURS, OTHER, furnish, save
-from costhub.cards.search_table import LIGHT
+from costhub.cards.search_table import base_curves
 from costhub.cards.tune_plots import STAGES
 
 SECONDS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
@@ -73,9 +73,7 @@ def _plot(
     places: Sequence[int],
     place_of: Callable[[Mapping[str, Any]], float],
 ) -> Path:
-    bases = {
-        (row["workload"], row["seed"]): row["curve"][-1]["best_us"] for row in rows if row["method"] == LIGHT
-    }
+    bases = base_curves(rows)
     curves = []
     for method in dict.fromkeys(row["method"] for row in rows):
         own = [row for row in rows if row["method"] == method and (row["workload"], row["seed"]) in bases]
@@ -83,7 +81,7 @@ def _plot(
         points = []
         for place in (each for each in places if each <= last):
             logs = [
-                math.log(best_us / bases[row["workload"], row["seed"]])
+                math.log(best_us / bases[row["workload"], row["seed"]][-1]["best_us"])
                 for row in own
                 if (best_us := _until(row["curve"], place, place_of)) is not None
             ]

@@ -33,7 +33,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         fewer trials and seconds than the base it took them; and `trials_median` and `time_median`, the same
         of the middle one of all searches, None where that one did not come so near.
     """
-    bases = {(row["workload"], row["seed"]): row["curve"] for row in rows if row["method"] == LIGHT}
+    bases = base_curves(rows)
     found = []
     for method in dict.fromkeys(row["method"] for row in rows):
         pairs = [
@@ -59,6 +59,11 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 Curve = Sequence[Mapping[str, Any]]
+
+
+def base_curves(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], Curve]:
+    """(Workload, seed) -> the curve of `LIGHT`, with which searches are compared."""
+    return {(row["workload"], row["seed"]): row["curve"] for row in rows if row["method"] == LIGHT}
 
 
 def _gain(pairs: Sequence[tuple[Curve, Curve]], trials: int) -> dict[str, float | None]:
@@ -115,15 +120,13 @@ def search_table(result: Mapping[str, Any]) -> str:
 
 def _courses(rows: Sequence[Mapping[str, Any]]) -> str:
     """How far from the base's end each method is after so many trials, and the seconds it took until then."""
-    ends = {
-        (row["workload"], row["seed"]): row["curve"][-1]["best_us"] for row in rows if row["method"] == LIGHT
-    }
+    bases = base_curves(rows)
     points: dict[str, dict[int, list[tuple[float, float]]]] = {}
     for row in rows:
-        if end := ends.get((row["workload"], row["seed"])):
+        if base := bases.get((row["workload"], row["seed"])):
             for point in row["curve"]:
                 reached = points.setdefault(row["method"], {}).setdefault(point["trials"], [])
-                reached.append((point["best_us"] / end, point["seconds"]))
+                reached.append((point["best_us"] / base[-1]["best_us"], point["seconds"]))
     shown = [
         {"method": method}
         | {
