@@ -5,9 +5,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-from costhub.cards.plots import plot_growth, plot_latencies, plot_predictions, plot_tuning
+from costhub.cards.plots import plot_growth, plot_latencies, plot_tuning
 
 CURVE = [(1, 900.0), (16, 240.0), (40, 110.0), (64, 95.5)]
 
@@ -44,19 +43,6 @@ def test_more_series_than_colours_are_drawn(tmp_path: Path) -> None:
     series = {f"method {i}": [(1, 100.0 + i), (9, 50.0 + i)] for i in range(9)}
 
     assert inked(plot_tuning(tmp_path / "a.png", series)) > 0
-
-
-@pytest.mark.parametrize("n", [0, 1, 500])
-def test_predictions_are_drawn_with_and_without_groups(tmp_path: Path, n: int) -> None:
-    rng = np.random.default_rng(0)
-    speed = rng.uniform(0.05, 1, n)
-    groups = [f"operator {i % 8}" for i in range(n)]
-
-    plain = plot_predictions(tmp_path / "a.png", speed, speed)
-    coloured = plot_predictions(tmp_path / "b.png", speed, speed, groups=groups)
-
-    assert inked(plain) > 0
-    assert inked(coloured) > 0
 
 
 def test_latencies_are_drawn_without_empty_operators(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from costhub.collector.runner import Runner
 from costhub.collector.suite import find_workload
 from costhub.errors import MeasureError, ScoreError, WorkloadError
 from costhub.transfer.controller.batch import Batch
+from costhub.transfer.controller.standing import Standing
 from costhub.transfer.search.result import SearchOptions, TuneResult
 from costhub.transfer.tune import Job, _left, summary, tune, tune_all
 
@@ -169,6 +170,23 @@ def test_a_rule_ends_the_search_before_the_trials_are_spent(tmp_path: Path, targ
     assert found.trials == 16
 
 
+def test_a_workload_that_joins_a_finished_search_is_measured_first(
+    tmp_path: Path, target: str, linear: Any
+) -> None:
+    names = ("matmul.128x128x128", "softmax.64x1000")
+    jobs = [Job(name, find_workload(name).module()) for name in names]
+    model = linear(np.full(172, -0.01))
+    (first,) = search_all(tmp_path, target, model, jobs[:1], trials=8)
+    stood: list[Standing] = []
+
+    old, new = search_all(tmp_path, target, model, jobs, trials=16, on_batch=stood.append)
+
+    assert (old.trials, new.trials) == (8, 8)
+    assert old.best_us == pytest.approx(first.best_us)
+    assert [point[0] for point in old.curve] == [8]
+    assert [(now.trials, now.most, now.begun) for now in stood] == [(8, 16, 1), (16, 16, 2)]
+
+
 def test_two_workloads_of_one_name_are_refused(tmp_path: Path, target: str, linear: Any) -> None:
     job = Job("m", find_workload("matmul.128x128x128").module())
 
@@ -190,4 +208,4 @@ def test_two_workloads_of_one_name_are_refused(tmp_path: Path, target: str, line
 def test_a_new_workload_has_a_batch_whatever_was_measured_of_others(
     trials: int, known: list[int], left: int
 ) -> None:
-    assert _left(trials, known, 16) == left
+    assert _left(trials, sum(known), new=known.count(0), batch=16) == left

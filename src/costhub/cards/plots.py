@@ -1,4 +1,4 @@
-"""Draws the pictures of cards and reports: search curves, predictions, latencies by operator."""
+"""Draws the pictures of cards and reports: search curves, latencies by operator."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def plot_tuning(
         trials, best = [point[0] for point in points], [point[-1] for point in points]
         # A best-so-far value holds until the next trial improves it: steps, not slopes.
         reached = f"{label}: {_latency(best[-1])}" if best else f"{label}: no program ran"
-        axes.step(trials, best, where="post", color=colour, linewidth=2, label=reached)
+        alone = "." if len(best) == 1 else None  # a search that had ended before has one point
+        axes.step(trials, best, where="post", color=colour, linewidth=2, label=reached, marker=alone)
     if untuned_us is not None:
         axes.axhline(
             untuned_us, color=_INK, linestyle="--", linewidth=1.2, label=f"untuned: {_latency(untuned_us)}"
@@ -47,39 +48,6 @@ def plot_tuning(
     axes.set_xlim(left=0)
     if series or untuned_us is not None:
         axes.legend(frameon=False)
-    return save(figure, path)
-
-
-def plot_predictions(
-    path: str | Path,
-    predicted: npt.NDArray[np.floating],
-    throughput: npt.NDArray[np.floating],
-    *,
-    title: str = "",
-    groups: Sequence[str] | None = None,
-) -> Path:
-    """Draws measured throughput against predicted score, and saves it as PNG.
-
-    Args:
-        path: Where the picture goes.
-        predicted: (n,) scores, comparable within each workload.
-        throughput: (n,) best latency of the program's workload / its own, in (0, 1].
-        title: Above the picture.
-        groups: (n,) a label for each program, for example its operator; the six largest groups are coloured.
-    """
-    figure, axes = _canvas(title, "predicted score", "measured speed (1 = fastest of its workload)")
-    labels = np.array(groups if groups is not None else [""] * len(predicted), dtype=object)
-    for (label, mask), colour in zip(_largest(labels), (*COLOURS, OTHER), strict=False):
-        shown = f"{label} ({int(mask.sum())})" if label else None
-        axes.scatter(
-            predicted[mask], throughput[mask], s=9, alpha=0.45, color=colour, linewidths=0, label=shown
-        )
-    axes.set_ylim(0, 1.03)
-    if groups is not None and len(labels):
-        legend = axes.legend(frameon=False, loc="upper left", markerscale=2)
-        for handle in legend.legend_handles:
-            if handle is not None:
-                handle.set_alpha(1)
     return save(figure, path)
 
 
@@ -187,15 +155,6 @@ def _log_axis(axes: Axes, which: str) -> None:
     axis.set_major_locator(LogLocator(subs=subs))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.9g}"))
     axis.set_minor_formatter(NullFormatter())
-
-
-def _largest(labels: npt.NDArray[np.object_]) -> list[tuple[str, npt.NDArray[np.bool_]]]:
-    """(label, mask) of the six largest groups, and one of all the others."""
-    names, sizes = np.unique(labels, return_counts=True)
-    order = [str(names[i]) for i in np.argsort(-sizes, kind="stable")]
-    kept, others = order[:6], order[6:]
-    groups = [(name, labels == name) for name in kept]
-    return [*groups, ("other", np.isin(labels, others))] if others else groups
 
 
 def _cycle(n: int) -> list[str]:

@@ -71,8 +71,9 @@ def curves_svg(rows: Sequence[Mapping[str, Any]]) -> str:
         furnish(axes, grid="y")
         axes.tick_params(labelsize=7)
         axes.set_title(_short(row["workload"], 32), fontsize=7.5, color=INK, loc="left")
-        trials = [point[0] for point in row["curve"]]
-        axes.step(trials, [point[-1] for point in row["curve"]], where="post", color=SERIES[0], linewidth=1.5)
+        trials, best = [point[0] for point in row["curve"]], [point[-1] for point in row["curve"]]
+        alone = "." if len(best) == 1 else None
+        axes.step(trials, best, where="post", color=SERIES[0], linewidth=1.5, marker=alone)
         if row["untuned_us"] is not None:
             axes.axhline(row["untuned_us"], color=INK, linestyle="--", linewidth=0.8)
         axes.set_xlim(left=0)

@@ -79,6 +79,7 @@ class TuneProgress:
         if self._known is None:
             # What an earlier search has measured does not count for the time that is left.
             self._known = self._bar.n = self._bar.initial = standing.trials
+            self._bar.total = standing.most
         if self._line is not None:
             self._line.set_description_str(said(standing))
         now = self._clock()

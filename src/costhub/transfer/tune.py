@@ -155,9 +155,9 @@ def tune_all(
         selection,
     )  # fmt: skip
     with bench.tasks(jobs, on_trial, most=trials, seed=seed) as (tasks, models):
-        left = _left(trials, [task.meter.trials for task in tasks.values()], bench.options.trials_per_round)
-        allotment = Allotment({j.name: j.weight for j in jobs}, trials=left, priority=priority, rule=rule)
-        _measure(tasks, allotment, trials, on_batch)
+        budget = _budget(list(tasks.values()), trials, bench.options.trials_per_round)
+        allotment = Allotment({j.name: j.weight for j in jobs}, trials=budget, priority=priority, rule=rule)
+        _measure(tasks, allotment, bench.options.trials_per_round, on_batch)
     return [
         tasks[job.name].meter.result(job.name, models[job.name].health, untuned_us(job.mod, builder, runner))
         for job in jobs
@@ -174,27 +174,38 @@ def _prepare(jobs: Sequence[Job], kind: str) -> None:
     load_intrinsics(kind)
 
 
-def _left(trials: int, known: Sequence[int], batch: int) -> int:
-    """Trials to spend, of so many in all, where tasks have some; those without have a batch in any case."""
-    new = sum(not count for count in known)
-    return max(trials - sum(known), min(trials, new * batch), 0)
+def _budget(tasks: Sequence[SearchTask], trials: int, batch: int) -> int:
+    """Of an allotment: what earlier searches measured of the tasks, and what is left of so many trials."""
+    before = [task.before.n for task in tasks if task.before is not None]
+    spent = sum(task.meter.trials for task in tasks)
+    return sum(before) + _left(trials, spent, new=len(tasks) - len(before), batch=batch)
+
+
+def _left(trials: int, spent: int, *, new: int, batch: int) -> int:
+    """Trials to spend, of so many in all; tasks of which nothing ran have a batch in any case."""
+    return max(trials - spent, min(trials, new * batch), 0)
 
 
 def _measure(
     tasks: Mapping[str, SearchTask],
     allotment: Allotment,
-    trials: int,
+    each: int,
     on_batch: Callable[[Standing], None] | None,
 ) -> None:
-    """Spends the trials of an allotment, of so many in all."""
+    """Spends the trials of an allotment, so many at a time; what was measured before is a batch, too."""
 
     def tell(*, foreseen: bool) -> None:
         if on_batch is not None:
-            best_us = {name: task.meter.best_us for name, task in tasks.items()}
-            on_batch(standing(allotment, most=trials, best_us=best_us, foreseen=foreseen))
+            on_batch(standing(allotment, foreseen=foreseen))
 
     decides = len(tasks) > 1 or allotment.rule is not None
+    known = [(name, task.before) for name, task in tasks.items() if task.before is not None]
+    for of_task, measured in known:
+        allotment.add(of_task, measured)
     tell(foreseen=False)
+    if decides and allotment.left > each * (len(tasks) - len(known)):
+        for of_task, _ in known:
+            allotment.foresee(of_task, tasks[of_task].waiting())
     while (name := allotment.next_task()) is not None:
         batch = tasks[name].round(allotment.most)
         if batch is None:
@@ -262,7 +273,10 @@ def untuned_us(mod: Any, builder: Builder, runner: Timer) -> float | None:
     built = builder.build([module_to_json(mod)])[0]
     if built.artifact is None:
         return None
-    ran = runner.run(built.artifact, argument_shapes(mod), timeout_s=UNTUNED_TIMEOUT_S)
+    try:
+        ran = runner.run(built.artifact, argument_shapes(mod), timeout_s=UNTUNED_TIMEOUT_S)
+    finally:
+        built.remove()
     return statistics.median(ran.run_s) * 1e6 if ran.run_s else None
 
 

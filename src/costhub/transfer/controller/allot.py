@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from costhub.transfer.controller.batch import Batch
 from costhub.transfer.controller.expected_gain import ExpectedGain
@@ -90,6 +91,15 @@ class Allotment:
         task = self.tasks[name]
         task.batches.append(batch)
         task.exhausted = batch.waiting == -math.inf
+
+    def foresee(self, name: str, waiting: float) -> None:
+        """Tells what waits after the last batch of a task, see `Batch.waiting`.
+
+        Raises:
+            KeyError: There is no such task.
+        """
+        task = self.tasks[name]
+        self.add(name, replace(task.batches.pop(), waiting=waiting))
 
     def close(self, name: str) -> None:
         """Tells that a task has no more programs; its trials go to the others.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from costhub.transfer.controller.allot import Allotment
@@ -28,15 +27,11 @@ class Standing:
     """Share of it that one more batch of every task is expected to save; None where that is not known."""
 
 
-def standing(
-    allotment: Allotment, *, most: int, best_us: Mapping[str, float | None], foreseen: bool = True
-) -> Standing:
+def standing(allotment: Allotment, *, foreseen: bool = True) -> Standing:
     """Where the search of an allotment stands.
 
     Args:
-        allotment: With what was measured in this search.
-        most: Trials in all, those of an earlier search included.
-        best_us: Task -> best latency in us, of earlier searches too; None where nothing ran.
+        allotment: With what was measured, by earlier searches too.
         foreseen: Whether the last batch says what waits.
 
     Example:
@@ -44,16 +39,16 @@ def standing(
         >>> from costhub.transfer.controller.batch import Batch
         >>> allotment = Allotment({"conv": 2.0}, trials=6)
         >>> allotment.add("conv", Batch(np.full(3, 3e-6), np.zeros(3), waiting=0.0))
-        >>> now = standing(allotment, most=6, best_us={"conv": 3.0})
+        >>> now = standing(allotment)
         >>> now.trials, now.begun, now.latency_us, round(now.gain, 2)
         (3, 1, 6.0, 0.05)
     """
     tasks = allotment.tasks.values()
-    known = [task.weight * us for task in tasks if (us := best_us[task.name]) is not None]
-    latency_us = sum(known) if len(known) == len(tasks) else None
+    latency_us = allotment.latency_s * 1e6 if math.isfinite(allotment.latency_s) else None
     expected = [ExpectedGain()(task) for task in tasks if task.batches]
     gain = None
     if foreseen and latency_us and len(expected) == len(tasks):
         gain = sum(seconds for seconds in expected if math.isfinite(seconds)) * 1e6 / latency_us
-    begun = sum(bool(task.batches) or best_us[task.name] is not None for task in tasks)
-    return Standing(most - allotment.left, most, begun, len(tasks), latency_us, gain)
+    begun = sum(bool(task.batches) for task in tasks)
+    spent, most = allotment.trials - allotment.left, allotment.trials
+    return Standing(spent, most, begun, len(tasks), latency_us, gain)

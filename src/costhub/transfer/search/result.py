@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from costhub.transfer.search_model import Health
@@ -36,7 +37,8 @@ class TuneResult:
     best_us: float | None
     """Best latency measured; None when every trial failed."""
     curve: list[tuple[int, float, float]] = field(default_factory=list)
-    """(trials so far, seconds so far, best latency so far in us) after each trial that succeeded."""
+    """(trials so far, seconds so far, best latency so far in us) after each trial that succeeded; the first
+    point stands for all of an earlier search."""
     health: Health = field(default_factory=Health)
     stages: dict[str, float] = field(default_factory=dict)
     """Stage -> seconds of the search; see `costhub.transfer.stages`."""
@@ -60,23 +62,29 @@ class Meter:
         self.curve: list[tuple[int, float, float]] = []
         self._on_trial = on_trial
 
-    def known(self, latency_s: float | None) -> None:
-        """Counts a trial of an earlier search, which took no time now."""
-        self._count(latency_s, 0.0)
+    def known(self, latency_s: Sequence[float]) -> None:
+        """Counts what an earlier search measured, infinite where it failed: it took no time now.
+
+        The database does not tell in which order, so the curve begins with the best of them.
+        """
+        ran = [seconds for seconds in latency_s if math.isfinite(seconds)]
+        self.trials += len(latency_s)
+        self.failures += len(latency_s) - len(ran)
+        if ran:
+            self._ran(min(ran), 0.0)
 
     def measured(self, latency_s: float | None, status: str) -> None:
         """Counts a trial; None for one that failed, and how it did."""
-        if latency_s is None:
-            self.failed_as[status] = self.failed_as.get(status, 0) + 1
-        self._count(latency_s, sum(self.stages.seconds().values()))
-        if self._on_trial:
-            self._on_trial(self.trials, self.best_us)
-
-    def _count(self, latency_s: float | None, seconds: float) -> None:
         self.trials += 1
         if latency_s is None:
             self.failures += 1
-            return
+            self.failed_as[status] = self.failed_as.get(status, 0) + 1
+        else:
+            self._ran(latency_s, sum(self.stages.seconds().values()))
+        if self._on_trial:
+            self._on_trial(self.trials, self.best_us)
+
+    def _ran(self, latency_s: float, seconds: float) -> None:
         self.best_us = min(latency_s * 1e6, self.best_us or float("inf"))
         self.curve.append((self.trials, seconds, self.best_us))
 

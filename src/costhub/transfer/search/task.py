@@ -81,6 +81,9 @@ class SearchTask:
         self._score = score
         self._seen: set[int] = set()
         self._next: list[Any] | None = None
+        self.before: Batch | None = None
+        """What earlier searches measured, in no order, with the scores of a model that has not learned from
+        it; None where nothing of it ran."""
         self._batch = min(options.trials_per_round, most)
         self._shortlist = None if selection is None else Shortlist(selection, self._scores, seed=seed)
         pool = 1 if selection is None else POOL
@@ -200,8 +203,10 @@ class SearchTask:
         from tvm.s_tir import meta_schedule as ms
 
         known = self._records.known(self.mod, self.target)
-        for each in known:
-            self.meter.known(each.latency_s)
+        if not known:
+            return
+        latency_s = np.array([math.inf if each.latency_s is None else each.latency_s for each in known])
+        self.meter.known(latency_s.tolist())
         candidates = [each.record.as_measure_candidate() for each in known]
         self._seen.update(map(_structure, candidates))
         if self._shortlist is not None:
@@ -210,6 +215,8 @@ class SearchTask:
             ms.runner.RunnerResult(list(each.run_s or ()) or None, None if each.run_s else FAILED)
             for each in known
         ]
+        if np.isfinite(latency_s).any():
+            self.before = Batch(latency_s, self._scores(candidates), waiting=0.0)
         with self.meter.stages.during(LEARNING):
             self._model.update(self._context, candidates, results)
 
