@@ -29,12 +29,14 @@ ALLOWED = {
 # Modules beside the stages, for all of them. The package itself is not among them: a stage that
 # imported `costhub.tune` would reach around the direction, so stages import from where things live.
 SHARED = {
+    "cache",
     "crash_pool",
     "errors",
     "format_version",
     "limits",
     "names",
     "progress",
+    "swap",
     "versions",
     "worker",
     "__version__",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from costhub.cache import CACHE_VARIABLE
 from costhub.cli.main import run
 from costhub.hub import roots
 from costhub.hub.index import register_device
@@ -51,5 +52,5 @@ def small_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         install_model(folder, root=root)
     monkeypatch.setattr(roots, "EMBEDDED", root)
     monkeypatch.delenv(roots.HUB_VARIABLE, raising=False)
-    monkeypatch.setenv(roots.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     return root

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from costhub.cache import CACHE_VARIABLE
 from costhub.hub import roots
 from costhub.hub.index import register_device
 from costhub.hub.manifest import write_manifest
@@ -68,7 +69,7 @@ def empty_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         register_device(row, path=root / "devices.json")
     monkeypatch.setattr(roots, "EMBEDDED", root)
     monkeypatch.delenv(roots.HUB_VARIABLE, raising=False)
-    monkeypatch.setenv(roots.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     return root
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from costhub.dataset.shards.lock import FolderLock
-from costhub.errors import DataError, HubError
+from costhub.errors import CosthubError, DataError, HubError
 from costhub.hub import folder_repo
 from costhub.hub.folder_repo import FolderRepo
 from costhub.hub.remote_repo import Head, StaleError
@@ -99,7 +99,7 @@ def test_no_failure_between_the_renames_loses_the_data(
         return rename(path, target)
 
     monkeypatch.setattr(Path, "rename", interrupted)
-    with pytest.raises(HubError if taken else KeyboardInterrupt) as told:
+    with pytest.raises(CosthubError if taken else KeyboardInterrupt) as told:
         repo.commit(head(repo), {"x": local(tmp_path, "two")}, [], message="second")
 
     (old,) = [path for path in repo.folder.parent.glob("*data*") if (path / "x").exists()]

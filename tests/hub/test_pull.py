@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from costhub.cache import cache_root
 from costhub.errors import ModelError
 from costhub.hub.manifest import read_manifest, verify, write_manifest
 from costhub.hub.pull import pull, resolve
-from costhub.hub.roots import HUB_VARIABLE, cache_root
+from costhub.hub.roots import HUB_VARIABLE
 
 
 def test_pulling_makes_a_verified_copy_in_the_cache(hub: Path) -> None:

@@ -6,10 +6,8 @@ import pytest
 
 from costhub.errors import CosthubError
 from costhub.hub.roots import (
-    CACHE_VARIABLE,
     EMBEDDED,
     HUB_VARIABLE,
-    cache_root,
     embedded_root,
     folder_root,
     hub_roots,
@@ -35,15 +33,6 @@ def test_a_shared_hub_that_is_no_folder_is_refused(monkeypatch: pytest.MonkeyPat
 
     with pytest.raises(CosthubError, match=r"COSTHUB_HUB names .*typo, which is not a folder"):
         hub_roots()
-
-
-def test_the_cache_is_where_the_variable_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
-    assert cache_root() == tmp_path
-
-    monkeypatch.delenv(CACHE_VARIABLE)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_root() == tmp_path / ".cache" / "costhub"
 
 
 def test_a_folder_with_any_part_of_a_hub_is_one(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from costhub.errors import HubError, ModelError
+from costhub.errors import ModelError
 from costhub.hub.manifest import (
     MANIFEST,
     FileEntry,
@@ -106,32 +106,3 @@ def _move_into_place(temporary: Path, target: Path, manifest: Manifest) -> None:
         if not holds(target, manifest):
             _refuse_occupied(target)
             raise
-
-
-def swap_in(folder: Path, made: Path, old: Path) -> None:
-    """Renames `made` to `folder`; where that is interrupted the old folder is back, or its place is said.
-
-    Args:
-        folder: The folder to replace.
-        made: What comes in its place, on the same disk.
-        old: A free name on that disk, where nothing is cleaned up, for the folder meanwhile.
-
-    Raises:
-        HubError: The old folder could not be put back.
-    """
-    try:
-        folder.rename(old)
-        made.rename(folder)
-    except BaseException as error:
-        if made.exists() and old.exists():
-            try:
-                old.rename(folder)
-            except OSError as again:
-                raise HubError(
-                    f"{folder} could not be put back ({type(error).__name__}). All it held is in {old}: move "
-                    "that to its place by hand."
-                ) from again
-        raise
-    finally:
-        if not made.exists():
-            shutil.rmtree(old, ignore_errors=True)

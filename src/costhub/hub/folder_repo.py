@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 import stat
@@ -13,9 +14,9 @@ from pathlib import Path
 from costhub.dataset.shards.lock import LOCK, FolderLock
 from costhub.dataset.shards.shard import TEMP_PREFIX
 from costhub.errors import HubError
-from costhub.hub.copying import swap_in
 from costhub.hub.manifest import hash_file, visible_files
 from costhub.hub.remote_repo import Head, Kind, Pushed, StaleError
+from costhub.swap import swap_in
 
 
 class FolderRepo:
@@ -43,7 +44,8 @@ class FolderRepo:
         if not self.folder.is_dir():
             return None
         files = {name: hash_file(path).sha256 for name, path in visible_files(self.folder).items()}
-        return Head("\n".join(f"{name} {sha256}" for name, sha256 in files.items()), files)
+        listing = "\n".join(f"{name} {sha256}" for name, sha256 in files.items())
+        return Head(hashlib.sha256(listing.encode()).hexdigest(), files)
 
     def fetch(self, head: Head, path: str) -> Path:
         """A file of the folder; to be read only."""

@@ -14,11 +14,12 @@ from costhub.cards.front_matter import CARD
 from costhub.cards.model_card import from_results, render
 from costhub.errors import DataError
 from costhub.format_version import refuse_newer
-from costhub.hub.copying import copy_verified, swap_in
+from costhub.hub.copying import copy_verified
 from costhub.hub.index import find_device
 from costhub.hub.manifest import scan, write_manifest
 from costhub.hub.roots import EMBEDDED
 from costhub.hub.shelf import read_config
+from costhub.swap import swap_in
 
 EVALUATION = "evaluation.json"
 EVALUATION_VERSION = 1

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from costhub.cache import cache_root
 from costhub.hub.copying import copy_verified
 from costhub.hub.find import Found, find_model
 from costhub.hub.manifest import MANIFEST, read_manifest, scan, verify
-from costhub.hub.roots import cache_root
 
 
 def pull(name: str, *, arch: str | None = None, out: str | Path | None = None) -> Path:

@@ -1,4 +1,4 @@
-"""Says where hubs are: the one in the package, a shared folder, and the cache of what was pulled."""
+"""Says where hubs are: the one in the package, and a shared folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ EMBEDDED = Path(__file__).parent / "embedded"
 """The hub shipped in the package."""
 
 HUB_VARIABLE = "COSTHUB_HUB"
-CACHE_VARIABLE = "COSTHUB_CACHE"
 
 
 @dataclass(frozen=True)
@@ -67,8 +66,3 @@ def folder_root(path: str | Path) -> Root:
             "models/ORG/NAME, datasets/ORG/NAME or a devices.json."
         )
     return root
-
-
-def cache_root() -> Path:
-    """Where pulled models are kept: $COSTHUB_CACHE, or ~/.cache/costhub."""
-    return Path(os.environ.get(CACHE_VARIABLE) or "~/.cache/costhub").expanduser()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from costhub.cards.site_page import MARK
 from costhub.errors import HubError
-from costhub.hub.copying import swap_in
 from costhub.hub.site_model import PICTURES
+from costhub.swap import swap_in
 
 INDEX = "index.html"
 

@@ -14,6 +14,7 @@ from costhub.errors import ModelError, UnknownNameError
 from costhub.models.architectures import new_model
 from costhub.models.info import ModelInfo
 from costhub.models.protocol import CostModel
+from costhub.swap import swap_in
 
 CONFIG = "config.json"
 FORMAT = 1
@@ -63,11 +64,10 @@ def save_model(
         for name, content in contents.items():
             (made / name).write_bytes(content.encode() if isinstance(content, str) else content)
         _sync(made)
-        # A folder cannot be renamed onto one that holds files: the old one moves aside first, and goes with
-        # `temporary`.
         if folder.exists():
-            folder.rename(Path(temporary) / "old")
-        made.rename(folder)
+            swap_in(folder, made, Path(f"{temporary}-old"))
+        else:
+            made.rename(folder)
     return folder
 
 

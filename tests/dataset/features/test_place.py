@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import costhub
-from costhub.dataset.features.place import CACHE_VARIABLE, feature_folders
-from costhub.hub import roots
+from costhub.cache import CACHE_VARIABLE, cache_root
+from costhub.dataset.features.place import feature_folders
 
 
 @pytest.fixture
@@ -55,8 +55,7 @@ def test_there_may_be_no_place_at_all(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_the_cache_is_where_pulled_models_are(tmp_path: Path, user_cache: Path) -> None:
-    assert CACHE_VARIABLE == roots.CACHE_VARIABLE
     (tmp_path / "features").write_text("")
     chosen, _ = feature_folders(tmp_path)
     assert chosen is not None
-    assert roots.cache_root() in chosen.parents
+    assert cache_root() in chosen.parents

@@ -7,8 +7,7 @@ import hashlib
 import os
 from pathlib import Path
 
-CACHE_VARIABLE = "COSTHUB_CACHE"
-"""Names the folder for what can be fetched or computed again, as for pulled models; else ~/.cache/costhub."""
+from costhub.cache import cache_root
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 
@@ -31,8 +30,7 @@ def feature_folders(root: Path) -> tuple[Path | None, tuple[Path, ...]]:
 
 
 def _in_user_cache(root: Path) -> Path:
-    cache = Path(os.environ.get(CACHE_VARIABLE) or "~/.cache/costhub").expanduser()
-    return cache / "features" / hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:16]
+    return cache_root() / "features" / hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:16]
 
 
 def _can_write(folder: Path) -> bool:
