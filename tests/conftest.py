@@ -119,7 +119,20 @@ def hugging_face(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.fixture(scope="session")
-def two_boards() -> Iterator[tuple[str, str]]:
+def free_port() -> Callable[[], int]:
+    """Finds a port of the loopback that nothing listens on."""
+
+    def find() -> int:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port: int = probe.getsockname()[1]
+            return port
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def two_boards(free_port: Callable[[], int]) -> Iterator[tuple[str, str]]:
     """Two servers on this machine: the address of their tracker, and their key."""
     from contextlib import ExitStack
 
@@ -130,18 +143,11 @@ def two_boards() -> Iterator[tuple[str, str]]:
 
     identity = {"device": identify(), "target": local_target()}
     with ExitStack() as stack:
-        port = stack.enter_context(tracker_server(port=_free_port())).port
+        port = stack.enter_context(tracker_server(port=free_port())).port
         for _ in range(2):
-            server = board_server(Tracker("127.0.0.1", port), "pair", port=_free_port(), identity=identity)
+            server = board_server(Tracker("127.0.0.1", port), "pair", port=free_port(), identity=identity)
             stack.enter_context(server)
         yield f"127.0.0.1:{port}", "pair"
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture(scope="session")

@@ -19,13 +19,6 @@ from costhub.cli.main import run
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @pytest.fixture
 def start() -> Iterator[Start]:
     """Starts `costhub board ...` and waits for the line that says that it runs."""
@@ -55,7 +48,7 @@ def said(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_a_board_is_served_listed_and_ended_by_ctrl_c(
-    start: Start, capsys: pytest.CaptureFixture[str]
+    start: Start, free_port: Callable[[], int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     tracker_port, port = free_port(), free_port()
     address = f"127.0.0.1:{tracker_port}"
@@ -101,4 +94,4 @@ def test_no_tracker_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_an_address_without_a_port_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["board", "list", "--tracker", "localhost"]) == 2
-    assert "'localhost' is not an address" in capsys.readouterr().err
+    assert "'localhost' is no address of a tracker" in capsys.readouterr().err

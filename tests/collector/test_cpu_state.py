@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from costhub.collector.cpu_state import (
-    cpu_affinity,
+    core_count,
     cpu_list,
     governor,
     physical_cpus,
@@ -30,8 +30,14 @@ def test_cpus_are_listed_as_linux_lists_them() -> None:
     assert cpu_list([]) == ""
 
 
-def test_the_affinity_is_that_of_this_process() -> None:
-    assert cpu_affinity() == cpu_list(os.sched_getaffinity(0))
+def test_cores_that_this_process_may_not_use_do_not_count() -> None:
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        assert core_count() == 1
+    finally:
+        os.sched_setaffinity(0, before)
+    assert 1 <= core_count() <= len(before)
 
 
 def test_one_cpu_of_each_core_counts(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -33,6 +34,18 @@ def test_a_masked_cpu_is_named_by_its_family() -> None:
         assert device._microarchitecture({"vendor_id": "Other"}, set()) == "x86_64_v4"
     finally:
         device.archspec.cpu.host = original
+
+
+def test_a_cache_that_the_system_does_not_describe_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, facts in enumerate(({"level": "1", "type": "Data", "size": "48K"}, {"level": "2"})):
+        (tmp_path / f"index{number}").mkdir()
+        for name, text in facts.items():
+            (tmp_path / f"index{number}" / name).write_text(text)
+    monkeypatch.setattr(device, "CPU_ROOT", tmp_path)
+
+    assert device._caches() == {"l1d_bytes": 48 << 10, "l2_bytes": None, "l3_bytes": None}
 
 
 def test_an_id_repeats_no_word_and_holds_no_odd_character() -> None:

@@ -57,6 +57,24 @@ def test_a_workload_that_two_sources_know_is_planned_once_with_the_networks_of_b
     assert {n["name"]: n["weight"] for n in row["networks"]} == {**dict(workload.networks), "my-net": 2.0}
 
 
+def test_networks_of_an_earlier_collection_are_kept(tmp_path: Path, target: str) -> None:
+    workload = find_suites(["matmul.128x128x128"])[0]
+    folder = DataFolder.create(tmp_path / "data")
+    session = Session("d", json.loads(target), Evaluator(), "me", "CC-BY-4.0", None)
+
+    with folder.writer("d"):
+        for networks in ((("one-net", 1.0), ("both", 1.0)), (("other-net", 2.0), ("both", 3.0))):
+            subject = Workload("mine.matmul", workload.operator, workload.sizes, networks)
+            make_plans([subject], folder, session, open_sampler=Sampler, space="default", seed=0)
+
+    (row,) = folder.workloads().to_pylist()
+    assert {n["name"]: n["weight"] for n in row["networks"]} == {
+        "one-net": 1.0,
+        "other-net": 2.0,
+        "both": 3.0,
+    }
+
+
 def test_a_workload_that_cannot_be_scheduled_is_given_up_with_a_reason(target: str) -> None:
     def fail() -> Sampler:
         raise WorkloadError("no space for it")

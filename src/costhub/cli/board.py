@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from costhub.cli.interrupt import ended_like_by_ctrl_c
+from costhub.errors import MeasureError
 
 if TYPE_CHECKING:
     from costhub.collector.boards.server import Running
@@ -37,12 +38,12 @@ class Address(click.ParamType["Tracker"]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Tracker:
         """The tracker at the address `value`."""
-        from costhub.collector.boards.tracker import Tracker
+        from costhub.collector.boards.tracker import Tracker, address_of
 
-        host, _, port = str(value).rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-            self.fail(f"{value!r} is not an address; write for example 127.0.0.1:9190.", param, ctx)
-        return Tracker(host.strip("[]"), int(port))
+        try:
+            return Tracker(*address_of(str(value)))
+        except MeasureError as error:
+            self.fail(str(error), param, ctx)
 
 
 def _where_to_listen(port: int) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -80,7 +80,7 @@ def folder_of(out: Path, rig: Rig) -> DataFolder:
 
 
 def named_workloads(suites: Sequence[str], networks: Sequence[str], rig: Rig) -> list[Subject]:
-    """What to measure, of suites and networks by name."""
+    """What to measure, of suites and networks by name; a kernel that is in two of them is there twice."""
     from costhub.collector.network import network_workloads
     from costhub.collector.suite import find_suites
 

@@ -71,7 +71,8 @@ def collect(
     """Measures programs of each workload within `budget_s`, the least measured workload first.
 
     Every row is safe on disk before the next program runs: an interruption at any moment loses at most the
-    program in flight, and calling again goes on where it stopped.
+    program in flight, and calling again goes on where it stopped. Several devices time a batch one after
+    another, so one that is interrupted may lack on the later ones what it has on the first.
 
     Args:
         workloads: what to measure.
@@ -79,7 +80,7 @@ def collect(
         rig: builds and times them; of several devices the first one's best programs are those that are
             changed and tried again.
         proposals: how many programs, and which.
-        budget_s: seconds after which no further program is timed.
+        budget_s: seconds after which no further program is timed, on several devices no further batch.
         on_outcome: told of each row that is safe.
 
     Raises:
@@ -106,8 +107,8 @@ def collect(
                 writers[device_id].append(sessions[device_id].row(plan.workload_id, outcome))
                 work.note(plan, outcome, is_first=device_id == first.device_id)
                 on_outcome(plan, outcome, work.progress)
-                if time.monotonic() >= end:
-                    break
+                if time.monotonic() >= end and len(sessions) == 1:
+                    break  # Of several devices each has the whole batch.
     work.progress.profile.stop()
     return work.progress
 

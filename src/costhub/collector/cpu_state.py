@@ -1,4 +1,4 @@
-"""Provides cpu_affinity and governor: which CPUs may compute, and who sets their clock."""
+"""Provides usable_cpus, core_count and governor: which CPUs may compute, and who sets their clock."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
+
+import psutil
 
 CPUS = Path("/sys/devices/system/cpu")
 
@@ -21,6 +23,12 @@ def physical_cpus(root: Path = CPUS) -> list[int]:
     """One usable CPU of each core: two hardware threads of one core are no two cores to a kernel."""
     first_of = {_siblings(cpu, root): cpu for cpu in reversed(usable_cpus())}
     return sorted(first_of.values())
+
+
+def core_count() -> int:
+    """How many cores this process may use: a container or `taskset` may leave it fewer than there are."""
+    # Where the system does not tell siblings apart, as on macOS, psutil does.
+    return min(len(physical_cpus()), psutil.cpu_count(logical=False) or len(physical_cpus()))
 
 
 def pick_cpus(threads: int, root: Path = CPUS) -> tuple[int, ...]:
@@ -53,11 +61,6 @@ def cpu_list(cpus: Iterable[int]) -> str:
         for _, run in groupby(enumerate(sorted(set(cpus))), key=lambda pair: pair[1] - pair[0])
     ]
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
-
-
-def cpu_affinity() -> str:
-    """The CPUs that this process may use, such as ``0-1``; `Runner.cpu_affinity` has those of a runner."""
-    return cpu_list(usable_cpus())
 
 
 def governor(root: Path = CPUS) -> str | None:

@@ -10,6 +10,7 @@ from typing import Any
 import archspec.cpu
 import psutil
 
+from costhub.collector.cpu_state import core_count
 from costhub.collector.cuda_device import cuda_facts, cuda_row
 from costhub.collector.isa import isa_level
 from costhub.errors import DeviceError
@@ -66,7 +67,7 @@ def _whole_cpu() -> dict[str, Any]:
     flags = set(facts.get("flags", facts.get("Features", "")).split())
     uarch = _microarchitecture(facts, flags)
     vendor = _vendor(facts)
-    cores = psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
+    cores = core_count()
     model_name = facts.get("model name", platform.processor() or platform.machine())
     return {
         "device_id": _device_id(vendor, model_name, uarch, cores),
@@ -134,7 +135,10 @@ def _caches() -> dict[str, int | None]:
     """Bytes of each level as one core sees it: its own L1 data and L2, the L3 it shares."""
     sizes: dict[str, int | None] = {"l1d_bytes": None, "l2_bytes": None, "l3_bytes": None}
     for index in sorted(CPU_ROOT.glob("index*")):
-        level, kind, size = ((index / name).read_text().strip() for name in ("level", "type", "size"))
+        files = [index / name for name in ("level", "type", "size")]
+        if not all(file.is_file() for file in files):
+            continue  # Linux leaves out what the firmware does not tell, as on some boards.
+        level, kind, size = (file.read_text().strip() for file in files)
         key = {("1", "Data"): "l1d_bytes", ("2", "Unified"): "l2_bytes", ("3", "Unified"): "l3_bytes"}.get(
             (level, kind)
         )

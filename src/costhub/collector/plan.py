@@ -111,13 +111,15 @@ def make_plans(
     target = json.dumps(session.target)
     plans: list[Plan] = []
     rows: dict[str, dict[str, Any]] = {}
+    known_rows = folder.workloads(["workload_id", "networks"]).to_pylist()
+    told = {row["workload_id"]: row["networks"] for row in known_rows}
     for position, workload in enumerate(workloads):
         mod = workload.module()
         row = workload_row(mod, name=workload.name, operator=workload.family, networks=workload.networks)
         if row["workload_id"] in rows:
             # A kernel of a network may stand in a suite, too, which knows of other networks.
             known = rows[row["workload_id"]]
-            known["networks"] = list({n["name"]: n for n in (*row["networks"], *known["networks"])}.values())
+            known["networks"] = _joined(row["networks"], known["networks"])
             continue
         rows[row["workload_id"]] = row
         before = held.get(row["workload_id"], [])
@@ -136,6 +138,8 @@ def make_plans(
             if r["status"] == "ok" and (r["space"] or DEFAULT) == space
         ]
         plans.append(Plan(workload, row["workload_id"], make_sampler, len(before), good))
+    for key, row in rows.items():
+        row["networks"] = _joined(told.get(key), row["networks"])
     folder.put_workloads(list(rows.values()))
     return plans
 
@@ -144,6 +148,13 @@ def next_plan(plans: Sequence[Plan], trials: int) -> Plan | None:
     """The plan with the fewest programs of those that have not had theirs; None when all have."""
     unfinished = [plan for plan in plans if plan.attempts < trials and not plan.exhausted]
     return min(unfinished, key=lambda plan: plan.attempts, default=None)
+
+
+def _joined(
+    networks: Sequence[dict[str, Any]] | None, others: Sequence[dict[str, Any]] | None
+) -> list[dict[str, Any]]:
+    """The networks of both, each once; of one that is in both, as `others` has it."""
+    return list({each["name"]: each for each in (*(networks or ()), *(others or ()))}.values())
 
 
 def _held(folder: DataFolder, device_id: str) -> dict[str, list[dict[str, Any]]]:

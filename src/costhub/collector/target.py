@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import psutil
-
+from costhub.collector.cpu_state import core_count
 from costhub.collector.isa import isa_level
 from costhub.errors import DeviceError
 
@@ -29,7 +28,7 @@ def local_target(kind: str = "cpu", *, isa: str | None = None, threads: int | No
         fields = {k: target[k] for k in ("kind", "mtriple", "mcpu", "mattr") if target.get(k)}
         if isa is not None:
             fields = {"kind": "llvm", "mtriple": fields["mtriple"], "mcpu": isa_level(isa).mcpu}
-        return {**fields, "num-cores": threads or psutil.cpu_count(logical=False) or 1}
+        return {**fields, "num-cores": threads or core_count()}
     if not tvm.device(kind, 0).exist:
         raise DeviceError(f"TVM sees no {kind} device on this machine; --device auto measures its CPU.")
     exported = json.loads(str(tvm.target.Target.from_device(kind)))

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from costhub.dataset.check.personal import COLUMNS, kinds
 from costhub.dataset.folder import DataFolder
 
-_TEXTS = (*(name for name in COLUMNS if name != "contributor"), "board", "governor", "cpu_affinity", "space")
+_TEXTS = (*(name for name in COLUMNS if name != "contributor"), "space")
 """Who measured says so in `contributor`, and agrees to it by sending it."""
 _DEVICE_TEXTS = ("device_id", "aliases", "model_name", "driver", "probe_method", "governor")
 _GENERIC = frozenset(

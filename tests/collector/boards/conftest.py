@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -20,26 +19,21 @@ KEY = "test"
 Serve = Callable[..., Running]
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @pytest.fixture(scope="session")
 def identity() -> dict[str, Any]:
     return {"device": identify(), "target": local_target()}
 
 
 @pytest.fixture(scope="session")
-def tracker() -> Iterator[Tracker]:
+def tracker(free_port: Callable[[], int]) -> Iterator[Tracker]:
     with tracker_server(port=free_port()) as running:
         yield Tracker("127.0.0.1", running.port)
 
 
 @pytest.fixture(scope="session")
-def boards_of_key(tracker: Tracker, identity: dict[str, Any]) -> Iterator[list[Running]]:
+def boards_of_key(
+    tracker: Tracker, identity: dict[str, Any], free_port: Callable[[], int]
+) -> Iterator[list[Running]]:
     """Two servers under `KEY`; tests leave them running."""
     with ExitStack() as stack:
         yield [
@@ -49,7 +43,7 @@ def boards_of_key(tracker: Tracker, identity: dict[str, Any]) -> Iterator[list[R
 
 
 @pytest.fixture
-def serve(tracker: Tracker, identity: dict[str, Any]) -> Iterator[Serve]:
+def serve(tracker: Tracker, identity: dict[str, Any], free_port: Callable[[], int]) -> Iterator[Serve]:
     """Starts one more server under `KEY`, which the test may kill."""
     with ExitStack() as stack:
 

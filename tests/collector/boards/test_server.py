@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from costhub.errors import MeasureError
 
 Serve = Callable[..., Running]
 Library = Callable[[str], str]
+FreePort = Callable[[], int]
 
 # A board whose starter is killed with -9 in the middle of a session.
 KILLED = """
@@ -40,13 +40,6 @@ with board_server(tracker, "orphan", port=own, identity=said) as running:
 """
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def test_a_board_says_what_it_is(tracker: Tracker, boards_of_key: list[Running]) -> None:
     from tvm import rpc
 
@@ -62,7 +55,7 @@ def test_this_machine_is_a_cpu_and_no_abacus() -> None:
     assert "abacus" in identity("abacus")["error"]
 
 
-def test_without_a_tracker_no_board_is_served() -> None:
+def test_without_a_tracker_no_board_is_served(free_port: FreePort) -> None:
     with (
         pytest.raises(MeasureError, match="No TVM tracker answers"),
         board_server(Tracker("127.0.0.1", 1), "test", port=free_port()),
@@ -70,7 +63,7 @@ def test_without_a_tracker_no_board_is_served() -> None:
         pass
 
 
-def test_a_tracker_that_dies_is_noticed() -> None:
+def test_a_tracker_that_dies_is_noticed(free_port: FreePort) -> None:
     with tracker_server(port=free_port()) as running:
         os.kill(running.worker.pid or 0, signal.SIGKILL)
         with pytest.raises(MeasureError, match=r"has ended: .*SIGKILL"):
@@ -79,7 +72,7 @@ def test_a_tracker_that_dies_is_noticed() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="children end with a killed parent on Linux only")
-def test_a_board_whose_starter_is_killed_leaves_no_process(tracker: Tracker) -> None:
+def test_a_board_whose_starter_is_killed_leaves_no_process(tracker: Tracker, free_port: FreePort) -> None:
     arguments = [tracker.host, str(tracker.port), str(free_port())]
     done = subprocess.run(
         [sys.executable, "-c", KILLED, *arguments], capture_output=True, text=True, check=False
@@ -91,7 +84,11 @@ def test_a_board_whose_starter_is_killed_leaves_no_process(tracker: Tracker) -> 
 
 
 def test_a_board_leaves_no_file(
-    tracker: Tracker, library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tracker: Tracker,
+    library: Library,
+    free_port: FreePort,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from tvm import rpc
 

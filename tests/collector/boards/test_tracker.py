@@ -9,10 +9,14 @@ import time
 import pytest
 
 from costhub.collector.boards.server import Running
-from costhub.collector.boards.tracker import Server, Tracker
+from costhub.collector.boards.tracker import Server, Tracker, address_of
 from costhub.errors import MeasureError
 
 KEY = "test"
+
+
+def test_an_address_of_ipv6_stands_in_brackets() -> None:
+    assert address_of("[::1]:9190") == ("::1", 9190)
 
 
 def test_it_knows_the_servers_by_name_and_key(tracker: Tracker, boards_of_key: list[Running]) -> None:

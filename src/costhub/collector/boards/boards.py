@@ -137,8 +137,8 @@ class Boards:
         known = [i for i in self._identities.values() if i is not None]
         if not known:
             raise DeviceError(
-                f"The boards under {self.key!r} are plain TVM servers, which do not say what they are: start "
-                "them with `costhub board serve`, or give their --device and --target."
+                f"The boards under {self.key!r} are plain TVM servers, which do not say what they are. Start "
+                "them with `costhub board serve`."
             )
         return known[0]
 

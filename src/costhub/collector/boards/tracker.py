@@ -32,11 +32,11 @@ def address_of(tracker: str) -> tuple[str, int]:
         ('127.0.0.1', 9190)
     """
     host, _, port = tracker.rpartition(":")
-    if not host or not port.isdigit():
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
         raise MeasureError(
             f"{tracker!r} is no address of a tracker; write HOST:PORT, for example 127.0.0.1:9190."
         )
-    return host, int(port)
+    return host.strip("[]"), int(port)  # the brackets of IPv6
 
 
 @dataclass(frozen=True)

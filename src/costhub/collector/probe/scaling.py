@@ -1,4 +1,4 @@
-"""Provides thread_counts and thread_scaling: how much faster more threads are."""
+"""Provides thread_scaling: how much faster more threads are."""
 
 from __future__ import annotations
 

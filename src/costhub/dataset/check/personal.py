@@ -16,6 +16,7 @@ from costhub.dataset.check.rule import Mask, RowRule, TableRule
 
 COLUMNS = (
     *("error", "session", "contributor", "proposed_by", "licence", "target"),
+    *("board", "governor", "cpu_affinity"),
     *("tvm_version", "compiler_version", "driver_version", "costhub_version"),
 )
 _VERSIONS = frozenset({"tvm_version", "compiler_version", "driver_version", "costhub_version", "driver"})
