@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import click
 import machine
 import numpy as np
+from embedded import copy_dataset
 from model_grid import TILES, Entry
 from model_tasks import Source
 
@@ -24,16 +26,17 @@ ENTRIES = {
 
 
 @click.command()
-@click.option("--data", required=True, type=click.Path(path_type=Path), help="Data folder.")
+@click.option("--data", type=click.Path(path_type=Path), help="By default a copy of the embedded dataset.")
 @click.option("--device", "devices", multiple=True, help="All by default.")
 @click.option("--split", help="Of the folder; the first default one otherwise.")
 @click.option("--seeds", default=3, show_default=True)
 @click.option("--quick", is_flag=True, help="Trees on one device, one seed.")
 @click.option("--json", "path", type=click.Path(path_type=Path), help="A picture goes beside it.")
 def main(
-    data: Path, devices: tuple[str, ...], split: str | None, seeds: int, quick: bool, path: Path | None
+    data: Path | None, devices: tuple[str, ...], split: str | None, seeds: int, quick: bool, path: Path | None
 ) -> None:
     """Fits ensembles on the train side of a split and compares spread and error on its test side."""
+    data = data or copy_dataset(tempfile.mkdtemp())
     devices = devices or tuple(DataFolder.open(data).device_ids())
     entries = dict(ENTRIES)
     if quick:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import math
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import click
 import machine
 import numpy as np
 from bench_models import read_rows
+from embedded import copy_dataset
 from model_grid import LOOPS, TILES, Entry
 from simulated_search import search
 
@@ -92,7 +94,7 @@ def work(
     pools: list[dict[str, Programs]],
     rows: list[dict[str, Any]],
     *,
-    rows_path: Path,
+    rows_path: Path | None,
     only: str,
     batch: int,
     trials: int,
@@ -119,8 +121,9 @@ def work(
                 "seconds": time.perf_counter() - at,
             }
             rows.append(row)
-            with rows_path.open("a") as file:
-                file.write(json.dumps(row) + "\n")
+            if rows_path:
+                with rows_path.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
         own_rows = [row for row in rows if (row["device"], row["method"]) == (device, method)]
         if own_rows:
             end, seconds = (np.mean([row[k] for row in own_rows]) for k in ("last", "seconds"))
@@ -128,7 +131,7 @@ def work(
 
 
 @click.command()
-@click.option("--data", required=True, type=click.Path(path_type=Path), help="Data folder.")
+@click.option("--data", type=click.Path(path_type=Path), help="By default a copy of the embedded dataset.")
 @click.option("--device", "devices", multiple=True, help="All by default.")
 @click.option("--only", default="*", show_default=True, help="Pattern of methods.")
 @click.option("--batch", default=8, show_default=True)
@@ -139,12 +142,12 @@ def work(
     "--budget", "budget_s", type=float, default=math.inf, help="Seconds after which no new search is begun."
 )
 @click.option("--quick", is_flag=True, help="Two workloads of one device, one seed.")
-@click.option("--rows", "rows_path", required=True, type=click.Path(path_type=Path), help="JSON lines; what "
+@click.option("--rows", "rows_path", type=click.Path(path_type=Path), help="JSON lines; what "
               "is there is not done again.")  # fmt: skip
 @click.option("--json", "path", type=click.Path(path_type=Path), help="The curves; a picture of each figure "
               "goes beside it.")  # fmt: skip
 def main(
-    data: Path,
+    data: Path | None,
     devices: tuple[str, ...],
     only: str,
     batch: int,
@@ -153,11 +156,12 @@ def main(
     seeds: int,
     budget_s: float,
     quick: bool,
-    rows_path: Path,
+    rows_path: Path | None,
     path: Path | None,
 ) -> None:
     """Runs every method on the same workloads and seeds."""
     ends = time.monotonic() + budget_s
+    data = data or copy_dataset(tempfile.mkdtemp())
     devices = devices or tuple(DataFolder.open(data).device_ids())
     if quick:
         devices, workloads, seeds = devices[:1], 2, 1

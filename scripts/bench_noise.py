@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import click
 import machine
 import numpy as np
+from embedded import copy_dataset
 
 from costhub.collector.bench import Made
 from costhub.collector.collect import BATCH
@@ -87,21 +89,21 @@ def compare(first: list[list[float]], second: list[list[float]]) -> dict[str, An
 
 
 @click.command()
-@click.option("--data", required=True, type=click.Path(path_type=Path), help="A folder with the programs.")
-@click.option("--device", "devices", multiple=True, required=True)
+@click.option("--data", type=click.Path(path_type=Path), help="A folder with the programs; by default a copy "
+              "of the embedded dataset.")  # fmt: skip
+@click.option("--device", "devices", multiple=True, help="Of this machine; by default its whole CPU.")
 @click.option("--workloads", default=24, show_default=True, help="Per device, of all that it has.")
 @click.option("--quick", is_flag=True, help="Few workloads.")
 @click.option("--json", "path", type=click.Path(path_type=Path))
-def main(data: Path, devices: tuple[str, ...], workloads: int, quick: bool, path: Path | None) -> None:
+def main(data: Path | None, devices: tuple[str, ...], workloads: int, quick: bool, path: Path | None) -> None:
     """Run it with nothing else on the machine."""
+    folder = DataFolder.open(data or copy_dataset(tempfile.mkdtemp()))
+    if not devices:
+        devices = tuple({find_local(["auto"])[0].row["device_id"]} & set(folder.device_ids()))
+        click.echo("" if devices else "There are no programs of this machine to time again.")
     rows = []
     for device_id in devices:
-        groups = chosen(
-            DataFolder.open(data),
-            device_id,
-            workloads=4 if quick else workloads,
-            programs=8 if quick else 16,
-        )
+        groups = chosen(folder, device_id, workloads=4 if quick else workloads, programs=8 if quick else 16)
         with local_rig(find_local([device_id]), evaluator=COLLECTING, rights=Rights()) as rig:
             first, second = one_pass(rig, groups), one_pass(rig, groups)
         rows.append({"device": device_id, **compare(first, second)})

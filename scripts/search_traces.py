@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bench_models import read_rows
 from model_tasks import folds
 from transfer_tasks import SPEC, Pair
 
@@ -68,8 +68,7 @@ class Trace:
 
 def read_traces(path: Path | None) -> list[Trace]:
     """The traces of a file of JSON lines, none where it is missing."""
-    lines = path.read_text().splitlines() if path and path.exists() else []
-    return [Trace.from_json(json.loads(line)) for line in lines]
+    return [Trace.from_json(row) for row in read_rows(path)]
 
 
 def search(pool: Programs, source: CostModel, *, batch: int, trials: int, seed: int) -> list[Batch]:
