@@ -56,7 +56,7 @@ def test_a_place_is_filled_and_filling_again_changes_nothing(tmp_path: Path) -> 
     assert fill(filled, tmp_path) == filled
 
 
-@pytest.mark.parametrize(("name", "words"), [("search", "bench_search"), ("nonsense", "no results table")])
+@pytest.mark.parametrize(("name", "words"), [("search", "json is missing"), ("nonsense", "no results table")])
 def test_what_cannot_be_rendered_is_a_sentence(tmp_path: Path, name: str, words: str) -> None:
     with pytest.raises(DataError, match=words):
         fill(f"<!-- results: {name} -->\n<!-- end of results -->", tmp_path)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from costhub.cards.search_table import LIGHT, first_search_table, search_table, summary
+from costhub.cards.search_table import LIGHT, first_search_table, headline_table, search_table, summary
 
 
 def row(
@@ -67,6 +67,12 @@ def test_the_table_shows_medians_over_seeds() -> None:
 
     assert "20.0 µs, 2 s" in shown
     assert "| ours, 64 trials |" in shown
+
+
+def test_the_headline_is_the_first_of_the_tables() -> None:
+    result = {"rows": [BASE], "summary": summary([BASE])}
+
+    assert search_table(result).split("\n\n")[0] == headline_table(result)
 
 
 def test_the_course_is_the_mean_over_searches_that_have_a_base() -> None:

@@ -16,7 +16,7 @@ from costhub.cards.networks_table import networks_table
 from costhub.cards.operators_table import operators_table
 from costhub.cards.picked_table import picked_table
 from costhub.cards.release_tables import RELEASE_TABLES, RELEASE_VIEWS
-from costhub.cards.search_table import first_search_table, search_table
+from costhub.cards.search_table import SEARCH_TABLES, SEARCH_VIEWS
 from costhub.cards.speed_table import speed_table
 from costhub.cards.tables import Column, markdown_table, number
 from costhub.cards.training_table import training_table
@@ -95,9 +95,8 @@ TABLES: dict[str, Callable[[Result], str]] = {
     **HUB_TABLES,
     **MODEL_TABLES,
     **RELEASE_TABLES,
+    **SEARCH_TABLES,
     **TRANSFER_TABLES,
-    "search": search_table,
-    "search_first": first_search_table,
     "dataset": dataset_table,
     "features": features_table,
     "operators": operators_table,
@@ -109,7 +108,7 @@ TABLES: dict[str, Callable[[Result], str]] = {
 """Name of a result file without its suffix, and of its place in a page -> its renderer; views of one file
 have names of their own, see `VIEWS`."""
 
-VIEWS = {**MODEL_VIEWS, **RELEASE_VIEWS}
+VIEWS = {**MODEL_VIEWS, **RELEASE_VIEWS, **SEARCH_VIEWS}
 
 _REAL = {"shards": "costhub's shards", "tvm_json": "TVM's JSON database"}
 _STAGES = {
@@ -143,7 +142,7 @@ def _render(name: str, results: Path) -> str:
         return f"{TABLES[name](result)}\n\n{provenance(result)}"
     except FileNotFoundError as error:
         raise DataError(
-            f"{path} is missing; run the benchmark that writes it (scripts/bench_{name}.py)."
+            f"{path} is missing; run the command that stands under its table on the page, or under scripts/."
         ) from error
-    except (KeyError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError, ArithmeticError, StopIteration) as error:
         raise DataError(f"{path} lacks what its table shows: {error!r}. Run its benchmark again.") from error

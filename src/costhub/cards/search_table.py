@@ -93,6 +93,12 @@ def _middle(gains: Sequence[float | None]) -> float | None:
 
 def search_table(result: Mapping[str, Any]) -> str:
     """A line per method, its course, then a line per workload with the medians over seeds."""
+    rows = result["rows"]
+    return "\n\n".join((headline_table(result), _courses(rows), _by_workload(rows)))
+
+
+def headline_table(result: Mapping[str, Any]) -> str:
+    """A line per method: what it gains on the base."""
     columns = [
         Column("method", "method"),
         number("searches", "searches", "d"),
@@ -110,12 +116,7 @@ def search_table(result: Mapping[str, Any]) -> str:
         number("time_gain", "times less time to it, where reached", ".1f"),
         number("time_median", "median of all", ".1f"),
     ]
-    tables = (
-        markdown_table(result["summary"], columns),
-        _courses(result["rows"]),
-        _by_workload(result["rows"]),
-    )
-    return "\n\n".join(tables)
+    return markdown_table(result["summary"], columns)
 
 
 def _courses(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -184,3 +185,13 @@ def first_search_table(result: Mapping[str, Any]) -> str:
     columns += [number(f"{m} us", f"{m} trials (µs)", ",.1f") for m in methods]
     columns += [number(f"{m} s", f"{m} trials (s)", ",.0f") for m in methods]
     return markdown_table(rows, columns)
+
+
+SEARCH_TABLES = {
+    "search": search_table,
+    "search_headline": headline_table,
+    "search_first": first_search_table,
+}
+"""Name of a result file without its suffix, or of a view of one -> its renderer."""
+SEARCH_VIEWS = {"search_headline": "search"}
+"""Name of a view -> the file whose figures it shows."""
