@@ -105,7 +105,8 @@ def test_a_pool_serves_side_by_side_and_ends() -> None:
 def test_a_warm_flag_belongs_to_one_child() -> None:
     with Worker("costhub.worker:echo") as worker:
         worker.is_warm = True
-        worker.restart()
+        worker.kill()
+        worker.start()
         assert not worker.is_warm
 
 

@@ -271,11 +271,6 @@ class Worker:
         if self._child:
             self._child.signal(signal.SIGCONT)
 
-    def restart(self) -> None:
-        """Kills the child and starts a fresh one."""
-        self.kill()
-        self.start()
-
     def kill(self) -> None:
         """Ends the child at once; harmless when there is none."""
         child, self._child = self._child, None

@@ -222,6 +222,13 @@ def test_several_licences_and_unknown_ones_are_announced(
     assert {key: value for key, value in block.items() if key.startswith("license")} == expected
 
 
+@pytest.mark.parametrize(
+    ("rows", "size"), [(999, "n<1K"), (1_000, "1K<n<10K"), (9_999_999, "1M<n<10M"), (2 * 10**7, "10M<n<100M")]
+)
+def test_the_size_is_one_that_the_hub_files_by(rows: int, size: str) -> None:
+    assert split(render(replace(CARD, rows=rows)))[0]["size_categories"] == [size]
+
+
 @pytest.mark.parametrize("licences", [[], [""], ["MIT", " "]])
 def test_rows_without_a_licence_are_refused(licences: list[str]) -> None:
     with pytest.raises(DataError, match="without a licence"):

@@ -74,6 +74,15 @@ def test_progress_stops_where_a_search_stopped(summary: dict[str, Any]) -> None:
     assert "| matmul | 30.00 | - | - |" in text
 
 
+def test_a_last_trial_that_failed_takes_no_milestone_away(summary: dict[str, Any]) -> None:
+    summary["workloads"][0]["curve"].pop()
+
+    text = render_report(summary)
+
+    assert "| workload | 16 (µs) | 32 (µs) | 64 (µs) |" in text
+    assert "| conv | 400.00 | 120.00 | 120.00 |" in text
+
+
 def test_a_search_that_found_nothing_says_so(summary: dict[str, Any]) -> None:
     summary["workloads"] = [{**summary["workloads"][0], "best_us": None, "failures": 64, "curve": []}]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from costhub.cli.adapt_target import Stored, live
-from costhub.errors import DataError
+from costhub.errors import DataError, WorkloadError
 
 _measured = runpy.run_path(str(Path(__file__).with_name("measured_folder.py")))
 build_data = _measured["build_data"]
@@ -28,6 +28,17 @@ def test_a_device_that_was_not_measured_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(DataError, match="acme-none"):
         target.first(SPEC)
+
+
+def test_a_network_of_which_nothing_can_be_measured_is_said_to_be_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("costhub.cli.adapt_target.named_workloads", lambda *_: [])
+    about = {"device": None, "tracker": None, "key": None, "seed": 0, "licence": "CC-BY-4.0"}
+    place = live(tmp_path / "data", suites=(), networks=("odd.pt2",), trials=4, **about)  # type: ignore[arg-type]
+
+    with pytest.raises(WorkloadError, match=r"odd\.pt2 has no kernel"), place:
+        pass
 
 
 def test_a_live_target_holds_out_nothing_of_few_trials(tmp_path: Path) -> None:

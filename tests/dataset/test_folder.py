@@ -143,6 +143,8 @@ def test_measurements_are_chosen_by_device_status_and_column(root: DataFolder, m
     }
     assert root.measurements("cpu0", ["status"], "ok").to_pydict() == {"status": ["ok"]}
     assert root.measurements(status="run_error")["error"].to_pylist() == ["x"]
+    twice = list(root.iter_measurements(["cpu1", "cpu1"], columns=["record_id"]))
+    assert [batch.to_pydict() for batch in twice] == [{"record_id": ["r00002"]}]
 
 
 def test_the_choice_holds_for_rows_in_the_journal_as_well(root: DataFolder, measurement: Any) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -113,9 +114,17 @@ def test_a_manifest_that_makes_no_sense_is_refused(
         read_manifest(folder)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "null", "{", '{"version": 1}', "\udcff"])
+@pytest.mark.parametrize("text", ["", "[]", "null", "{", '{"version": 1}', "\udcff", "[" * 100_000])
 def test_a_manifest_that_is_no_manifest_is_refused(folder: Path, text: str) -> None:
     (folder / "manifest.json").write_bytes(text.encode("utf-8", "surrogateescape"))
+
+    with pytest.raises(ModelError, match="is not a manifest costhub can read"):
+        read_manifest(folder)
+
+
+def test_a_size_without_end_is_refused(folder: Path) -> None:
+    text = (folder / "manifest.json").read_text()
+    (folder / "manifest.json").write_text(re.sub(r'"size": \d+', '"size": 1e999', text, count=1))
 
     with pytest.raises(ModelError, match="is not a manifest costhub can read"):
         read_manifest(folder)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from costhub.errors import ModelError
-from costhub.models import weights
+from costhub.models import weights_file
 from costhub.models.weights import read_tensors, write_tensors
 
 EXPECTED = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(2)}
@@ -74,7 +74,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_file_beyond_any_cost_model_is_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights, "MAX_BYTES", 10)
+    monkeypatch.setattr(weights_file, "MAX_BYTES", 10)
 
     with pytest.raises(ModelError, match="more than 10 bytes"):
         read_tensors(path, EXPECTED)

@@ -85,6 +85,16 @@ def test_programs_that_are_equally_fast_tell_nothing() -> None:
         rank_sources({"one": Column("per_store@1", 0)}, flat)  # type: ignore[dict-item]
 
 
+def test_programs_that_all_failed_tell_nothing() -> None:
+    def failed(spec: str) -> Programs:
+        found = programs(spec)
+        found.latency_s[:] = np.inf
+        return found
+
+    with pytest.raises(DataError, match="0 programs"):
+        rank_sources({"one": Column("per_store@1", 0)}, failed)  # type: ignore[dict-item]
+
+
 def test_sources_that_read_different_specs_are_ranked_on_the_same_programs() -> None:
     asked: list[str] = []
 

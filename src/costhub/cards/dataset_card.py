@@ -17,8 +17,11 @@ from costhub.errors import DataError
 CARD_VERSION = 1
 """Raised by one whenever `parse` could no longer read the cards written before."""
 
-_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
-_BEYOND = "1M<n<10M"
+_SIZES = (
+    (1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"),
+    (10_000_000, "1M<n<10M"), (100_000_000, "10M<n<100M"), (1_000_000_000, "100M<n<1B"),
+)  # fmt: skip
+_BEYOND = "1B<n<10B"
 _OWN = ("license", "license_name", "license_link", "size_categories", "tags", "configs", "costhub")
 SAMPLE = "sample"
 """Folder, and configuration, of a few rows of each device."""

@@ -103,6 +103,7 @@ def coverage(network: Mapping[str, Any]) -> str:
     """Which of its kernels have a schedule of the search, and on how many threads all were timed."""
     return (
         f"{network['kernels_tuned']} of its {network['kernels']} distinct kernels have a schedule of the "
-        f"search; the others are as TVM leaves them. All forms had {network['threads']} threads (TVM reads "
-        f"TVM_NUM_THREADS={network['threads']}, and takes half of the CPUs without it)."
+        "search; the others are loops as TVM leaves them, large ones shared among the cores. All forms had "
+        f"{network['threads']} threads (TVM reads TVM_NUM_THREADS={network['threads']}, and takes half of "
+        "the CPUs without it)."
     )

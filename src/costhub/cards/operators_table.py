@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping
 from typing import Any
 
+from costhub.cards.gains import geometric
 from costhub.cards.tables import Column, markdown_table, number
 
 
@@ -29,10 +29,7 @@ def operators_table(result: Mapping[str, Any]) -> str:
         }
         for workload, rows in by_workload.items()
     ]
-    ratios = [math.log(row["ratio"]) for row in shown]
-    shown.append(
-        {"workload": "geometric mean", "ratio": math.exp(statistics.fmean(ratios))} if ratios else {}
-    )
+    shown.append({"workload": "geometric mean", "ratio": geometric([row["ratio"] for row in shown])})
     columns = [
         Column("workload", "workload"),
         number("best_us", "costhub (µs)", ",.1f"),

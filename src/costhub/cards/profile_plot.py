@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from costhub.cards.plots import COLOURS
+from costhub.cards.plots import COLOURS, save
 
 # What no collector can do without is drawn in strong colours, the rest in pale ones.
 _COLOURS = {
@@ -38,7 +38,7 @@ def plot_profile(profiles: Mapping[str, Mapping[str, Any]], path: str | Path) ->
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8.0, 1.6 + 0.55 * len(profiles)), layout="constrained")
+    figure = Figure(figsize=(8.0, 1.6 + 0.55 * len(profiles)), dpi=150, layout="constrained")
     axes = figure.add_subplot()
     for row, profile in enumerate(profiles.values()):
         total = profile["cores"] * profile["wall_s"]
@@ -58,6 +58,4 @@ def plot_profile(profiles: Mapping[str, Mapping[str, Any]], path: str | Path) ->
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(left=False)
     figure.legend(loc="outside upper center", ncols=4, frameon=False)
-    path = Path(path)
-    figure.savefig(path, dpi=150)
-    return path
+    return save(figure, path)

@@ -84,7 +84,8 @@ def _latencies(stats: FolderStats, device_id: str, number: int) -> Iterator[str]
         f"Latency of each workload's programs: best to worst, the middle half, and the median.{rest}",
     )
     roof = stats.roofs.get(device_id, {})
-    if "peak_gflops" in roof and any(w.best_gflops and w.bytes for w in ran):
+    is_probed = "peak_gflops" in roof and any(key.endswith("_gbs") for key in roof)
+    if is_probed and any(w.best_gflops and w.bytes for w in ran):
         yield html_figure(
             roofline_svg(workloads, roof, name=f"roof-{number}"),
             "The best program of each workload, and what the device was probed to reach. Every argument "

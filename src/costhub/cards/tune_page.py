@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from costhub.cards.gains import geometric
 from costhub.cards.network_text import (
     LATENCIES,
     UNTUNED_NOTE,
@@ -123,8 +123,7 @@ def _about(summary: Mapping[str, Any]) -> Iterator[str]:
 def _of_workloads(rows: Sequence[Mapping[str, Any]]) -> str:
     gains = [row["speedup"] for row in rows if row["speedup"]]
     what = counted(len(rows), "workload")
-    if not gains:
+    if (mean := geometric(gains)) is None:
         return f"No program of {what} ran."
-    mean = math.exp(sum(map(math.log, gains)) / len(gains))
     middle = "" if len(gains) == 1 else " in the geometric mean"
     return f"{what}: {mean:.1f} times as fast as without a schedule{middle}."

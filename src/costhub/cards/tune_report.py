@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from costhub.cards.gains import geometric
 from costhub.cards.network_text import LATENCIES, UNTUNED_NOTE, coverage, headline, latency_rows, usage
 from costhub.cards.tables import Column, counted, markdown_table, number
 from costhub.errors import DataError
@@ -112,11 +113,7 @@ def _result(rows: Sequence[Mapping[str, Any]]) -> str:
     what = counted(len(rows), "workload")
     text = f"{trials} programs of {what} were measured in {seconds:.0f} s, {failures} of them failed."
     gains = [row["speedup"] for row in rows if row["speedup"] is not None]
-    if gains:
-        product = 1.0
-        for gain in gains:
-            product *= gain
-        mean = product ** (1 / len(gains))
+    if (mean := geometric(gains)) is not None:
         text += f" The tuned code is {mean:.2f} times as fast as the unscheduled" + (
             "." if len(gains) == 1 else f", in the geometric mean of {counted(len(gains), 'workload')}."
         )
@@ -126,12 +123,10 @@ def _result(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _progress(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """How good the search was after some of its trials, as a table."""
-    reached = [m for m in _MILESTONES if any(row["curve"] and row["curve"][-1][0] >= m for row in rows)]
+    reached = [m for m in _MILESTONES if any(row["curve"] and row["trials"] >= m for row in rows)]
     if not reached:
         return []
-    table = [
-        {"workload": row["workload"], **{str(m): _best_at(row["curve"], m) for m in reached}} for row in rows
-    ]
+    table = [{"workload": row["workload"], **{str(m): _best_at(row, m) for m in reached}} for row in rows]
     columns = [Column("workload", "workload"), *(number(str(m), f"{m} (µs)", ".2f") for m in reached)]
     return ["## Best latency after so many measured programs", markdown_table(table, columns)]
 
@@ -150,9 +145,9 @@ def _seconds(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return ["## Where the time went", markdown_table(table, _STAGES)] if table else []
 
 
-def _best_at(curve: Sequence[Sequence[float]], trials: int) -> float | None:
-    best = [point[-1] for point in curve if point[0] <= trials]
-    return best[-1] if best and curve[-1][0] >= trials else None
+def _best_at(row: Mapping[str, Any], trials: int) -> float | None:
+    best: list[float] = [point[-1] for point in row["curve"] if point[0] <= trials]
+    return best[-1] if best and row["trials"] >= trials else None
 
 
 def compile_tir_usage(database: str) -> str:

@@ -13,6 +13,7 @@ import click
 
 from costhub.cli.interrupt import ended_like_by_ctrl_c
 from costhub.cli.measuring import folder_of, named_workloads, opened_rig
+from costhub.errors import WorkloadError
 from costhub.progress import bar
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def live(
         licence: Of the measurements.
     """
     from costhub.hub.device_rows import completed
-    from costhub.transfer.live import LiveTrials
+    from costhub.transfer.live import LiveTrials, distinct
 
     devices = (device or "auto",)
     with (
@@ -173,6 +174,8 @@ def live(
         opened_rig(devices, tracker, key, contributor="anonymous", licence=licence) as rig,
     ):
         workloads = named_workloads(suites or (() if networks else EVERYTHING), networks, rig)
+        if not workloads:
+            raise WorkloadError(f"{' and '.join(networks)} has no kernel that could be measured.")
         folder = folder_of(data, rig)
         row = completed(rig.rows[0])
         with bar(trials, desc=row["device_id"], unit="trial") as shown:
@@ -182,5 +185,5 @@ def live(
                 shown.set_postfix_str(f"{plan.workload.name} {best}", refresh=False)
                 shown.update(1)
 
-            found = LiveTrials(workloads, folder, rig, trials, seed=seed, on_outcome=show)
+            found = LiveTrials(distinct(workloads), folder, rig, trials, seed=seed, on_outcome=show)
             yield Live(data, row, *found.split())

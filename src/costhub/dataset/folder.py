@@ -218,7 +218,7 @@ class DataFolder:
                     f"{self.path} has no measurements of {device_id!r}; "
                     f"it has those of {', '.join(known) or 'no device'}."
                 )
-        return known if device_ids is None else list(device_ids)
+        return known if device_ids is None else list(dict.fromkeys(device_ids))
 
     def _of_device(
         self, device_id: str, columns: Sequence[str] | None, where: pc.Expression | None

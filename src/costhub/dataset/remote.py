@@ -93,7 +93,7 @@ class RemoteFolder:
                 raise DataError(
                     f"{self.path} has no measurements of {device_id!r}; it has those of {', '.join(shards)}."
                 )
-        for device_id in sorted(shards) if device_ids is None else device_ids:
+        for device_id in sorted(shards) if device_ids is None else dict.fromkeys(device_ids):
             for path in shards[device_id]:
                 yield from self._read(path, "measurements", columns, where, batch_rows)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from costhub.errors import CosthubError, ModelError
+from costhub.errors import CosthubError, ModelError, first_line
 from costhub.hub.manifest import MAX_TOTAL_BYTES
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def sentences(repo: str, revision: str | None, kind: type[CosthubError]) -> Iter
     ) as error:
         raise kind(
             f"hf-hub:{repo} could not be fetched from {endpoint}, and is not complete in the cache "
-            f"({_first_line(error)}). Check the connection and HF_ENDPOINT, then try again."
+            f"({first_line(error)}). Check the connection and HF_ENDPOINT, then try again."
         ) from error
 
 
@@ -110,7 +110,7 @@ def xet_errors() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, PermissionError) as error:  # the second is hf_xet's XetAuthenticationError
-        raise httpx.TransportError(_first_line(error)) from error
+        raise httpx.TransportError(first_line(error)) from error
 
 
 def _check_size(api: HfApi, repo: str, pinned: ResolvedRevision) -> None:
@@ -144,7 +144,3 @@ def quiet_without_terminal() -> None:
 
     if not sys.stderr.isatty() and not are_progress_bars_disabled():
         disable_progress_bars()
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -98,7 +98,7 @@ def read_manifest(folder: Path) -> Manifest:
         content = json.loads(raw)
         refuse_newer(content, newest=MANIFEST_VERSION, what=path, error=ModelError)
         return _from_content(content)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ModelError(
             f"{path} is not a manifest costhub can read ({error}). Fetch the folder again."
         ) from error

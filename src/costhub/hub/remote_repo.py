@@ -263,7 +263,7 @@ def writing(repo: str) -> Iterator[None]:
         raise HubError(f"{where} cannot be reached: HF_HUB_OFFLINE is set. Unset it.") from error
     except errors.HfHubHTTPError as error:
         raise _refusal(where, error.response.status_code, error) from error
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, errors.LocalEntryNotFoundError) as error:
         raise HubError(
             f"{where} could not be reached at {constants.ENDPOINT} ({first_line(error)}). {again}"
         ) from error

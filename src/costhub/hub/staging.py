@@ -129,7 +129,10 @@ def _listed(source: Path) -> list[str]:
     found += [
         path for path in (source / CARD, *(folder / JOURNAL for folder in tables[2:])) if path.is_file()
     ]
-    return [os.path.relpath(path, source) for path in found if path.stat().st_size]
+    try:
+        return [os.path.relpath(path, source) for path in found if path.stat().st_size]
+    except FileNotFoundError:
+        raise _changing(source) from None
 
 
 def _changing(source: Path) -> DataError:

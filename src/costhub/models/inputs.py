@@ -48,10 +48,10 @@ def check_training(train: Programs) -> None:
         raise nothing_to_learn(train.n)
 
 
-def nothing_to_learn(programs: int) -> DataError:
+def nothing_to_learn(count: int, what: str = "programs") -> DataError:
     """The error of so many programs of which no two of one workload differ in latency."""
     return DataError(
-        f"There is nothing to learn from {programs} programs: some workload needs two programs whose "
+        f"There is nothing to learn from {count} {what}: some workload needs two programs whose "
         "latencies differ. Measure more programs."
     )
 

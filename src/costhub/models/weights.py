@@ -11,9 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from costhub.errors import ModelError
-
-MAX_BYTES = 1 << 30
-"""A cost model has a few MB; nothing larger is read."""
+from costhub.models.weights_file import check_weights_file
 
 _DTYPES = {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64"}
 
@@ -39,12 +37,7 @@ def read_tensors(path: Path, expected: Mapping[str, Tensor]) -> dict[str, Tensor
         ModelError: The file is missing, too large or damaged, or a tensor is missing, unknown, of another
             shape or dtype, or not finite.
     """
-    if not path.is_file():
-        raise ModelError(
-            f"{path.parent} lacks {path.name}, the weights of the model. Fetch the folder again."
-        )
-    if path.stat().st_size > MAX_BYTES:
-        raise ModelError(f"{path} has more than {MAX_BYTES} bytes, so it is no cost model.")
+    check_weights_file(path, "the weights")
     try:
         with safe_open(path, framework="pt") as file:
             _check_names(path, set(file.keys()), set(expected))

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from costhub.dataset.programs import Programs
-from costhub.errors import DataError
-from costhub.models.inputs import informative
+from costhub.models.inputs import informative, nothing_to_learn
 from costhub.models.protocol import CostModel
 from costhub.progress import bar
 from costhub.transfer.candidates import ADAPTED
@@ -167,7 +166,7 @@ def adapt_to_batches(
                 on_batch(verdict)
     learned = guard.learned
     if learned is None or not informative(learned):
-        raise _nothing(0 if learned is None else learned.n)
+        raise nothing_to_learn(0 if learned is None else learned.n, "trials")
     masked = getattr(how, "networks", how)
     shares, kept = (
         tuple(tuple(network) for network in getattr(masked, told, ())) for told in ("shares", "kept")
@@ -181,12 +180,5 @@ def _trials(programs: Programs, trials: int | None, seed: int) -> Programs:
     measured = programs.measured()
     learned = measured.select(in_turn(measured, measured.n if trials is None else trials, seed=seed))
     if not informative(learned):
-        raise _nothing(learned.n)
+        raise nothing_to_learn(learned.n, "trials")
     return learned
-
-
-def _nothing(trials: int) -> DataError:
-    return DataError(
-        f"There is nothing to learn from {trials} trials: no workload has two programs of different "
-        "latency. Measure more programs of each workload."
-    )

@@ -122,6 +122,18 @@ class LiveTrials:
         return len(self.folder.select_measurements([self.device_id], ["workload_id"], where))
 
 
+def distinct(workloads: Sequence[Subject]) -> list[Subject]:
+    """Each workload once, as it comes last: a kernel of a network may stand in a suite, too.
+
+    Example:
+        >>> from costhub.collector.suite import Workload
+        >>> twice = [Workload(name, "matmul", (8, 8, 8)) for name in ("one", "again")]
+        >>> [workload.name for workload in distinct(twice)]
+        ['again']
+    """
+    return list({workload_id(workload.module()): workload for workload in workloads}.values())
+
+
 def _shared(group: Sequence[Subject], each: int, left: int) -> Iterator[tuple[int, Sequence[Subject]]]:
     """How many programs, of which workloads: `each` of all, save where fewer are left for the last one."""
     full = min(len(group), left // each)

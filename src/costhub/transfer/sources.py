@@ -12,6 +12,7 @@ from costhub.dataset.programs import Programs
 from costhub.models.compound.blend_weights import Standard
 from costhub.models.compound.conditioned import scores_of
 from costhub.models.evaluation.evaluate import evaluate_scores
+from costhub.models.inputs import nothing_to_learn
 from costhub.models.parts import joined_spec, read_as
 from costhub.models.protocol import CostModel, Scores
 from costhub.transfer.selection.in_turn import in_turn
@@ -59,7 +60,7 @@ def rank_sources(
             random (`in_turn`).
 
     Raises:
-        DataError: All of these programs are equally fast.
+        DataError: None of the programs ran, or all of them are equally fast.
         ModelError: A model cannot read them.
     """
     wanted = [model.feature_spec for model in sources.values()]
@@ -70,6 +71,8 @@ def rank_sources(
         return np.stack([scores_of(m, own) for m, own in zip(sources.values(), read, strict=True)])
 
     measured = programs(whole).measured()
+    if not measured.n:
+        raise nothing_to_learn(0)
     if tell_apart:
         few = measured.select(telling(measured, score, probed, seed=seed))
     else:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from costhub.dataset.shards.lock import FolderLock
+from costhub.dataset.shards.lock import LOCK, FolderLock
 from costhub.errors import DataError
 
 HOLD = """
@@ -26,6 +26,16 @@ def test_a_second_holder_is_refused_with_the_pid_of_the_first(tmp_path: Path) ->
         pytest.raises(DataError, match=rf"written by another process \(pid {os.getpid()}\)"),
     ):
         FolderLock(tmp_path)
+
+
+def test_whoever_may_write_to_the_folder_may_lock_it(tmp_path: Path) -> None:
+    before = os.umask(0o002)  # of a group that shares its files
+    try:
+        FolderLock(tmp_path).release()
+    finally:
+        os.umask(before)
+
+    assert (tmp_path / LOCK).stat().st_mode & 0o777 == 0o664
 
 
 def test_the_lock_can_be_taken_again_once_released(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_file_that_is_no_split_is_refused(tmp_path: Path, change: dict[str, An
         load_split(path)
 
 
-@pytest.mark.parametrize("content", [None, "", "{", "[1]"])
+@pytest.mark.parametrize("content", [None, "", "{", "[1]", "[" * 100_000])
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, content: str | None) -> None:
     path = tmp_path / "split.json"
     if content is not None:

@@ -31,6 +31,19 @@ def test_without_noise_nothing_is_lost() -> None:
     assert sorted(row.n for row in found.workloads) == [40, 40, 40]
 
 
+def test_a_workload_that_one_draw_can_rank_is_not_skipped() -> None:
+    latency_s = np.array([1.0, 2.0, 1.0, 2.0])
+    measured = Measured.of(
+        pa.table({"workload_id": ["a", "a", "b", "b"], "run_s": [[s] for s in latency_s]}), device_id="cpu0"
+    )
+    draws = iter([latency_s, np.array([1.0, 2.0, 1.0, 1.0])])
+
+    found = noise_ceiling(measured.programs, lambda _: next(draws), draws=2)
+
+    assert {row.workload_id for row in found.workloads} == {"a", "b"}
+    assert found.skipped == ()
+
+
 def test_more_noise_is_a_lower_ceiling() -> None:
     assert 1.0 > ceiling(0.02) > ceiling(0.1) > ceiling(0.4) > 0.5
 

@@ -11,10 +11,10 @@ import pytest
 
 from costhub.dataset.programs import Programs
 from costhub.errors import ModelError
+from costhub.models import weights_file
 from costhub.models.evaluation.evaluate import evaluate
 from costhub.models.folder import load_model
 from costhub.models.parts import take_parts
-from costhub.models.trees import booster_file
 from costhub.models.trees.centred import centred
 from costhub.models.trees.gbt import CORRECTION_ROUNDS, OBJECTIVES, WEIGHTS, Gbt, GbtOptions
 from costhub.testing import made_programs
@@ -82,7 +82,7 @@ def test_a_file_beyond_any_cost_model_is_not_read(
     model: Gbt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model.save_weights(tmp_path)
-    monkeypatch.setattr(booster_file, "MAX_BYTES", 10)
+    monkeypatch.setattr(weights_file, "MAX_BYTES", 10)
 
     with pytest.raises(ModelError, match="more than 10 bytes"):
         Gbt(feature_spec="demo@1").load_weights(tmp_path, model.config())

@@ -76,9 +76,9 @@ def test_a_kernel_that_computes_something_else_is_told_from_a_wrong_import(
 
     with Contest((value,), threads=1) as contest:
         made = FinishedNetwork("small", 1)
-        said = _checked(contest, made, str(files[0]), str(tmp_path / "wrong.so"), str(tmp_path / "plain.so"))
+        found = _checked(contest, made, str(files[0]), str(tmp_path / "wrong.so"), str(tmp_path / "plain.so"))
 
-    assert "a schedule of the database changes what a kernel computes" in (said or "")
+    assert "a schedule of the database changes what a kernel computes" in (found.error or "")
 
 
 def test_a_network_that_cannot_be_compiled_is_a_sentence(tmp_path: Path, target: str) -> None:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from costhub.dataset.check.context import Context
 from costhub.dataset.check.rule import Mask
+from costhub.dataset.latency import repeats_by_length
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -72,12 +73,6 @@ class Rows:
         return lengths.astype(np.int64)
 
     @cached_property
-    def run_s(self) -> Floats:
-        """The seconds of all repeats one after another; NaN for null."""
-        values: Floats = self.column("run_s").flatten().to_numpy(zero_copy_only=False).astype(np.float64)
-        return values
-
-    @cached_property
     def latency_s(self) -> Floats:
         """(n,) median of the repeats; NaN for none."""
         return self.reduce(np.median)
@@ -95,12 +90,9 @@ class Rows:
     def reduce(self, over: Callable[..., Any]) -> Floats:
         """(n,) a numpy reduction of every row's repeats; NaN for a row without any."""
         found = np.full(self.n, np.nan)
-        starts = np.cumsum(self.repeats) - self.repeats
-        # Few lengths occur, so that a loop over them does without one over the rows.
         with np.errstate(invalid="ignore", over="ignore"):
-            for length in np.unique(self.repeats[self.repeats > 0]):
-                rows = np.flatnonzero(self.repeats == length)
-                found[rows] = over(self.run_s[starts[rows, None] + np.arange(length)], axis=1)
+            for rows, values in repeats_by_length(self.column("run_s")):
+                found[rows] = over(values, axis=1)
         return found
 
     @cached_property

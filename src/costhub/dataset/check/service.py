@@ -38,7 +38,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Open:
-    """Opens a file; the reply is a Piece without rows, or None where it cannot be used."""
+    """Opens a file; the reply is a Piece without rows, the last one where it cannot be used."""
 
     source: Source
     number: int

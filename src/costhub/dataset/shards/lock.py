@@ -25,7 +25,8 @@ class FolderLock:
         Raises:
             DataError: Another process holds the lock.
         """
-        self._descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        # As open as the user's mask allows: where a group writes to a folder, each member takes the lock.
+        self._descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except OSError as error:

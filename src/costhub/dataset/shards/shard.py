@@ -128,9 +128,7 @@ def read_shard(
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise DataError(
-            f"{path} cannot be read ({first_line(error)}); remove it or fetch it again."
-        ) from error
+        raise _unreadable(path, error) from error
 
 
 def iter_shard(
@@ -158,9 +156,7 @@ def iter_shard(
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise DataError(
-            f"{path} cannot be read ({first_line(error)}); remove it or fetch it again."
-        ) from error
+        raise _unreadable(path, error) from error
 
 
 def _scanned(path: Path, table: str) -> ds.Dataset:

@@ -94,7 +94,7 @@ def load_split(path: str | Path, name: str | None = None) -> Split:
         path = Path(path) / FOLDER / f"{name}.json"
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path} cannot be read as a split ({error}); save one with save_split.") from error
     if not isinstance(content, dict) or content.get("costhub") != "split":
         raise DataError(f"{path} is JSON, but not a split of costhub; save one with save_split.")

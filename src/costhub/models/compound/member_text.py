@@ -11,7 +11,7 @@ from costhub.models.architectures import ARCHITECTURES, new_model
 from costhub.models.protocol import CostModel
 
 COMPOUND = ("ensemble", "blend", "conditioned")
-"""Architectures made of others; they are no members themselves, so that no file nests without end."""
+"""Architectures made of others; they are no members themselves."""
 
 _WORD = re.compile(
     r"(?P<arch>[a-z][a-z0-9_]*)(\((?P<options>[a-z0-9_]+=[\w.+-]+(,[a-z0-9_]+=[\w.+-]+)*)\))?"

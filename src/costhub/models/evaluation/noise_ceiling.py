@@ -86,14 +86,15 @@ def noise_ceiling(
     rng = np.random.default_rng(seed)
     score = -programs.latency_s
     found: dict[tuple[str, str], list[WorkloadScore]] = {}
-    skipped: tuple[str, ...] = ()
+    skipped: dict[str, None] = {}
     for _ in range(draws):
         fresh = replace(programs, latency_s=draw(rng))
         evaluation = evaluate_scores(score, fresh, noise_floor=noise_floor)
-        skipped = evaluation.skipped
+        skipped |= dict.fromkeys(evaluation.skipped)
         for row in evaluation.workloads:
             found.setdefault((row.workload_id, row.device_id), []).append(row)
-    return Evaluation(tuple(map(_mean, found.values())), noise_floor, skipped)
+    never = tuple(name for name in skipped if name not in {workload_id for workload_id, _ in found})
+    return Evaluation(tuple(map(_mean, found.values())), noise_floor, never)
 
 
 def repeat_noise(measured: Measured) -> Draw:

@@ -269,7 +269,7 @@ class Gbt:
         self._fitted()[0].save_model(folder / WEIGHTS)
 
     def load_weights(self, folder: Path, config: Mapping[str, Any]) -> None:
-        """Reads model.ubj and checks its number of features and its objective.
+        """Reads model.ubj and checks its number of features.
 
         Raises:
             ModelError: `config` or the file is not what the code expects.

@@ -33,6 +33,10 @@ class Corrected:
     prior: float = 128.0
     """The trials on the target that the source counts as much as, see `share_of_source`."""
 
+    def __post_init__(self) -> None:
+        if isinstance(self.networks, Lottery) and self.networks.domain:
+            raise ValueError("The networks of Corrected learn from the target alone: give Lottery no domain.")
+
     def adapt(
         self, source: CostModel, target: Programs, *, seed: int, source_programs: Programs | None = None
     ) -> CostModel:

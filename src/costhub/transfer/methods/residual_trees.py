@@ -12,7 +12,7 @@ from costhub.models.protocol import CostModel
 
 @dataclass(frozen=True)
 class ResidualTrees:
-    """Global plus local model, see `Residual`."""
+    """Global plus local model, see `Residual`; of a source that is one, the local part is trained anew."""
 
     name = "residual"
 
@@ -20,6 +20,7 @@ class ResidualTrees:
         self, source: CostModel, target: Programs, *, seed: int, source_programs: Programs | None = None
     ) -> CostModel:
         """See `TransferMethod`."""
-        model = Residual(feature_spec=source.feature_spec, base=copy.deepcopy(source))
+        kept = copy.deepcopy(source)
+        model = kept if isinstance(kept, Residual) else Residual(feature_spec=kept.feature_spec, base=kept)
         model.update(target, seed=seed)
         return model

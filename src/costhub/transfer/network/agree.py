@@ -7,12 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from costhub.collector.output_check import tolerance, unlike
+from costhub.collector.output_check import EPSILON, tolerance, unlike
 
 TERMS = 1
 """Of the sums that the tolerance is for; errors of long sums are far below the least tolerance."""
 TOLERANCE = tolerance("float32", TERMS)
 """Relative to the size of an output plus the mean size of all of them; float32."""
+
+
+def tolerance_of(outputs: Sequence[Any]) -> float:
+    """The widest tolerance among outputs; that of float32 where none is a floating point number.
+
+    Args:
+        outputs: NumPy arrays.
+
+    Example:
+        >>> tolerance_of([np.ones(3, np.float32)]), tolerance_of([np.ones(3, np.float16)])
+        (0.0002, 0.01)
+    """
+    types = {str(output.dtype) for output in outputs}
+    return max((tolerance(dtype, TERMS) for dtype in types & EPSILON.keys()), default=TOLERANCE)
 
 
 def difference(found: Sequence[Any], wanted: Sequence[Any]) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from costhub.collector.network_source import RELAX
 from costhub.errors import MeasureError, last_line
-from costhub.transfer.network.agree import TOLERANCE, difference
+from costhub.transfer.network.agree import TOLERANCE, difference, tolerance_of
 from costhub.transfer.network.build_service import Build, Built
 from costhub.transfer.network.contest import Contest, Latency
 from costhub.worker import Worker, WorkerDied, WorkerTimeout
@@ -98,30 +98,29 @@ def finish_network(
             kernels=built.compiled.kernels, kernels_tuned=built.compiled.tuned,
         )  # fmt: skip
         with Contest(built.inputs, threads) as contest:
-            wrong, notes = _loaded(contest, made, network, tuned, untuned, torch_compile=torch_compile)
-            latencies = contest.take()
-        if wrong is None:
+            made = _loaded(contest, made, network, tuned, untuned, torch_compile=torch_compile)
+            made = replace(made, latencies=contest.take())
+        if made.error is None:
             _publish(Path(tuned), library)
-    return replace(
-        made, error=wrong, library=None if wrong else str(library), latencies=latencies, notes=notes
-    )
+            made = replace(made, library=str(library))
+    return made
 
 
 def _loaded(
     contest: Contest, made: FinishedNetwork, network: str, tuned: str, untuned: str, *, torch_compile: bool
-) -> tuple[str | None, tuple[str, ...]]:
-    """Loads all forms; a sentence where the tuned one does not run or is wrong, and notes on the others."""
+) -> FinishedNetwork:
+    """Loads all forms; the error of one that does not run or is wrong is told, and notes on the others."""
     try:
-        wrong = _checked(contest, made, network, tuned, untuned)
+        made = _checked(contest, made, network, tuned, untuned)
     except MeasureError as error:
-        return str(error), ()
+        return replace(made, error=str(error))
     if not torch_compile or made.reference != TORCH:
-        return wrong, ()
+        return made
     try:
         contest.load_torch(TORCH_COMPILE, network, compiled=True)
     except MeasureError as error:
-        return wrong, (f"torch.compile was not timed. {last_line(error)}",)
-    return wrong, ()
+        return replace(made, notes=(f"torch.compile was not timed. {last_line(error)}",))
+    return made
 
 
 def _built(request: Build) -> Built | str:
@@ -133,25 +132,29 @@ def _built(request: Build) -> Built | str:
     return found
 
 
-def _checked(contest: Contest, made: FinishedNetwork, network: str, tuned: str, untuned: str) -> str | None:
-    """A sentence where the outputs of the tuned network are not the right ones, None where they are."""
+def _checked(
+    contest: Contest, made: FinishedNetwork, network: str, tuned: str, untuned: str
+) -> FinishedNetwork:
+    """With an error where the outputs of the tuned network are not the right ones, within a tolerance."""
     plain = contest.load_library(UNTUNED, untuned)
     fast = contest.load_library(TUNED, tuned)
     wanted, whose = plain, "those of the untuned network"
     if made.reference == TORCH:
         wanted, whose = contest.load_torch(TORCH, network), "torch's"
+    made = replace(made, tolerance=tolerance_of(wanted))
     said = difference(fast, wanted)
     if said is None:
-        return None
+        return made
     culprit = (
         "The untuned network differs as well, so it is TVM's import or its compiler that changes it."
         if difference(plain, wanted)
         else "The untuned network agrees, so a schedule of the database changes what a kernel computes."
     )
-    return (
+    error = (
         f"The outputs of the tuned network {made.network} are not {whose}: {said} (tolerance "
         f"{made.tolerance:g} of their size). {culprit} No library was written."
     )
+    return replace(made, error=error)
 
 
 def _publish(made: Path, library: Path) -> None:
