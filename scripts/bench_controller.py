@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from controller_replay import (
     signals,
     strategies,
 )
-from embedded import copy_dataset
+from embedded import own_copy
 from search_traces import KEY, Trace, read_traces, traces_of
 from transfer_tasks import Pair, Place
 
@@ -226,7 +225,7 @@ def main(
     if quick:
         seeds, workloads, draws = 1, min(workloads, 8), 3
     if not wanted:
-        data = copy_dataset(tempfile.mkdtemp())
+        data = own_copy()
         wanted, batches = ((f"{data}:amd-epyc-zen5-2c={data}:amd-epyc-zen5-2c-avx2", 12),), 6
     traces = read_traces(rows_path)
     for text, trials in wanted:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 import machine
 from bench_transfer import fitted
-from embedded import copy_dataset
+from embedded import own_copy
 from final import best_modules, remeasure
 from transfer_tasks import SPEC, measured
 
@@ -123,7 +123,7 @@ def main(
         workloads, trials, seeds = workloads[:1], 32, 1
     rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path and path.exists() else []
     done = {(row["workload"], row["seed"]) for row in rows}
-    data, target = data or copy_dataset(tempfile.mkdtemp()), local_target()
+    data, target = data or own_copy(), local_target()
     here = str(identify()["device_id"])
     with Builder(json.dumps(target)) as builder, Runner(json.dumps(target)) as runner:
         builder.launch()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 import click
 import machine
 import numpy as np
-from embedded import copy_dataset
+from embedded import own_copy, own_folder
 
 from costhub.cards.tables import Column, number, plain_table
 from costhub.dataset.folder import DataFolder
@@ -208,13 +207,13 @@ def main(
 ) -> None:  # fmt: skip
     """Behind the best single source in hindsight by how much, on held-out workloads."""
     programs, kinds = {}, {}
-    for data in folders or (copy_dataset(tempfile.mkdtemp()),):
+    for data in folders or (own_copy(),):
         kind_of = {row["device_id"]: row["kind"] for row in DataFolder.open(data).devices().to_pylist()}
         for device in DataFolder.open(data).device_ids():
             kinds[device] = kind_of[device]
             programs[device] = load_programs(data, device=device, spec=SPEC)
     tasks = list(tasks_of(kinds, () if quick else more, unlike))
-    kept = models or Path(tempfile.mkdtemp())
+    kept = models or own_folder()
     number_of_seeds, number_of_draws = (1, 3) if quick else (seeds, draws)
     rows = [
         row

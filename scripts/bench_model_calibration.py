@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import click
 import machine
 import numpy as np
-from embedded import copy_dataset
+from embedded import own_copy
 from model_grid import TILES, Entry
 from model_tasks import Source
 
@@ -36,7 +35,7 @@ def main(
     data: Path | None, devices: tuple[str, ...], split: str | None, seeds: int, quick: bool, path: Path | None
 ) -> None:
     """Fits ensembles on the train side of a split and compares spread and error on its test side."""
-    data = data or copy_dataset(tempfile.mkdtemp())
+    data = data or own_copy()
     devices = devices or tuple(DataFolder.open(data).device_ids())
     entries = dict(ENTRIES)
     if quick:

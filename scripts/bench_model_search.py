@@ -8,7 +8,6 @@ from __future__ import annotations
 import fnmatch
 import json
 import math
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import click
 import machine
 import numpy as np
 from bench_models import read_rows
-from embedded import copy_dataset
+from embedded import own_copy
 from model_grid import LOOPS, TILES, Entry
 from simulated_search import search
 
@@ -161,7 +160,7 @@ def main(
 ) -> None:
     """Runs every method on the same workloads and seeds."""
     ends = time.monotonic() + budget_s
-    data = data or copy_dataset(tempfile.mkdtemp())
+    data = data or own_copy()
     devices = devices or tuple(DataFolder.open(data).device_ids())
     if quick:
         devices, workloads, seeds = devices[:1], 2, 1

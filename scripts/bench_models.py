@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import json
 import math
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 import click
 import machine
-from embedded import copy_dataset
+from embedded import own_copy
 from model_grid import GRIDS, TWO_PASSES, Entry
 from model_runs import KEY, key_of, run
 from model_tasks import Part, Source
@@ -129,7 +128,7 @@ def main(
     path: Path | None,
 ) -> None:
     """Fits every model of a grid on the train side of every split and ranks the programs of the test side."""
-    folders = folders or (copy_dataset(tempfile.mkdtemp()),)
+    folders = folders or (own_copy(),)
     sources = [
         Source(data, device, also)
         for data in folders

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import click
 import machine
 import numpy as np
-from embedded import copy_dataset
+from embedded import own_copy
 
 from costhub.collector.bench import Made
 from costhub.collector.collect import BATCH
@@ -97,10 +96,11 @@ def compare(first: list[list[float]], second: list[list[float]]) -> dict[str, An
 @click.option("--json", "path", type=click.Path(path_type=Path))
 def main(data: Path | None, devices: tuple[str, ...], workloads: int, quick: bool, path: Path | None) -> None:
     """Run it with nothing else on the machine."""
-    folder = DataFolder.open(data or copy_dataset(tempfile.mkdtemp()))
+    folder = DataFolder.open(data or own_copy())
     if not devices:
         devices = tuple({find_local(["auto"])[0].row["device_id"]} & set(folder.device_ids()))
-        click.echo("" if devices else "There are no programs of this machine to time again.")
+        if not devices:
+            click.echo("There are no programs of this machine to time again.")
     rows = []
     for device_id in devices:
         groups = chosen(folder, device_id, workloads=4 if quick else workloads, programs=8 if quick else 16)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import fnmatch
 import json
 import math
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import machine
 import numpy as np
 from bench_model_search import curves
 from bench_models import read_rows
-from embedded import copy_dataset
+from embedded import own_copy
 from measured_pools import Pool, pools
 from transfer_tasks import Place
 
@@ -194,7 +193,7 @@ def main(
 ) -> None:  # fmt: skip
     """Best throughput found after equal numbers of measurements, as a share of the best that was measured."""
     if not pairs:
-        data = copy_dataset(tempfile.mkdtemp())
+        data = own_copy()
         pairs = (f"{data}:amd-epyc-zen5-2c={data}:amd-epyc-zen5-1c",)
     if quick:
         workloads, seeds, batches = 2, 1, (16,)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import click
 import machine
 import numpy as np
-from embedded import copy_dataset
+from embedded import own_copy
 
 from costhub.cards.tables import number, plain_table
 from costhub.dataset.folder import DataFolder
@@ -66,7 +65,7 @@ def rows_of(programs: dict[str, Programs], seed: int, draws: int) -> Iterator[di
 @click.option("--json", "path", type=click.Path(path_type=Path))
 def main(data: Path | None, seeds: int, draws: int, quick: bool, path: Path | None) -> None:
     """Behind the best source by how much, in pairwise and top-1, with 8 to 64 programs probed."""
-    data = data or copy_dataset(tempfile.mkdtemp())
+    data = data or own_copy()
     devices = DataFolder.open(data).device_ids()
     programs = {device: load_programs(data, device=device, spec=SPEC) for device in devices}
     rows = [

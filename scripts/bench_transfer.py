@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ import click
 import machine
 import numpy as np
 from bench_models import read_rows
-from embedded import copy_dataset
+from embedded import own_copy
 from transfer_tasks import SPEC, Pair, Place, measured
 
 from costhub.cards.ablation_table import differences
@@ -176,7 +175,7 @@ def main(
     """Ranks held-out workloads of the target after 0 to 512 trials on others."""
     rows = read_rows(rows_path)
     if not pairs:
-        data = copy_dataset(tempfile.mkdtemp())
+        data = own_copy()
         pairs = (f"{data}:amd-epyc-zen5-2c={data}:amd-epyc-zen5-2c-sse4.2",)
     for text in pairs:
         source, target = map(Place.parse, text.split("="))

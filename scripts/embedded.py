@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import shutil
+import tempfile
 from pathlib import Path
 
 from costhub.hub.roots import EMBEDDED
@@ -15,3 +17,15 @@ SPLIT = Path("splits") / "held-out-14.json"
 def copy_dataset(folder: str, name: str = DATASET) -> Path:
     """Copies a dataset into `folder` and returns its data folder; the default one holds SPLIT."""
     return shutil.copytree(EMBEDDED / "datasets" / "costhub" / name, Path(folder, name))
+
+
+def own_copy(name: str = DATASET) -> Path:
+    """As `copy_dataset`, in an `own_folder`."""
+    return copy_dataset(str(own_folder()), name)
+
+
+def own_folder() -> Path:
+    """A folder that goes away with the process."""
+    folder = tempfile.mkdtemp(prefix="costhub-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)

@@ -12,7 +12,7 @@ import torch
 from torch_operators import references
 
 from costhub.collector.arguments import on_host
-from costhub.collector.cpu_state import physical_cpus
+from costhub.collector.cpu_state import core_count
 from costhub.collector.suite import find_workload
 from costhub.dataset.workload import argument_shapes
 
@@ -34,7 +34,7 @@ def timed(call: Callable[[], object]) -> float:
 @click.argument("workload")
 def main(workload: str) -> None:
     """Prints the median latency in us of the fastest form."""
-    torch.set_num_threads(len(physical_cpus()))
+    torch.set_num_threads(core_count())
     arrays = on_host(argument_shapes(find_workload(workload).module()))
     medians = []
     with torch.inference_mode():

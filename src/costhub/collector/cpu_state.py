@@ -27,8 +27,9 @@ def physical_cpus(root: Path = CPUS) -> list[int]:
 
 def core_count() -> int:
     """How many cores this process may use: a container or `taskset` may leave it fewer than there are."""
+    usable = len(physical_cpus())
     # Where the system does not tell siblings apart, as on macOS, psutil does.
-    return min(len(physical_cpus()), psutil.cpu_count(logical=False) or len(physical_cpus()))
+    return min(usable, psutil.cpu_count(logical=False) or usable)
 
 
 def pick_cpus(threads: int, root: Path = CPUS) -> tuple[int, ...]:
@@ -46,7 +47,7 @@ def tvm_threads(threads: int | None = None) -> dict[str, str]:
 
     Left to itself TVM uses half of the CPUs that it sees.
     """
-    return {"TVM_NUM_THREADS": str(threads or len(physical_cpus()))}
+    return {"TVM_NUM_THREADS": str(threads or core_count())}
 
 
 def cpu_list(cpus: Iterable[int]) -> str:

@@ -36,7 +36,7 @@ class Outcome:
     surroundings: Surroundings
     device_id: str
     board: str | None = None
-    """Which of several boards measured it."""
+    """The number of the board that measured it, where there are several."""
 
     @property
     def status(self) -> str:

@@ -30,8 +30,6 @@ class Session:
     governor: str | None = None
     """The frequency governor."""
     session: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
-    boards: dict[str, int] = field(default_factory=dict)
-    """The number of each board, by its address."""
 
     def row(self, workload_id: str, outcome: Outcome) -> dict[str, Any]:
         """One row of the measurements table."""
@@ -61,7 +59,7 @@ class Session:
             "output_checked": ran.output_checked if ran else None,
             "cpu_affinity": self.cpu_affinity,
             "governor": self.governor,
-            "board": self._board(outcome.board),
+            "board": outcome.board,
             "clock_mhz": around.clock_mhz,
             "temperature_c": around.temperature_c,
             "proposed_by": program.proposed_by,
@@ -75,10 +73,6 @@ class Session:
             "compiler_version": _compiler_version() if self.target["kind"] == "llvm" else None,
             **_versions(),
         }
-
-    def _board(self, address: str | None) -> str | None:
-        """A number, since the address would tell of somebody's network."""
-        return None if address is None else str(self.boards.setdefault(address, len(self.boards) + 1))
 
 
 @cache

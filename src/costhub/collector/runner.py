@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from costhub.collector.arguments import Arguments
-from costhub.collector.cpu_state import cpu_list, physical_cpus, pick_cpus, tvm_threads
+from costhub.collector.cpu_state import core_count, cpu_list, pick_cpus, tvm_threads
 from costhub.collector.evaluator import Evaluator
 from costhub.collector.run_service import ExpectRequest, ReferenceRequest, RunReply, RunRequest, WarmUp
 from costhub.errors import MeasureError
@@ -82,7 +82,7 @@ class Runner:
         self.cpus: tuple[int, ...] = ()
         """The CPUs that compute; empty for other devices."""
         if device_kind == "cpu":
-            self.cpus = tuple(affinity or pick_cpus(threads or len(physical_cpus())))
+            self.cpus = tuple(affinity or pick_cpus(threads or core_count()))
         self._expected: ExpectRequest | None = None
         self._served = 0
         self.threads = threads or max(1, len(self.cpus))

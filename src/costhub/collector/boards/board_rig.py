@@ -29,6 +29,7 @@ class BoardBench:
     def __init__(self, boards: Boards, device_id: str) -> None:
         self._boards = boards
         self._device_id = device_id
+        self._numbers: dict[str, int] = {}
 
     def launch(self) -> None:
         """Nothing: sessions begin with the first programs."""
@@ -48,10 +49,15 @@ class BoardBench:
                         runnable[place],
                         Surroundings(None, None, ran.reference_drift, ran.reference_after_s),
                     )
-                    yield Outcome(made.program, made.built, ran, around, self._device_id, ran.board)
+                    board = self._number(ran.board)
+                    yield Outcome(made.program, made.built, ran, around, self._device_id, board)
         finally:
             for made in batch:
                 made.built.remove()
+
+    def _number(self, address: str | None) -> str | None:
+        """Stands for a board in the rows: its address would tell of somebody's network."""
+        return None if address is None else str(self._numbers.setdefault(address, len(self._numbers) + 1))
 
 
 @contextmanager

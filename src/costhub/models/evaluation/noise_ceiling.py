@@ -93,7 +93,8 @@ def noise_ceiling(
         skipped |= dict.fromkeys(evaluation.skipped)
         for row in evaluation.workloads:
             found.setdefault((row.workload_id, row.device_id), []).append(row)
-    never = tuple(name for name in skipped if name not in {workload_id for workload_id, _ in found})
+    ranked = {workload_id for workload_id, _ in found}
+    never = tuple(name for name in skipped if name not in ranked)
     return Evaluation(tuple(map(_mean, found.values())), noise_floor, never)
 
 
