@@ -38,7 +38,7 @@ def swap_in(folder: Path, made: Path, old: Path) -> None:
             except OSError as again:
                 raise CosthubError(
                     f"{folder} could not be put back ({type(error).__name__}). All it held is in {old}: move "
-                    "that to its place by hand."
+                    f"that folder back to {folder} by hand."
                 ) from again
         raise
     finally:

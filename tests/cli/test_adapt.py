@@ -140,7 +140,7 @@ def test_auto_takes_the_model_of_the_hubs_that_ranks_the_first_measurements_best
 
     chosen = next(line for line in capsys.readouterr().err.splitlines() if line.startswith("Source costhub/"))
     cpus = [entry for entry in list_models() if entry.device_id.startswith(("amd-", "any-"))]
-    assert f"Of {len(cpus)} models it ranks 32 programs measured here best" in chosen
+    assert f"Of {len(cpus)} models, it ranks 32 programs measured here best" in chosen
     told = json.loads((tmp_path / "model/adaptation.json").read_text())
     assert told["source"] == chosen.split()[1]
 
@@ -173,7 +173,7 @@ def test_what_does_not_go_together_is_refused_before_anything_is_measured(
     out = str(tmp_path / "model")
 
     assert run(["adapt", "auto", "--out", out, "--split", "s"]) != 0
-    assert "--split divides measurements that are there" in capsys.readouterr().err
+    assert "--split divides existing measurements" in capsys.readouterr().err
     assert run(["adapt", "auto", "--out", out, "--key", "pi4"]) != 0
     assert "--tracker and --key belong together" in capsys.readouterr().err
     assert run(["adapt", "auto", "--out", out, "--device", "acme-one", "--trials", "4"]) != 0

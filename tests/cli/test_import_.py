@@ -105,7 +105,7 @@ def test_nothing_imported_is_a_failure(
     ("names", "sentence"),
     [
         ("{", "cannot be read as JSON"),
-        ("{}", "holds no list"),
+        ("{}", "is not a JSON list"),
         ("[]", "There are 0 names for 1 workloads"),
         ("[7]", "Entry 0 of the names is 7"),
     ],

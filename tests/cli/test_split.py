@@ -115,4 +115,4 @@ def test_a_folder_that_does_not_know_its_networks_says_so(costhub: Costhub, tmp_
     output = costhub("split", str(tmp_path / "data"), "--by", "network")
 
     assert output.code == 2
-    assert "its workloads do not say of which networks they are" in output.err
+    assert "its workloads do not say which networks they come from" in output.err

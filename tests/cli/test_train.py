@@ -265,7 +265,7 @@ def test_an_interrupted_training_says_how_to_go_on_and_does(
     with monkeypatch.context() as context:
         context.setattr(Checkpoint, "save", saved_once)
         assert train("model") == 130
-    assert f"The progress is in {tmp_path / 'model.partial'}: the same command" in capsys.readouterr().err
+    assert f"The progress is in {tmp_path / 'model.partial'}: run the same command" in capsys.readouterr().err
     assert [train("model"), train("unbroken")] == [0, 0]
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "model", "unbroken"]

@@ -313,7 +313,7 @@ def test_a_disk_that_breaks_every_part_is_told(real: DataFolder, monkeypatch: py
         raise PartLost
 
     monkeypatch.setattr(FeatureCache, "read", lost)
-    with pytest.raises(DataError, match="keep breaking; check the disk"):
+    with pytest.raises(DataError, match="damaged again and again; check the disk"):
         load_programs(real.path, spec="trace_tokens@1")
 
 

@@ -109,7 +109,8 @@ def test_a_device_without_a_model_is_given_the_one_for_any_of_its_kind(hub: Path
 
     assert found
     assert (found.device_id, found.reason) == (
-        "any-cpu", "No model is for this very device; any-cpu is told what a device can do.",
+        "any-cpu",
+        "No model was trained for this device; any-cpu is used, which takes the device's figures as input.",
     )  # fmt: skip
     own = nearest_device({**stranger, "device_id": "acme-one"})
     assert own

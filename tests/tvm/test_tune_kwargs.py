@@ -98,7 +98,7 @@ def test_a_tracker_without_a_key_is_a_sentence() -> None:
 
 
 def test_a_target_that_this_machine_does_not_measure_is_a_sentence() -> None:
-    with pytest.raises(MeasureError, match="only those of its CPU"):
+    with pytest.raises(MeasureError, match="only those for its CPU"):
         costhub.tvm.tune_kwargs("auto", target="opencl")
 
 

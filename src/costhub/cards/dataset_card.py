@@ -191,7 +191,10 @@ def complete_dataset_card(text: str, card: DatasetCard) -> str:
 def _metadata(card: DatasetCard, body: str | None) -> dict[str, Any]:
     """The block of a card; with the hash of its text where costhub wrote that, to know it again."""
     if not card.licences or not all(licence.strip() for licence in card.licences):
-        raise DataError("There are rows without a licence, so nobody may use them. Say one with --licence.")
+        raise DataError(
+            "There are rows without a licence, so nobody may use them. Write an SPDX name such as CC-BY-4.0 "
+            "into these rows, as `costhub collect` and `costhub import` do with --licence."
+        )
     size = next((name for limit, name in _SIZES if card.rows < limit), _BEYOND)
     written = {} if body is None else {"body_sha256": _sha256(body)}
     tags = ["costhub", "tvm", "cost-model", *(f"device:{row['device_id']}" for row in card.devices)]

@@ -102,8 +102,8 @@ def usage(network: Mapping[str, Any]) -> str:
 def coverage(network: Mapping[str, Any]) -> str:
     """Which of its kernels have a schedule of the search, and on how many threads all were timed."""
     return (
-        f"{network['kernels_tuned']} of its {network['kernels']} distinct kernels have a schedule of the "
-        "search; the others are loops as TVM leaves them, large ones shared among the cores. All forms had "
-        f"{network['threads']} threads (TVM reads TVM_NUM_THREADS={network['threads']}, and takes half of "
-        "the CPUs without it)."
+        f"{network['kernels_tuned']} of its {network['kernels']} distinct kernels have a schedule from the "
+        "search; the others are the plain loops that TVM generates, and large ones run in parallel. All "
+        f"forms had {network['threads']} threads (set TVM_NUM_THREADS={network['threads']}; without it, TVM "
+        "uses half of the CPUs)."
     )

@@ -86,7 +86,7 @@ _MODELS = (
     "<p>Figures are means over workloads that a model was not trained on, as its folder records them: "
     "<code>top_1</code> is the best latency of a workload over that of the program ranked first, "
     "<code>top_5</code> over that of the best of the first five, <code>pairwise</code> the share of pairs "
-    'put in the right order. Figures of models with other held-out workloads do not compare.</p>\n'
+    'put in the right order. Figures of models with different held-out workloads cannot be compared.</p>\n'
 )  # fmt: skip
 _DEVICES = "<p>Peak (float32) and memory bandwidth are what <code>costhub probe</code> measured.</p>\n"
 

@@ -90,7 +90,7 @@ def _network(network: Mapping[str, Any], place: int) -> Iterator[str]:
     for note in network["notes"]:
         yield f'<p class="note">{escape(note)}</p>'
     if network["library"]:
-        yield "<p>To use it, with TVM and no costhub:</p>"
+        yield "<p>To use it with TVM alone, without costhub:</p>"
         yield f'<pre class="scroll">{escape(usage(network))}</pre>'
 
 

@@ -36,9 +36,10 @@ RIGHTS = "CC-BY-4.0"
 
 @click.command("adapt", epilog=EXAMPLE)
 @click.argument("name")
-@click.option("--data", type=click.Path(path_type=Path), help="Measurements of the target. Without it, or "
-              "with --suite, --network or --tracker, it is measured; by default into OUT-data.")  # fmt: skip
-@click.option("--device", help="Target: one of the data, or one that this machine is (`costhub devices`).")
+@click.option("--data", type=click.Path(path_type=Path), help="Data folder with measurements of the target. "
+              "Without it, or with --suite, --network or --tracker, the target is measured, and the results "
+              "go to this folder, by default OUT-data.")  # fmt: skip
+@click.option("--device", help="Target device: one in the data, or one of this machine (`costhub devices`).")
 @click.option("--suite", "suites", multiple=True, help="Measure workloads of a suite, as `costhub collect`.")
 @click.option("--network", "networks", multiple=True, help="Measure workloads of a network.")
 @click.option("--tracker", metavar="HOST:PORT", help="Measure on the boards of a TVM RPC tracker.")
@@ -47,8 +48,8 @@ RIGHTS = "CC-BY-4.0"
 @click.option("--arch", help="Architecture of the source, for example mlp; by default the best one.")
 @click.option("--method", default="corrected", show_default=True,
               help="frozen, brief, fine-tune, residual, lottery, momentum or corrected.")  # fmt: skip
-@click.option("--trials", type=click.IntRange(min=2), help="Programs to learn from; by default all of the "
-              f"data, and {TRIALS} where the target is measured.")  # fmt: skip
+@click.option("--trials", type=click.IntRange(min=2), help="Number of programs to learn from; by default "
+              f"all in the data folder, or {TRIALS} if the target is measured.")  # fmt: skip
 @click.option("--split", "chosen", help="Split, by name in the data folder or as a file: learn "
               "from its train workloads, evaluate on its test workloads.")  # fmt: skip
 @click.option("--explain", is_flag=True, help="Show what each layer was allowed to learn.")
@@ -79,9 +80,9 @@ def command(
 
     NAME is what `costhub pull` takes, or auto: the model in the hubs that ranks the first measurements best.
 
-    Batch by batch, the adapted model is compared with the source and with one that learns from the target
-    alone, on programs that none of them has seen. The adapted one is written to OUT, unless another is
-    clearly ahead.
+    Each new batch of measurements first serves as a test: the adapted model, the source model and a model
+    trained on the target alone rank its programs before they learn from them. The adapted model is written to
+    OUT unless one of the other two is clearly better.
 
     Stop a measurement with Ctrl-C or `kill` at any time and start it again: nothing is measured twice.
     """
@@ -94,7 +95,7 @@ def command(
     opened: AbstractContextManager[Target]
     if data is None or suites or networks or tracker:
         if chosen is not None:
-            raise click.UsageError("--split divides measurements that are there; leave it out to measure.")
+            raise click.UsageError("--split divides existing measurements; leave it out to measure new ones.")
         opened = live(
             data or out.with_name(f"{out.name}-data"), device=device, tracker=tracker, key=key, suites=suites,
             networks=networks, trials=trials or TRIALS, seed=seed, licence=RIGHTS,
@@ -145,10 +146,10 @@ def _source(
     if name == AUTO:
         best, *others = rank_sources(models, programs, seed=seed, tell_apart=True)
         chosen = best.name
-        second = f"; next {others[0].name} with {others[0].pairwise:.3f}" if others else ""
+        second = f"; next is {others[0].name} with {others[0].pairwise:.3f}" if others else ""
         reason = (
-            f"Of {len(models)} models it ranks {PROBED} programs measured here best, "
-            f"{best.pairwise:.3f} of the pairs{second}."
+            f"Of {len(models)} models, it ranks {PROBED} programs measured here best: "
+            f"{best.pairwise:.3f} of the pairs are in the right order{second}."
         )
     click.echo(f"Source {chosen} ({models[chosen].arch}). {reason}", err=True)
     return candidates[chosen], models[chosen]

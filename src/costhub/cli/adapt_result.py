@@ -64,12 +64,12 @@ class Result:
             + plain_table(totals, [Column("model", ""), *(number(name, name) for name in METRICS)])
             if totals
             else "No workload was held out, so the model was not evaluated.",
-            f"Pairs of each new batch that were ranked right before learning from it:\n"
+            f"Share of the pairs in each new batch that were ranked correctly before learning from it:\n"
             f"{plain_table(asked, shares)}",
         ]
         if done.chosen != ADAPTED:
             parts.append(
-                f"Transfer by {done.method} did harm here, so the model written is the {done.chosen} one."
+                f"Transfer by {done.method} made the model worse, so the {done.chosen} model was written."
             )
         if explain:
             parts.append(masks_table(done.to_json()))

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from costhub.collector.boards.tracker import Tracker
 
 WARNING = """\
-TVM's RPC gives everyone who can reach its port full control of this machine, as the user who serves: it runs
-the code that it is sent. Nothing is encrypted, and the key is a label, not a secret. Let the ports be reached
-through an SSH tunnel or WireGuard only (docs/boards.md)."""
+TVM's RPC gives everyone who can reach its port full control of this machine, with the rights of the user who
+runs the server: it executes any code that it receives. Nothing is encrypted, and the key is a label, not a
+secret. Make the ports reachable only through an SSH tunnel or WireGuard (docs/boards.md)."""
 
 EXAMPLE = """
 \b
@@ -126,7 +126,7 @@ def show(tracker: Tracker, as_json: bool) -> None:
         click.echo(f"{key}: {len(names)} registered, {tracker.free(key)} free")
         click.echo("\n".join(f"  {name}" for name in names))
     if not servers:
-        click.echo("No board is registered; `costhub board serve` on a board does that.")
+        click.echo("No board is registered. Run `costhub board serve` on a board to register it.")
 
 
 def _check_host(host: str, is_trusted: bool) -> None:

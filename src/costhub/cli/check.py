@@ -46,8 +46,8 @@ def _list_rules(context: click.Context, _parameter: click.Parameter, value: bool
 def command(context: click.Context, folder: Path, deep: bool, strict: bool, as_json: bool) -> None:
     """Check the data folder FOLDER against every rule, or a model folder as a hub does.
 
-    Exits with 0 where no error was found (with --strict, no warning either), with 1 where one was, and with 2
-    where FOLDER is no data folder, or a model that nobody should load. docs/check.md has the rules.
+    Exits with 0 if no error was found (with --strict, no warning either), with 1 if one was found, and with 2
+    if FOLDER is not a data folder, or is a model that is not safe to load. docs/check.md lists the rules.
     """
     if (folder / "config.json").is_file():
         return _check_model(folder, as_json)

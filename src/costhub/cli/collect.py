@@ -53,7 +53,7 @@ Example:
     multiple=True,
     default=("auto",),
     show_default=True,
-    help="A device that this machine is (`costhub devices`); several share their builds.",
+    help="A device of this machine (`costhub devices`); may be repeated, and the devices share builds.",
 )
 @click.option("--tracker", metavar="HOST:PORT", help="Measure on the boards of a TVM RPC tracker instead.")
 @click.option("--key", help="The boards' key at the tracker.")
@@ -69,9 +69,11 @@ Example:
     "--space", default="default", show_default=True, help="Design space: a name, or module:function."
 )
 @click.option(
-    "--shares", help="Where programs come from, e.g. random=0.5,mutation=0.3,model=0.2; half and half."
+    "--shares",
+    help="Share of the programs from each source, e.g. random=0.5,mutation=0.3,model=0.2; by default "
+    "random=0.5,mutation=0.5.",
 )
-@click.option("--model", "guide", help="The model that proposes its share: what `costhub pull` takes.")
+@click.option("--model", "guide", help="Model for the share `model`; any name that `costhub pull` takes.")
 @click.option("--check-outputs", is_flag=True, help="Compare outputs with the default schedule's.")
 @click.option("--flush-caches", is_flag=True, help="Flush the caches before every repeat.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
@@ -138,7 +140,7 @@ def _proposals(trials: int, shares: str | None, guide: str | None, device: dict[
 
     chosen = Shares.parse(shares) if shares else Shares()
     if chosen.model and guide is None:
-        raise click.UsageError("A share of programs is to come from a model: name it with --model.")
+        raise click.UsageError("--shares gives a share to a model: name the model with --model.")
     return Proposals(trials, chosen, _scorer(guide, device))
 
 

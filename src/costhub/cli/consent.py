@@ -23,7 +23,10 @@ def agreed(question: str, *, yes: bool, verb: str) -> bool:
     if yes:
         return True
     if not sys.stdin.isatty():
-        raise RefusedError(f"Nothing was sent: nobody is there to agree. Give `costhub {verb} --yes`.")
+        raise RefusedError(
+            "Nothing was sent: there is no terminal to ask for confirmation. To agree in advance, run "
+            f"`costhub {verb} --yes`."
+        )
     return click.confirm(question, default=False, err=True)
 
 

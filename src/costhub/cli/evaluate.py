@@ -32,7 +32,7 @@ Example:
     "--device",
     "devices",
     multiple=True,
-    help="Device whose measurements to use, may be repeated; not needed where data or split have one.",
+    help="Device whose measurements to use, may be repeated; not needed if the data or split has only one.",
 )
 @click.option(
     "--split", help="Split, by name in the data folder or as a file: evaluate on its test workloads only."
@@ -52,7 +52,8 @@ def command(
 ) -> None:
     """Score MODEL (a name, an address or a model folder) on measured programs.
 
-    Workloads that the model has learned from are left out unless --all is given: their figures say nothing.
+    Workloads that the model was trained on are left out unless --all is given: a good score on them does
+    not mean a good model.
     Programs of different devices are never compared with one another; each workload counts once per device.
     """
     from costhub.dataset.load_programs import load_programs
@@ -79,7 +80,7 @@ def command(
         wanted -= set(info.train_workloads)
     if not wanted:
         raise DataError(
-            f"{model} has learned from every workload asked for. Give --all to evaluate on those."
+            f"{model} was trained on every workload asked for. Use --all to evaluate on them anyway."
         )
     programs = load_programs(data, device=devices or None, workloads=wanted, spec=info.feature_spec)
     tell_devices(loaded, device_rows(data, programs.device_ids))

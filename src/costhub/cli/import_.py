@@ -48,9 +48,9 @@ def command(
 ) -> None:
     """Import the measurements in FOLDER; KIND is metaschedule, a database of TVM 0.10 to 0.27.
 
-    FOLDER holds database_workload.json and database_tuning_record.json, each perhaps gzipped. Lines that
-    cannot be used are counted and named and cost nothing else. Start it again after an interruption, or
-    when the database has grown: records that are there already are skipped.
+    FOLDER holds database_workload.json and database_tuning_record.json; each may be gzipped. Lines that
+    cannot be imported are counted and reported; all others are imported. Run the command again after an
+    interruption, or when the database has grown: records that were already imported are skipped.
     """
     from costhub.dataset.metaschedule.import_database import import_database
 
@@ -86,5 +86,5 @@ def _read_names(path: Path) -> list[Any]:
     except (OSError, EOFError, ValueError, RecursionError) as error:
         raise DataError(f"{path} cannot be read as JSON ({error}); it should be a list of names.") from error
     if not isinstance(names, list):
-        raise DataError(f"{path} holds no list; it should be one with a name per workload of the database.")
+        raise DataError(f"{path} is not a JSON list; it should hold one name per workload of the database.")
     return names

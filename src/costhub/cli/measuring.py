@@ -28,7 +28,7 @@ def check_board(tracker: str | None, key: str | None) -> None:
         UsageError: One of both is missing.
     """
     if (tracker is None) != (key is None):
-        raise click.UsageError("--tracker and --key belong together: where the boards are, and which.")
+        raise click.UsageError("--tracker and --key belong together: give both or neither.")
 
 
 @contextmanager

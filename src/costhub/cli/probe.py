@@ -38,9 +38,15 @@ COLUMNS = (Column("what", "what"), number("value", "best", ",.4g"), Column("unit
 
 @click.command("probe", epilog=EXAMPLE)
 @click.option("--kind", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
-@click.option("--isa", help="Limit the CPU to sse4.2, avx2 or avx512: a device of its own.")
-@click.option("--threads", type=click.IntRange(min=1), help="Limit the CPU to so many cores, likewise.")
-@click.option("--budget", default=25.0, show_default=True, type=click.FloatRange(min=0), help="Seconds.")
+@click.option("--isa", help="Limit the CPU to sse4.2, avx2 or avx512; it then counts as another device.")
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    help="Limit the CPU to this many cores; it then counts as another device.",
+)
+@click.option(
+    "--budget", default=25.0, show_default=True, type=click.FloatRange(min=0), help="Time limit in seconds."
+)
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), help="Data folder to write the row into."
 )
@@ -99,14 +105,14 @@ def _say_what_next(row: Mapping[str, Any], out: Path | None) -> None:
     from costhub.hub.review.contribution import MOST_DIFFERENCE  # as far off, `costhub review` refuses it
 
     if out is None:
-        click.echo("Nothing was kept; --out FOLDER keeps it beside measurements.", err=True)
+        click.echo("The result was not saved. Use --out FOLDER to write it into a data folder.", err=True)
     device = find_device(row["device_id"])
     known = device.row() if device else {}
     for key, what, unit in FIGURES:
         before, now = known.get(key), row[key]
         if unit != "us" and before and now and before / now > MOST_DIFFERENCE:
             click.echo(
-                f"{what} is {before / now:.1f} times below what the index has of this device ({before:,.4g} "
+                f"{what} is {before / now:.1f} times lower than the device index says ({before:,.4g} "
                 f"{unit}). Probe again with nothing else running.",
                 err=True,
             )

@@ -28,8 +28,8 @@ Example:
 @click.option("--as", "name", help="ORG/NAME, where --to is a folder.")
 @click.option("--tag", help="A name for this version, such as v1; it never changes.")
 @click.option("--replace", is_flag=True, help="Also remove measurements that the hub has and FOLDER lacks.")
-@click.option("--dry-run", is_flag=True, help="Check, and show what would go.")
-@click.option("--yes", is_flag=True, help="Agree beforehand.")
+@click.option("--dry-run", is_flag=True, help="Check, and show what would be sent.")
+@click.option("--yes", is_flag=True, help="Send without asking for confirmation.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(
     folder: Path, to: str, name: str | None, tag: str | None, replace: bool, dry_run: bool, yes: bool,
@@ -37,8 +37,8 @@ def command(
 ) -> None:  # fmt: skip
     """Put a model or a dataset into a hub, in one commit.
 
-    FOLDER is a model folder with its card, or a data folder. What `costhub check` or the check of models
-    refuses does not go; locks, journals and features stay here.
+    FOLDER is a model folder with its card, or a data folder. Nothing is sent if `costhub check`, or the check
+    of models, refuses it. Locks, journals and features are never sent.
     """
     from costhub.hub.publish import publish
 

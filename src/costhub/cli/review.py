@@ -25,7 +25,7 @@ SHOWN = 20
 @click.command("review", epilog=EXAMPLE)
 @click.argument("subject")
 @click.option("--against", help="What to compare with: hf-hub:ORG/NAME or a data folder.")
-@click.option("--merge", is_flag=True, help="Take it into the tables where nothing speaks against it.")
+@click.option("--merge", is_flag=True, help="Merge it into the tables of the dataset if it is accepted.")
 @click.option("--shallow", is_flag=True, help="Do not replay traces.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @click.pass_context
@@ -35,8 +35,7 @@ def command(
     """Judge a contribution or a model before a hub takes it.
 
     SUBJECT is a pull request, as hf-hub:ORG/NAME@refs/pr/3 or the address of its page, or a data or model
-    folder. Exits with 0 where nothing speaks against it, with 1 where something does, and with 2 where it
-    cannot be read.
+    folder. Exits with 0 if it is accepted, with 1 if it is refused, and with 2 if it cannot be read.
     """
     from costhub.errors import CosthubError, RefusedError
     from costhub.hub.review.review import review

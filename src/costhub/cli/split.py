@@ -37,14 +37,14 @@ COLUMNS = (
 @click.command("split", epilog=EXAMPLE)
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("--by", "kind", type=click.Choice(["workload", "network", "operator", "device"]),
-              help="Make splits that hold these out; without it, list those that are there.")  # fmt: skip
+              help="What to hold out in new splits; without it, list the existing splits.")  # fmt: skip
 @click.option("--hold-out", multiple=True,
               help="Network, operator family or device to test on; may be repeated. Without it, one split "
               "for each.")  # fmt: skip
 @click.option("--tenset", is_flag=True, help="With --by network: hold out TenSet's five test networks.")
 @click.option("--count", type=click.IntRange(min=1),
-              help="With --by workload: how many to test on, a fifth by default. With --by device: test on "
-              "so many workloads that are not learned from either.")  # fmt: skip
+              help="With --by workload: how many to test on, a fifth by default. With --by device: also "
+              "hold out this many workloads and test only on them.")  # fmt: skip
 @click.option(
     "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Chooses the workloads."
 )
@@ -60,8 +60,8 @@ def command(
 ) -> None:
     """Make splits of the data folder DATA, or list those it has.
 
-    A split is a file DATA/splits/NAME.json that names the workloads to learn from and to test on. Made from
-    the same workloads it is the same for everyone; `costhub train` and `costhub evaluate` take its NAME.
+    A split is a file DATA/splits/NAME.json that names the workloads to learn from and to test on. The same
+    workloads and options always give the same split. `costhub train` and `costhub evaluate` take its NAME.
     """
     from costhub.dataset.folder import DataFolder
     from costhub.dataset.splits.split_file import list_splits, load_split, put_split
@@ -118,7 +118,7 @@ def _make(
     if not splits:
         raise DataError(
             f"{folder.path} has no {kind} that can be held out"
-            + (": its workloads do not say of which networks they are." if kind == "network" else ".")
+            + (": its workloads do not say which networks they come from." if kind == "network" else ".")
         )
     return splits
 

@@ -29,8 +29,8 @@ Example:
 def command(where: str, page: Path | None, plot: Path | None, as_json: bool) -> None:
     """Count what WHERE holds: devices, operators, failures, latencies, noise.
 
-    WHERE is a data folder, the name of a dataset or device in the hubs here, or hf-hub:ORG/NAME@REVISION. Of
-    a device only its own measurements are counted.
+    WHERE is a data folder, the name of a dataset or device in the hubs here, or hf-hub:ORG/NAME@REVISION. For
+    a device, only the measurements made on it are counted.
     """
     from costhub.cards.stats_tables import stats_text
     from costhub.dataset.stats.folder_stats import folder_stats, latencies_by_operator

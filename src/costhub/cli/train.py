@@ -45,11 +45,11 @@ Example:
     "--device",
     "devices",
     multiple=True,
-    help="Device whose measurements to use, may be repeated; not needed where the data have one.",
+    help="Device whose measurements to use, may be repeated; not needed if the data have only one.",
 )
 @click.option("--for", "meant_for", callback=lambda _, __, value: _plain_name(value), metavar="DEVICE",
-              help="Device that the model is for, by default what it learns from; where it is one of "
-              "several, the figures are of it alone.")  # fmt: skip
+              help="Device that the model is for; by default the one it learns from. If it learns from "
+              "several and this is one of them, it is evaluated on this one only.")  # fmt: skip
 @click.option("--split", "chosen", help="Split, by name in the data folder or as a file: learn "
               "from its train workloads, evaluate on its test workloads.")  # fmt: skip
 @click.option("--features", "spec",
@@ -62,8 +62,8 @@ Example:
 @click.option("--option", "pairs", multiple=True, metavar="NAME=VALUE",
               help="Option of the architecture, may be repeated.")  # fmt: skip
 @click.option("--stop-share", default=0.1, show_default=True, type=click.FloatRange(0, 0.5),
-              help="Of the workloads to learn from, held out to tell when to stop; with 0 the training "
-              "learns from all of them and goes its full length.")  # fmt: skip
+              help="Share of the training workloads held out to decide when to stop; with 0, training "
+              "uses all of them and runs to its full length.")  # fmt: skip
 @click.option("--stream", is_flag=True,
               help="Read the data block by block: for more programs than fit in memory.")  # fmt: skip
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
@@ -89,11 +89,11 @@ def command(
 ) -> None:
     """Train a cost model on measured programs.
 
-    A fifth of the workloads, of every operator that can spare one, is held out to evaluate the model on; its
-    card shows the figures.
+    Without --split, a fifth of the workloads, from every operator that can spare one, is held out to evaluate
+    the model. The model card shows the results.
 
-    The progress of a training is kept in OUT.partial until OUT is written: after an interruption
-    the same command goes on from there.
+    The progress of a training is kept in OUT.partial until OUT is written: after an interruption, run the
+    same command again to continue.
     """
     from costhub.cli.model_documents import model_documents
     from costhub.dataset.credit import data_credit
@@ -189,8 +189,8 @@ def _resumable(partial: Path, train: Callable[[], CostModel]) -> CostModel:
     except KeyboardInterrupt:
         if partial.exists():
             click.echo(
-                f"The progress is in {partial}: the same command goes on from there; without that folder it "
-                "starts over.",
+                f"The progress is in {partial}: run the same command again to continue, or remove that "
+                "folder to start over.",
                 err=True,
             )
         raise

@@ -34,8 +34,8 @@ def joined(arch: str, *, stream: bool) -> Iterator[tuple[int, int]]:
         return
     if not stream or arch == "gbt":
         raise ModelError(
-            "torchrun has started several processes, which can train a network together with --stream, and "
-            "nothing else. Trees of several machines are grown through Dask: see docs/training.md."
+            "torchrun has started several processes, but only a network with --stream can be trained by "
+            "several. To train trees on several machines, use Dask: see docs/training.md."
         )
     from costhub.models.training.processes import joined_processes
 

@@ -36,9 +36,9 @@ def link_command(triple: str | None, objects: Sequence[str], library: str) -> li
     if linker is None:
         names = " or ".join(_foreign_linkers(triple)) if triple else "ld"
         raise MeasureError(
-            f"Nothing here links programs for {triple or 'this machine'}: expected {names} on the path. "
-            "Install a linker for it (in Debian for ARM: binutils-aarch64-linux-gnu, or lld), or measure on "
-            "boards that have a C compiler and link for themselves."
+            f"No linker for {triple or 'this machine'} was found: expected {names} on the PATH. Install one "
+            "(in Debian for ARM: binutils-aarch64-linux-gnu, or lld), or measure on boards that have a C "
+            "compiler and can link the programs themselves."
         )
     # Exceptions thrown below a program pass through it only where there is an index of its frames.
     return [linker, "-shared", "--eh-frame-hdr", "-o", library, *objects]

@@ -89,7 +89,10 @@ class ProgramSource:
                 device_ids=(self.device_id,),
             )
         folders = " or ".join(str(cache.folder) for cache in self.caches)
-        raise DataError(f"The parts in {folders} keep breaking; check the disk, or remove the folder.")
+        raise DataError(
+            f"The cached features in {folders} are damaged again and again; check the disk, or remove the "
+            "folder."
+        )
 
     def complete(self, measured: Measured, *, progress: bool) -> tuple[Measured, list[Found]]:
         """Computes what is not in the caches; returns the programs that have features, and where they are."""

@@ -54,6 +54,6 @@ def models_of_kind(descriptor: Mapping[str, Any], *, arch: str | None = None) ->
     if not found:
         raise ModelError(
             f"The hubs here hold no {f'{arch} ' if arch else ''}model of a {descriptor.get('kind')} device. "
-            "Name one of another place, or train one with `costhub train`."
+            "Give the address of a model elsewhere, or train one with `costhub train`."
         )
     return found

@@ -71,7 +71,10 @@ def nearest_device(
     for_any = f"{ANY}{descriptor.get('kind')}"
     stand_in = next((entry for entry in fitting if entry[1] == for_any), None)
     if stand_in and descriptor.get("device_id") not in with_model:
-        reason = f"No model is for this very device; {for_any} is told what a device can do."
+        reason = (
+            f"No model was trained for this device; {for_any} is used, which takes the device's figures as "
+            "input."
+        )
         return Nearest(for_any, stand_in[0], reason)
     named = [entry for entry in fitting if entry is not stand_in]
     if not named:

@@ -229,7 +229,8 @@ def _refuse_loss(repo: Repo, ready: Staged, head: Head | None, replace: bool) ->
     if lost:
         raise HubError(
             f"{repo.name} holds {len(lost)} shards of measurements that this folder lacks ({lost[0]}), "
-            "perhaps of other people. Send yours with `costhub contribute`, or drop them with --replace."
+            "perhaps from other people. Send yours with `costhub contribute`, or remove these shards from "
+            "the hub with --replace."
         )
 
 

@@ -119,12 +119,12 @@ def _timed_on(target: str, tracker: str | None, key: str | None) -> tuple[Mappin
         atexit.register(boards.close)
         return boards.identify().device, boards
     if tracker is not None or key is not None:
-        raise MeasureError("tracker and key belong together: where the boards are, and which.")
+        raise MeasureError("tracker and key belong together: give both or neither.")
     kind = json.loads(target)["kind"]
     if kind not in ("llvm", "cuda"):
         raise MeasureError(
-            f"Programs of {kind} are not measured on this machine, only those of its CPU (llvm) and of a "
-            "CUDA GPU. Give tracker and key of boards that are of this kind."
+            f"Programs for {kind} cannot be measured on this machine, only those for its CPU (llvm) and for "
+            "a CUDA GPU. Give the tracker and key of boards of this kind."
         )
     runner = Runner(target, device_kind="cpu" if kind == "llvm" else kind)
     atexit.register(runner.close)

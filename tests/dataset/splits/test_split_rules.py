@@ -167,7 +167,7 @@ def test_tensets_networks_are_held_out_together() -> None:
     assert (split.name, split.hold_out) == ("network-tenset", ("BERT-base", "resnet_50"))
     assert split.test == ("w00", "w01")
     assert len(TENSET_NETWORKS) == 5
-    with pytest.raises(DataError, match="No workload is of one of TenSet's networks"):
+    with pytest.raises(DataError, match="No workload comes from one of TenSet's networks"):
         split_as_tenset(used_by(("vit",), ()))
 
 

@@ -61,7 +61,7 @@ def check_with(
             check.apply_deep_rules()
     except FileNotFoundError as error:
         raise DataError(
-            f"{error.filename} went away while {path} was checked; check it when nothing writes there."
+            f"{error.filename} disappeared while {path} was checked; check again when nothing writes there."
         ) from error
     return check.report.findings()
 

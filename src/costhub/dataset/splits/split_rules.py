@@ -89,8 +89,8 @@ def split_as_tenset(workload_rows: Rows) -> Split:
     hold_out = [present[network] for network in TENSET_NETWORKS if network in present]
     if not hold_out:
         raise DataError(
-            f"No workload is of one of TenSet's networks, {', '.join(TENSET_NETWORKS)}; "
-            "hold out others by name."
+            f"No workload comes from one of TenSet's networks, {', '.join(TENSET_NETWORKS)}; "
+            "hold out other networks by name (--hold-out)."
         )
     return split_by_network(workload_rows, hold_out, name="network-tenset")
 

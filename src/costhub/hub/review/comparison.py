@@ -108,14 +108,14 @@ def judge(found: Comparison) -> Iterator[Reason]:
     if found.agreement is not None and found.agreement < LEAST_AGREEMENT:
         yield Reason(
             "refuse",
-            f"{where} the programs that the hub measured too come in another order (rank correlation "
-            f"{found.agreement:.2f}); at least {LEAST_AGREEMENT:g} was expected of one device.",
+            f"{where} the programs that the hub measured too rank differently here (rank correlation "
+            f"{found.agreement:.2f}); at least {LEAST_AGREEMENT:g} was expected on the same device.",
         )
     if 0 < found.repeated < _ENOUGH:
         yield Reason(
             "look",
-            f"{where} only {found.repeated} programs are ones that the hub measured too; {_ENOUGH} were "
-            "expected for a comparison of latencies.",
+            f"{where} the hub has measured only {found.repeated} of these programs too; {_ENOUGH} are needed "
+            "to compare latencies.",
         )
     if found.gain is not None and found.gain > MOST_GAIN:
         yield Reason(
