@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 
-# Resolved on first use (PEP 562): each of these modules brings in tvm, torch or pyarrow, seconds of import
-# that `costhub --help` and a script needing one of them should not pay.
+# Resolved on first use (PEP 562): each of these modules imports tvm, torch or pyarrow, which takes seconds
+# that neither `costhub --help` nor a script that needs only one of them should have to wait.
 _LAZY = {
     "adapt": "costhub.transfer.adapt:adapt",
     "evaluate": "costhub.models.evaluation.evaluate:evaluate",

@@ -11,7 +11,7 @@ from typing import Any
 # A call this long is timed once: its spread is far below the differences between programs, and a few such
 # programs would otherwise cost more than all the others together.
 SLOW_CALL_S = 0.05
-# And of one this long the call that warms up is taken: what it finds cold is a hundredth of it.
+# If a call takes this long, the warm-up call is the measurement: what it finds cold is a hundredth of it.
 HOPELESS_CALL_S = 0.2
 FLUSH = "cache_flush_cpu_non_first_arg"
 

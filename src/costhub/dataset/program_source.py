@@ -46,7 +46,7 @@ class Measured:
         )
 
     def cut(self, programs: int) -> Iterator[Measured]:
-        """Pieces of whole workloads, whose programs are compared; each but the last has so many or more."""
+        """Pieces of whole workloads, which must stay together; each but the last has at least `programs`."""
         ends = np.flatnonzero(np.diff(self.workload, append=-1)) + 1
         start = 0
         for end in ends.tolist():

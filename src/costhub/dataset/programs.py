@@ -181,11 +181,11 @@ class Programs:
     def split_off(self, share: float, *, seed: int) -> tuple[Programs, Programs | None]:
         """Holds out whole workloads, on all devices, to tell when training should stop.
 
-        Only informative workloads are held out, since the others tell nothing. Two at least are, and two at
-        least stay: with fewer than four of them nothing is held out.
+        Only informative workloads are held out, since the others tell nothing. At least two are held out and
+        at least two stay; with fewer than four informative workloads nothing is held out.
 
         Args:
-            share: Of the informative workloads to hold out, in [0, 1); 0 holds out nothing.
+            share: Share of the informative workloads to hold out, in [0, 1); 0 holds out nothing.
             seed: Chooses them; the same seed chooses the same of the same ids, in whatever order they are.
 
         Returns:

@@ -64,7 +64,7 @@ def load_measurements(
     columns: Sequence[str] | None = None,
     format: Format = "arrow",
 ) -> pa.Table | DataFrame | Dataset:
-    """Reads the measurements that fit, and no more of the files than holds them.
+    """Reads the measurements that match, and no more of the files than it has to.
 
     Args:
         where: A data folder: a path, the name of a dataset or device in the hubs on this machine,
@@ -80,8 +80,8 @@ def load_measurements(
         One row per measurement, with the columns of `dataset.schema.MEASUREMENTS`.
 
     Raises:
-        CosthubError: One of its kinds: no such data, name or column, a hub that cannot be reached, a damaged
-            file, a package that is not installed.
+        CosthubError: One of its subclasses: there is no such data, name or column, the hub cannot be
+            reached, a file is damaged, or a package is not installed.
 
     Example:
         >>> load_measurements("amd-epyc-zen5-2c", status="ok", columns=["run_s"]).num_rows > 1000
@@ -110,10 +110,10 @@ def iter_measurements(
     columns: Sequence[str] | None = None,
     batch_rows: int = ROW_GROUP_ROWS,
 ) -> Iterator[pa.RecordBatch]:
-    """Reads what `load_measurements` does in batches, in memory that does not grow with the data.
+    """Reads in batches what `load_measurements` reads, in memory that does not grow with the data.
 
-    From the Hugging Face hub it fetches the footers of the shards, and of the row groups that fit the columns
-    that are asked for; nothing is written to disk.
+    From the Hugging Face hub it fetches the footers of the shards and, of the row groups that match, only the
+    columns that are asked for; nothing is written to disk.
 
     Args:
         where: As for `load_measurements`.

@@ -22,7 +22,8 @@ def pull(name: str, *, arch: str | None = None, out: str | Path | None = None) -
         The model folder. An equal one that was there already is kept; a different one is never overwritten.
 
     Raises:
-        CosthubError: One of its kinds: an unknown name, no model, damaged files, an occupied folder.
+        CosthubError: One of its subclasses: the name is unknown, the device has no model, the files are
+            damaged, or `out` holds something else.
     """
     return pull_found(find_model(name, arch=arch), out=out)
 
@@ -30,7 +31,8 @@ def pull(name: str, *, arch: str | None = None, out: str | Path | None = None) -
 def pull_found(found: Found, *, out: str | Path | None = None) -> Path:
     """Copies a model that was found already; see `pull`.
 
-    One that anybody may have written is loaded in a child process with limits before the copy has its name.
+    A model that anybody may have written is first loaded in a child process with limits; only then does the
+    copy get its final name.
     """
     source = found.entry.folder
     # A folder that was just trained has no manifest yet: what it holds now is what the copy must hold.
@@ -47,7 +49,7 @@ def pull_found(found: Found, *, out: str | Path | None = None) -> Path:
 
 
 def resolve(name: str, *, arch: str | None = None) -> Path:
-    """The verified folder of the model that `name` stands for; a copy is made of a fetched one only.
+    """The verified folder of the model that `name` stands for; only a fetched model is copied.
 
     Raises:
         CosthubError: As `pull`.

@@ -64,8 +64,8 @@ def new_model(arch: str, *, feature_spec: str, options: Mapping[str, object] | N
     Args:
         arch: A key of `ARCHITECTURES`.
         feature_spec: Name and version of the feature layout it will read.
-        options: Those of the architecture's options that are not to have their defaults, by name; a text
-            stands for the value that it spells.
+        options: Options of the architecture that are to differ from their defaults, by name; a text stands
+            for the value that it spells.
 
     Raises:
         UnknownNameError: There is no such architecture, or it has no such option.

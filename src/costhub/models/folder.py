@@ -18,7 +18,7 @@ from costhub.swap import swap_in
 
 CONFIG = "config.json"
 FORMAT = 1
-"""Of the folder. Raised by one whenever code of today could not read what it wrote before."""
+"""Version of the folder's format, raised by one whenever the code can no longer read older folders."""
 MAX_CONFIG_BYTES = 16 << 20
 
 
@@ -101,7 +101,7 @@ def load_model(folder: str | Path) -> tuple[CostModel, ModelInfo]:
 
 
 def check_replaceable(folder: str | Path) -> None:
-    """Refuses a place where `save_model` would refuse to write; to be asked before hours of training.
+    """Refuses a folder to which `save_model` would not write; call it before hours of training.
 
     Raises:
         ModelError: There is something that is neither an empty folder nor one of costhub's models.

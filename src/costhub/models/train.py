@@ -25,8 +25,8 @@ from costhub.versions import costhub_version, installed_versions
 __all__ = ["ARCHITECTURES", "data_hash", "describe_model", "hold_out", "train_model"]
 
 STOP_SHARE = 0.1
-"""Share of the workloads that tells by default when to stop. To train on all of them afterwards, as long as
-was found best, or at once to the full length, gave no better ranking of the H200's workloads."""
+"""Share of the workloads that is held out by default to decide when to stop. Training on all of them
+afterwards, as long as was found best, or at once to full length, ranked the H200's workloads no better."""
 
 
 def train_model(
@@ -54,12 +54,12 @@ def train_model(
         feature_spec: Name and version of the layout of the rows; by default that of the programs, or
             `per_store@1` where they name none.
         devices: Rows of the `devices` table by id, for an architecture that is told what devices can do.
-        options: Of the architecture, as in `new_model`.
-        checkpoint: Folder that keeps the progress of a training that takes long, for architectures that are
-            `Resumable`: after an interruption the same call goes on from there, and ends with the same model.
-            It may be removed afterwards.
-        stop_share: Share of the workloads that is held out to tell when to stop where there is no `valid`; 0
-            trains the full length. Of blocks, nothing is held out.
+        options: Options of the architecture, as in `new_model`.
+        checkpoint: Folder in which an architecture that is `Resumable` keeps the progress of a long training:
+            after an interruption the same call continues from there and ends with the same model. The folder
+            may be removed afterwards.
+        stop_share: Share of the workloads that is held out to decide when to stop if there is no `valid`; 0
+            trains for the full length. If `programs` are blocks, nothing is held out.
 
     Returns:
         The fitted model.
@@ -97,10 +97,10 @@ def hold_out(workload_rows: Sequence[Mapping[str, Any]], *, seed: int, share: fl
     Args:
         workload_rows: Rows with `workload_id` and `operator`.
         seed: Chooses the workloads within each family.
-        share: Of all workloads, to be tested on.
+        share: Share of all workloads to test on.
 
     Returns:
-        The split; nothing is held out where no family has two workloads.
+        The split; nothing is held out if no family has two workloads.
     """
     families: dict[str, int] = {}
     for row in workload_rows:
@@ -127,20 +127,20 @@ def describe_model(
     data_credit: str | None = None,
     train_devices: Sequence[str] = (),
 ) -> ModelInfo:
-    """What the folder of a model says about it; date and versions are those of now.
+    """What a model's folder says about the model, with the current date and versions.
 
     Args:
         model: The fitted model.
-        train: What it learned from, whole or in blocks, programs that told when to stop included.
-        device_id: What it is for: the device that was measured; of several, their ids joined by `+`.
-        seed: Of the training.
+        train: What it learned from, whole or in blocks, including the programs that decided when to stop.
+        device_id: What it is for: the device that was measured, or the ids of several joined by `+`.
+        seed: Seed of the training.
         licence: An SPDX name.
         metrics: Metric -> mean over the held-out workloads.
-        test_workloads: Their ids.
-        base: The model it was continued from.
-        method: How, for people.
-        data_credit: Who measured what it learned from, as `dataset.credit.data_credit` tells.
-        train_devices: The devices that were measured, where `device_id` does not name them.
+        test_workloads: Ids of the held-out workloads.
+        base: The model that it was continued from.
+        method: How it was continued, in words for people.
+        data_credit: Who measured what it learned from, as `dataset.credit.data_credit` says.
+        train_devices: The devices that were measured, if `device_id` does not name them.
     """
     used: set[str] = set()
     digests: list[bytes] = []

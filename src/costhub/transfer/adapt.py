@@ -1,4 +1,4 @@
-"""Provides adapt: a model of this device from a model of others and some hundred measured programs."""
+"""Provides adapt: makes a model of this device from a model of others and a few hundred measured programs."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Adaptation:
     verdicts: tuple[Verdict, ...]
     """One for each batch: how the candidates ranked it before they learned from it."""
     shares: tuple[tuple[Shares, ...], ...]
-    """Of each network the share of every layer that was transferable, epoch by epoch in the last batch; empty
-    where the method has no masks."""
+    """For each network and each epoch of the last batch, the share of every layer's parameters that was
+    transferable; empty if the method has no masks."""
     kept: tuple[tuple[Shares, ...], ...]
-    """Of each network, from its second epoch on, the share of every layer's transferable parameters that were
-    so in the epoch before and stayed."""
+    """For each network and each epoch from the second on, the share of those parameters of every layer that
+    were transferable in the epoch before and still are."""
 
     @property
     def trials(self) -> int:
@@ -91,12 +91,12 @@ def adapt(
         source: A fitted model of other devices; it stays as it is.
         programs: What has been measured on the target, with the features that the source reads.
         method: A key of `METHODS`, or a method with options of its own.
-        trials: How many of the programs to learn from, some of one workload after the other (`in_turn`); all
-            by default.
-        batch: Programs between two looks at how the transfer goes.
+        trials: How many of the programs to learn from, a few of one workload after another (see `in_turn`);
+            all by default.
+        batch: Programs per batch; each batch tests the candidates before they learn from it (see `Guard`).
         seed: The only source of chance.
-        source_programs: Some of what the source learned from, for methods that compare.
-        on_batch: Told what each batch showed.
+        source_programs: Some of the programs that the source learned from, for methods that compare with it.
+        on_batch: Called with what each batch showed.
         progress: Show a progress bar on a terminal.
 
     Returns:
@@ -137,21 +137,21 @@ def adapt_to_batches(
     on_batch: Callable[[Verdict], object] | None = None,
     progress: bool = True,
 ) -> Adaptation:
-    """Carries a model over to another device, batch by batch, as they are measured.
+    """Carries a model over to another device, batch by batch, as the batches are measured.
 
     Args:
-        source: As for `adapt`, and so the other arguments.
-        batches: What has been measured, such as `LiveTrials.batches` gives it.
+        source: As for `adapt`, like the other arguments.
+        batches: The measured programs, for example from `LiveTrials.batches`.
         trials: How many programs there will be, for the progress bar.
-        method: How.
+        method: How the model is carried over.
         seed: The only source of chance.
-        source_programs: Some of what the source learned from.
-        on_batch: Told what each batch showed.
+        source_programs: Some of the programs that the source learned from.
+        on_batch: Called with what each batch showed.
         progress: Show a progress bar on a terminal.
 
     Raises:
-        DataError: No workload of all batches has two programs of different latency.
-        CosthubError: As `adapt`, and what the batches raise.
+        DataError: In all batches together, no workload has two programs of different latency.
+        CosthubError: As `adapt`, or whatever `batches` raises.
     """
     how = find_method(method) if isinstance(method, str) else method
     guard = Guard(source, how, seed=seed, source_programs=source_programs)

@@ -21,12 +21,12 @@ _STEP = 16
 
 @dataclass(frozen=True)
 class _Line:
-    """The full model's score that the draft's leads one to expect."""
+    """A line that predicts the full model's score from the draft's."""
 
     slope: float
     intercept: float
     models: tuple[CostModel, CostModel]
-    """Draft and full model that it was fitted to; with others it says nothing."""
+    """The draft and the full model that it was fitted to; it does not hold for others."""
 
     @classmethod
     def fit(cls, guess: Scores, raw: Scores, weight: Scores, models: tuple[CostModel, CostModel]) -> _Line:
@@ -48,19 +48,19 @@ class _Line:
 class Draft:
     """Scores candidates by two models: all by a cheap one, the best of them by the full one as well.
 
-    Lowering a candidate takes longer than all else that a prediction needs; a model that reads the trace
-    alone (`trace_decisions@1`) needs none. After *Pruner: A Draft-then-Verify Exploration Mechanism* (Qiao
-    et al., ASPLOS 2025), whose draft is a formula; here it is a model like any other.
+    Lowering a candidate takes longer than everything else that a prediction needs; a model that reads the
+    trace alone (`trace_decisions@1`) does without it. After *Pruner: A Draft-then-Verify Exploration
+    Mechanism* (Qiao et al., ASPLOS 2025), whose draft is a formula; here it is a model like any other.
 
-    The scores of a task compare with one another, whichever model and whichever call they are from (see
-    docs/adr/0002): a candidate that the full model has not seen gets the score that it is expected to give,
-    by a line fitted on the first batch after either model has changed. For that line the full model scores
-    some of the others too, evenly spaced over the draft's ranks.
+    All scores of a task can be compared, whichever model and whichever call they come from (see
+    docs/adr/0002): a candidate that the full model has not seen gets the score that the full model is
+    expected to give it, by a line fitted on the first batch after either model has changed. To fit the line,
+    the full model also scores some of the other candidates, evenly spaced over the draft's ranks.
 
     Args:
         full: The model whose scores are wanted.
-        draft: The cheap one; both learn from what is measured.
-        share: Of the candidates of a batch that the full model scores, in (0, 1].
+        draft: The cheap model; both learn from what is measured.
+        share: Share of a batch's candidates that the full model scores, in (0, 1].
     """
 
     def __init__(self, full: SearchModel, draft: SearchModel, *, share: float = 0.125) -> None:
@@ -77,7 +77,7 @@ class Draft:
         Args:
             task_id: The workload and target of the candidates.
             drafts: Features of the n candidates for the draft.
-            features_of: Computes those for the full model, of the candidates at these positions.
+            features_of: Computes the features for the full model of the candidates at given positions.
 
         Raises:
             ScoreError: Even a pretrained model gives NaN or infinity.

@@ -19,10 +19,10 @@ from costhub.transfer.candidates import ADAPTED, CANDIDATES, LOCAL, SOURCE
 from costhub.transfer.methods.method import TransferMethod
 
 RECENT = 16
-"""Workloads that count in the comparison of candidates, the last ones: all of them learn as they go."""
+"""How many of the latest workloads count when candidates are compared: all candidates learn as they go."""
 SURE = 2.0
-"""Standard errors that a difference must exceed to count: at one, some of many batches would tell a lead that
-there is not."""
+"""Standard errors that a difference must exceed to count: with one, a few of many batches would show a lead
+where there is none."""
 CHANCE = 0.5
 """Share of the pairs that a model of something else ranks right."""
 LOCAL_MODEL = {"members": "gbt(objective=log) mlp(hidden=64)"}
@@ -36,8 +36,8 @@ class Verdict:
     trials: int
     """Programs measured before the batch."""
     pairwise: dict[str, float]
-    """Candidate -> mean over the batch's workloads of the share of ordered pairs that it ranked right; no
-    candidate where no two programs of a workload differ by more than the noise."""
+    """Candidate -> mean over the batch's workloads of the share of ordered pairs that it ranked right; empty
+    if in no workload two programs differ by more than the noise."""
     chosen: str
     """The candidate to score with from here on."""
 
@@ -46,17 +46,17 @@ class Verdict:
 class Guard:
     """Learns batch by batch, and asks every candidate about a batch before learning from it.
 
-    A batch is a test that costs no measurement (prequential evaluation, Dawid, 1984). The adapted model is
-    the first choice; where the source as it came has ranked the target no better than chance, it has nothing
-    to carry over, and the local model is. Another candidate takes over where its lead over the first choice
-    on the last workloads exceeds two standard errors.
+    A batch is a test that costs no extra measurement (prequential evaluation, Dawid, 1984). The adapted model
+    is the first choice. If the source as it came has ranked the target no better than chance, it has nothing
+    to carry over, and the local model is the first choice instead. Another candidate takes over if its lead
+    over the first choice on the last workloads exceeds two standard errors.
 
     Args:
         source: The model of other devices; it stays as it is.
-        method: How it is carried over.
-        seed: Of method and local model.
+        method: How the source is carried over.
+        seed: Seeds the method and the local model.
         local: Makes the model that learns from the target alone; by default a small blend.
-        source_programs: For methods that compare with the source.
+        source_programs: Some of what the source learned from, for methods that compare with it.
     """
 
     source: CostModel
@@ -82,7 +82,7 @@ class Guard:
 
     @property
     def model(self) -> CostModel:
-        """The candidate's model, which has learned from all batches."""
+        """The leading candidate's model; unless it is the source, it has learned from all batches."""
         return self._models[self.chosen]
 
     @property

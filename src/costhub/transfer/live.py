@@ -23,7 +23,7 @@ from costhub.transfer.selection.in_turn import BATCH, EACH
 
 NO_LIMIT_S = math.inf
 TESTED = 8
-"""One of so many trials is held out to evaluate the model, where there are enough of them."""
+"""One in this many trials is held out to evaluate the model, if there are enough of them."""
 
 
 @dataclass
@@ -31,8 +31,8 @@ class LiveTrials:
     """Random programs of some workloads, measured batch by batch; what a folder holds is not measured again.
 
     Workloads come in random order, some programs of each before the next one (see `in_turn`), and every row
-    is safe in the folder before the next program runs. So whoever asks for the batches again, after an
-    interruption or for other features, gets the same programs, and new ones where the last run stopped.
+    is safe in the folder before the next program runs. Asking for the batches again, after an interruption or
+    for other features, therefore gives the same programs first, and new ones from where the last run stopped.
 
     Args:
         workloads: What to draw programs from.
@@ -55,7 +55,8 @@ class LiveTrials:
     def split(self) -> tuple[LiveTrials, LiveTrials | None]:
         """Trials to learn from, and trials of other workloads to evaluate with: an eighth, in whole batches.
 
-        The latter are None for fewer than eight batches or too few workloads: a test of less says little.
+        The second is None if there are fewer than eight batches or too few workloads: a smaller test would
+        say little.
         """
         held_out = BATCH * (self.trials // (TESTED * BATCH))
         count = held_out // EACH

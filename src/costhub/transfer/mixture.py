@@ -15,7 +15,7 @@ from costhub.models.protocol import CostModel
 from costhub.transfer.sources import RankedSource
 
 MOST = 4
-"""Sources in a mixture: each one more makes every score dearer."""
+"""Most sources in a mixture: each further one makes every score more expensive."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,12 @@ class Mixture:
 
 
 def mixture(ranked: Sequence[RankedSource], models: Mapping[str, CostModel]) -> Mixture:
-    """The best source, or together with those from which it does not stand apart, as an ordinary blend.
+    """The best source alone, or an ordinary blend of it and the sources that it does not clearly beat.
 
-    Sources that read different feature specs are joined; the mixture then reads the parts of all. What cannot
-    be a member of a blend (an ensemble, a conditioned model) is left out, and alone where it is the best; so
-    is a source with which the blend would have more members than it can. docs/transfer.md has what it gains.
+    Sources may read different feature specs; the mixture then reads the parts of all. A source that cannot be
+    a member of a blend (an ensemble, a conditioned model) is left out, but is used alone if it is the best
+    one; the same holds for a source that would give the blend more members than it can have.
+    docs/transfer.md says what a mixture gains.
 
     Args:
         ranked: What `rank_sources` gave, the best first.
@@ -66,10 +67,11 @@ def mixture(ranked: Sequence[RankedSource], models: Mapping[str, CostModel]) -> 
 
 
 def not_apart(ranked: Sequence[RankedSource]) -> list[RankedSource]:
-    """The best source alone where it stands out, else all that lie within one standard error of it.
+    """The best source alone if it stands out, otherwise all sources within one standard error of it.
 
-    It stands out where its lead over the next exceeds one standard error of the lead, the mean over workloads
-    of the difference of the shares of right pairs. One workload tells no standard error, so nothing does.
+    The lead of a source over another is the mean over workloads of the difference between their shares of
+    pairs ranked right. The best source stands out if its lead over the next one exceeds one standard error of
+    that lead. A single workload gives no standard error, so no source stands out then.
 
     Args:
         ranked: The best first.
@@ -83,8 +85,9 @@ def not_apart(ranked: Sequence[RankedSource]) -> list[RankedSource]:
 def standard_of(sources: Sequence[RankedSource]) -> Standard:
     """The scale of each source's scores, and its weight in a mixture.
 
-    The weight goes with the square of 2 p - 1, Kendall's tau where a source ranks the share p of pairs right.
-    A source that ranks no better than chance gets none; where none does better, all get the same.
+    The weight is proportional to the square of 2 p - 1, which is Kendall's tau of a source that ranks the
+    share p of pairs right. A source that ranks no better than chance gets no weight; if none does better, all
+    get the same.
     """
     tau = np.array([max(2.0 * source.pairwise - 1.0, 0.0) for source in sources])
     weight = tau**2 if tau.any() else np.ones(len(sources))

@@ -17,7 +17,7 @@ class PositiveScores:
     TVM clamps scores at zero and uses them as weights when it samples parents: negative or NaN scores make
     its search a random one, silently (search_strategy/evolutionary_search.cc). It also keeps the best of
     several generations in one heap, scored by several calls, so the mapping must not depend on the batch:
-    mean and spread are those of the first batch after `reset` and stay fixed until the next.
+    mean and spread are those of the first batch after `reset` and stay fixed until the next `reset`.
 
     Example:
         >>> scores = PositiveScores()

@@ -18,8 +18,8 @@ from costhub.models.protocol import CostModel
 class ScheduleScorer:
     """A `costhub.collector.sampler.Scorer` made of a pretrained model, which it leaves as it is.
 
-    Unlike `SearchModel`, whose scores are scaled for one search, it gives the model's own: they go into the
-    rows of a collection, and rows of one workload and model compare.
+    Unlike `SearchModel`, whose scores are scaled for one search, it gives the model's own scores: they go
+    into the rows of a collection, where rows of the same workload and model can be compared.
     """
 
     model: CostModel

@@ -1,4 +1,4 @@
-"""Provides rank_sources: which model of other devices knows most of this one, told by a few programs."""
+"""Provides rank_sources: finds with a few programs which model of other devices knows this one best."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def rank_sources(
     probed: int = PROBED,
     tell_apart: bool = False,
 ) -> list[RankedSource]:
-    """Ranks models by a few programs of the target, the best first; of equals the one that came first.
+    """Ranks models by a few programs of the target, the best first; ties stay in the order of `sources`.
 
     Args:
         sources: Name -> a fitted model.
-        programs: Gives the target's programs with the features of a spec; asked for one that has the parts of
-            all models, so that all are ranked on the same programs.
+        programs: Called with a feature spec, gives the target's programs with its features; the spec has the
+            parts of all models, so that all are ranked on the same programs.
         seed: Chooses the programs.
         probed: How many to rank on.
         tell_apart: Choose programs that the sources contradict each other about (`telling`), rather than at

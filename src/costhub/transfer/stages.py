@@ -51,7 +51,7 @@ class Stages:
             self._turn(before)
 
     def seconds(self) -> dict[str, float]:
-        """Stage -> seconds until now; with those of waiting, they would be the time since it was made."""
+        """Stage -> seconds until now, without waiting; with it they would add up to the stopwatch's age."""
         self._turn(self._stage)
         return {stage: spent for stage, spent in self._seconds.items() if stage != WAITING}
 

@@ -67,8 +67,8 @@ def tune(
     """Searches for a fast schedule of `mod` until `trials` programs are measured.
 
     The records go to a MetaSchedule database in `out` (``database_workload.json`` and
-    ``database_tuning_record.json``), which stock TVM compiles from with ``ms.tir_integration.compile_tir``;
-    what is there already counts: a search that was interrupted goes on.
+    ``database_tuning_record.json``), from which stock TVM compiles with ``ms.tir_integration.compile_tir``.
+    Records that are already there count as trials, so an interrupted search can be continued.
 
     Args:
         mod: the workload, a ``tvm.IRModule`` with one function.
@@ -76,17 +76,17 @@ def tune(
         model: the pretrained model; it is not changed.
         target: the TVM target as its dictionary.
         out: folder for the database.
-        trials: how many programs to measure, those that the database holds included.
+        trials: how many programs to measure, including those that the database already holds.
         builder: compiles candidates for `target`.
         runner: measures them.
         draft: a cheap model that ranks all candidates, so that `model` need see only the best of them.
         method: how the models learn from what is measured; by default `Brief`.
         strategy: how programs are proposed; by default TVM's evolutionary search.
-        selection: chooses among four times as many programs as are measured; by default the strategy's best
-            are.
+        selection: chooses what to measure among four times as many programs; by default the strategy's best
+            programs are measured.
         options: sizes of the search.
-        seed: of the search.
-        on_trial: told after each trial of the number so far and the best latency in us.
+        seed: seeds the search.
+        on_trial: called after each trial with the number of trials so far and the best latency in us.
 
     Raises:
         WorkloadError: TVM cannot schedule the workload.
@@ -122,14 +122,14 @@ def tune_all(
     on_trial: Callable[[str, int, float | None], None] | None = None,
     on_batch: Callable[[Standing], None] | None = None,
 ) -> list[TuneResult]:
-    """Searches for fast schedules of several workloads, which share the trials by what they may still gain.
+    """Searches for fast schedules of several workloads; trials go to those that may still gain the most.
 
     Args:
-        jobs: What to tune, each by a name of its own.
-        model: As for `tune`, and so the arguments that are not described here.
+        jobs: What to tune, each with a name of its own.
+        model: As for `tune`, like the arguments that are not described in full here.
         target: The TVM target as its dictionary.
         out: Folder for the database of all of them.
-        trials: Of all workloads together, those that the database holds included.
+        trials: How many programs to measure in all, including those that the database already holds.
         builder: Compiles candidates.
         runner: Measures them.
         draft: A cheap model.
@@ -138,16 +138,16 @@ def tune_all(
         selection: Chooses among them.
         options: Sizes of the search.
         priority: Says which workload is measured next; see `Allotment`.
-        rule: Ends the measuring of a workload; its trials go to the others, until all have ended.
-        seed: Of the search.
-        on_trial: Told after each trial of the workload, its number of trials and its best latency in us.
-        on_batch: Told before the first batch and after each where the search stands.
+        rule: Decides when measuring a workload ends; its trials go to the others, until all have ended.
+        seed: Seeds the search.
+        on_trial: Called after each trial with the workload, its number of trials and its best latency in us.
+        on_batch: Called before the first batch and after each batch with the state of the search.
 
     Returns:
         What was found, in the order of the jobs.
 
     Raises:
-        CosthubError: As `tune`, and a WorkloadError where two jobs have one name.
+        CosthubError: As `tune`, or a WorkloadError if two jobs have the same name.
     """
     _prepare(jobs, target["kind"])
     bench = _Bench(

@@ -1,4 +1,4 @@
-"""Provides register_errors: what our callbacks raise comes out of TVM's C++ as what it was."""
+"""Provides register_errors: exceptions of our callbacks keep their class on the way through TVM's C++."""
 
 from __future__ import annotations
 

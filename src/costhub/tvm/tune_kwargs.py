@@ -1,4 +1,4 @@
-"""Provides CostModel and tune_kwargs: pretrained models for `ms.tune_tir` and its kin."""
+"""Provides CostModel and tune_kwargs: pretrained models for `ms.tune_tir` and functions like it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ def CostModel(  # noqa: N802
     """A pretrained model as a MetaSchedule cost model, made like TVM's own ``XGBModel()``.
 
     Args:
-        model: What `costhub pull` takes, or ``auto``: that of the device most like the one tuned for.
-        device: That device's row of the `devices` table; by default this machine's CPU.
-        method: How it learns from what is measured: ``frozen``, or another key of
-            `costhub.transfer.methods.registry.METHODS`.
-        seed: Of the learning.
+        model: A name that `costhub pull` takes, or ``auto`` for the model of the device most like the one
+            tuned for.
+        device: Row of the `devices` table of the device tuned for; by default that of this machine's CPU.
+        method: How the model learns from what is measured: a key of
+            `costhub.transfer.methods.registry.METHODS`, such as ``frozen``.
+        seed: Seeds the learning.
 
     Returns:
-        A ``ms.cost_model.PyCostModel``; its `search_model.health` tells how it fared.
+        A ``ms.cost_model.PyCostModel``; its `search_model.health` counts updates, diverged updates, and
+        rounds of constant scores.
 
     Raises:
         CosthubError: There is no such model or method.
@@ -65,17 +67,17 @@ def tune_kwargs(
 
     Args:
         model: As for `CostModel`.
-        target: The ``tvm.target.Target`` that is tuned for, or what makes one.
+        target: The ``tvm.target.Target`` to tune for, or anything that its constructor takes.
         method: As for `CostModel`.
         tracker: ``HOST:PORT`` of a TVM RPC tracker whose boards measure; by default this machine does.
-        key: The boards' key there.
+        key: The key under which the boards are registered at the tracker.
         strategy: How programs are proposed: a key of `costhub.transfer.strategies.registry.STRATEGIES`.
         options: Sizes of the search.
-        seed: Of the learning.
+        seed: Seeds the learning.
 
     Returns:
-        `cost_model`, `strategy`, `num_trials_per_iter`, and `builder` and `runner`, whose processes import
-        TVM once and end with this one.
+        The keyword arguments `cost_model`, `strategy`, `num_trials_per_iter`, `builder` and `runner`. The
+        processes of the last two import TVM once and end with this process.
 
     Raises:
         MeasureError: No tracker answers, it has no such board, or nothing here runs programs of that target.

@@ -232,9 +232,9 @@ class _Reader:
     def _elements(
         self, forms: Sequence[IndexForm | None], sizes: Sequence[int], shape: Sequence[int]
     ) -> tuple[list[int], list[int]]:
-        """Distinct elements touched while the loops of the chain from each on run; last, while none runs.
+        """For each loop of the chain, the distinct elements touched while it and the loops inside it run.
 
-        And how many of them lie side by side.
+        The last entry is for no loop running. A second list says how many of them lie side by side.
         """
         levels = len(self._chain) + 1
         total, runs = [1] * levels, [1] * levels

@@ -32,9 +32,9 @@ class ConditionedOptions:
     base: str = "gbt"
     """The architecture that learns."""
     relations: bool = True
-    """Whether rows also get what `device_relations` relates; else the device's own numbers only."""
+    """Whether rows also get the columns of `device_relations`; otherwise the device's own numbers only."""
     objective: str = ""
-    """Of the base; empty for the one that the base has by default."""
+    """Objective of the base; empty for the base's default."""
 
     def __post_init__(self) -> None:
         if self.base not in BASES:

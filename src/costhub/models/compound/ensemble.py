@@ -36,7 +36,7 @@ class EnsembleOptions:
 
 
 class Ensemble:
-    """Models that differ in what chance let them see: where they agree, the score can be relied on.
+    """Models trained on different random draws of the programs: where they agree, the score is reliable.
 
     Chen et al., *Learning to Optimize Tensor Programs* (AutoTVM), sections 3.3 and 6: five models, each
     trained on programs drawn with replacement, give the mean and the spread that acquisition functions need.

@@ -34,9 +34,9 @@ class ResidualOptions:
 class Residual:
     """The score is a slope times the global model's, plus that of local trees (AutoTVM, eq. 4).
 
-    `fit` trains the global model; `update` trains the local one, from scratch, on what the global one leaves
-    of the logarithm of the throughput, and leaves the global one alone. The slope brings any model's scores
-    to that scale: it is the least-squares one over the differences within groups.
+    `fit` trains the global model; `update` trains the local one, from scratch, on the residuals of the global
+    one in log throughput, and does not change the global one. The slope brings any model's scores to this
+    scale: it is the least-squares slope over the differences within groups.
 
     Args:
         feature_spec: Name and version of the feature layout that both read.

@@ -81,8 +81,9 @@ class Evaluation:
     def standard_errors(self) -> dict[str, float]:
         """Metric -> standard error of its mean: how far another draw of workloads would move it.
 
-        sqrt(C / (C - 1) sum_c (sum_{i in c} (x_i - mean))^2) / N over the C workloads, with N rows: a
-        workload that was measured on several devices counts as one draw. NaN where there is but one.
+        sqrt(C / (C - 1) sum_c (sum_{i in c} (x_i - mean))^2) / N over the C workloads c, with N rows i in
+        all: a workload that was measured on several devices counts as one draw. NaN if there is only one
+        workload.
         """
         return {name: self._standard_error(name) for name in METRICS}
 
@@ -116,7 +117,7 @@ class Evaluation:
 
 
 def evaluate(model: CostModel, programs: Programs, *, noise_floor: float = NOISE_FLOOR) -> Evaluation:
-    """Scores programs with a model and compares with what was measured.
+    """Scores programs with a model and compares the scores with the measured latencies.
 
     Args:
         model: A fitted model.
@@ -138,8 +139,8 @@ def evaluate_scores(scores: Scores, programs: Programs, *, noise_floor: float = 
     Args:
         scores: (n,) scores of the programs, higher is faster. Constant scores give the expectation of random
             choice.
-        programs: The programs. Failed ones have no latency and are left out; what ran is compared with what
-            ran of the same workload on the same device.
+        programs: The programs. Failed ones have no latency and are left out; each of the others is compared
+            with those of the same workload on the same device.
         noise_floor: As in `evaluate`.
 
     Raises:

@@ -64,9 +64,9 @@ def noise_ceiling(
     The measured latency stands for the true one. Each draw measures every program afresh with its own noise;
     the model ranks by the true latency and is held against the fresh one. Figures are means over the draws.
 
-    The ceiling is that of the noise that `draw` knows of. Repeats of one measurement follow one another, so
-    what drifts between sessions is not among them, and the collector ends repeats when they agree: such a
-    ceiling is too high. `gap_noise` takes the noise between two passes instead.
+    The ceiling accounts only for the noise that `draw` knows of. Repeats of one measurement follow each other
+    directly, so they do not show drift between sessions, and the collector stops repeating when they agree: a
+    ceiling from `repeat_noise` is too high. `gap_noise` takes the noise between two passes instead.
 
     Args:
         programs: Measured programs; the rows are not looked at.

@@ -140,7 +140,7 @@ class NeuralModel(ABC, Generic[Options]):
 
         Args:
             train: What to learn from.
-            known: All of its programs or some, by which a checkpoint knows the training again.
+            known: All programs of `train` or some, by which a checkpoint recognises the training.
             valid: Programs of other workloads that tell when to stop.
             seed: As in `fit`.
             progress: Show a progress bar on a terminal.
@@ -209,7 +209,7 @@ class NeuralModel(ABC, Generic[Options]):
             train_network(network, examples, None, schedule=schedule, seed=seed + number, rule=rule)
 
     def update(self, programs: Programs, *, seed: int) -> None:
-        """Fine-tunes briefly; fewer passes over more programs, so that it takes under a second."""
+        """Fine-tunes briefly: the more programs, the fewer passes, so that it takes under a second."""
         rows = max(1, len(programs.rows) * len(self.networks))
         epochs = int(np.clip(self.update_rows // rows, 1, 20))
         self.fine_tune(programs, epochs=epochs, learning_rate=3e-4, seed=seed)

@@ -29,9 +29,9 @@ class TreeCheckpoint:
         """Writes the trees; the file is the old one or the new one at any moment.
 
         Returns:
-            The trees as they are read again. Their sums for the programs are then computed anew, which
-            rounds otherwise than adding tree by tree; going on with them, with or without a break, grows
-            the same trees.
+            The trees as read back from the file. Their sums for the programs are then computed anew, which
+            rounds differently from adding tree by tree; continuing with the trees read back therefore grows
+            the same trees with and without a break.
         """
         booster.set_attr(training=self.training, history=json.dumps(history))
         write_progress(self.path, booster.save_model)

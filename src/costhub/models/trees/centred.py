@@ -17,9 +17,9 @@ Objective = Callable[[Floats, xgb.DMatrix], tuple[Floats, Floats]]
 def centred_loss(label: Floats, group: IntArray) -> Objective:
     """Half the squared error of scores, whatever their level in each group.
 
-    It is the sum over groups of the squared errors of all differences within, divided by the size of the
-    group. With a few programs of a workload measured their best is not known, and a label that is normalised
-    by it has an arbitrary level; this loss does not see it.
+    It is the sum over groups of the squared errors of all differences within a group, divided by the size of
+    the group. When only a few programs of a workload are measured, its best program is not known, and a label
+    that is normalised by the best has an arbitrary level; this loss does not depend on the level.
 
     Args:
         label: (n,) what the scores should differ by.

@@ -170,7 +170,7 @@ class Gbt:
 
         Args:
             train: Pooled rows and labels.
-            known: All of its programs or some, by which a checkpoint knows the training again.
+            known: All programs of `train` or some, by which a checkpoint recognises the training.
             valid: Programs of other workloads that tell when to stop.
             seed: As in `fit`.
             progress: Show a progress bar on a terminal.
@@ -222,17 +222,17 @@ class Gbt:
     def correct(
         self, programs: Programs, *, scores: Scores | None = None, weight: float = 1.0, seed: int
     ) -> None:
-        """Adds trees for what is wrong by the differences within groups, in `log` throughput.
+        """Adds trees that correct the differences of scores within groups, in `log` throughput.
 
-        A few programs of a workload do not tell the level of their throughput, which `update` would learn;
+        A few programs of a workload do not show the level of their throughput, which `update` would learn;
         see `centred_loss`.
 
         Args:
             programs: What to learn from; nothing happens unless two of one group differ in latency.
-            scores: (n,) scores of another model, in log throughput, that the trees correct from scratch; by
-                default they are added to the present ones.
-            weight: Times their learning rate. Sixty trees learn more than this share of what they would:
-                about half of it by a weight of 0.2.
+            scores: (n,) scores of another model, in log throughput, which new trees then correct from
+                scratch; by default the trees are added to the present ones.
+            weight: Factor of the learning rate. Sixty trees learn more than this share of what they learn at
+                1: about half of it at a weight of 0.2.
             seed: Draws programs and columns.
 
         Raises:

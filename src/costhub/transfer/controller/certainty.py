@@ -28,12 +28,12 @@ class Certainty:
     """
 
     trials: int
-    """Of the task in all."""
+    """Trials of the task in all."""
     share: float = 0.75
-    """Of the trials that is measured at the most, in (0, 1]."""
+    """Largest share of the trials that is measured, in (0, 1]."""
     threshold: float = 0.01
     window: int = 2
-    """Batches that the coefficient is taken over; before there are so many, measuring goes on."""
+    """Batches over which the coefficient is taken; until there are so many, measuring continues."""
 
     def __post_init__(self) -> None:
         if not 0.0 < self.share <= 1.0 or self.window < 1:

@@ -1,4 +1,4 @@
-"""Provides ExpectedGain: the task comes next that saves a network most time, as far as can be foreseen."""
+"""Provides ExpectedGain: the next task is the one that is expected to save the network the most time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from costhub.transfer.controller.task import Task
 
 @dataclass(frozen=True)
 class ExpectedGain:
-    """Weight, best latency and expected share of it that the next batch gains, multiplied.
+    """Weight times best latency times the share of it that the next batch is expected to save.
 
     Example:
         >>> import numpy as np

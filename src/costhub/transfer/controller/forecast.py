@@ -1,4 +1,4 @@
-"""Provides Forecast: how much faster the next batch of a task may make it, by how right the model was."""
+"""Provides Forecast: how much faster the next batch may make a task, judged by how right the model was."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Forecast:
     """The expected gain of another batch: what the model foresees, and what it does not.
 
     *Foreseen* is the expected improvement (Jones et al., 1998, equation 15) of the best program that waits.
-    Its latency is read off the line between scores and measured log latencies of the last batches, and is as
-    uncertain as those were about the line: the scores were given before measuring, so they show how right the
-    model is about the programs it picks, of which it always promises too much. Any scale of scores will do.
+    Its log latency is read off a line fitted to the scores and measured log latencies of the last batches;
+    their spread about the line is its uncertainty. The scores were given before measuring, so they show how
+    right the model is about the programs it picks, which it always overrates. Any scale of scores will do.
 
-    *Unforeseen* is a record by chance. Of n + 1 batches like one another the last is the best with
+    *Unforeseen* is a record by chance. Among n + 1 batches that are alike, the last is the best with
     probability 1 / (n + 1) (Renyi, 1962); `record_gain` is what a record gains. Without this part the
-    forecast is too sure of itself, as it knows nothing of what the model will yet learn, and rules and
-    allotments by it do worse than those that ask no model (scripts/bench_controller.py).
+    forecast is too sure of itself, as it knows nothing of what the model will still learn, and rules and
+    allotments based on it do worse than those that ask no model (scripts/bench_controller.py).
 
     Example:
         >>> scores, waiting = np.array([-0.1, -0.2, -0.3, -0.4]), (-0.05, -0.45)
@@ -50,7 +50,7 @@ class Forecast:
             )
 
     def __call__(self, batches: Sequence[Batch]) -> float:
-        """The expected fall of the log latency, so nearly the share of it, 0 where no program waits.
+        """The expected fall of the log latency, about the share of the latency saved; 0 if no program waits.
 
         Args:
             batches: All that was measured of a task, in the order of measuring.

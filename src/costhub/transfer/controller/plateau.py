@@ -10,7 +10,7 @@ from costhub.transfer.controller.batch import Batch, best_after
 
 @dataclass(frozen=True)
 class Plateau:
-    """What a person at a search curve would do; asks no model. Defaults as for `Certainty`.
+    """Stops as a person watching the search curve would, without a model; defaults chosen as in `Certainty`.
 
     Example:
         >>> import numpy as np
@@ -21,9 +21,9 @@ class Plateau:
     """
 
     batches: int = 5
-    """Batches in a row that count."""
+    """How many of the last batches are looked at."""
     gain: float = 0.001
-    """By which share the best latency must have fallen over them."""
+    """Share by which the best latency must have fallen over these batches for measuring to continue."""
 
     def __post_init__(self) -> None:
         if self.batches < 1:

@@ -18,13 +18,13 @@ class Standing:
     most: int
     """The budget."""
     begun: int
-    """Tasks of which something was measured,"""
+    """Tasks of which something was measured."""
     tasks: int
-    """of so many."""
+    """All tasks."""
     latency_us: float | None
-    """Of all kernels together, each as often as it is called; None while one has no program that ran."""
+    """Sum of the kernels' best latencies, each times its calls; None while one has no program that ran."""
     gain: float | None
-    """Share of it that one more batch of every task is expected to save; None where that is not known."""
+    """Share of `latency_us` that one more batch of every task is expected to save; None if not known."""
 
 
 def standing(allotment: Allotment, *, foreseen: bool = True) -> Standing:

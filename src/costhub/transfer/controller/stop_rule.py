@@ -1,4 +1,4 @@
-"""Provides StopRule: what every rule can say that ends the measuring of a task."""
+"""Provides StopRule: the interface of rules that decide when the measuring of a task ends."""
 
 from __future__ import annotations
 

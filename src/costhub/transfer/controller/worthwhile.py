@@ -13,9 +13,10 @@ from costhub.transfer.controller.forecast import Forecast
 class Worthwhile:
     """Asks `Forecast` after each batch.
 
-    The defaults are what lost less than 1 % on one half of the workloads of scripts/bench_controller.py, with
-    batches of a sixteenth of what a task gets by itself. On the other half they save what a fixed number of
-    trials would that loses as much: what is left to gain shows best in the trials that were spent.
+    The defaults are those that lost less than 1 % on one half of the workloads of
+    scripts/bench_controller.py, with batches of a sixteenth of the trials that a task gets by itself. On the
+    other half they save as much as a fixed number of trials with the same loss would: the number of trials
+    spent is the best sign of what is left to gain.
 
     Example:
         >>> import numpy as np

@@ -21,13 +21,13 @@ _HIDDEN = 64
 class DomainAdversary(StepRule):
     """A discriminator tells source programs from target programs; the network learns to mislead it.
 
-    It reads what the network's last layer, `score`, reads, through a layer that turns the gradient round
-    (Ganin and Lempitsky, 2015), so one step trains both against each other.
+    The discriminator reads the inputs of the network's last layer, `score`, through a layer that reverses the
+    gradient (Ganin and Lempitsky, 2015), so one step trains both against each other.
 
     Args:
         source: Programs of the source, scaled as the network reads them.
-        weight: beta, of the discriminator's loss beside the objective.
-        seed: Draws the discriminator and the source programs.
+        weight: beta, the factor of the discriminator's loss, which is added to the objective.
+        seed: Draws the discriminator's weights and the source programs.
     """
 
     source: Examples

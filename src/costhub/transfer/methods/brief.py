@@ -1,4 +1,4 @@
-"""Provides Brief: each part of a model learns as its architecture does when there is no time."""
+"""Provides Brief: each part of a model learns by its architecture's own short update."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from costhub.transfer.methods.method import adapt_leaves
 
 @dataclass(frozen=True)
 class Brief:
-    """A few passes at a low rate for networks, twenty trees more for trees (`CostModel.update`).
+    """Trains networks for a few passes at a low rate, and grows twenty more trees (`CostModel.update`).
 
-    A search learns from one workload, a few programs at a time, and waits for it.
+    This is for searches, which learn from one workload, a few programs at a time, and wait for the learning.
     """
 
     name = "brief"

@@ -1,4 +1,4 @@
-"""Provides Corrected: few weights of networks learn, trees learn what the source gets wrong, by and by."""
+"""Provides Corrected: networks learn few weights, trees the source's errors, both more with more trials."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from costhub.transfer.methods.prior import draw_back, share_of_source
 class Corrected:
     """A narrow lottery ticket for networks, `Gbt.correct` for trees, and the source as a prior for both.
 
-    All three keep what the source knows from being unlearned by the few programs of the target: the ticket
-    lets a tenth of the weights move, the trees see nothing but differences within workloads, and what was
-    learned counts by the number of trials, so that 32 of them do not make a good source worse. It gains most
+    All three prevent the few programs of the target from erasing what the source knows: the ticket lets a
+    tenth of the weights move, the trees see nothing but differences within workloads, and what was learned is
+    weighted by the number of trials, so that 32 trials do not make a good source worse. The method gains most
     with a blend, whose network and trees are wrong about different programs.
     """
 
@@ -31,7 +31,7 @@ class Corrected:
     networks: FineTune | Lottery = field(default_factory=lambda: Lottery(ratio=0.1))
     """How networks learn."""
     prior: float = 128.0
-    """The trials on the target that the source counts as much as, see `share_of_source`."""
+    """How many trials on the target the source is worth, see `share_of_source`."""
 
     def __post_init__(self) -> None:
         if isinstance(self.networks, Lottery) and self.networks.domain:
@@ -59,7 +59,7 @@ class Corrected:
 
 
 def _correct(part: Gbt, own: Programs, seed: int, kept: float) -> None:
-    """Trees of ranks have no scale on which to correct them; they continue."""
+    """Corrects trees of the objective `log`; the scores of others have no scale, so these are updated."""
     if part.options.objective == "log":
         part.correct(own, seed=seed, weight=1.0 - kept)
     else:

@@ -28,9 +28,9 @@ Shares = dict[str, float]
 class Lottery:
     """Fine-tuning of a lottery ticket (Zhao et al., Moses, 2022, section 3.4).
 
-    Before every epoch xi = |w * dL/dw| is taken for each parameter w over all programs of the target, and
-    normalised by the largest of its tensor. Where xi is high the parameter is transferable, and takes the
-    gradient steps of the epoch; all others only decay. Trees, which have no such parameters, continue.
+    Before every epoch, xi = |w * dL/dw| is computed for each parameter w over all programs of the target and
+    divided by the largest xi of its tensor. A parameter with a high xi is transferable and takes the gradient
+    steps of the epoch; all others only decay. Trees, which have no such parameters, are updated.
 
     Example:
         >>> Lottery(ratio=0.3).name
@@ -42,17 +42,17 @@ class Lottery:
     """Share of each tensor's parameters, those with the highest xi, that are transferable; None takes the
     threshold instead."""
     threshold: float = 0.5
-    """Normalised xi from which on a parameter is transferable, where no ratio is set."""
+    """Normalised xi from which on a parameter is transferable; used only if `ratio` is None."""
     decay: float = 1e-2
-    """lambda: a step of rate a takes the other parameters to (1 - a * lambda) of what they were."""
+    """lambda: a step at learning rate a multiplies the other parameters by (1 - a * lambda)."""
     domain: float = 0.0
     """Weight of the adversarial term, see `DomainAdversary`; it needs programs of the source."""
     epochs: int = 30
     learning_rate: float = 1e-3
     shares: list[list[Shares]] = field(default_factory=list, compare=False)
-    """Filled by `adapt`: of each network the transferable shares of every epoch, for `--explain`."""
+    """Filled by `adapt`: for each network, the transferable shares in every epoch, for `--explain`."""
     kept: list[list[Shares]] = field(default_factory=list, compare=False)
-    """Filled by `adapt`: of each network, from its second epoch on, how much of the mask stayed, see
+    """Filled by `adapt`: for each network, from its second epoch on, how much of the mask stayed, see
     `Masked`."""
 
     def adapt(
@@ -107,11 +107,11 @@ class Masked(StepRule):
     adversary: StepRule = field(default_factory=StepRule)
     """The adversarial term, or nothing."""
     shares: list[list[Shares]] = field(default_factory=list)
-    """Of each network that was trained the transferable shares of every epoch."""
+    """For each network that was trained, the transferable shares in every epoch."""
     kept: list[list[Shares]] = field(default_factory=list)
-    """Of each network, from its second epoch on, the share of the parameters transferable in the epoch before
-    that still are. A mask drawn without regard to the last one would keep what is transferable of all: the
-    share in `shares`."""
+    """For each network, from its second epoch on, the share of the parameters transferable an epoch before
+    that still are. A mask drawn independently of the last one would keep as large a share of them as of all
+    parameters: that in `shares`."""
     _mask: dict[str, Tensor] = field(default_factory=dict)
     _before: dict[str, Tensor] = field(default_factory=dict)
 

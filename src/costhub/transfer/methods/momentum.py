@@ -1,4 +1,4 @@
-"""Provides Momentum: the model that scores follows the one that learns slowly (Pruner's siamese model)."""
+"""Provides Momentum: the model that scores slowly follows the one that learns (Pruner's siamese model)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Momentum:
 
     name = "momentum"
     keep: float = 0.99
-    """Share of the slow copy that a step leaves."""
+    """Weight of the slow copy when a step averages it with the networks."""
     epochs: int = 30
     learning_rate: float = 1e-3
 

@@ -9,10 +9,10 @@ from torch import nn
 
 
 def share_of_source(prior: float, trials: int) -> float:
-    """How much of the source stays, which counts as much as `prior` trials on the target.
+    """The share of the source that stays if it counts as much as `prior` trials on the target.
 
-    So a mean is shrunk towards what was known before: the variance of what few trials teach falls with their
-    number, the bias of the source does not.
+    A mean is shrunk towards prior knowledge in the same way: the variance of what few trials teach falls with
+    their number, whereas the bias of the source does not.
 
     Args:
         prior: Trials that the source is worth; 0 takes what was learned as it is.
@@ -28,13 +28,13 @@ def share_of_source(prior: float, trials: int) -> float:
 def draw_back(networks: Sequence[nn.Module], before: Sequence[nn.Module], share: float) -> None:
     """Moves the weights of networks back to where they came from.
 
-    For small steps the scores are the mean of those of both networks (Wortsman et al., "Robust fine-tuning of
-    zero-shot models", 2022), and scoring costs no more than with one.
+    For small steps, the scores are a weighted mean of the scores before and after learning (Wortsman et al.,
+    "Robust fine-tuning of zero-shot models", 2022), and scoring costs no more than with one network.
 
     Args:
         networks: Changed in place.
-        before: The same networks with the weights that they had.
-        share: Of the way back: 0 changes nothing, 1 undoes it all.
+        before: The same networks with the weights that they had before learning.
+        share: How far to go back: 0 changes nothing, 1 undoes all learning.
 
     Example:
         >>> now, then = nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)

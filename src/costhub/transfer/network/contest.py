@@ -21,8 +21,8 @@ SECONDS = 0.4
 KEEPING = {"MALLOC_TRIM_THRESHOLD_": str(1 << 30), "MALLOC_MMAP_THRESHOLD_": str(1 << 25)}
 """The environment in which glibc keeps memory that is freed, as the allocator of TVM's runtime does.
 
-torch allocates its activations at each call. Left to itself glibc hands large ones back to the system and
-gets them as new pages: half of the time of a MobileNet-V2, in some processes and not in others.
+torch allocates its activations at each call. By default, glibc hands large ones back to the system and
+gets them as new pages, which takes half of a MobileNet-V2's time, in some processes and not in others.
 """
 # torch.compile calls a compiler for every kernel of the network.
 _LOAD_TIMEOUT_S = 1800.0
@@ -35,9 +35,9 @@ class Latency:
 
     median_us: float
     low_us: float
-    """A quarter of the calls are faster,"""
+    """A quarter of the calls are faster than this."""
     high_us: float
-    """and a quarter are slower."""
+    """A quarter of the calls are slower than this."""
     calls: int
 
     @classmethod

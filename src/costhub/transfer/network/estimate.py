@@ -13,8 +13,8 @@ def network_curve(
 ) -> list[tuple[int, float]]:
     """(trials so far, latency of the network in us) along a search: kernels by how often they are called.
 
-    A kernel counts with its untuned latency until one of its programs has run. Where an earlier search was
-    gone on from, whose order is not known, the curve begins with all of its trials.
+    A kernel counts with its untuned latency until one of its programs has run. If an earlier search was
+    continued, the order of its trials is not known, so the curve begins after all of them.
 
     Args:
         results: Of all kernels.

@@ -15,7 +15,7 @@ OnTrial = Callable[[int, float | None], None]
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """Sizes of a search; where a strategy is named, the first two are its own."""
+    """Sizes of a search; the first two are for TVM's evolutionary search, other strategies have their own."""
 
     population: int = 256
     generations: int = 2

@@ -17,8 +17,8 @@ POOL = 4
 class Shortlist:
     """The candidates among which a selection chooses.
 
-    Those that it leaves wait, and compete with what is proposed next: TVM's strategies take what they have
-    proposed for measured, and would never propose it again.
+    Candidates that it does not choose wait, and compete with those proposed next: TVM's strategies assume
+    that all they have proposed is measured, and would never propose it again.
 
     Args:
         selection: Chooses.

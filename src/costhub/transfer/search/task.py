@@ -144,9 +144,9 @@ class SearchTask:
         return np.zeros(len(candidates)) if self._score is None else self._score(self._context, candidates)
 
     def _new_candidates(self) -> list[Any]:
-        """Those of the next batch that were never measured; none when the design space has no more.
+        """The candidates of the next batch that were never measured; none if the design space has no more.
 
-        TVM does not ask its database: a search that goes on would propose its best programs again.
+        TVM does not consult its database, so a resumed search would propose its best programs again.
         """
         for _ in range(MOST_REPEATS):
             with self.meter.stages.during(EVOLUTION):

@@ -28,11 +28,11 @@ class Clustered:
     never more. A centroid that has been measured already is replaced by the mode: for each knob, the decision
     that most candidates have.
 
-    Not every point is a program, so here the candidate of the cluster that is nearest to its centroid stands
-    for it, and for the mode the nearest candidate that is new and not chosen yet; the knobs of the mode are
-    those of the most frequent sketch. The candidates of the paper are what an agent that pleases the model
-    came upon; of candidates from elsewhere, those with the best scores take their place. The order of
-    measuring is by score.
+    Not every point is a program, so here a centroid is replaced by the nearest candidate of its cluster, and
+    the mode by the nearest candidate that is new and not chosen yet; the knobs of the mode are those of the
+    most frequent sketch. The paper's candidates were found by an agent that is rewarded by the model; of
+    candidates from elsewhere, those with the best scores take their place. Programs are measured in the order
+    of their scores.
 
     Example:
         >>> programs = [Knobs("s", ((1, choice),)) for choice in (0, 1, 2, 50, 51, 52, 53)]
@@ -42,10 +42,10 @@ class Clustered:
     """
 
     top: float = 8.0
-    """How many times the count are clustered, the best by score, and with them what has been measured and is
-    as good; `math.inf` for all."""
+    """The best `top` * count new candidates are clustered, and with them measured ones that score as well;
+    `math.inf` takes all."""
     knee: float = 1.02
-    """The clusters are enough when one more does not divide the loss by this."""
+    """Clusters are added until one more divides the loss by less than this."""
 
     name = "clustered"
 

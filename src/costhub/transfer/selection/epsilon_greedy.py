@@ -18,7 +18,7 @@ def epsilon_greedy(
     """Candidates that `pick` chooses, and random ones after them.
 
     *Learning to Optimize Tensor Programs* (Chen et al., NeurIPS 2018), algorithm 1, takes epsilon * count at
-    random. Of a small batch that is less than one, so here each is one of them with probability epsilon.
+    random. For a small batch that is less than one, so here each program is random with probability epsilon.
 
     Args:
         waiting: Positions to choose from.

@@ -24,9 +24,9 @@ _MOST = 1 << 62
 class Knobs:
     """The decisions of a schedule; two programs of a workload are the same where their knobs are.
 
-    A workload has programs of several sketches: lists of instructions that differ in more than decisions. The
-    third decision of one has nothing to do with that of another, so that a knob is a place in a sketch.
-    Post-processing is left out, since it follows from the rest.
+    The programs of a workload come from several sketches: lists of instructions that differ in more than
+    their decisions. The third decision of one sketch has nothing to do with the third of another, so a knob
+    is a place in a sketch. Post-processing is left out, since it follows from the rest.
 
     Example:
         >>> Knobs.read('[[["SamplePerfectTile",["l1"],[2,64],["v2","v3"]]],[[0,[8,16]]]]').decisions

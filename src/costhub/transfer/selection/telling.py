@@ -56,9 +56,9 @@ def telling(
 def contradiction(scores: Scores) -> float:
     """How much sources contradict each other about the order of programs.
 
-    Of each pair of programs the differences of score are taken as votes: the mean of those for one program
-    and the mean of those for the other, of which the smaller one counts. It is 0 where all sources agree, and
-    small where those that do not are hardly sure.
+    For each pair of programs, the sources' score differences are taken as votes. Of the mean vote for one
+    program and the mean vote for the other, the smaller one counts. The contradiction is 0 if all sources
+    agree, and small if those that disagree are hardly sure.
 
     Args:
         scores: (s, k) scores of k programs of one workload by s sources, on one scale.

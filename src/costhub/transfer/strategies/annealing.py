@@ -18,8 +18,8 @@ class Annealing(Explorer):
     *Learning to Optimize Tensor Programs* (Chen et al., NeurIPS 2018), section 3.3: chains run in parallel,
     so that the model scores many programs at once; their states persist as the model learns; the best
     programs that they came upon are measured. Appendix A.3 has 128 chains and at most 500 steps. There, a
-    step changes an index; here, TVM makes a schedule of each state, which takes milliseconds, so that the
-    defaults come to as many programs as the evolutionary search scores for a batch. A move is one of TVM's
+    step changes an index; here, TVM makes a schedule of each state, which takes milliseconds, so the defaults
+    are chosen to score as many programs for a batch as the evolutionary search does. A move is one of TVM's
     mutators. The paper leaves the temperature open: it falls linearly to zero, and is in standard deviations
     of the model's scores.
     """

@@ -55,7 +55,7 @@ class Dials:
         return sum(size for *_, size in self.decided)
 
     def state(self, trace: Any) -> FloatArray:
-        """(`state_size`,) where each decision stands, about 0 to 1; of tiles the logarithms of factors."""
+        """(`state_size`,) the value of each decision, about 0 to 1; for tiles, logarithms of factors."""
         import numpy as np
 
         values: list[float] = []

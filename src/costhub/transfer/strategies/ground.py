@@ -37,10 +37,10 @@ class Program:
 
 
 class Ground:
-    """Where a strategy searches.
+    """The programs of one workload, as a strategy draws, changes and scores them.
 
-    What is scored is remembered until `new_round`; the best of it that no one has proposed yet are what a
-    round comes to. Schedules are made by as many threads as the context has.
+    Scored programs are remembered until `new_round`; a round results in the best of them that have not been
+    proposed yet. Schedules are made by as many threads as the context has.
 
     Args:
         context: The ``ms.TuneContext`` of workload and target.

@@ -27,21 +27,21 @@ class Ppo(Explorer):
 
     *Reinforcement Learning and Adaptive Sampling for Optimized DNN Compilation* (Ahn et al., 2019), section
     4.1: the state is the vector of a program's knobs, an action turns each of them up, down or not at all,
-    the reward is the model's score of the program that comes of it, and after each episode the agent learns
-    by PPO. The programs of all episodes are candidates; with the selection `clustered` that is ReLeASE.
+    the reward is the model's score of the resulting program, and after each episode the agent learns by PPO.
+    The programs of all episodes are candidates; together with the selection `clustered`, this is ReLeASE.
 
-    Chosen here: programs of different sketches have different knobs, so that each sketch has an agent;
-    several programs are changed side by side; an episode begins at the best programs of the last ones and as
-    many random ones; knobs that TVM finds impossible leave the program as it is, with the lowest score
-    before and after that step as the reward. A batch scores at most as many programs as TVM's search does.
+    Chosen here: programs of different sketches have different knobs, so each sketch has an agent of its own;
+    several programs are changed side by side; an episode begins with the best programs of earlier episodes
+    and as many random ones; if TVM finds the new knobs impossible, the program stays as it is and the reward
+    is the lowest score before and after that step. A batch scores at most as many programs as TVM's search.
     """
 
     programs: int = 32
-    """Changed side by side in an episode."""
+    """Programs that an episode changes side by side."""
     steps: int = 8
-    """The most of an episode."""
+    """Most steps of an episode."""
     episodes: int = 3
-    """For a batch."""
+    """Episodes for each batch."""
     patience: int = 4
     """Steps without a better program, after which an episode has converged."""
 

@@ -31,9 +31,9 @@ class Exploration(Protocol):
 
 
 class Explorer(ABC):
-    """A strategy in plain Python: it scores programs, and what is common to all such is done for it.
+    """A strategy in plain Python: it only scores programs; what all such strategies share is done for it.
 
-    That are post-processing, random programs among those that are measured, and TVM's interface.
+    Shared are post-processing, the random programs among those that are measured, and TVM's interface.
     """
 
     name: str
