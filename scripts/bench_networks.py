@@ -43,12 +43,16 @@ class Method:
     milestones: tuple[int, ...]
     models: tuple[str, ...] = ()
     """Of search_models.py."""
+    fast_math: bool = False
 
 
 METHODS = (
     Method(LIGHT, "stock", (64,)),
     Method("costhub", "costhub", (16, 32), ("costhub",)),
 )
+FAST_MATH = Method("costhub, fast math", "fast", (16, 32), ("costhub",), fast_math=True)
+EXPONENTIAL = ("bert_small",)
+"""The networks in which there is exp or erf."""
 
 
 def searched(network: str, seed: int, method: Method, models: Sequence[Path], folder: Path) -> dict[str, Any]:
@@ -57,7 +61,7 @@ def searched(network: str, seed: int, method: Method, models: Sequence[Path], fo
     if not course.exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        words = (network, method.milestones[-1], seed, folder, *models)
+        words = (network, method.milestones[-1], seed, folder, int(method.fast_math), *models)
         course.write_text(json.dumps(told_by("network_once.py", *words)))
     found: dict[str, Any] = json.loads(course.read_text())
     return found
@@ -74,14 +78,14 @@ def begun(database: Path, trials: int, out: Path) -> Path:
 
 
 def compiled(
-    network: str, milestone: int, course: dict[str, Any], database: Path, out: Path
+    network: str, milestone: int, course: dict[str, Any], database: Path, out: Path, *, fast_math: bool
 ) -> dict[str, Any]:
     """A row with the library in it: the network as the search would have left it after so many trials."""
     target, ((label, _),) = local_target(), name_networks([network]).items()
     total = milestone * course["tasks"]
     whole = finish_network(
         network, label=label, target=json.dumps(target), database=begun(database, total, out), out=out,
-        threads=target["num-cores"],
+        threads=target["num-cores"], fast_math=fast_math,
     )  # fmt: skip
     seconds = seconds_at(course["rounds"], total)
     return {**whole.to_json(), "trials": milestone, "tasks": course["tasks"], "seconds": seconds}
@@ -132,14 +136,18 @@ def main(
         without = held_out(data, WORKLOADS)
         for network in networks:
             of_it: list[dict[str, Any]] = []
-            for seed, method in ((seed, method) for seed in range(seeds) for method in methods):
+            more = (FAST_MATH,) if network in EXPONENTIAL and not quick else ()
+            for seed, method in ((seed, method) for seed in range(seeds) for method in (*methods, *more)):
                 known = [trained(name, data, models, without) for name in method.models]
                 name = f"{network}-{method.folder}-{seed}"
                 folder = (searches or Path(scratch, "searches")) / name
                 course = searched(network, seed, method, known, folder)
                 of_it += [
                     {
-                        **compiled(network, count, course, folder, Path(scratch, f"{name}-{count}")),
+                        **compiled(
+                            network, count, course, folder, Path(scratch, f"{name}-{count}"),
+                            fast_math=method.fast_math,
+                        ),
                         "method": method.name, "seed": seed,
                     }
                     for count in method.milestones

@@ -90,8 +90,8 @@ class Search:
 
 
 if __name__ == "__main__":
-    network, trials, seed, out, *models = sys.argv[1:]
-    kernels = network_workloads([network], target=json.dumps(local_target()))
+    network, trials, seed, out, fast_math, *models = sys.argv[1:]
+    kernels = network_workloads([network], target=json.dumps(local_target()), fast_math=fast_math == "1")
     Path(out).mkdir(exist_ok=True)  # TVM's database wants it
     search = Search(kernels, int(trials) * len(kernels), int(seed), Path(out))
     course = search.costhub(models[0]) if models else search.stock()

@@ -49,7 +49,7 @@ def test_the_model_of_a_gpu_is_taken_for_a_cpu_with_a_warning(costhub: Any, tmp_
     output = costhub("tune", "matmul.128x128x128", *how)
 
     assert output.code == 0, output.err
-    assert "costhub/nvidia-h200-blend is a model of cuda devices" in output.err
+    assert "costhub/nvidia-h200-blend is a model for cuda devices" in output.err
 
 
 @pytest.mark.slow
@@ -134,7 +134,7 @@ def test_a_network_whose_outputs_are_wrong_ends_with_a_sentence_after_its_report
     out = tmp_path / "tuned"
 
     # The network is a stand-in that is not looked at: the kernel is tuned by its name.
-    monkeypatch.setattr("costhub.cli.tune_jobs.network_jobs", lambda *_: [])
+    monkeypatch.setattr("costhub.cli.tune_jobs.network_jobs", lambda *_, **__: [])
     output = costhub("tune", "matmul.128x128x128", "--network", "lstm", "--trials", "2", "--out", str(out))
 
     assert output.code == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,20 @@ def test_words_are_no_workload_of_floats() -> None:
 
     assert found.left_out["not all float32"] >= 1
     assert {"matmul", "batch_matmul", "norm", "softmax"} <= {task.family for task in found.tasks}
+
+
+def test_fast_math_makes_other_workloads_of_the_same_families() -> None:
+    plain, fast = (
+        handle(Extract("bert_tiny", '{"kind": "llvm", "num-cores": 2}', 0, 0, 1e9, fast_math=fast_math))
+        for fast_math in (False, True)
+    )
+
+    assert isinstance(plain, Extracted)
+    assert isinstance(fast, Extracted)
+    families = [Counter({t.family: t.weight for t in found.tasks}) for found in (plain, fast)]
+    assert families[0] == families[1]
+    changed = {t.workload_id for t in fast.tasks} - {t.workload_id for t in plain.tasks}
+    assert {t.family for t in fast.tasks if t.workload_id in changed} >= {"softmax", "matmul"}
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 broken"])

@@ -70,7 +70,8 @@ Example:
 @click.option(
     "--draft",
     metavar="MODEL",
-    help="A cheap model, as one of trace_decisions@1, that ranks all candidates; --model sees the best.",
+    help="A cheap model, such as one that reads trace_decisions@1. It ranks all candidates, and --model then "
+    "scores only the best of them.",
 )
 @click.option("--device", default="auto", show_default=True,
               help="The device of this machine to tune for, such as cuda; 'auto' is its CPU.")  # fmt: skip
@@ -81,7 +82,7 @@ Example:
     default=64,
     show_default=True,
     type=click.IntRange(min=1),
-    help="Programs to measure for each, on average: those that may still gain get more.",
+    help="Programs to measure per workload, on average; workloads that may still improve get more.",
 )
 @click.option(
     "--out",
@@ -100,6 +101,10 @@ Example:
 @click.option(
     "--select", default="ranked", show_default=True,
     help="Which of them are measured: ranked (by score), diverse or clustered.",
+)  # fmt: skip
+@click.option(
+    "--fast-math", is_flag=True,
+    help="Polynomials for exp, tanh and erf in networks: several times as fast, the last digits differ.",
 )  # fmt: skip
 @click.option(
     "--torch-compile", is_flag=True,
@@ -121,6 +126,7 @@ def command(
     method: str,
     strategy: str,
     select: str,
+    fast_math: bool,
     torch_compile: bool,
     seed: int,
     as_json: bool,
@@ -131,7 +137,7 @@ def command(
     The results are a TVM database that stock TVM compiles from, a report and a plot for each workload. A
     network for this machine's CPU is then compiled to OUT/NETWORK.so, checked against torch and timed.
 
-    Stop it with Ctrl-C at any time and start it again with the same --out: it goes on where it stopped.
+    Stop it with Ctrl-C at any time and start it again with the same --out: it continues where it stopped.
     """
     from costhub.cli.tune_jobs import named_jobs, network_jobs
     from costhub.cli.tune_report import TuneReport, told
@@ -154,7 +160,7 @@ def command(
         click.echo(f"Model {found.entry.name} ({found.entry.arch}). {found.reason}", err=True)
         _warn_of_another_kind(found.entry, place.row)
         drafting = pull(draft) if draft else None
-        jobs += network_jobs(networks, json.dumps(place.target))
+        jobs += network_jobs(networks, json.dumps(place.target), fast_math=fast_math)
         if not jobs:
             raise WorkloadError(f"{' and '.join(networks)} has no kernel that could be tuned.")
         results, order = _tune(jobs, folder, drafting, place, trials=trials, out=out, how=how, seed=seed)
@@ -163,7 +169,7 @@ def command(
         report = TuneReport(results, out, {job.name: job.weight for job in jobs}, order, place.row, about)
         report.draw()
         report.write()  # What was found is told, whatever becomes of the networks.
-        finished = _finish(networks, place, out, torch_compile=torch_compile)
+        finished = _finish(networks, place, out, fast_math=fast_math, torch_compile=torch_compile)
     summary = report.write(finished)
     click.echo(json.dumps(summary) if as_json else told(results, finished, out))
     _check(finished)
@@ -176,7 +182,7 @@ def _opened(device: str, tracker: str | None, key: str | None) -> Iterator[Place
 
     if tracker is not None and key is not None:
         if device != "auto":
-            raise click.UsageError("--device is of this machine; boards say themselves what they are.")
+            raise click.UsageError("--device selects a device of this machine; leave it out with --tracker.")
         with board_place(tracker, key) as place:
             yield place
     else:
@@ -192,8 +198,8 @@ def _warn_of_another_kind(entry: ModelEntry, device: Mapping[str, Any]) -> None:
     meant = find_device(entry.device_id)
     if meant is not None and meant.kind != device["kind"]:
         click.echo(
-            f"{entry.name} is a model of {meant.kind} devices, and {device['device_id']} is a "
-            f"{device['kind']} device: what it says of programs may be wrong until it has learned from some.",
+            f"{entry.name} is a model for {meant.kind} devices, but {device['device_id']} is a "
+            f"{device['kind']} device: its predictions may be wrong until it has learned from measurements.",
             err=True,
         )
 
@@ -239,7 +245,7 @@ def _tune(
 
 
 def _finish(
-    networks: Sequence[str], place: Place, out: Path, *, torch_compile: bool
+    networks: Sequence[str], place: Place, out: Path, *, fast_math: bool, torch_compile: bool
 ) -> list[FinishedNetwork]:
     """The networks as a whole, after the search; none where they are for another device than this CPU."""
     from costhub.collector.network import name_networks
@@ -247,15 +253,15 @@ def _finish(
 
     if networks and not (place.is_here and place.row["kind"] == "cpu"):
         click.echo(
-            f"{' and '.join(networks)} was not compiled: that is done for the CPU of this machine only. The "
-            f"schedules of its kernels are in the database in {out}.",
+            f"{' and '.join(networks)} was not compiled: networks are compiled only for the CPU of this "
+            f"machine. The schedules of the kernels are in the database in {out}.",
             err=True,
         )
         return []
     return [
         finish_network(
             network, label=label, target=json.dumps(place.target), database=out, out=out,
-            threads=place.target["num-cores"], torch_compile=torch_compile,
+            threads=place.target["num-cores"], fast_math=fast_math, torch_compile=torch_compile,
             on_step=lambda step: click.echo(f"{step} ...", err=True),
         )
         for label, network in name_networks(networks).items()

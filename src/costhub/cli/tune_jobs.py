@@ -36,12 +36,13 @@ def named_jobs(text: str) -> list[Job]:
         raise WorkloadError(f"{path} is not text, but a workload file holds a TVM module in JSON.") from error
 
 
-def network_jobs(networks: Sequence[str], target: str) -> list[Job]:
+def network_jobs(networks: Sequence[str], target: str, *, fast_math: bool = False) -> list[Job]:
     """The kernels of networks, each as often as they call it; tells on stderr what was found.
 
     Args:
         networks: What `costhub.collector.network.network_workloads` takes.
         target: The TVM target, as JSON.
+        fast_math: Whether exp, tanh and erf are polynomials.
 
     Raises:
         WorkloadError: TVM finds no kernels in a network.
@@ -53,5 +54,5 @@ def network_jobs(networks: Sequence[str], target: str) -> list[Job]:
 
     if not networks:
         return []
-    found = network_workloads(networks, target=target, on_network=tell_network)
+    found = network_workloads(networks, target=target, fast_math=fast_math, on_network=tell_network)
     return [Job(each.name, each.module(), sum(count for _, count in each.networks)) for each in found]

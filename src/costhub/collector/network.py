@@ -63,6 +63,7 @@ def network_workloads(
     least_flop: float = 2e5,
     least_bytes: float = 1e6,
     most_bytes: float = 2.0**26,
+    fast_math: bool = False,
     on_network: Callable[[NetworkReport], None] | None = None,
 ) -> tuple[NetworkWorkload, ...]:
     """The kernels that TVM makes of networks at batch 1, each distinct one once, the heaviest first.
@@ -78,6 +79,8 @@ def network_workloads(
         least_flop: kernels with less arithmetic are left out, unless
         least_bytes: their arguments have at least so many bytes. Kernels that compute nothing always are.
         most_bytes: kernels with larger arguments are left out: making their inputs takes longer than running.
+        fast_math: whether exp, tanh and erf are TVM's polynomials, which LLVM vectorises; the kernels that
+            have them are other workloads then.
         on_network: called with the report of each network.
 
     Raises:
@@ -90,7 +93,7 @@ def network_workloads(
     with Worker(SERVICE) as worker:
         for label, network in chosen.items():
             start = time.monotonic()
-            request = Extract(network, target, least_flop, least_bytes, most_bytes)
+            request = Extract(network, target, least_flop, least_bytes, most_bytes, fast_math)
             found = _extracted(worker, request, label)
             for task in found.tasks:
                 _, weights = tasks.setdefault(task.workload_id, (task, {}))

@@ -29,6 +29,8 @@ class Extract:
     least_flop: float
     least_bytes: float
     most_bytes: float
+    fast_math: bool = False
+    """Whether exp, tanh and erf are polynomials."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ def handle(request: Extract) -> Extracted | str:
         # What is computed from weights alone is computed once, before the network runs.
         mod = read_network(request.network, device="meta").mod
         target = tvm.target.Target(request.target)
-        return _extracted(relax_integration.extract_tasks(fuse(mod, target), target), request)
+        fused = fuse(mod, target, fast_math=request.fast_math)
+        return _extracted(relax_integration.extract_tasks(fused, target), request)
     except Exception as error:
         return f"{type(error).__name__}: {last_line(error)}"
 

@@ -13,6 +13,8 @@ from tvm import relax
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.relax.frontend.torch import from_exported_program
 
+from costhub.collector.fast_math import FAST_MATH
+
 if TYPE_CHECKING:
     from torch.fx import Node
 
@@ -64,12 +66,13 @@ def import_network(network: Module, inputs: Sequence[Any]) -> tuple[Any, list[Te
     )(mod), tensors
 
 
-def fuse(mod: Any, target: Any) -> Any:
+def fuse(mod: Any, target: Any, *, fast_math: bool = False) -> Any:
     """The kernels of a relax module: TIR functions, neighbours fused as TVM's own pipeline fuses them.
 
     Args:
         mod: from `import_network`, with or without ``main_transform_params``.
         target: a ``tvm.target.Target``.
+        fast_math: whether exp, tanh and erf are TVM's polynomials (`costhub.collector.fast_math`).
     """
     passes = relax.transform
     for name in [g for g in mod.get_global_vars() if isinstance(mod[g], relax.Function)]:
@@ -77,7 +80,7 @@ def fuse(mod: Any, target: Any) -> Any:
     with target:
         return tvm.ir.transform.Sequential(
             [
-                passes.LegalizeOps(),
+                passes.LegalizeOps(FAST_MATH if fast_math else None),
                 passes.AnnotateTIROpPattern(),
                 passes.FoldConstant(),
                 passes.FuseOps(),

@@ -144,7 +144,8 @@ def _contraction(block: _Block) -> str:
 def _without_products(blocks: Sequence[_Block]) -> str:
     combined = {block.combined for block in blocks if block.reduction}
     calls = {name.rpartition(".")[2] for block in blocks for name in block.calls}
-    if {"Max", "Add"} <= combined and "exp" in calls:
+    # A polynomial for exp makes its power of two out of bits.
+    if {"Max", "Add"} <= combined and calls & {"exp", "reinterpret"}:
         return "softmax"
     if not combined:
         return "elementwise"

@@ -26,6 +26,8 @@ class Build:
     """The library to write with the database,"""
     untuned: str
     """and the one without."""
+    fast_math: bool = False
+    """Of the first; the other is what TVM makes by default."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,9 @@ def handle(request: Build) -> Built | str:
         target = tvm.target.Target(json.loads(request.target))
         load_intrinsics(str(target.kind.name))
         source = read_network(request.network)
-        compiled = compile_network(source, target, Path(request.database), Path(request.tuned))
+        compiled = compile_network(
+            source, target, Path(request.database), Path(request.tuned), fast_math=request.fast_math
+        )
         compile_network(source, target, None, Path(request.untuned))
     except Exception as error:
         return f"{type(error).__name__}: {last_line(error)}"

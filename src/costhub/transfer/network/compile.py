@@ -32,7 +32,9 @@ class Compiled:
     """Those without one that run on all cores; the others are plain loops on one thread."""
 
 
-def compile_network(source: NetworkSource, target: Any, database: Path | None, library: Path) -> Compiled:
+def compile_network(
+    source: NetworkSource, target: Any, database: Path | None, library: Path, *, fast_math: bool = False
+) -> Compiled:
     """Writes a network as a shared library with a relax function ``main``, whose weights are in it.
 
     The kernels are fused as for the search and found in the database by their structure. Large ones without
@@ -44,13 +46,14 @@ def compile_network(source: NetworkSource, target: Any, database: Path | None, l
         target: A ``tvm.target.Target``.
         database: The folder of a MetaSchedule database; None for the network as TVM compiles it untuned.
         library: The file to write.
+        fast_math: As in the search (`costhub.collector.network.network_workloads`).
 
     Raises:
         Exception: Whatever TVM raises where it cannot compile the network.
     """
     from tvm import relax
 
-    mod, shared = fuse(source.mod, target), 0
+    mod, shared = fuse(source.mod, target, fast_math=fast_math), 0
     if database is not None:
         mod, shared = on_all_cores(_with_schedules(mod, target, database), target, SCHEDULED)
     mod = _with_weights(mod, source, target)

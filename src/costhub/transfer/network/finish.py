@@ -39,6 +39,8 @@ class FinishedNetwork:
     tolerance: float = TOLERANCE
     inputs: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """(dtype, shape) of each input."""
+    fast_math: bool = False
+    """Whether exp, tanh and erf are polynomials in the tuned form."""
     kernels: int = 0
     """Distinct kernels."""
     kernels_tuned: int = 0
@@ -61,6 +63,7 @@ def finish_network(
     database: Path,
     out: Path,
     threads: int,
+    fast_math: bool = False,
     torch_compile: bool = False,
     on_step: Callable[[str], None] | None = None,
 ) -> FinishedNetwork:
@@ -75,6 +78,7 @@ def finish_network(
         database: The folder of the search's MetaSchedule database.
         out: Where the library ``<label>.so`` goes.
         threads: Of each form.
+        fast_math: As in the search (`costhub.collector.network.network_workloads`).
         torch_compile: Whether ``torch.compile`` is timed as well, which takes a minute or so.
         on_step: Told what is being done, in a few words.
 
@@ -87,7 +91,7 @@ def finish_network(
     with tempfile.TemporaryDirectory(prefix="costhub-network-") as scratch:
         tuned, untuned = (os.path.join(scratch, f"{name}.so") for name in (TUNED, UNTUNED))
         tell(f"compiling {label}")
-        built = _built(Build(network, target, os.fspath(database.resolve()), tuned, untuned))
+        built = _built(Build(network, target, os.fspath(database.resolve()), tuned, untuned, fast_math))
         if not isinstance(built, Built):
             why = f"The network {label} was tuned, but TVM cannot compile it as a whole: {built.rstrip('.')}."
             return FinishedNetwork(label, threads, why)
@@ -95,7 +99,7 @@ def finish_network(
         made = FinishedNetwork(
             label, threads, reference=UNTUNED if Path(network).suffix == RELAX else TORCH,
             inputs=tuple((str(value.dtype), value.shape) for value in built.inputs),
-            kernels=built.compiled.kernels, kernels_tuned=built.compiled.tuned,
+            fast_math=fast_math, kernels=built.compiled.kernels, kernels_tuned=built.compiled.tuned,
         )  # fmt: skip
         with Contest(built.inputs, threads) as contest:
             made = _loaded(contest, made, network, tuned, untuned, torch_compile=torch_compile)
@@ -145,10 +149,11 @@ def _checked(
     said = difference(fast, wanted)
     if said is None:
         return made
+    suspect = f"a schedule of the database{' or fast math' if made.fast_math else ''}"
     culprit = (
-        "The untuned network differs as well, so it is TVM's import or its compiler that changes it."
+        "The untuned network differs as well, so TVM's importer or compiler causes the difference."
         if difference(plain, wanted)
-        else "The untuned network agrees, so a schedule of the database changes what a kernel computes."
+        else f"The untuned network agrees, so {suspect} changes what a kernel computes."
     )
     error = (
         f"The outputs of the tuned network {made.network} are not {whose}: {said} (tolerance "
