@@ -143,15 +143,11 @@ def command(
     from costhub.cli.tune_report import TuneReport, told
     from costhub.hub.auto import choose_model
     from costhub.hub.pull import pull, pull_found
-    from costhub.transfer.methods.registry import find_method
-    from costhub.transfer.selection.registry import find_selection
-    from costhub.transfer.strategies.registry import find_strategy
 
     if not workloads and not networks:
         raise click.UsageError("Nothing to tune: name a WORKLOAD, or a network with --network.")
     check_board(tracker, key)
-    said = f"{strategy} search, {select}; the model learns from each round by: {method}"
-    how = How(find_method(method), find_strategy(strategy), find_selection(select), said)
+    how = _named(method, strategy, select)
     jobs = [job for text in workloads for job in named_jobs(text)]
     with ended_like_by_ctrl_c(), ExitStack() as measuring:
         place = measuring.enter_context(_opened(device, tracker, key))
@@ -173,6 +169,16 @@ def command(
     summary = report.write(finished)
     click.echo(json.dumps(summary) if as_json else told(results, finished, out))
     _check(finished)
+
+
+def _named(method: str, strategy: str, select: str) -> How:
+    """The parts of a search by their names."""
+    from costhub.transfer.methods.registry import find_method
+    from costhub.transfer.selection.registry import find_selection
+    from costhub.transfer.strategies.registry import find_strategy
+
+    said = f"{strategy} search, {select}; the model learns from each round by: {method}"
+    return How(find_method(method), find_strategy(strategy), find_selection(select), said)
 
 
 @contextmanager

@@ -81,7 +81,7 @@ def test_nothing_in_common_is_said() -> None:
 def test_few_programs_in_common_are_no_comparison() -> None:
     said = weights(rows(start=36, n=9, prefix="n", seed=1), rows())
 
-    assert [weight for weight, what in said if "only 4 programs" in what] == ["look"]
+    assert [weight for weight, what in said if "only 4 of these programs" in what] == ["look"]
 
 
 def test_a_device_name_cannot_paint_the_terminal() -> None:
