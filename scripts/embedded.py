@@ -14,14 +14,14 @@ DEVICE = "amd-epyc-zen5-1c"
 SPLIT = Path("splits") / "held-out-14.json"
 
 
-def copy_dataset(folder: str, name: str = DATASET) -> Path:
+def copy_dataset(folder: str | Path, name: str = DATASET) -> Path:
     """Copies a dataset into `folder` and returns its data folder; the default one holds SPLIT."""
     return shutil.copytree(EMBEDDED / "datasets" / "costhub" / name, Path(folder, name))
 
 
 def own_copy(name: str = DATASET) -> Path:
     """As `copy_dataset`, in an `own_folder`."""
-    return copy_dataset(str(own_folder()), name)
+    return copy_dataset(own_folder(), name)
 
 
 def own_folder() -> Path:

@@ -36,7 +36,7 @@ class Outcome:
     surroundings: Surroundings
     device_id: str
     board: str | None = None
-    """The number of the board that measured it, where there are several."""
+    """The number of the board that measured it; None if this machine did."""
 
     @property
     def status(self) -> str:
