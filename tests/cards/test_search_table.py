@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from costhub.cards.search_table import LIGHT, first_search_table, headline_table, search_table, summary
+from costhub.cards.search_table import (
+    LIGHT,
+    STOCK,
+    first_search_table,
+    headline_table,
+    search_table,
+    summary,
+)
 
 
 def row(
@@ -67,6 +74,19 @@ def test_the_table_shows_medians_over_seeds() -> None:
 
     assert "20.0 µs, 2 s" in shown
     assert "| ours, 64 trials |" in shown
+
+
+def test_stock_as_it_is_has_a_table_of_its_own_and_no_course() -> None:
+    stock = row(STOCK, {64: (120.0, 40.0), 512: (600.0, 20.0)})
+    ours = row("ours", {64: (20.0, 20.0)})
+    result = {"rows": [BASE, ours, stock], "summary": summary([BASE, ours])}
+
+    shown = search_table({**result, "beside_stock": summary([ours, stock], STOCK)}).split("\n\n")
+
+    assert "| stock | " not in shown[1]
+    assert "20.0 µs, 600 s" in shown[2]
+    assert shown[3].splitlines()[2].startswith("| ours | 1 | 2.000 |")
+    assert shown[3].splitlines()[2].endswith("| 8.0 | 8.0 | 30.0 | 30.0 |")
 
 
 def test_the_headline_is_the_first_of_the_tables() -> None:

@@ -12,28 +12,31 @@ from costhub.cards.tables import Column, markdown_table, number
 
 LIGHT = "stock, light imports"
 """The method that others are compared with: stock MetaSchedule, its build processes starting in a second."""
+STOCK = "stock"
+"""Stock MetaSchedule as it is, on a few workloads for its seconds; its search is that of `LIGHT`."""
 EQUAL = (64, 128)
 """Numbers of trials at which latencies are compared."""
 CLOSE = 1.01
 """Times the best latency of the base that counts as reached."""
 
 
-def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Geometric means over searches of what each method gains on `LIGHT`, above 1 being better.
+def summary(rows: Sequence[Mapping[str, Any]], base: str = LIGHT) -> list[dict[str, Any]]:
+    """Geometric means over searches of what each method gains on the base, above 1 being better.
 
     Args:
         rows: One per search, with `workload`, `seed`, `method` and a `curve` of dictionaries, each with
             `trials`, the `seconds` of the search until then and `best_us`, the latency of the best program
             so far, measured again beside those of all methods.
+        base: The method that others are compared with.
 
     Returns:
-        Per method `gain_64` and `gain_128`, the base's latency over its own after as many trials, each with
+        Per method, of its searches on workloads and seeds of the base, `gain_64` and `gain_128`, the base's latency over its own after as many trials, each with
         the standard error of its logarithm; `reached`, the share of searches that came within a hundredth of
         the best latency that the base has in the end; of these `trials_gain` and `time_gain`, how many times
         fewer trials and seconds than the base it took them; and `trials_median` and `time_median`, the same
         of the middle one of all searches, None where that one did not come so near.
     """
-    bases = base_curves(rows)
+    bases = base_curves(rows, base)
     found = []
     for method in dict.fromkeys(row["method"] for row in rows):
         pairs = [
@@ -61,9 +64,9 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 Curve = Sequence[Mapping[str, Any]]
 
 
-def base_curves(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], Curve]:
-    """(Workload, seed) -> the curve of `LIGHT`, with which searches are compared."""
-    return {(row["workload"], row["seed"]): row["curve"] for row in rows if row["method"] == LIGHT}
+def base_curves(rows: Sequence[Mapping[str, Any]], base: str = LIGHT) -> dict[tuple[str, int], Curve]:
+    """(Workload, seed) -> the curve of the base, with which searches are compared."""
+    return {(row["workload"], row["seed"]): row["curve"] for row in rows if row["method"] == base}
 
 
 def _gain(pairs: Sequence[tuple[Curve, Curve]], trials: int) -> dict[str, float | None]:
@@ -92,15 +95,23 @@ def _middle(gains: Sequence[float | None]) -> float | None:
 
 
 def search_table(result: Mapping[str, Any]) -> str:
-    """A line per method, its course, then a line per workload with the medians over seeds."""
+    """A line per method, its course, a line per workload with the medians over seeds; then beside `STOCK`."""
     rows = result["rows"]
-    return "\n\n".join((headline_table(result), _courses(rows), _by_workload(rows)))
+    beside_light = [row for row in rows if row["method"] != STOCK]
+    tables = [headline_table(result), _courses(beside_light), _by_workload(rows)]
+    if result.get("beside_stock"):
+        tables.append(_gains_table(result["beside_stock"], "beside stock as it is"))
+    return "\n\n".join(tables)
 
 
 def headline_table(result: Mapping[str, Any]) -> str:
-    """A line per method: what it gains on the base."""
+    """A line per method: what it gains on `LIGHT`."""
+    return _gains_table(result["summary"], "method")
+
+
+def _gains_table(gains: Sequence[Mapping[str, Any]], title: str) -> str:
     columns = [
-        Column("method", "method"),
+        Column("method", title),
         number("searches", "searches", "d"),
         *(
             column
@@ -116,7 +127,7 @@ def headline_table(result: Mapping[str, Any]) -> str:
         number("time_gain", "times less time to it, where reached", ".1f"),
         number("time_median", "median of all", ".1f"),
     ]
-    return markdown_table(result["summary"], columns)
+    return markdown_table(gains, columns)
 
 
 def _courses(rows: Sequence[Mapping[str, Any]]) -> str:
