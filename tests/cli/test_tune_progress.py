@@ -24,7 +24,7 @@ def after(trials: int) -> Standing:
 
 def test_a_log_gets_a_line_now_and_then_with_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:
     now = [0.0]
-    with TuneProgress(96, tasks=2, every_s=60.0, clock=lambda: now[0]) as progress:
+    with TuneProgress(96, every_s=60.0, clock=lambda: now[0]) as progress:
         for trials in range(0, 96, 16):
             progress.batch(after(trials))
             now[0] += 40.0
@@ -39,7 +39,7 @@ def test_what_an_earlier_search_measured_does_not_count_for_the_time_left(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     now = [0.0]
-    with TuneProgress(96, tasks=2, every_s=10.0, clock=lambda: now[0]) as progress:
+    with TuneProgress(96, every_s=10.0, clock=lambda: now[0]) as progress:
         progress.batch(after(64))
         now[0] = 20.0
         progress.batch(after(80))
@@ -50,7 +50,7 @@ def test_what_an_earlier_search_measured_does_not_count_for_the_time_left(
 def test_a_terminal_shows_trials_best_and_all_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = Terminal()
     monkeypatch.setattr(sys, "stderr", shown)
-    with TuneProgress(96, tasks=2, every_s=0.0) as progress:
+    with TuneProgress(96, every_s=0.0) as progress:
         progress.trial("conv", 1, 12.34)
         progress.batch(after(16))
 
@@ -60,8 +60,17 @@ def test_a_terminal_shows_trials_best_and_all_kernels(monkeypatch: pytest.Monkey
     assert "/96" in text
 
 
+def test_a_terminal_shows_what_one_workload_may_still_gain(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stderr", shown)
+    with TuneProgress(64, every_s=0.0) as progress:
+        progress.batch(Standing(16, 64, 1, 1, 12.34, 0.05))
+
+    assert "16 of 64 trials: 12.3 us, another batch may save 5.0%" in shown.getvalue()
+
+
 def test_the_order_of_the_trials_is_kept() -> None:
-    with TuneProgress(3, tasks=1) as progress:
+    with TuneProgress(3) as progress:
         for name in ("a", "b", "a"):
             progress.trial(name, 1, None)
 

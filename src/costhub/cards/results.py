@@ -14,6 +14,7 @@ from costhub.cards.hub_tables import HUB_TABLES
 from costhub.cards.model_tables import MODEL_TABLES, MODEL_VIEWS
 from costhub.cards.networks_table import networks_table
 from costhub.cards.operators_table import operators_table
+from costhub.cards.passes_table import passes_table
 from costhub.cards.picked_table import picked_table
 from costhub.cards.release_tables import RELEASE_TABLES, RELEASE_VIEWS
 from costhub.cards.search_table import SEARCH_TABLES, SEARCH_VIEWS
@@ -101,6 +102,7 @@ TABLES: dict[str, Callable[[Result], str]] = {
     "features": features_table,
     "operators": operators_table,
     "picked": picked_table,
+    "search_passes": passes_table,
     "speed": speed_table,
     "training": training_table,
     "networks_tuned": networks_table,

@@ -57,6 +57,7 @@ def plot_stages(path: str | Path, rows: Sequence[Row]) -> Path:
         lefts = [left + width for left, width in zip(lefts, widths, strict=True)]
     axes.set_yticks(range(len(methods)), methods, fontsize=9)
     axes.invert_yaxis()
+    axes.set_xlim(0.0, 1.03 * max(lefts))
     figure.legend(loc="outside lower center", ncols=len(STAGES), frameon=False, fontsize=9)
     return save(figure, path)
 

@@ -56,6 +56,33 @@ def command(
     not mean a good model.
     Programs of different devices are never compared with one another; each workload counts once per device.
     """
+    figures = evaluated(model, data, devices, split=split, every=every, noise_floor=noise_floor)
+    click.echo(json.dumps(figures, indent=2) if as_json else table(figures))
+
+
+def evaluated(
+    model: str,
+    data: Path,
+    devices: tuple[str, ...],
+    *,
+    split: str | None,
+    every: bool,
+    noise_floor: float,
+) -> dict[str, Any]:
+    """The figures of a model on the programs of a data folder.
+
+    Args:
+        model: A name, an address or a model folder.
+        data: The data folder.
+        devices: Whose measurements count; none for all.
+        split: Evaluate on its test workloads only.
+        every: Also workloads that the model has learned from.
+        noise_floor: Relative difference below which two programs count as equally fast.
+
+    Raises:
+        DataError: The model has learned from every workload asked for.
+        CosthubError: One of its kinds: there is no such model, data folder, device or split.
+    """
     from costhub.dataset.load_programs import load_programs
     from costhub.dataset.splits.split_file import find_split
     from costhub.errors import DataError
@@ -84,9 +111,7 @@ def command(
         )
     programs = load_programs(data, device=devices or None, workloads=wanted, spec=info.feature_spec)
     tell_devices(loaded, device_rows(data, programs.device_ids))
-    evaluation = evaluate(loaded, programs, noise_floor=noise_floor)
-    figures = described(evaluation, data)
-    click.echo(json.dumps(figures, indent=2) if as_json else table(figures))
+    return described(evaluate(loaded, programs, noise_floor=noise_floor), data)
 
 
 def workload_ids(data: Path) -> set[str]:

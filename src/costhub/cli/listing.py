@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
 import click
 
-from costhub.cards.tables import Column, number, plain_table
+from costhub.cards.tables import Column, counted, number, plain_table
 
-_SUITES = (Column("suite", "suite"), number("workloads", "workloads", "d"), Column("names", "names"))
 _NETWORKS = (
     Column("network", "network"),
     Column("input", "input"),
     number("parameters", "parameters", ",d"),
 )
-_SHOWN = 4
-"""Names of each suite; the others follow the same pattern."""
+_WIDTH = 100
+"""Columns of the names."""
 
 
 def listing() -> str:
@@ -24,25 +24,24 @@ def listing() -> str:
 
     Example:
         >>> "resnet18.c7" in listing(), "mobilenet_v2" in listing()
-        (False, True)
+        (True, True)
     """
     from costhub.collector.suite import suites
     from costhub.collector.zoo.registry import NETWORKS
 
-    rows = [
-        {
-            "suite": suite,
-            "workloads": len(workloads),
-            "names": ", ".join(workload.name for workload in workloads[:_SHOWN])
-            + (", ..." if len(workloads) > _SHOWN else ""),
-        }
+    named = [
+        f"{suite} ({counted(len(workloads), 'workload')})\n"
+        + textwrap.fill(
+            ", ".join(workload.name for workload in workloads),
+            _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False,
+        )
         for suite, workloads in suites().items()
-    ]
+    ]  # fmt: skip
     networks = [
         {"network": name, "input": " x ".join(map(str, network.shape)), "parameters": network.parameters}
         for name, network in sorted(NETWORKS.items())
     ]
-    return f"{plain_table(rows, _SUITES)}\n\n{plain_table(networks, _NETWORKS)}"
+    return "\n\n".join([*named, plain_table(networks, _NETWORKS)])
 
 
 def list_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -33,6 +33,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "split": ("costhub.cli.split", "Choose what to learn from and what to test on."),
     "train": ("costhub.cli.train", "Train a cost model on a data folder."),
     "evaluate": ("costhub.cli.evaluate", "Score a cost model on a data folder."),
+    "card": ("costhub.cli.card", "Write the card of a cost model."),
     "adapt": ("costhub.cli.adapt", "Carry a cost model over to another device."),
     "tune": ("costhub.cli.tune", "Search for fast programs of a workload with a cost model."),
 }

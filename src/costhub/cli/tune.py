@@ -45,6 +45,7 @@ EXAMPLE = """
 Example:
   costhub tune resnet18.c7 matmul.512x512x512 --trials 64 --out tuned/
   costhub tune --network mobilenet_v2 --trials 32 --out tuned/
+  costhub tune mine.pt2 --trials 32 --out tuned/
   costhub tune resnet18.c7 --strategy annealing --select diverse --out tuned/
   costhub tune resnet18.c7 --tracker 127.0.0.1:9190 --key pi4 --out tuned/
 """
@@ -133,13 +134,13 @@ def command(
 ) -> None:
     """Search for fast programs of each WORKLOAD on this machine or on boards, led by a pretrained cost model.
 
-    WORKLOAD is a name such as resnet18.c7, a suite, or a file with a TVM module in JSON (tvm.ir.save_json).
-    The results are a TVM database that stock TVM compiles from, a report and a plot for each workload. A
+    WORKLOAD is a name such as resnet18.c7, a suite, a file with a TVM module in JSON (tvm.ir.save_json), or a
+    network that torch.export.save wrote (.pt2). The results are a TVM database that stock TVM compiles from, a report and a plot for each workload. A
     network for this machine's CPU is then compiled to OUT/NETWORK.so, checked against torch and timed.
 
     Stop it with Ctrl-C at any time and start it again with the same --out: it continues where it stopped.
     """
-    from costhub.cli.tune_jobs import named_jobs, network_jobs
+    from costhub.cli.tune_jobs import exported_among, named_jobs, network_jobs
     from costhub.cli.tune_report import TuneReport, told
     from costhub.hub.auto import choose_model
     from costhub.hub.pull import pull, pull_found
@@ -148,7 +149,9 @@ def command(
         raise click.UsageError("Nothing to tune: name a WORKLOAD, or a network with --network.")
     check_board(tracker, key)
     how = _named(method, strategy, select)
-    jobs = [job for text in workloads for job in named_jobs(text)]
+    names, files = exported_among(workloads)
+    networks = (*networks, *files)
+    jobs = [job for text in names for job in named_jobs(text)]
     with ended_like_by_ctrl_c(), ExitStack() as measuring:
         place = measuring.enter_context(_opened(device, tracker, key))
         found = choose_model(model_name, place.row, arch=arch)
@@ -241,7 +244,7 @@ def _tune(
     model = bound_to(load_model(folder)[0], known)
     draft = bound_to(load_model(drafting)[0], known) if drafting else None
     total = trials * len(jobs)
-    with TuneProgress(total, tasks=len(jobs)) as progress:
+    with TuneProgress(total) as progress:
         results = tune_all(
             jobs, model=model, draft=draft, target=place.target, out=out, trials=total, builder=place.builder,
             runner=place.timer, method=how.method, strategy=how.strategy, selection=how.selection, seed=seed,

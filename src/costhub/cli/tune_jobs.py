@@ -12,6 +12,17 @@ if TYPE_CHECKING:
     from costhub.transfer.tune import Job
 
 
+def exported_among(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The names of workloads, and the files of networks among them, which need no `--network`.
+
+    Example:
+        >>> exported_among(["softmax", "mine.pt2"])
+        (['softmax'], ['mine.pt2'])
+    """
+    files = [name for name in names if name.endswith(".pt2")]
+    return [name for name in names if name not in files], files
+
+
 def named_jobs(text: str) -> list[Job]:
     """The workloads that `text` names: one, those of a suite, or that of a file.
 

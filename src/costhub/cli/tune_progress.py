@@ -21,16 +21,15 @@ EVERY_S = 60.0
 
 
 class TuneProgress:
-    """A bar of trials and a line about all of them on a terminal; elsewhere a line now and then.
+    """A bar of trials and a line about the whole search on a terminal; elsewhere a line now and then.
 
     Args:
         trials: Of all workloads.
-        tasks: How many workloads there are.
         every_s: Seconds between lines where stderr is no terminal.
         clock: Seconds that pass.
 
     Example:
-        >>> with TuneProgress(32, tasks=2) as progress:
+        >>> with TuneProgress(32) as progress:
         ...     progress.trial("conv", 1, 10.0)
         >>> progress.order
         ['conv']
@@ -40,22 +39,19 @@ class TuneProgress:
         self,
         trials: int,
         *,
-        tasks: int,
         every_s: float = EVERY_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.order: list[str] = []
         """The workload of each trial."""
-        self._trials, self._tasks = trials, tasks
         self._every_s, self._clock = every_s, clock
         self._start = self._told = clock()
         self._known: int | None = None
         self._terminal = sys.stderr.isatty()
         self._bar: Any = bar(trials, desc="tuning", unit="trial")
         # tqdm draws a second bar under the first one; of this one nothing is shown but its text.
-        self._line: Any = bar(None, desc="", unit="") if tasks > 1 else None
-        if self._line is not None:
-            self._line.bar_format = "{desc}"
+        self._line: Any = bar(None, desc="", unit="")
+        self._line.bar_format = "{desc}"
 
     def __enter__(self) -> TuneProgress:
         return self
@@ -63,8 +59,7 @@ class TuneProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._line is not None:
-            self._line.close()
+        self._line.close()
         self._bar.close()
 
     def trial(self, name: str, done: int, best_us: float | None) -> None:
@@ -80,8 +75,7 @@ class TuneProgress:
             # What an earlier search has measured does not count for the time that is left.
             self._known = self._bar.n = self._bar.initial = standing.trials
             self._bar.total = standing.most
-        if self._line is not None:
-            self._line.set_description_str(said(standing))
+        self._line.set_description_str(said(standing))
         now = self._clock()
         if not self._terminal and now - self._told >= self._every_s:
             self._told = now
@@ -103,15 +97,20 @@ def said(standing: Standing, left_s: float | None = None) -> str:
         '64 of 320 trials, 4 of 5 kernels begun, about 2 min left'
         >>> said(Standing(96, 320, 5, 5, 1234.5, 0.0312))
         '96 of 320 trials, 5 kernels: 1,234.5 us together, another batch of each may save 3.1%'
+        >>> said(Standing(16, 64, 1, 1, 12.34, 0.05))
+        '16 of 64 trials: 12.3 us, another batch may save 5.0%'
     """
+    several = standing.tasks > 1
     parts = [f"{standing.trials:,} of {standing.most:,} trials"]
     if standing.begun < standing.tasks:
         parts.append(f"{standing.begun} of {counted(standing.tasks, 'kernel')} begun")
-    else:
+    elif several:
         together = f": {standing.latency_us:,.1f} us together" if standing.latency_us is not None else ""
         parts.append(f"{counted(standing.tasks, 'kernel')}{together}")
+    elif standing.latency_us is not None:
+        parts[0] += f": {standing.latency_us:,.1f} us"
     if standing.gain is not None:
-        parts.append(f"another batch of each may save {standing.gain:.1%}")
+        parts.append(f"another batch{' of each' if several else ''} may save {standing.gain:.1%}")
     if left_s is not None:
         parts.append(f"about {left_s / 60:.0f} min left" if left_s >= 90 else f"about {left_s:.0f} s left")
     return ", ".join(parts)

@@ -57,7 +57,7 @@ def install_model(
         if evaluation is None:
             write_recorded_card(made, name=made.name)
         else:
-            _write_card(made, config, evaluation, made.name)
+            write_card(made, config, evaluation, name=made.name)
         write_manifest(made)
         if target.exists():
             swap_in(target, made, Path(f"{temporary}-old"))
@@ -79,7 +79,7 @@ def write_recorded_card(folder: Path, *, name: str) -> None:
     """
     figures = read_recorded(folder, EVALUATION)
     if figures is not None:
-        _write_card(folder, read_config(folder), figures, name)
+        write_card(folder, read_config(folder), figures, name=name)
 
 
 def read_recorded(folder: Path, name: str) -> dict[str, Any] | None:
@@ -132,7 +132,20 @@ def evaluation_text(evaluation: Mapping[str, Any]) -> str:
     return json.dumps({"version": EVALUATION_VERSION, **evaluation}, indent=2) + "\n"
 
 
-def _write_card(folder: Path, config: Mapping[str, Any], evaluation: Mapping[str, Any], name: str) -> None:
+def write_card(
+    folder: Path, config: Mapping[str, Any], evaluation: Mapping[str, Any], *, name: str
+) -> None:
+    """Writes the card of a model, its pictures and its figures into its folder.
+
+    Args:
+        folder: The model folder.
+        config: The content of `config.json`.
+        evaluation: Figures on held-out workloads.
+        name: What the card calls it.
+
+    Raises:
+        DataError: The configuration or the figures lack what a card needs.
+    """
     told = read_recorded(folder, ADAPTATION)
     pictures = [name for name in PICTURES if (folder / name).is_file()]
     transfer = None if told is None else transfer_facts(told, pictures)

@@ -1,0 +1,58 @@
+"""Compares two passes of bench_search.py over the same programs: how sure a latency is."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import click
+import machine
+from bench_models import read_rows
+
+from costhub.cards.passes_table import passes_table
+
+
+def latencies(rows: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
+    """(Workload, trace) -> latency in us."""
+    return {
+        (row["workload"], row["programs"][point["program"]]): point["best_us"]
+        for row in rows
+        for point in row["curve"]
+    }
+
+
+def compared(first: dict[tuple[str, str], float], second: dict[tuple[str, str], float]) -> dict[str, Any]:
+    """How far two passes are apart, beside the shift of all, which no comparison within a pass sees."""
+    # A workload without a new search keeps its latencies; to the last bit the same is not measured again.
+    ratios = [second[program] / us for program, us in first.items() if second.get(program, us) != us]
+    if len(ratios) < 10:
+        raise click.ClickException(f"The passes have {len(ratios)} programs in common that were measured in both; 10 are needed.")
+    shift = statistics.median(ratios)
+    apart = sorted(abs(ratio / shift - 1.0) for ratio in ratios)
+    *_, p90 = statistics.quantiles(apart, n=10)
+    return {
+        "programs": len(ratios), "shift": shift - 1.0, "median": statistics.median(apart), "p90": p90,
+        "worst": apart[-1],
+    }  # fmt: skip
+
+
+@click.command()
+@click.argument("passes", nargs=-1, type=click.Path(path_type=Path, exists=True))
+@click.option("--json", "path", type=click.Path(path_type=Path))
+def main(passes: tuple[Path, ...], path: Path | None) -> None:
+    """PASSES are versions of the rows of bench_search.py, oldest first; each is compared with the next."""
+    known = [latencies(read_rows(each)) for each in passes]
+    rows = [
+        {"passes": f"{number} and {number + 1}", **compared(first, second)}
+        for number, (first, second) in enumerate(zip(known, known[1:], strict=False), start=1)
+    ]
+    result = {**machine.describe(), "rows": rows}
+    if path:
+        path.write_text(json.dumps(result, indent=1) + "\n")
+    click.echo(passes_table(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""`costhub card`: a card for a model that was trained without one, and a card written again."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costhub.cards.model_card import parse
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.splits.split import Split
+from costhub.dataset.splits.split_file import save_split
+from costhub.hub.manifest import write_manifest
+from costhub.hub.pull import resolve
+
+build_data = runpy.run_path(str(Path(__file__).with_name("measured_folder.py")))["build_data"]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder: Path = build_data(tmp_path / "data")
+    return folder
+
+
+@pytest.fixture
+def model(data: Path, tmp_path: Path, costhub: Any) -> Path:
+    """A model that has learned from all workloads but two."""
+    names = DataFolder.open(data).workloads()["workload_id"].to_pylist()
+    held_out = ("id-conv2d0", "id-matmul0")
+    save_split(
+        Split("mine", tuple(n for n in names if n not in held_out), held_out, 0), tmp_path / "split.json"
+    )
+    folder = tmp_path / "model"
+    done = costhub(
+        "train", "--data", str(data), "--arch", "gbt", "--split", str(tmp_path / "split.json"),
+        "--out", str(folder),
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    return folder
+
+
+def without_card(model: Path) -> Path:
+    for name in ("README.md", "evaluation.json"):
+        (model / name).unlink()
+    return model
+
+
+def test_measurements_give_a_model_the_card_that_it_lacks(costhub: Any, model: Path, data: Path) -> None:
+    trained = parse((model / "README.md").read_text())
+
+    done = costhub("card", str(without_card(model)), "--data", str(data), "--json")
+
+    written = parse((model / "README.md").read_text())
+    assert done.code == 0, done.err
+    assert written.totals == trained.totals
+    assert [row["workload"] for row in written.workloads] == ["conv2d0", "matmul0"]
+    assert json.loads(done.out)["top_1"] == written.totals["top_1"]
+
+
+def test_the_same_figures_give_the_same_card(costhub: Any, model: Path) -> None:
+    before = (model / "README.md").read_bytes()
+    (model / "README.md").unlink()
+
+    done = costhub("card", str(model))
+
+    assert done.out.startswith(f"Wrote {model / 'README.md'}: top_1 ")
+    assert (model / "README.md").read_bytes() == before
+
+
+def test_a_folder_with_a_manifest_stays_whole(costhub: Any, model: Path, data: Path) -> None:
+    write_manifest(model)
+    before = (model / "README.md").read_bytes()
+    save_split(Split("one", (), ("id-matmul0",), 0), model.parent / "one.json")
+
+    done = costhub("card", str(model), "--data", str(data), "--split", str(model.parent / "one.json"))
+
+    assert done.code == 0, done.err
+    assert (model / "README.md").read_bytes() != before
+    assert resolve(str(model)) == model
+
+
+def test_a_card_without_figures_is_refused_with_what_to_do(costhub: Any, model: Path) -> None:
+    done = costhub("card", str(without_card(model)))
+
+    assert done.code == 1
+    assert "holds no figures" in done.err and "--data" in done.err
+    assert not (model / "README.md").exists()
+
+
+def test_a_device_without_data_and_a_data_folder_are_refused(costhub: Any, model: Path, data: Path) -> None:
+    assert "name a data folder" in costhub("card", str(model), "--device", "x").err
+    assert "is not a model folder" in costhub("card", str(data)).err
