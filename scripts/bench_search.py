@@ -93,7 +93,9 @@ def measured_again(rows: Sequence[dict[str, Any]], rounds: int) -> list[dict[str
     compared is of one workload, so the others keep what they have.
     """
     new = {row["workload"] for row in rows if any("best_us" not in point for point in row["curve"])}
-    programs = {(row["workload"], trace) for row in rows if row["workload"] in new for trace in row["programs"]}
+    programs = {
+        (row["workload"], trace) for row in rows if row["workload"] in new for trace in row["programs"]
+    }
     best_us = remeasure(replayed(programs), rounds) if programs else {}
     return [
         {**row, "curve": [with_latency(row, point, best_us) for point in row["curve"]]}
@@ -122,7 +124,10 @@ def summaries(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """What each method gains on stock with light imports, and on stock as it is where that searched."""
     there = {(row["workload"], row["seed"]) for row in rows if row["method"] == STOCK}
     on_few = [row for row in rows if (row["workload"], row["seed"]) in there]
-    return {"summary": summary(but_stock(rows)), "beside_stock": summary(on_few, STOCK)}
+    beside_light = summary(but_stock(rows))
+    ours = next((each for each in beside_light if each["method"] == "costhub"), None)
+    ratios = {f"{what}_ratio": ours[f"{what}_gain"] for what in ("trials", "time")} if ours else {}
+    return {**ratios, "summary": beside_light, "beside_stock": summary(on_few, STOCK)}
 
 
 def but_stock(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -193,6 +198,10 @@ def main(
     keep(rows, rows_path)
     # The programs are for methods that are added later.
     rows = [{name: value for name, value in row.items() if name != "programs"} for row in rows]
+    rows = [
+        {**row, "seconds": row["curve"][-1]["seconds"], "best_us": row["curve"][-1]["best_us"]}
+        for row in rows
+    ]
     result = {**machine.describe(), **summaries(rows), "rows": rows}
     click.echo(search_table(result))
     if path:

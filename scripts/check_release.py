@@ -1,9 +1,10 @@
-"""Pulls every shipped model, evaluates it on workloads it has not seen, and compares that with its card."""
+"""Pulls the models of each device, evaluates them on unseen workloads, and compares that with their cards."""
 
 from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -14,9 +15,9 @@ import click
 import machine
 from embedded import copy_dataset
 
-from costhub.cards.model_card import parse
 from costhub.cards.tables import Column, number, plain_table
 from costhub.dataset.folder import DataFolder
+from costhub.hub.install import EVALUATION
 from costhub.hub.shelf import ModelEntry, dataset_folders, list_models
 from costhub.models.folder import load_model
 
@@ -43,25 +44,28 @@ def costhub(*words: str, cache: Path) -> str:
     return done.stdout
 
 
-def row_of(entry: ModelEntry, data: dict[str, Path], place: Path) -> dict[str, Any]:
-    """The figures of a model beside those of its card."""
-    folder = place / entry.folder.name
-    costhub("pull", entry.name, "--out", str(folder), cache=place / "cache")
-    info, card = load_model(folder)[1], parse((folder / "README.md").read_text(encoding="utf-8"))
-    # Of one that learned from its device and from others, the card tells of its device alone.
-    devices = [entry.device_id] if entry.device_id in info.device_ids else list(info.device_ids)
-    told = costhub(
-        "evaluate", str(folder), "--data", str(data[devices[0]]), "--json",
-        *(word for device in devices for word in ("--device", device)), cache=place / "cache",
-    )  # fmt: skip
-    figures = json.loads(told)
-    equal = all(abs(figures["totals"][name] - card.totals[name]) <= AS_EQUAL for name in METRICS)
+def devices_of(entry: ModelEntry) -> list[str]:
+    """The devices that a model has figures of: its own, or all that one for many has learned from."""
+    learned = load_model(entry.folder)[1].device_ids
+    return [entry.device_id] if entry.device_id in learned else list(learned)
+
+
+def row_of(entry: ModelEntry, device: str, data: Path, place: Path) -> dict[str, Any]:
+    """The figures of a model on a device, by whose name it is pulled, beside those of its card."""
+    folder = place / f"{device}-{entry.arch}"
+    costhub("pull", device, "--arch", entry.arch, "--out", str(folder), cache=place / "cache")
+    words = ("evaluate", str(folder), "--data", str(data), "--device", device, "--json")
+    figures = json.loads(costhub(*words, cache=place / "cache"))["totals"]
+    card = json.loads((folder / EVALUATION).read_text(encoding="utf-8"))["workloads"]
+    told = [row for row in card if row["device_id"] == device]
+    means = {name: statistics.fmean(row[name] for row in told) for name in METRICS}
     return {
-        "device": entry.device_id,
+        "device": device,
         "arch": entry.arch,
-        "workloads": len({row["workload_id"] for row in figures["workloads"]}),
-        **{name: figures["totals"][name] for name in METRICS},
-        "equal": "yes" if equal else "no",
+        "model": entry.name,
+        "workloads": len(told),
+        **{name: figures[name] for name in METRICS},
+        "equal": "yes" if all(abs(figures[name] - means[name]) <= AS_EQUAL for name in METRICS) else "no",
         "bytes": sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
     }
 
@@ -81,8 +85,9 @@ def main(a100: Path | None, quick: bool, path: Path | None) -> None:
         for entry in sorted(list_models(), key=lambda entry: (entry.device_id, entry.arch)):
             if (entry.device_id == "nvidia-a100" and not a100) or (quick and rows):
                 continue
-            rows.append(row_of(entry, data, Path(folder)))
-            click.echo(plain_table(rows[-1:], COLUMNS))
+            for device in devices_of(entry):
+                rows.append(row_of(entry, device, data[device], Path(folder)))
+                click.echo(plain_table(rows[-1:], COLUMNS))
     if path:
         path.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n")
     if any(row["equal"] == "no" for row in rows):

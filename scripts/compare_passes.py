@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ def compared(first: dict[tuple[str, str], float], second: dict[tuple[str, str], 
     # A workload without a new search keeps its latencies; to the last bit the same is not measured again.
     ratios = [second[program] / us for program, us in first.items() if second.get(program, us) != us]
     if len(ratios) < 10:
-        raise click.ClickException(f"The passes have {len(ratios)} programs in common that were measured in both; 10 are needed.")
+        raise click.ClickException(
+            f"The passes have {len(ratios)} programs in common that were measured in both; 10 are needed."
+        )
     shift = statistics.median(ratios)
     apart = sorted(abs(ratio / shift - 1.0) for ratio in ratios)
     *_, p90 = statistics.quantiles(apart, n=10)
@@ -46,7 +49,7 @@ def main(passes: tuple[Path, ...], path: Path | None) -> None:
     known = [latencies(read_rows(each)) for each in passes]
     rows = [
         {"passes": f"{number} and {number + 1}", **compared(first, second)}
-        for number, (first, second) in enumerate(zip(known, known[1:], strict=False), start=1)
+        for number, (first, second) in enumerate(pairwise(known), start=1)
     ]
     result = {**machine.describe(), "rows": rows}
     if path:

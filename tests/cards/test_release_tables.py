@@ -6,12 +6,14 @@ from costhub.cards.release_tables import licences_table, package_table, release_
 
 
 def test_models_are_shown_with_their_figures_and_the_size_of_all() -> None:
-    row = {"device": "a", "arch": "gbt", "workloads": 4, "top_1": 0.5, "top_5": 0.75, "pairwise": 0.625}
+    figures = {"workloads": 4, "top_1": 0.5, "top_5": 0.75, "pairwise": 0.625, "equal": "no"}
+    of_many = {"arch": "gbt", "model": "x/many-gbt", **figures, "bytes": 1_500_000}
+    of_one = {"device": "a", "arch": "mlp", "model": "x/a-mlp", **figures, "bytes": 500_000}
 
-    shown = release_table({"rows": [{**row, "equal": "no", "bytes": 1_500_000}] * 2})
+    shown = release_table({"rows": [{"device": "a", **of_many}, {"device": "b", **of_many}, of_one]})
 
     assert "| a | gbt | 4 | 0.500 | 0.750 | 0.625 | no | 1.5 |" in shown
-    assert shown.endswith("2 models, 3.0 MB in all.")
+    assert shown.endswith("2 models for 2 devices, 2.0 MB in all.")
 
 
 def test_a_package_that_failed_says_where() -> None:

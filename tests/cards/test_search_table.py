@@ -7,7 +7,6 @@ import pytest
 from costhub.cards.search_table import (
     LIGHT,
     STOCK,
-    first_search_table,
     headline_table,
     search_table,
     summary,
@@ -105,11 +104,3 @@ def test_the_course_is_the_mean_over_searches_that_have_a_base() -> None:
 
     courses = [line.split(" | ")[1:] for line in shown.split("\n\n")[1].splitlines()[2:]]
     assert courses == [["2.00, 60 s", "1.50, 100 s", "1.00, 400 s |"], ["1.00, 20 s", "-", "- |"]]
-
-
-def test_the_first_benchmark_shows_the_median_over_seeds() -> None:
-    rows = [
-        {"workload": "w", "method": "costhub", "trials": 64, "seconds": s, "best_us": b, "seed": 0}
-        for s, b in ((1.0, 10.0), (3.0, 30.0), (2.0, 20.0))
-    ]
-    assert first_search_table({"rows": rows}).splitlines()[-1] == "| w | 20.0 | 2 |"

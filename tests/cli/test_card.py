@@ -86,7 +86,8 @@ def test_a_card_without_figures_is_refused_with_what_to_do(costhub: Any, model: 
     done = costhub("card", str(without_card(model)))
 
     assert done.code == 1
-    assert "holds no figures" in done.err and "--data" in done.err
+    assert "holds no figures" in done.err
+    assert "--data" in done.err
     assert not (model / "README.md").exists()
 
 

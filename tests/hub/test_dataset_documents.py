@@ -14,8 +14,22 @@ from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.seal import seal_state
 from costhub.hub.data import load_measurements
 from costhub.hub.dataset_documents import tables_revision, write_dataset_documents, write_sample
+from costhub.hub.roots import EMBEDDED
 
 SAMPLE = "sample/train-00000-of-00001.parquet"
+
+
+SHIPPED = sorted(path for path in (EMBEDDED / "datasets").glob("*/*") if path.is_dir())
+
+
+@pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: str(folder.name))
+def test_a_shipped_dataset_has_the_card_of_its_tables(folder: Path) -> None:
+    card = parse((folder / "README.md").read_text())
+
+    assert card.revision == tables_revision(folder)
+    assert card.rows == DataFolder.open(folder).measurements(columns=["record_id"]).num_rows
+    assert (card.licences, card.pictures) == (["CC-BY-4.0"], [LATENCIES])
+    assert (folder / SAMPLE).is_file()
 
 
 def documented(folder: Path, **others: Any) -> Any:

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from costhub.cards.gains import gain_with_error, geometric
+from costhub.cards.gains import gain_with_error, geometric, sooner
 from costhub.cards.tables import Column, markdown_table, number
 
 BASE = "fine-tune"
@@ -33,7 +33,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         pairs = [(row, bases[row["workload"], row["seed"]]) for row in rows if row["method"] == method]
         latency = [math.log(base["best_us"] / row["best_us"]) for row, base in pairs]
         whole = statistics.fmean(math.log(base["seconds"] / row["seconds"]) for row, base in pairs)
-        reached = [gains for row, base in pairs if (gains := _reached(row, base)) is not None]
+        reached = [gains for row, base in pairs if (gains := sooner(row["curve"], base["curve"])) is not None]
         gain, error = gain_with_error(latency)
         found.append(
             {
@@ -49,19 +49,6 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             }
         )
     return found
-
-
-def _reached(row: Mapping[str, Any], base: Mapping[str, Any]) -> tuple[float, float] | None:
-    """How many times fewer trials and seconds than the base to come within a hundredth of its best latency.
-
-    None where it never did.
-    """
-    level = 1.01 * base["curve"][-1][2]
-    own, theirs = (
-        next(((trials, seconds) for trials, seconds, best in each["curve"] if best <= level), None)
-        for each in (row, base)
-    )
-    return None if own is None or theirs is None else (theirs[0] / own[0], theirs[1] / own[1])
 
 
 def live_transfer_table(result: Mapping[str, Any]) -> str:

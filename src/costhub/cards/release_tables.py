@@ -11,7 +11,7 @@ Result = Mapping[str, Any]
 
 
 def release_table(result: Result) -> str:
-    """One line per shipped model: figures on workloads it has not seen, and whether its card agrees."""
+    """One line per device and shipped model: figures on unseen workloads, and whether its card agrees."""
     columns = [
         Column("device", "device"),
         Column("arch", "model"),
@@ -21,8 +21,10 @@ def release_table(result: Result) -> str:
         number("mb", "MB", ".1f"),
     ]
     rows = [{**row, "mb": row["bytes"] / 1e6} for row in result["rows"]]
-    total = sum(row["mb"] for row in rows)
-    return f"{markdown_table(rows, columns)}\n\n{len(rows)} models, {total:.1f} MB in all."
+    sizes = {row["model"]: row["mb"] for row in rows}
+    devices = len({row["device"] for row in rows})
+    said = f"{len(sizes)} models for {devices} devices, {sum(sizes.values()):.1f} MB in all."
+    return f"{markdown_table(rows, columns)}\n\n{said}"
 
 
 def package_table(result: Result) -> str:

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from costhub.cards.gains import gain_with_error, geometric
+from costhub.cards.gains import gain_with_error, geometric, sooner
 from costhub.cards.tables import Column, markdown_table, number
 
 LIGHT = "stock, light imports"
@@ -16,8 +16,6 @@ STOCK = "stock"
 """Stock MetaSchedule as it is, on a few workloads for its seconds; its search is that of `LIGHT`."""
 EQUAL = (64, 128)
 """Numbers of trials at which latencies are compared."""
-CLOSE = 1.01
-"""Times the best latency of the base that counts as reached."""
 
 
 def summary(rows: Sequence[Mapping[str, Any]], base: str = LIGHT) -> list[dict[str, Any]]:
@@ -30,10 +28,11 @@ def summary(rows: Sequence[Mapping[str, Any]], base: str = LIGHT) -> list[dict[s
         base: The method that others are compared with.
 
     Returns:
-        Per method, of its searches on workloads and seeds of the base, `gain_64` and `gain_128`, the base's latency over its own after as many trials, each with
-        the standard error of its logarithm; `reached`, the share of searches that came within a hundredth of
-        the best latency that the base has in the end; of these `trials_gain` and `time_gain`, how many times
-        fewer trials and seconds than the base it took them; and `trials_median` and `time_median`, the same
+        Per method, of its searches on workloads and seeds of the base, `gain_64` and `gain_128`, the base's
+        latency over its own after as many trials, each with the standard error of its logarithm; `reached`,
+        the share of searches that came within a hundredth of the best latency that the base has in the end;
+        of these `trials_gain` and `time_gain`, how many times fewer trials and seconds than the base it took
+        them (`gains.sooner`); and `trials_median` and `time_median`, the same
         of the middle one of all searches, None where that one did not come so near.
     """
     bases = base_curves(rows, base)
@@ -44,8 +43,8 @@ def summary(rows: Sequence[Mapping[str, Any]], base: str = LIGHT) -> list[dict[s
             for row in rows
             if row["method"] == method and (row["workload"], row["seed"]) in bases
         ]
-        sooner = [_reached(own, base) for own, base in pairs]
-        reached = [gains for gains in sooner if gains is not None]
+        gains = [sooner(_course(own), _course(base)) for own, base in pairs]
+        reached = [each for each in gains if each is not None]
         found.append(
             {
                 "method": method,
@@ -54,8 +53,8 @@ def summary(rows: Sequence[Mapping[str, Any]], base: str = LIGHT) -> list[dict[s
                 "reached": len(reached) / len(pairs) if pairs else None,
                 "trials_gain": geometric([trials for trials, _ in reached]),
                 "time_gain": geometric([seconds for _, seconds in reached]),
-                "trials_median": _middle([gains and gains[0] for gains in sooner]),
-                "time_median": _middle([gains and gains[1] for gains in sooner]),
+                "trials_median": _middle([each and each[0] for each in gains]),
+                "time_median": _middle([each and each[1] for each in gains]),
             }
         )
     return found
@@ -80,13 +79,8 @@ def _gain(pairs: Sequence[tuple[Curve, Curve]], trials: int) -> dict[str, float 
     return {f"gain_{trials}": gain, f"gain_{trials}_se": error}
 
 
-def _reached(own: Curve, base: Curve) -> tuple[float, float] | None:
-    """How many times fewer trials and seconds than the base; None where it was never reached."""
-    level = CLOSE * base[-1]["best_us"]
-    ours, theirs = (next((p for p in curve if p["best_us"] <= level), None) for curve in (own, base))
-    if ours is None or theirs is None:
-        return None
-    return theirs["trials"] / ours["trials"], theirs["seconds"] / ours["seconds"]
+def _course(curve: Curve) -> list[tuple[float, float, float]]:
+    return [(point["trials"], point["seconds"], point["best_us"]) for point in curve]
 
 
 def _middle(gains: Sequence[float | None]) -> float | None:
@@ -177,31 +171,9 @@ def _by_workload(rows: Sequence[Mapping[str, Any]]) -> str:
     return markdown_table(shown, columns)
 
 
-def first_search_table(result: Mapping[str, Any]) -> str:
-    """Best latency and seconds of each search of the first such benchmark, medians over seeds."""
-    cells: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
-    for row in result["rows"]:
-        method = f"{row['method']} {row['trials']}"
-        cells.setdefault(row["workload"], {}).setdefault(method, []).append(row)
-    methods = [f"{m} {trials}" for m, trials in sorted({(r["method"], r["trials"]) for r in result["rows"]})]
-    rows = [
-        {
-            "workload": workload,
-            **{f"{m} us": statistics.median(r["best_us"] for r in runs) for m, runs in by_method.items()},
-            **{f"{m} s": statistics.median(r["seconds"] for r in runs) for m, runs in by_method.items()},
-        }
-        for workload, by_method in cells.items()
-    ]
-    columns = [Column("workload", "workload")]
-    columns += [number(f"{m} us", f"{m} trials (µs)", ",.1f") for m in methods]
-    columns += [number(f"{m} s", f"{m} trials (s)", ",.0f") for m in methods]
-    return markdown_table(rows, columns)
-
-
 SEARCH_TABLES = {
     "search": search_table,
     "search_headline": headline_table,
-    "search_first": first_search_table,
 }
 """Name of a result file without its suffix, or of a view of one -> its renderer."""
 SEARCH_VIEWS = {"search_headline": "search"}

@@ -1,4 +1,4 @@
-"""Provides `costhub card`: the card of a model, from its figures on workloads that it has not learned from."""
+"""Provides `costhub card`: the card of a model, from its figures on unseen workloads."""
 
 from __future__ import annotations
 

@@ -135,8 +135,9 @@ def command(
     """Search for fast programs of each WORKLOAD on this machine or on boards, led by a pretrained cost model.
 
     WORKLOAD is a name such as resnet18.c7, a suite, a file with a TVM module in JSON (tvm.ir.save_json), or a
-    network that torch.export.save wrote (.pt2). The results are a TVM database that stock TVM compiles from, a report and a plot for each workload. A
-    network for this machine's CPU is then compiled to OUT/NETWORK.so, checked against torch and timed.
+    network that torch.export.save wrote (.pt2). The results are a TVM database that stock TVM compiles from,
+    a report and a plot for each workload. A network for this machine's CPU is then compiled to
+    OUT/NETWORK.so, checked against torch and timed.
 
     Stop it with Ctrl-C at any time and start it again with the same --out: it continues where it stopped.
     """

@@ -132,9 +132,7 @@ def evaluation_text(evaluation: Mapping[str, Any]) -> str:
     return json.dumps({"version": EVALUATION_VERSION, **evaluation}, indent=2) + "\n"
 
 
-def write_card(
-    folder: Path, config: Mapping[str, Any], evaluation: Mapping[str, Any], *, name: str
-) -> None:
+def write_card(folder: Path, config: Mapping[str, Any], evaluation: Mapping[str, Any], *, name: str) -> None:
     """Writes the card of a model, its pictures and its figures into its folder.
 
     Args:
