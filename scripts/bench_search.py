@@ -155,7 +155,7 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
     "--rounds",
     default=ROUNDS,
     show_default=True,
-    help="In which all that was found is measured again; 0 only searches.",
+    help="In which all of the workloads with new searches is measured again; 0 only searches.",
 )
 @click.option("--quick", is_flag=True, help="One workload and seed, stock and costhub.")
 @click.option("--rows", "rows_path", type=click.Path(path_type=Path), help="JSON lines; what is there is not "

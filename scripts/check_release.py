@@ -15,6 +15,7 @@ import click
 import machine
 from embedded import copy_dataset
 
+from costhub.cards.model_card import parse
 from costhub.cards.tables import Column, number, plain_table
 from costhub.dataset.folder import DataFolder
 from costhub.hub.install import EVALUATION
@@ -55,17 +56,21 @@ def row_of(entry: ModelEntry, device: str, data: Path, place: Path) -> dict[str,
     folder = place / f"{device}-{entry.arch}"
     costhub("pull", device, "--arch", entry.arch, "--out", str(folder), cache=place / "cache")
     words = ("evaluate", str(folder), "--data", str(data), "--device", device, "--json")
-    figures = json.loads(costhub(*words, cache=place / "cache"))["totals"]
-    card = json.loads((folder / EVALUATION).read_text(encoding="utf-8"))["workloads"]
-    told = [row for row in card if row["device_id"] == device]
-    means = {name: statistics.fmean(row[name] for row in told) for name in METRICS}
+    now = json.loads(costhub(*words, cache=place / "cache"))
+    card = parse((folder / "README.md").read_text(encoding="utf-8"))
+    told = json.loads((folder / EVALUATION).read_text(encoding="utf-8"))
+    own = [row for row in told["workloads"] if row["device_id"] == device]
+    # The card's total is that of its figures, which are of this device or of several.
+    pairs = [(now["totals"][name], statistics.fmean(row[name] for row in own)) for name in METRICS]
+    pairs += [(card.totals[name], told["totals"][name]) for name in METRICS]
+    equal = len(own) == len(now["workloads"]) and all(abs(a - b) <= AS_EQUAL for a, b in pairs)
     return {
         "device": device,
         "arch": entry.arch,
         "model": entry.name,
-        "workloads": len(told),
-        **{name: figures[name] for name in METRICS},
-        "equal": "yes" if all(abs(figures[name] - means[name]) <= AS_EQUAL for name in METRICS) else "no",
+        "workloads": len(now["workloads"]),
+        **{name: now["totals"][name] for name in METRICS},
+        "equal": "yes" if equal else "no",
         "bytes": sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
     }
 

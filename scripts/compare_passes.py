@@ -21,6 +21,7 @@ def latencies(rows: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
         (row["workload"], row["programs"][point["program"]]): point["best_us"]
         for row in rows
         for point in row["curve"]
+        if "best_us" in point
     }
 
 
@@ -42,10 +43,12 @@ def compared(first: dict[tuple[str, str], float], second: dict[tuple[str, str], 
 
 
 @click.command()
-@click.argument("passes", nargs=-1, type=click.Path(path_type=Path, exists=True))
+@click.argument("passes", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 @click.option("--json", "path", type=click.Path(path_type=Path))
 def main(passes: tuple[Path, ...], path: Path | None) -> None:
     """PASSES are versions of the rows of bench_search.py, oldest first; each is compared with the next."""
+    if len(passes) < 2:
+        raise click.UsageError("One pass cannot be compared; name two or more.")
     known = [latencies(read_rows(each)) for each in passes]
     rows = [
         {"passes": f"{number} and {number + 1}", **compared(first, second)}

@@ -13,8 +13,11 @@ from costhub.cards.model_card import parse
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.splits.split import Split
 from costhub.dataset.splits.split_file import save_split
+from costhub.errors import ModelError
 from costhub.hub.manifest import write_manifest
 from costhub.hub.pull import resolve
+from costhub.hub.review.model_gate import check_model
+from costhub.hub.shelf import read_config
 
 build_data = runpy.run_path(str(Path(__file__).with_name("measured_folder.py")))["build_data"]
 
@@ -70,7 +73,10 @@ def test_the_same_figures_give_the_same_card(costhub: Any, model: Path) -> None:
     assert (model / "README.md").read_bytes() == before
 
 
-def test_a_folder_with_a_manifest_stays_whole(costhub: Any, model: Path, data: Path) -> None:
+def test_a_folder_with_a_manifest_stays_whole_and_publishable(
+    costhub: Any, model: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("costhub.hub.review.model_gate.load_in_child", lambda folder: None)
     write_manifest(model)
     before = (model / "README.md").read_bytes()
     save_split(Split("one", (), ("id-matmul0",), 0), model.parent / "one.json")
@@ -80,6 +86,29 @@ def test_a_folder_with_a_manifest_stays_whole(costhub: Any, model: Path, data: P
     assert done.code == 0, done.err
     assert (model / "README.md").read_bytes() != before
     assert resolve(str(model)) == model
+    assert read_config(model)["metrics"] == parse((model / "README.md").read_text()).totals
+    check_model(model)
+
+
+def test_a_damaged_model_gets_no_new_manifest(costhub: Any, model: Path) -> None:
+    write_manifest(model)
+    with (model / "model.ubj").open("ab") as file:
+        file.write(b"x")
+
+    assert costhub("card", str(model)).code == 1
+    with pytest.raises(ModelError):
+        resolve(str(model))
+
+
+def test_figures_of_another_device_are_refused(costhub: Any, model: Path, tmp_path: Path) -> None:
+    before = (model / "README.md").read_bytes()
+    elsewhere = build_data(tmp_path / "elsewhere", device_id="blit-two")
+
+    done = costhub("card", str(model), "--data", str(elsewhere))
+
+    assert done.code == 1
+    assert "The figures are of blit-two" in done.err
+    assert (model / "README.md").read_bytes() == before
 
 
 def test_a_card_without_figures_is_refused_with_what_to_do(costhub: Any, model: Path) -> None:

@@ -66,7 +66,7 @@ def test_a_terminal_shows_what_one_workload_may_still_gain(monkeypatch: pytest.M
     with TuneProgress(64, every_s=0.0) as progress:
         progress.batch(Standing(16, 64, 1, 1, 12.34, 0.05))
 
-    assert "16 of 64 trials: 12.3 us, another batch may save 5.0%" in shown.getvalue()
+    assert "16 of 64 trials: 12.3 us in all, another batch may save 5.0%" in shown.getvalue()
 
 
 def test_the_order_of_the_trials_is_kept() -> None:

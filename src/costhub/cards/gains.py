@@ -17,7 +17,7 @@ def sooner(own: Course, base: Course) -> tuple[float, float] | None:
 
     Args:
         own: The search.
-        base: The other one, which counts from where it came as near itself.
+        base: The other one; its trials and seconds are those after which it was as near to its own end.
 
     Returns:
         The two ratios; None where the search never came within a hundredth (`CLOSE`).

@@ -43,7 +43,7 @@ def summary(rows: Sequence[Mapping[str, Any]], base: str = LIGHT) -> list[dict[s
             for row in rows
             if row["method"] == method and (row["workload"], row["seed"]) in bases
         ]
-        gains = [sooner(_course(own), _course(base)) for own, base in pairs]
+        gains = [sooner(_course(own), _course(theirs)) for own, theirs in pairs]
         reached = [each for each in gains if each is not None]
         found.append(
             {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -19,7 +21,10 @@ Example:
 @click.command("card", epilog=EXAMPLE)
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--data", type=click.Path(path_type=Path), help="Data folder to evaluate the model on first.")
-@click.option("--device", "devices", multiple=True, help="Device whose measurements to use, may be repeated.")
+@click.option(
+    "--device", "devices", multiple=True,
+    help="Device whose measurements to use, may be repeated; not needed if the data or split has only one.",
+)  # fmt: skip
 @click.option("--split", help="Split, by name in the data folder or as a file: its test workloads only.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(
@@ -32,20 +37,45 @@ def command(
     """
     from costhub.cards.front_matter import CARD
     from costhub.cards.model_card import METRICS
-    from costhub.cli.evaluate import evaluated
+    from costhub.hub.install import write_card
+    from costhub.hub.manifest import MANIFEST, verify, write_manifest
+    from costhub.hub.shelf import CONFIG, read_config
+
+    if data is None and (devices or split):
+        raise click.UsageError("--device and --split select from --data; name a data folder with it.")
+    config = read_config(folder)
+    has_manifest = (folder / MANIFEST).is_file()
+    if has_manifest:
+        verify(folder)  # what was damaged must not get a manifest that says otherwise
+    figures = _figures(folder, config, data, devices, split)
+    write_card(folder, config, figures, name=folder.resolve().name)
+    totals = {metric: figures["totals"][metric] for metric in METRICS}
+    if config.get("metrics") != totals:
+        part = folder / f"{CONFIG}.part"
+        part.write_text(json.dumps({**config, "metrics": totals}, indent=2, allow_nan=False) + "\n")
+        part.replace(folder / CONFIG)
+    if has_manifest:
+        write_manifest(folder)
+    if as_json:
+        click.echo(json.dumps({"card": str(folder / CARD), **totals}, indent=2))
+    else:
+        told = ", ".join(f"{metric} {value:.3f}" for metric, value in totals.items())
+        click.echo(f"Wrote {folder / CARD}: {told}")
+
+
+def _figures(
+    folder: Path, config: Mapping[str, Any], data: Path | None, devices: tuple[str, ...], split: str | None
+) -> Mapping[str, Any]:
+    """What the card shows: figures of the model's own devices, evaluated now or found in the folder."""
+    from costhub.cli.evaluate import figures_of
     from costhub.errors import DataError
-    from costhub.hub.install import EVALUATION, read_recorded, write_card
-    from costhub.hub.manifest import MANIFEST, write_manifest
-    from costhub.hub.shelf import read_config
+    from costhub.hub.install import EVALUATION, read_recorded
     from costhub.models.evaluation.evaluate import NOISE_FLOOR
 
-    config = read_config(folder)
     if data is None:
-        if devices or split:
-            raise click.UsageError("--device and --split select from --data; name a data folder with it.")
         figures = read_recorded(folder, EVALUATION)
     else:
-        figures = evaluated(
+        figures = figures_of(
             str(folder.resolve()), data, devices, split=split, every=False, noise_floor=NOISE_FLOOR
         )
     if figures is None:
@@ -53,12 +83,11 @@ def command(
             f"{folder} holds no figures that a card could show (it has no {EVALUATION}). Name measurements "
             "to evaluate the model on with --data."
         )
-    write_card(folder, config, figures, name=folder.resolve().name)
-    if (folder / MANIFEST).is_file():
-        write_manifest(folder)  # it names the hash of the card
-    totals = {metric: figures["totals"][metric] for metric in METRICS}
-    if as_json:
-        click.echo(json.dumps({"card": str(folder / CARD), **totals}, indent=2))
-    else:
-        told = ", ".join(f"{metric} {value:.3f}" for metric, value in totals.items())
-        click.echo(f"Wrote {folder / CARD}: {told}")
+    own = {config["device_id"], *(config.get("train_devices") or ())}
+    strange = sorted({row["device_id"] for row in figures.get("workloads", ()) if "device_id" in row} - own)
+    if strange:
+        raise DataError(
+            f"The figures are of {', '.join(strange)}, but {folder} is a model for {config['device_id']}. "
+            "Choose measurements of its own device with --data and --device."
+        )
+    return figures

@@ -56,11 +56,11 @@ def command(
     not mean a good model.
     Programs of different devices are never compared with one another; each workload counts once per device.
     """
-    figures = evaluated(model, data, devices, split=split, every=every, noise_floor=noise_floor)
+    figures = figures_of(model, data, devices, split=split, every=every, noise_floor=noise_floor)
     click.echo(json.dumps(figures, indent=2) if as_json else table(figures))
 
 
-def evaluated(
+def figures_of(
     model: str,
     data: Path,
     devices: tuple[str, ...],
@@ -74,7 +74,7 @@ def evaluated(
     Args:
         model: A name, an address or a model folder.
         data: The data folder.
-        devices: Whose measurements count; none for all.
+        devices: Whose measurements to use; none where the data or the split have only one.
         split: Evaluate on its test workloads only.
         every: Also workloads that the model has learned from.
         noise_floor: Relative difference below which two programs count as equally fast.

@@ -98,7 +98,7 @@ def said(standing: Standing, left_s: float | None = None) -> str:
         >>> said(Standing(96, 320, 5, 5, 1234.5, 0.0312))
         '96 of 320 trials, 5 kernels: 1,234.5 us together, another batch of each may save 3.1%'
         >>> said(Standing(16, 64, 1, 1, 12.34, 0.05))
-        '16 of 64 trials: 12.3 us, another batch may save 5.0%'
+        '16 of 64 trials: 12.3 us in all, another batch may save 5.0%'
     """
     several = standing.tasks > 1
     parts = [f"{standing.trials:,} of {standing.most:,} trials"]
@@ -108,7 +108,7 @@ def said(standing: Standing, left_s: float | None = None) -> str:
         together = f": {standing.latency_us:,.1f} us together" if standing.latency_us is not None else ""
         parts.append(f"{counted(standing.tasks, 'kernel')}{together}")
     elif standing.latency_us is not None:
-        parts[0] += f": {standing.latency_us:,.1f} us"
+        parts[0] += f": {standing.latency_us:,.1f} us in all"
     if standing.gain is not None:
         parts.append(f"another batch{' of each' if several else ''} may save {standing.gain:.1%}")
     if left_s is not None:
