@@ -13,7 +13,7 @@ from costhub.cards.model_card import parse
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.splits.split import Split
 from costhub.dataset.splits.split_file import save_split
-from costhub.errors import ModelError
+from costhub.errors import DataError, ModelError
 from costhub.hub.manifest import write_manifest
 from costhub.hub.pull import resolve
 from costhub.hub.review.model_gate import check_model
@@ -95,7 +95,7 @@ def test_a_damaged_model_gets_no_new_manifest(costhub: Any, model: Path) -> None
     with (model / "model.ubj").open("ab") as file:
         file.write(b"x")
 
-    assert costhub("card", str(model)).code == 1
+    assert costhub("card", str(model)).code == ModelError.exit_code
     with pytest.raises(ModelError):
         resolve(str(model))
 
@@ -106,7 +106,7 @@ def test_figures_of_another_device_are_refused(costhub: Any, model: Path, tmp_pa
 
     done = costhub("card", str(model), "--data", str(elsewhere))
 
-    assert done.code == 1
+    assert done.code == DataError.exit_code
     assert "The figures are of blit-two" in done.err
     assert (model / "README.md").read_bytes() == before
 
@@ -114,7 +114,7 @@ def test_figures_of_another_device_are_refused(costhub: Any, model: Path, tmp_pa
 def test_a_card_without_figures_is_refused_with_what_to_do(costhub: Any, model: Path) -> None:
     done = costhub("card", str(without_card(model)))
 
-    assert done.code == 1
+    assert done.code == DataError.exit_code
     assert "holds no figures" in done.err
     assert "--data" in done.err
     assert not (model / "README.md").exists()

