@@ -18,7 +18,7 @@ from fresh import told_by
 from search_models import held_out, trained
 
 from costhub.cards.search_plots import plot_seconds, plot_stages, plot_trials
-from costhub.cards.search_table import LIGHT, STOCK, search_table, summary
+from costhub.cards.search_table import LIGHT, STOCK, but_stock, search_table, summary
 
 WORKLOADS = (
     "resnet18.c7",
@@ -130,15 +130,17 @@ def summaries(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {**ratios, "summary": beside_light, "beside_stock": summary(on_few, STOCK)}
 
 
-def but_stock(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows without stock as it is, which searches few workloads."""
-    return [row for row in rows if row["method"] != STOCK]
+def without_programs(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row as results have it, with how it ended; the programs are for methods that are added later."""
+    kept = {name: value for name, value in row.items() if name != "programs"}
+    return {**kept, **{name: row["curve"][-1][name] for name in ("seconds", "best_us")}}
 
 
 def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
     """Draws the pictures beside the result file."""
-    plot_trials(path.with_name(f"{path.stem}-trials.png"), but_stock(rows))
-    plot_seconds(path.with_name(f"{path.stem}-seconds.png"), but_stock(rows))
+    compared = but_stock(rows)
+    plot_trials(path.with_name(f"{path.stem}-trials.png"), compared)
+    plot_seconds(path.with_name(f"{path.stem}-seconds.png"), compared)
     plot_stages(path.with_name(f"{path.stem}-stages.png"), rows)
 
 
@@ -196,12 +198,7 @@ def main(
         return
     rows = measured_again(rows, rounds)
     keep(rows, rows_path)
-    # The programs are for methods that are added later.
-    rows = [{name: value for name, value in row.items() if name != "programs"} for row in rows]
-    rows = [
-        {**row, "seconds": row["curve"][-1]["seconds"], "best_us": row["curve"][-1]["best_us"]}
-        for row in rows
-    ]
+    rows = [without_programs(row) for row in rows]
     result = {**machine.describe(), **summaries(rows), "rows": rows}
     click.echo(search_table(result))
     if path:

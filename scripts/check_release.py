@@ -20,7 +20,6 @@ from costhub.cards.tables import Column, number, plain_table
 from costhub.dataset.folder import DataFolder
 from costhub.hub.install import EVALUATION
 from costhub.hub.shelf import ModelEntry, dataset_folders, list_models
-from costhub.models.folder import load_model
 
 METRICS = ("top_1", "top_5", "pairwise", "spearman")
 AS_EQUAL = 1e-6
@@ -43,12 +42,6 @@ def costhub(*words: str, cache: Path) -> str:
     if done.returncode:
         raise click.ClickException(f"costhub {' '.join(words)}: {done.stderr.strip()}")
     return done.stdout
-
-
-def devices_of(entry: ModelEntry) -> list[str]:
-    """The devices that a model has figures of: its own, or all that one for many has learned from."""
-    learned = load_model(entry.folder)[1].device_ids
-    return [entry.device_id] if entry.device_id in learned else list(learned)
 
 
 def row_of(entry: ModelEntry, device: str, data: Path, place: Path) -> dict[str, Any]:
@@ -90,7 +83,8 @@ def main(a100: Path | None, quick: bool, path: Path | None) -> None:
         for entry in sorted(list_models(), key=lambda entry: (entry.device_id, entry.arch)):
             if (entry.device_id == "nvidia-a100" and not a100) or (quick and rows):
                 continue
-            for device in devices_of(entry):
+            # One for many devices has figures of those that it has learned from.
+            for device in entry.told or (entry.device_id,):
                 rows.append(row_of(entry, device, data[device], Path(folder)))
                 click.echo(plain_table(rows[-1:], COLUMNS))
     if path:

@@ -4,13 +4,7 @@ from typing import Any
 
 import pytest
 
-from costhub.cards.search_table import (
-    LIGHT,
-    STOCK,
-    headline_table,
-    search_table,
-    summary,
-)
+from costhub.cards.search_table import LIGHT, STOCK, headline_table, search_table, summary
 
 
 def row(

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from costhub.cli.main import run
 from costhub.dataset.features.cache import FeatureCache
 from costhub.dataset.features.spec import find_spec
 from costhub.dataset.folder import DataFolder
+from costhub.dataset.splits.split import Split
+from costhub.dataset.splits.split_file import save_split
 
 SPEC = find_spec("tiles@1")
 WORKLOADS = [f"{family}{i}" for family in ("conv2d", "matmul") for i in range(3)]
@@ -61,3 +64,14 @@ def row(record_id: str, device_id: str, name: str, *, latency_s: float) -> dict[
         "run_s": [latency_s],
         "proposed_by": "random",
     }
+
+
+def train_model(data: Path, place: Path) -> Path:
+    """A model in `place` that has learned from all workloads but conv2d0 and matmul0."""
+    held_out = ("id-conv2d0", "id-matmul0")
+    learned = tuple(f"id-{name}" for name in WORKLOADS if f"id-{name}" not in held_out)
+    split, model = place / "split.json", place / "model"
+    save_split(Split("mine", learned, held_out, 0), split)
+    words = ("train", "--data", data, "--arch", "gbt", "--split", split, "--out", model)
+    assert run([str(word) for word in words]) == 0
+    return model

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from costhub.cards.model_card import parse
-from costhub.dataset.folder import DataFolder
 from costhub.dataset.splits.split import Split
 from costhub.dataset.splits.split_file import save_split
 from costhub.errors import DataError, ModelError
@@ -19,7 +18,8 @@ from costhub.hub.pull import resolve
 from costhub.hub.review.model_gate import check_model
 from costhub.hub.shelf import read_config
 
-build_data = runpy.run_path(str(Path(__file__).with_name("measured_folder.py")))["build_data"]
+_measured = runpy.run_path(str(Path(__file__).with_name("measured_folder.py")))
+build_data = _measured["build_data"]
 
 
 @pytest.fixture
@@ -29,19 +29,10 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def model(data: Path, tmp_path: Path, costhub: Any) -> Path:
-    """A model that has learned from all workloads but two."""
-    names = DataFolder.open(data).workloads()["workload_id"].to_pylist()
-    held_out = ("id-conv2d0", "id-matmul0")
-    save_split(
-        Split("mine", tuple(n for n in names if n not in held_out), held_out, 0), tmp_path / "split.json"
-    )
-    folder = tmp_path / "model"
-    done = costhub(
-        "train", "--data", str(data), "--arch", "gbt", "--split", str(tmp_path / "split.json"),
-        "--out", str(folder),
-    )  # fmt: skip
-    assert done.code == 0, done.err
+def model(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A model that has learned from all workloads but conv2d0 and matmul0."""
+    folder: Path = _measured["train_model"](data, tmp_path)
+    capsys.readouterr()  # what training said
     return folder
 
 

@@ -23,22 +23,8 @@ def data(tmp_path: Path) -> Path:
 @pytest.fixture
 def model(data: Path, tmp_path: Path) -> Path:
     """A model that has learned from all workloads but conv2d0 and matmul0."""
-    held_out = ("id-conv2d0", "id-matmul0")
-    learned = tuple(f"id-{name}" for name in WORKLOADS if f"id-{name}" not in held_out)
-    save_split(Split("mine", learned, held_out, 0), tmp_path / "split.json")
-    arguments = [
-        "train",
-        "--data",
-        data,
-        "--arch",
-        "gbt",
-        "--out",
-        tmp_path / "model",
-        "--split",
-        tmp_path / "split.json",
-    ]
-    assert run([str(a) for a in arguments]) == 0
-    return tmp_path / "model"
+    folder: Path = _measured["train_model"](data, tmp_path)
+    return folder
 
 
 def test_workloads_the_model_has_learned_from_are_left_out(
