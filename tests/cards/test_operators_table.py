@@ -10,6 +10,6 @@ def test_a_line_shows_medians_and_the_last_one_the_mean_of_the_ratios() -> None:
 
     lines = operators_table({"rows": rows}).splitlines()
 
-    assert "| a | 10.0 | 40.0 | 4.00 | 5 |" in lines
+    assert "| a | 3 | 10.0 | 40.0 | 4.00 | 3.00 to 9.00 | 5 |" in lines
     assert "2.00" in lines[-1]
     assert lines[-1].startswith("| geometric mean |")

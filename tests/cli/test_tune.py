@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from costhub.cli.tune import _obstacle
+from costhub.collector.target import local_target
 from costhub.dataset.workload import module_to_json
 
 
@@ -70,14 +73,17 @@ def test_a_module_file_is_a_workload_and_a_strategy_has_a_name(costhub: Any, tmp
     assert report["method"].startswith("random search, diverse;")
 
 
-@pytest.mark.slow
-def test_the_kernels_of_a_network_share_the_trials(costhub: Any, tmp_path: Path) -> None:
+def _two_layers(path: Path) -> Path:
     import torch
 
     network = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 64))
-    path = tmp_path / "small.pt2"
     torch.export.save(torch.export.export(network.eval(), (torch.zeros(32, 256),)), path)
-    out = tmp_path / "tuned"
+    return path
+
+
+@pytest.mark.slow
+def test_the_kernels_of_a_network_share_the_trials(costhub: Any, tmp_path: Path) -> None:
+    path, out = _two_layers(tmp_path / "small.pt2"), tmp_path / "tuned"
 
     output = costhub("tune", "--network", str(path), "--trials", "8", "--out", str(out), "--json")
 
@@ -95,6 +101,35 @@ def test_the_kernels_of_a_network_share_the_trials(costhub: Any, tmp_path: Path)
     assert report["estimate"][-1][0] == 16
     assert (out / "small.so").is_file()
     assert "Its outputs equal torch&#x27;s" in (out / "report.html").read_text()
+
+
+@pytest.mark.slow
+def test_a_network_is_tuned_and_run_on_boards(
+    costhub: Any, tmp_path: Path, two_boards: tuple[str, str]
+) -> None:
+    tracker, key = two_boards
+    path, out = _two_layers(tmp_path / "small.pt2"), tmp_path / "tuned"
+
+    output = costhub(
+        "tune", str(path), "--trials", "4", "--tracker", tracker, "--key", key, "--out", str(out), "--json"
+    )
+
+    assert output.code == 0, output.err
+    (whole,) = json.loads(output.out)["networks"]
+    assert set(whole["latencies"]) == {"untuned", "tuned"}
+    assert "on a board" in (out / "report.md").read_text()
+    assert (out / "small.so").is_file()
+
+
+def test_networks_are_not_compiled_where_that_cannot_be_done() -> None:
+    def said(**place: Any) -> str | None:
+        return _obstacle(SimpleNamespace(**place))  # type: ignore[arg-type]
+
+    here, foreign = {"mtriple": local_target()["mtriple"]}, {"mtriple": "vax-dec-ultrix"}
+    assert said(row={"kind": "cpu"}, target=here, boards=None) is None
+    assert said(row={"kind": "cpu"}, target=here, boards="some") is None
+    assert said(row={"kind": "cuda"}, target={}, boards=None) == "This is done for CPUs only."
+    assert "links for vax-dec-ultrix" in (said(row={"kind": "cpu"}, target=foreign, boards="some") or "")
 
 
 @pytest.mark.parametrize(

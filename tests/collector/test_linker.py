@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.collector.linker import can_link, link_command
+from costhub.collector.linker import can_link, link, link_command
 from costhub.errors import MeasureError
 
 AARCH64 = "aarch64-linux-gnu"
@@ -79,6 +79,12 @@ def test_a_library_for_another_machine_says_so_in_its_header(make_object: MakeOb
     library = tmp_path / "program.so"
     subprocess.run(link_command(AARCH64, [str(make_object(target))], str(library)), check=True)
     assert machine(library) == EM_AARCH64
+
+
+def test_what_the_linker_refuses_is_told_in_its_words(tmp_path: Path) -> None:
+    (tmp_path / "no.o").write_text("no object")
+    with pytest.raises(MeasureError, match=r"ld could not link the program: .*no\.o"):
+        link(None, [str(tmp_path / "no.o")], str(tmp_path / "no.so"))
 
 
 def test_a_machine_without_a_linker_is_refused_with_what_is_missing() -> None:

@@ -46,7 +46,9 @@ def test_programs_are_built_for_a_place_and_timed_there(
 
 def test_boards_are_elsewhere_and_a_device_of_this_machine_is_here(two_boards: tuple[str, str]) -> None:
     with _here() as here, board_place(*two_boards) as boards:
-        assert (here.is_here, boards.is_here) == (True, False)
+        assert here.boards is None
+        assert boards.boards is not None
+        assert f"{boards.boards.tracker.host}:{boards.boards.tracker.port}" == two_boards[0]
         assert boards.row["device_id"] == identify()["device_id"]
 
 

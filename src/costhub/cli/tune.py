@@ -136,7 +136,7 @@ def command(
 
     WORKLOAD is a name such as resnet18.c7, a suite, a file with a TVM module in JSON (tvm.ir.save_json), or a
     network that torch.export.save wrote (.pt2). The results are a TVM database that stock TVM compiles from,
-    a report and a plot for each workload. A network for this machine's CPU is then compiled to
+    a report and a plot for each workload. A network for a CPU, here or on boards, is then compiled to
     OUT/NETWORK.so, checked against torch and timed.
 
     Stop it with Ctrl-C at any time and start it again with the same --out: it continues where it stopped.
@@ -158,7 +158,7 @@ def command(
         found = choose_model(model_name, place.row, arch=arch)
         folder = pull_found(found)
         click.echo(f"Model {found.entry.name} ({found.entry.arch}). {found.reason}", err=True)
-        _warn_of_another_kind(found.entry, place.row)
+        _warn(found.entry, place, networks)
         drafting = pull(draft) if draft else None
         jobs += network_jobs(networks, json.dumps(place.target), fast_math=fast_math)
         if not jobs:
@@ -199,6 +199,18 @@ def _opened(device: str, tracker: str | None, key: str | None) -> Iterator[Place
         tell_if_busy()
         with local_place(device) as place:
             yield place
+
+
+def _warn(entry: ModelEntry, place: Place, networks: Sequence[str]) -> None:
+    """Tells before the search, which may take hours, what is not to be expected of it."""
+    _warn_of_another_kind(entry, place.row)
+    obstacle = _obstacle(place) if networks else None
+    if obstacle is not None:
+        click.echo(
+            f"{' and '.join(networks)} will not be compiled as a whole. {obstacle} Schedules of the kernels "
+            "will be in the database.",
+            err=True,
+        )
 
 
 def _warn_of_another_kind(entry: ModelEntry, device: Mapping[str, Any]) -> None:
@@ -257,22 +269,29 @@ def _tune(
 def _finish(
     networks: Sequence[str], place: Place, out: Path, *, fast_math: bool, torch_compile: bool
 ) -> list[FinishedNetwork]:
-    """The networks as a whole, after the search; none where they are for another device than this CPU."""
+    """The networks as a whole, after the search; none where that cannot be done for the device."""
     from costhub.collector.network import name_networks
     from costhub.transfer.network.finish import finish_network
 
-    if networks and not (place.is_here and place.row["kind"] == "cpu"):
-        click.echo(
-            f"{' and '.join(networks)} was not compiled: networks are compiled only for the CPU of this "
-            f"machine. The schedules of the kernels are in the database in {out}.",
-            err=True,
-        )
+    if _obstacle(place) is not None:
         return []
     return [
         finish_network(
             network, label=label, target=json.dumps(place.target), database=out, out=out,
             threads=place.target["num-cores"], fast_math=fast_math, torch_compile=torch_compile,
-            on_step=lambda step: click.echo(f"{step} ...", err=True),
+            boards=place.boards, on_step=lambda step: click.echo(f"{step} ...", err=True),
         )
         for label, network in name_networks(networks).items()
     ]  # fmt: skip
+
+
+def _obstacle(place: Place) -> str | None:
+    """Why networks cannot be compiled for a place; a sentence."""
+    from costhub.collector.linker import can_link
+
+    triple = place.target.get("mtriple")
+    if place.row["kind"] != "cpu":
+        return "This is done for CPUs only."
+    if place.boards is not None and not can_link(triple):
+        return f"Nothing here links for {triple}; in Debian, lld does, or the binutils for it."
+    return None

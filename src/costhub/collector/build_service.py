@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import resource
-import subprocess
 import time
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from costhub.collector.linker import can_link, link_command
+from costhub.collector.linker import can_link, link
 from costhub.errors import class_and_end
 
 
@@ -118,8 +117,7 @@ def _link(triple: str | None, unlinked: str, artifact: str) -> None:
     if triple is not None and not can_link(triple):
         os.replace(unlinked, artifact)
         return
-    command = link_command(triple, [unlinked], artifact)
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    os.remove(unlinked)
-    if done.returncode:
-        raise RuntimeError(f"{command[0]} could not link the program: {done.stderr.strip()}")
+    try:
+        link(triple, [unlinked], artifact)
+    finally:
+        os.remove(unlinked)

@@ -1,9 +1,10 @@
-"""Provides link_command: the linker that makes shared libraries for this machine or for another."""
+"""Provides link_command and link: the linker that makes shared libraries for this machine or for another."""
 
 from __future__ import annotations
 
 import platform
 import shutil
+import subprocess
 from collections.abc import Sequence
 from functools import cache
 
@@ -42,6 +43,18 @@ def link_command(triple: str | None, objects: Sequence[str], library: str) -> li
         )
     # Exceptions thrown below a program pass through it only where there is an index of its frames.
     return [linker, "-shared", "--eh-frame-hdr", "-o", library, *objects]
+
+
+def link(triple: str | None, objects: Sequence[str], library: str, options: Sequence[str] = ()) -> None:
+    """Links object files as `link_command` says.
+
+    Raises:
+        MeasureError: Nothing here links for that machine, or the linker refuses; the error is its last words.
+    """
+    command = [*link_command(triple, objects, library), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise MeasureError(f"{command[0]} could not link the program: {done.stderr.strip()}")
 
 
 def can_link(triple: str | None) -> bool:

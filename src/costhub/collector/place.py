@@ -26,8 +26,8 @@ class Place:
     """TVM's."""
     builder: Builder
     timer: Timer
-    is_here: bool
-    """Whether it is this machine."""
+    boards: Boards | None = None
+    """Where programs run; None where it is this machine."""
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def local_place(device: str = "auto") -> Iterator[Place]:
         Builder(target) as builder,
         Runner(target, device_kind=found.row["kind"], threads=found.threads) as runner,
     ):
-        yield Place(found.row, found.target, builder, runner, True)
+        yield Place(found.row, found.target, builder, runner)
 
 
 @contextmanager
@@ -65,4 +65,4 @@ def board_place(tracker: str, key: str) -> Iterator[Place]:
     with Boards(host, port, key) as boards:
         identity = boards.identify()
         with Builder(json.dumps(identity.target)) as builder:
-            yield Place(identity.device, identity.target, builder, boards, False)
+            yield Place(identity.device, identity.target, builder, boards, boards)

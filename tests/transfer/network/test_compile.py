@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +56,25 @@ def test_schedules_are_found_whatever_the_weights(
     found = compile_network(read_network(str(files[1])), parse_target(target), database, tmp_path / "x.so")
 
     assert found.tuned == 2
+
+
+def test_a_network_for_another_machine_is_compiled_for_it(
+    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its weights are made here, where nothing of that machine's runs."""
+    linked: list[tuple[str | None, int]] = []
+
+    def link(triple: str | None, objects: Sequence[str], library: str, options: Sequence[str]) -> None:
+        heads = [Path(each).read_bytes()[:20] for each in objects]
+        linked.extend((triple, *struct.unpack_from("<H", head, 18)) for head in heads)
+        Path(library).touch()
+
+    monkeypatch.setattr("costhub.transfer.network.compile.link", link)
+    there = {"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a72", "num-cores": 4}
+    compile_network(read_network(str(files[0])), parse_target(json.dumps(there)), None, tmp_path / "there.so")
+
+    assert len(linked) > 1  # the kernels, and the weights
+    assert set(linked) == {("aarch64-linux-gnu", 183)}  # EM_AARCH64 of elf.h
 
 
 def test_the_schedule_of_the_best_median_for_this_target_counts(target: str, tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from costhub.collector.boards.boards import Boards
+from costhub.collector.boards.tracker import address_of
 from costhub.collector.network_source import read_network
 from costhub.dataset.target import parse_target
 from costhub.transfer.network.compile import compile_network
@@ -41,6 +43,34 @@ def test_a_network_is_written_where_its_outputs_are_torchs(
     machine = relax.VirtualMachine(tvm.runtime.load_module(found.library), tvm.cpu())
     (output,) = machine["main"](tvm.runtime.tensor(np.zeros((1, 3, 32, 32), np.float32)))
     assert output.shape == (1, 10)
+
+
+def test_a_network_for_a_board_is_run_there(
+    files: tuple[Path, Path], database: Path, target: str, tmp_path: Path, two_boards: tuple[str, str]
+) -> None:
+    with Boards(*address_of(two_boards[0]), two_boards[1]) as boards:
+        found = finish_network(
+            str(files[0]), label="small", target=target, database=database, out=tmp_path, threads=1,
+            torch_compile=True, boards=boards,
+        )  # fmt: skip
+
+    assert found.error is None
+    assert set(found.latencies) == {"tuned", "untuned"}
+    assert found.notes[0] == "small was run and timed on a board."
+    assert "torch.compile was not timed" in found.notes[1]
+    assert found.library == str(tmp_path / "small.so")
+
+
+def test_a_board_that_is_not_there_is_a_sentence_and_no_library(
+    files: tuple[Path, Path], database: Path, target: str, tmp_path: Path
+) -> None:
+    found = finish_network(
+        str(files[0]), label="small", target=target, database=database, out=tmp_path, threads=1,
+        boards=Boards("127.0.0.1", 1, "nobody"),
+    )  # fmt: skip
+
+    assert "No TVM tracker answers at 127.0.0.1:1" in (found.error or "")
+    assert (found.library, found.notes, found.latencies) == (None, (), {})
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from costhub.transfer.network.time_service import Loaded, LoadLibrary, LoadTorch, Take, _flat, handle
+from costhub.transfer.network.time_service import Loaded, LoadLibrary, LoadTorch, Take, flat, handle
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec:FutureWarning")
 
@@ -39,9 +39,9 @@ def test_outputs_with_names_are_flattened_as_tuples_are() -> None:
 
     best = torch.topk(torch.tensor([1.0, 3.0, 2.0]), 2)  # has `values`, which is a tensor
 
-    values, places = _flat(best)
+    values, places = flat(best)
     assert (values.tolist(), places.tolist()) == ([3.0, 2.0], [1, 2])
-    assert [each.tolist() for each in _flat({"a": torch.ones(1), "b": (None, torch.zeros(1))})] == [
+    assert [each.tolist() for each in flat({"a": torch.ones(1), "b": (None, torch.zeros(1))})] == [
         [1.0],
         [0.0],
     ]

@@ -133,7 +133,7 @@ class Boards:
             if self._identities and all(name in self._identities for name in names):
                 break
             with self._pool.session(self.timeout_s) as session:
-                self._note(session)
+                self.note(session)
         known = [i for i in self._identities.values() if i is not None]
         if not known:
             raise DeviceError(
@@ -206,7 +206,7 @@ class Boards:
         while True:
             with self._pool.session(timeout_s) as session:
                 board = session.board
-                self._note(session)
+                self.note(session)
                 reply = _ask(session.worker, request, timeout_s)
             if reply.outcome == "timeout":
                 why = f"ended after {timeout_s:g} s of running"
@@ -231,8 +231,12 @@ class Boards:
         drift = reference_s / baseline_s - 1.0
         return replace(ran, reference_after_s=reference_s, reference_drift=drift)
 
-    def _note(self, session: Session) -> None:
-        """Keeps what a board says it is, and refuses it where the others are something else."""
+    def note(self, session: Session) -> None:
+        """Keeps what a board says it is.
+
+        Raises:
+            DeviceError: The others are something else.
+        """
         said = None if session.identity is None else Identity(**json.loads(session.identity))
         with self._lock:
             for name, other in self._identities.items():

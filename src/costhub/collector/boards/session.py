@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import time
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,9 +14,9 @@ from costhub.collector.arguments import Arguments, on_host, to_device
 from costhub.collector.boards.server import IDENTIFY
 from costhub.collector.boards.tracker import Lease
 from costhub.collector.evaluator import Evaluator, take
-from costhub.collector.linker import can_link, link_command
+from costhub.collector.linker import can_link, link
 from costhub.collector.reference import ARGUMENTS, reference_module
-from costhub.errors import class_and_end
+from costhub.errors import MeasureError, class_and_end
 
 # Where the header of an ELF file says what it is, and what it says of an object that is not linked yet.
 ELF_TYPE, ELF_RELOCATABLE = slice(16, 18), b"\x01\x00"
@@ -78,6 +77,17 @@ class TimeReply:
 _open: dict[str, Any] = {}
 
 
+def opened() -> Any:
+    """TVM's ``RPCSession``, after an `OpenRequest`, for services that do more with a board than this one.
+
+    Raises:
+        MeasureError: No session is open.
+    """
+    if "session" not in _open:
+        raise MeasureError("The session with the board has ended.")
+    return _open["session"]
+
+
 def handle(request: OpenRequest | TimeRequest | ReferenceRequest | None) -> Any:
     """Does what is requested; None hangs up, and imports TVM, so that start-up is never part of a limit."""
     import tvm.rpc
@@ -115,7 +125,7 @@ def _measure(request: TimeRequest) -> TimeReply:
     try:
         reply = _time_both(session, request)
     except Exception as error:
-        reply = TimeReply(_blame(session, error), error=class_and_end(error))
+        reply = TimeReply(blame(session, error), error=class_and_end(error))
     return replace(reply, wall_s=time.perf_counter() - start)
 
 
@@ -145,7 +155,8 @@ def _filled(arguments: Arguments) -> list[Any]:
     return on_host(arguments)
 
 
-def _blame(session: Any, error: Exception) -> str:
+def blame(session: Any, error: Exception) -> str:
+    """Whether an error is one of the program (``error``), or the session is over (``timeout``, ``lost``)."""
     if type(error).__name__ == "RPCSessionTimeoutError":
         return "timeout"
     return "error" if _is_alive(session) else "lost"
@@ -174,5 +185,5 @@ def _build_reference(request: ReferenceRequest) -> str:
     triple = json.loads(request.target).get("mtriple")
     if not can_link(triple):
         return unlinked
-    subprocess.run(link_command(triple, [unlinked], path), check=True)
+    link(triple, [unlinked], path)
     return path

@@ -37,10 +37,11 @@ class SessionPool:
         tracker: who gives the boards.
         key: what they have registered under.
         board_wait_s: how long to wait for a free board before giving up.
+        service: what the children run; it answers at least what `session.handle` does.
     """
 
-    def __init__(self, tracker: Tracker, key: str, *, board_wait_s: float) -> None:
-        self.tracker, self.key, self.board_wait_s = tracker, key, board_wait_s
+    def __init__(self, tracker: Tracker, key: str, *, board_wait_s: float, service: str = SERVICE) -> None:
+        self.tracker, self.key, self.board_wait_s, self.service = tracker, key, board_wait_s, service
         self._workers: list[Worker] = []
         self._free: queue.SimpleQueue[Worker] = queue.SimpleQueue()
         # A child ends with the thread that started it, and those that open sessions may be short-lived.
@@ -87,7 +88,7 @@ class SessionPool:
         try:
             worker = self._free.get_nowait()
         except queue.Empty:
-            worker = Worker(SERVICE)
+            worker = Worker(self.service)
             self._workers.append(worker)
         try:
             self._warm_up(worker)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from costhub.collector.linker import link_command
+from costhub.collector.linker import link
 from costhub.collector.network_source import NetworkSource
 from costhub.collector.relax_import import fuse
 from costhub.transfer.network.on_all_cores import on_all_cores
@@ -56,10 +55,15 @@ def compile_network(
     mod, shared = fuse(source.mod, target, fast_math=fast_math), 0
     if database is not None:
         mod, shared = on_all_cores(_with_schedules(mod, target, database), target, SCHEDULED)
-    mod = _with_weights(mod, source, target)
+    mod = _with_weights(mod, source)
     executable = _build(mod, target)
     library.parent.mkdir(parents=True, exist_ok=True)
-    executable.export_library(os.fspath(library), fcompile=_link)
+    triple = target.attrs.get("mtriple")
+
+    def linked(path: str, objects: Sequence[str], options: Sequence[str] = ()) -> None:
+        link(triple, objects, path, options)
+
+    executable.export_library(os.fspath(library), fcompile=linked)  # TVM would call a C compiler
     kernels = [f for f in mod.functions.values() if not isinstance(f, relax.Function)]
     return Compiled(len(kernels), sum(SCHEDULED in (f.attrs or {}) for f in kernels), shared)
 
@@ -93,7 +97,7 @@ def _best_of(database: Path, target: Any) -> Any:
     return chosen
 
 
-def _with_weights(mod: Any, source: NetworkSource, target: Any) -> Any:
+def _with_weights(mod: Any, source: NetworkSource) -> Any:
     """The network with its weights as constants.
 
     Only now: where they are constants when kernels are fused, TVM may compute with them, and the kernels
@@ -104,7 +108,8 @@ def _with_weights(mod: Any, source: NetworkSource, target: Any) -> Any:
 
     if source.transform is None:
         return mod
-    machine = relax.VirtualMachine(tvm.compile(source.transform, target), tvm.cpu())
+    # The weights are made here, wherever the network will run.
+    machine = relax.VirtualMachine(tvm.compile(source.transform, tvm.target.Target("llvm")), tvm.cpu())
     tensors = [tvm.runtime.tensor(w.detach().contiguous().numpy()) for w in source.weights]
     params = list(mod["main"].params)[len(source.inputs) :]
     values = dict(zip(params, machine["main"](tensors), strict=True))
@@ -124,8 +129,3 @@ def _build(mod: Any, target: Any) -> Any:
     ]
     with target, tvm.transform.PassContext(opt_level=3):
         return relax.build(mod, target=target, relax_pipeline=tvm.transform.Sequential(passes))
-
-
-def _link(library: str, objects: Sequence[str], options: Sequence[str] = ()) -> None:
-    """In the place of a C compiler, which may be missing."""
-    subprocess.run([*link_command(None, objects, library), *options], check=True, capture_output=True)

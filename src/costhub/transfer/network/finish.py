@@ -6,19 +6,23 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+from costhub.collector.boards.boards import Boards
 from costhub.collector.network_source import RELAX
-from costhub.errors import MeasureError, last_line
+from costhub.errors import DeviceError, MeasureError, last_line
 from costhub.transfer.network.agree import TOLERANCE, difference, tolerance_of
+from costhub.transfer.network.board_contest import BoardContest, board_contest
 from costhub.transfer.network.build_service import Build, Built
 from costhub.transfer.network.contest import Contest, Latency
 from costhub.worker import Worker, WorkerDied, WorkerTimeout
 
 SERVICE = "costhub.transfer.network.build_service:handle"
 TUNED, UNTUNED, TORCH, TORCH_COMPILE = "tuned", "untuned", "torch", "torch.compile"
+AnyContest: TypeAlias = Contest | BoardContest
 _BUILD_TIMEOUT_S = 3600.0
 
 
@@ -29,7 +33,7 @@ class FinishedNetwork:
     network: str
     """Its name in reports."""
     threads: int
-    """Of torch and of TVM."""
+    """Of TVM, and of torch where it is timed."""
     error: str | None = None
     """A sentence where it cannot be compiled, does not run or computes something else."""
     library: str | None = None
@@ -46,7 +50,7 @@ class FinishedNetwork:
     kernels_tuned: int = 0
     """Those with a schedule of the database."""
     latencies: dict[str, Latency] = field(default_factory=dict)
-    """Form -> latency: `TUNED`, `UNTUNED`, and for torch networks `TORCH` and `TORCH_COMPILE`."""
+    """Form -> latency: `TUNED`, `UNTUNED`, and here, for torch networks, `TORCH` and `TORCH_COMPILE`."""
     notes: tuple[str, ...] = ()
     """Sentences on what did not work and does no harm."""
 
@@ -65,9 +69,10 @@ def finish_network(
     threads: int,
     fast_math: bool = False,
     torch_compile: bool = False,
+    boards: Boards | None = None,
     on_step: Callable[[str], None] | None = None,
 ) -> FinishedNetwork:
-    """Compiles a network with a database, compares its outputs with torch's, and times it beside torch.
+    """Compiles a network with a database, compares its outputs with torch's, and times it.
 
     All of it happens in child processes: a crash of TVM or torch becomes a sentence.
 
@@ -80,6 +85,8 @@ def finish_network(
         threads: Of each form.
         fast_math: As in the search (`costhub.collector.network.network_workloads`).
         torch_compile: Whether ``torch.compile`` is timed as well, which takes a minute or so.
+        boards: Where it is to run, and torch is not timed; they may be closed, the next free one of their
+            tracker is taken. None for this machine.
         on_step: Told what is being done, in a few words.
 
     Raises:
@@ -101,17 +108,28 @@ def finish_network(
             inputs=tuple((str(value.dtype), value.shape) for value in built.inputs),
             fast_math=fast_math, kernels=built.compiled.kernels, kernels_tuned=built.compiled.tuned,
         )  # fmt: skip
-        with Contest(built.inputs, threads) as contest:
-            made = _loaded(contest, made, network, tuned, untuned, torch_compile=torch_compile)
-            made = replace(made, latencies=contest.take())
+        try:
+            with _contest(built.inputs, threads, boards) as contest:
+                made = _loaded(contest, made, network, tuned, untuned, torch_compile=torch_compile)
+                made = replace(made, latencies=contest.take())
+        except (MeasureError, DeviceError) as error:  # no board, or one of another kind
+            made = replace(made, error=str(error))
+        if boards is not None and made.latencies:
+            made = replace(made, notes=(f"{label} was run and timed on a board.", *made.notes))
         if made.error is None:
             _publish(Path(tuned), library)
             made = replace(made, library=str(library))
     return made
 
 
+def _contest(
+    inputs: tuple[Any, ...], threads: int, boards: Boards | None
+) -> AbstractContextManager[AnyContest]:
+    return Contest(inputs, threads) if boards is None else board_contest(inputs, boards)
+
+
 def _loaded(
-    contest: Contest, made: FinishedNetwork, network: str, tuned: str, untuned: str, *, torch_compile: bool
+    contest: AnyContest, made: FinishedNetwork, network: str, tuned: str, untuned: str, *, torch_compile: bool
 ) -> FinishedNetwork:
     """Loads all forms; the error of one that does not run or is wrong is told, and notes on the others."""
     try:
@@ -123,7 +141,7 @@ def _loaded(
     try:
         contest.load_torch(TORCH_COMPILE, network, compiled=True)
     except MeasureError as error:
-        return replace(made, notes=(f"torch.compile was not timed. {last_line(error)}",))
+        return replace(made, notes=(*made.notes, f"torch.compile was not timed. {last_line(error)}"))
     return made
 
 
@@ -137,7 +155,7 @@ def _built(request: Build) -> Built | str:
 
 
 def _checked(
-    contest: Contest, made: FinishedNetwork, network: str, tuned: str, untuned: str
+    contest: AnyContest, made: FinishedNetwork, network: str, tuned: str, untuned: str
 ) -> FinishedNetwork:
     """With an error where the outputs of the tuned network are not the right ones, within a tolerance."""
     plain = contest.load_library(UNTUNED, untuned)

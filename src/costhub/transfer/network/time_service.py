@@ -63,7 +63,7 @@ def handle(request: LoadLibrary | LoadTorch | Take) -> Loaded | list[float] | st
         if isinstance(request, Take):
             return _take(request.seconds)
         _call[:] = [_library(request) if isinstance(request, LoadLibrary) else _torch(request)]
-        return Loaded(tuple(_flat(_call[0]())))
+        return Loaded(tuple(flat(_call[0]())))
     except Exception as error:
         return f"{type(error).__name__}: {last_line(error)}"
 
@@ -107,8 +107,9 @@ def _torch(request: LoadTorch) -> Callable[[], Any]:
     return without_gradients
 
 
-def _flat(found: Any) -> list[Any]:
+def flat(found: Any) -> list[Any]:
+    """The arrays of what a network computes, tuples and mappings in order, None left out."""
     if hasattr(found, "numpy"):
         return [found.numpy()]
     values = found.values() if isinstance(found, Mapping) else found
-    return [array for value in values if value is not None for array in _flat(value)]
+    return [array for value in values if value is not None for array in flat(value)]
