@@ -85,7 +85,7 @@ def finish_network(
         threads: Of each form.
         fast_math: As in the search (`costhub.collector.network.network_workloads`).
         torch_compile: Whether ``torch.compile`` is timed as well, which takes a minute or so.
-        boards: Where it is to run, torch left out; may be closed, a new session begins. None for this machine.
+        boards: Where it runs, torch left out; may be closed, a new session begins. None for this machine.
         on_step: Told what is being done, in a few words.
 
     Raises:
