@@ -98,6 +98,16 @@ def last_line(error: BaseException) -> str:
     return lines[-1][:300] if lines else type(error).__name__
 
 
+def class_and_line(error: BaseException) -> str:
+    r"""The class of an error and the last line of its message, for a sentence that has to be short.
+
+    Example:
+        >>> class_and_line(ValueError("line 3:\nno such block"))
+        'ValueError: no such block'
+    """
+    return f"{type(error).__name__}: {last_line(error)}"
+
+
 def class_and_end(error: BaseException) -> str:
     """The class of an error and the end of its message, with which a child process tells what went wrong.
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from costhub.dataset.operator_class import classify
 from costhub.dataset.workload import argument_shapes, check_schedulable, module_to_json, workload_id
-from costhub.errors import WorkloadError, last_line
+from costhub.errors import WorkloadError, class_and_line
 
 # Longer names are harder to read, and the start of the id tells kernels apart.
 _MOST_WORDS = 8
@@ -71,7 +71,7 @@ def handle(request: Extract) -> Extracted | str:
         fused = fuse(mod, target, fast_math=request.fast_math)
         return _extracted(relax_integration.extract_tasks(fused, target), request)
     except Exception as error:
-        return f"{type(error).__name__}: {last_line(error)}"
+        return class_and_line(error)
 
 
 def _extracted(found: Sequence[Any], request: Extract) -> Extracted:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from costhub.errors import UnknownNameError, WorkloadError, last_line
+from costhub.errors import UnknownNameError, WorkloadError, class_and_line
 from costhub.names import close_names
 
 DEFAULT = "default"
@@ -98,7 +98,7 @@ def is_own(name: str) -> bool:
 
 def failure(name: str, error: Exception) -> WorkloadError:
     """The sentence for an error in the code of a design space."""
-    return WorkloadError(f"The design space {name!r} failed with {type(error).__name__}: {last_line(error)}")
+    return WorkloadError(f"The design space {name!r} failed with {class_and_line(error)}")
 
 
 def _own(name: str) -> Callable[[Any], Any]:
@@ -107,7 +107,7 @@ def _own(name: str) -> Callable[[Any], Any]:
         found = getattr(importlib.import_module(module), function)
     except Exception as error:
         raise WorkloadError(
-            f"The design space {name!r} cannot be loaded ({type(error).__name__}: {last_line(error)}). It "
+            f"The design space {name!r} cannot be loaded ({class_and_line(error)}). It "
             "must name a function of a module that Python can import; PYTHONPATH=. adds this folder."
         ) from error
     if not callable(found):

@@ -10,13 +10,26 @@ import numpy as np
 import pytest
 
 from costhub.errors import MeasureError
-from costhub.transfer.network.contest import Contest, Latency
+from costhub.transfer.network.contest import Contest, Latency, in_turns
 
 
 def test_a_latency_is_the_median_with_quartiles() -> None:
     assert Latency.of([5e-6]) == Latency(5.0, 5.0, 5.0, 1)
     many = Latency.of([float(i) * 1e-6 for i in range(1, 102)])
     assert (many.low_us, many.median_us, many.high_us) == pytest.approx((26.0, 51.0, 76.0))
+
+
+def test_forms_take_turns_and_one_that_fails_is_asked_no_more() -> None:
+    asked: list[str] = []
+
+    def turn(name: str) -> list[float] | None:
+        asked.append(name)
+        return None if name == "dead" and len(asked) > 3 else [1e-6]
+
+    found = in_turns(["tuned", "dead", "idle"], lambda n: [] if n == "idle" else turn(n), rounds=3)
+
+    assert asked == ["tuned", "dead", "tuned", "dead", "tuned"]
+    assert {name: latency.calls for name, latency in found.items()} == {"tuned": 3}
 
 
 @pytest.mark.slow

@@ -12,7 +12,15 @@ from costhub.collector.boards.session_pool import SessionPool
 from costhub.collector.cpu_state import core_count
 from costhub.errors import MeasureError
 from costhub.transfer.network.board_service import LoadThere, Lost, TakeThere
-from costhub.transfer.network.contest import ROUNDS, SECONDS, Contest, Latency
+from costhub.transfer.network.contest import (
+    LOAD_TIMEOUT_S,
+    ROUNDS,
+    SECONDS,
+    TAKE_TIMEOUT_S,
+    Contest,
+    Latency,
+    in_turns,
+)
 from costhub.transfer.network.time_service import Loaded
 from costhub.worker import Worker, WorkerDied, WorkerTimeout
 
@@ -20,9 +28,6 @@ SERVICE = "costhub.transfer.network.board_service:handle"
 _BOARD_WAIT_S = 120.0
 _SESSION_S = 3600.0
 """The board ends the session after so long."""
-# An untuned network takes its time, and so does a slow line.
-_LOAD_TIMEOUT_S = 1800.0
-_TAKE_TIMEOUT_S = 600.0
 
 
 @contextmanager
@@ -62,7 +67,7 @@ class BoardContest:
         Raises:
             MeasureError: It cannot be loaded, or fails, or the board is lost.
         """
-        found = self._ask(LoadThere(name, path, self.inputs), _LOAD_TIMEOUT_S)
+        found = self._ask(LoadThere(name, path, self.inputs), LOAD_TIMEOUT_S)
         if isinstance(found, Lost):
             raise MeasureError(
                 f"The board was lost before the network had run as {name} ({found.reason.rstrip('.')}). Run "
@@ -86,15 +91,13 @@ class BoardContest:
 
     def take(self, *, rounds: int = ROUNDS, seconds: float = SECONDS) -> dict[str, Latency]:
         """As `Contest.take`; where the board is lost, of the calls until then."""
-        taken: dict[str, list[float]] = {name: [] for name in self._names}
-        for _ in range(rounds):
-            for name in list(taken):
-                found = self._ask(TakeThere(name, seconds), _TAKE_TIMEOUT_S)
-                if isinstance(found, list):
-                    taken[name] += found
-                elif not isinstance(found, Lost):
-                    del taken[name]
-        return {name: Latency.of(run_s) for name, run_s in taken.items() if run_s}
+        return in_turns(self._names, lambda name: self._turn(name, seconds), rounds)
+
+    def _turn(self, name: str, seconds: float) -> list[float] | None:
+        found = self._ask(TakeThere(name, seconds), TAKE_TIMEOUT_S)
+        if isinstance(found, Lost):
+            return []  # What was taken before the board was lost counts.
+        return found if isinstance(found, list) else None
 
     def _ask(self, request: LoadThere | TakeThere, timeout_s: float) -> Any:
         try:

@@ -10,7 +10,7 @@ from typing import Any
 from costhub.collector.arguments import to_device
 from costhub.collector.boards import session
 from costhub.collector.boards.session import OpenRequest
-from costhub.errors import MeasureError, last_line
+from costhub.errors import MeasureError, class_and_line
 from costhub.transfer.network.time_service import Loaded, flat
 
 MOST_CALLS = 1000
@@ -74,7 +74,7 @@ def handle(request: LoadThere | TakeThere | OpenRequest | None) -> Any:
     try:
         return _load(board, request) if isinstance(request, LoadThere) else _take(request)
     except Exception as error:
-        reason = f"{type(error).__name__}: {last_line(error)}"
+        reason = class_and_line(error)
         return reason if session.blame(board, error) == "error" else Lost(reason)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from costhub.dataset.intrinsics import load_intrinsics
-from costhub.errors import last_line
+from costhub.errors import class_and_line
 from costhub.transfer.network.compile import Compiled, compile_network
 
 
@@ -55,7 +55,7 @@ def handle(request: Build) -> Built | str:
         )
         compile_network(source, target, None, Path(request.untuned))
     except Exception as error:
-        return f"{type(error).__name__}: {last_line(error)}"
+        return class_and_line(error)
     return Built(compiled, tuple(telling(np.asarray(value)) for value in source.inputs))
 
 

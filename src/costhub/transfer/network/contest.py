@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -25,8 +25,8 @@ torch allocates its activations at each call. By default, glibc hands large ones
 gets them as new pages, which takes half of a MobileNet-V2's time, in some processes and not in others.
 """
 # torch.compile calls a compiler for every kernel of the network.
-_LOAD_TIMEOUT_S = 1800.0
-_TAKE_TIMEOUT_S = 600.0
+LOAD_TIMEOUT_S = 1800.0
+TAKE_TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,31 @@ class Latency:
         if len(run_s) > 1:
             low, _, high = statistics.quantiles(run_s, n=4, method="inclusive")
         return cls(statistics.median(run_s) * 1e6, low * 1e6, high * 1e6, len(run_s))
+
+
+def in_turns(
+    names: Iterable[str], turn: Callable[[str], list[float] | None], rounds: int
+) -> dict[str, Latency]:
+    """Name -> latency, a turn of each in every round.
+
+    Args:
+        names: Of the forms.
+        turn: The seconds of some calls of a form; None leaves it out from then on, with what it took before.
+        rounds: How many.
+
+    Example:
+        >>> in_turns(["tuned", "dead"], lambda name: [2e-6] if name == "tuned" else None, rounds=3)
+        {'tuned': Latency(median_us=2.0, low_us=2.0, high_us=2.0, calls=3)}
+    """
+    taken: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(rounds):
+        for name in list(taken):
+            run_s = turn(name)
+            if run_s is None:
+                del taken[name]
+            else:
+                taken[name] += run_s
+    return {name: Latency.of(run_s) for name, run_s in taken.items() if run_s}
 
 
 @dataclass
@@ -112,28 +137,26 @@ class Contest:
             rounds: Turns of each.
             seconds: Of each turn; a call that takes longer is taken once.
         """
-        taken: dict[str, list[float]] = {name: [] for name in self._workers}
-        for _ in range(rounds):
-            for name in list(taken):
-                worker = self._workers[name]
-                worker.thaw()
-                try:
-                    found = worker.call(Take(seconds), timeout_s=_TAKE_TIMEOUT_S)
-                except (WorkerDied, WorkerTimeout) as error:
-                    found = str(error)
-                if not isinstance(found, list):
-                    del taken[name]  # a process that starts again has not loaded the network
-                    continue
-                worker.freeze()
-                taken[name] += found
-        return {name: Latency.of(run_s) for name, run_s in taken.items() if run_s}
+        return in_turns(self._workers, lambda name: self._turn(name, seconds), rounds)
+
+    def _turn(self, name: str, seconds: float) -> list[float] | None:
+        worker = self._workers[name]
+        worker.thaw()
+        try:
+            found = worker.call(Take(seconds), timeout_s=TAKE_TIMEOUT_S)
+        except (WorkerDied, WorkerTimeout):
+            return None  # a process that starts again has not loaded the network
+        if not isinstance(found, list):
+            return None
+        worker.freeze()
+        return found
 
     def _load(
         self, name: str, request: LoadLibrary | LoadTorch, environment: dict[str, str]
     ) -> tuple[Any, ...]:
         worker = self._held.enter_context(Worker(SERVICE, environment=environment))
         try:
-            found = worker.call(request, timeout_s=_LOAD_TIMEOUT_S)
+            found = worker.call(request, timeout_s=LOAD_TIMEOUT_S)
         except (WorkerDied, WorkerTimeout) as error:
             found = str(error)
         if not isinstance(found, Loaded):

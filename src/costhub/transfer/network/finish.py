@@ -140,7 +140,7 @@ def _loaded(
     try:
         contest.load_torch(TORCH_COMPILE, network, compiled=True)
     except MeasureError as error:
-        return replace(made, notes=(*made.notes, f"torch.compile was not timed. {last_line(error)}"))
+        return replace(made, notes=(f"torch.compile was not timed. {last_line(error)}",))
     return made
 
 

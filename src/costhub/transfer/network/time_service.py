@@ -9,7 +9,7 @@ from typing import Any
 
 from costhub.collector.run_service import WarmUp
 from costhub.collector.run_service import handle as wake
-from costhub.errors import last_line
+from costhub.errors import class_and_line
 
 # What another process did until now should not be timed.
 REST_S = 0.1
@@ -65,7 +65,7 @@ def handle(request: LoadLibrary | LoadTorch | Take) -> Loaded | list[float] | st
         _call[:] = [_library(request) if isinstance(request, LoadLibrary) else _torch(request)]
         return Loaded(tuple(flat(_call[0]())))
     except Exception as error:
-        return f"{type(error).__name__}: {last_line(error)}"
+        return class_and_line(error)
 
 
 def _take(seconds: float) -> list[float]:
