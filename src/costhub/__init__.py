@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from costhub.transfer.adapt import adapt
     from costhub.transfer.tune import tune
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 # Resolved on first use (PEP 562): each of these modules imports tvm, torch or pyarrow, which takes seconds
 # that neither `costhub --help` nor a script that needs only one of them should have to wait.
