@@ -38,13 +38,22 @@ CPUS = tuple(f"amd-epyc-zen5-{cores}{isa}" for cores in ("1c", "2c") for isa in 
 MANY, FEW = "workload-40-seed0", "workload-12-seed0"
 BLEND = ("members=gbt(objective=log,rounds=200,learning_rate=0.1) mlp",)
 """With trees of half the usual size."""
+GPU: dict[str, tuple[str, ...]] = {"blend": BLEND, "gbt": ("objective=log",), "mlp": (), "treegru": ()}
+"""Architecture -> options, on the GPUs."""
 A100, H200 = "nvidia-a100", "nvidia-h200"
 RELEASES = (
     Release("amd-epyc-zen5-2c", "gbt", MANY, ("objective=log",)),
     Release("amd-epyc-zen5-2c", "mlp", MANY),
+    Release("amd-epyc-zen5-2c", "treegru", MANY),
     Release("any-cpu", "conditioned", MANY, ("base=blend",), devices=CPUS),
-    Release(H200, "blend", FEW, BLEND, f"{H200}+{A100}", (H200, A100), stop_share=0.1),
-    Release(A100, "blend", "workload-5-seed0", BLEND, A100, stop_share=0.1),
+    *(
+        Release(H200, arch, FEW, options, f"{H200}+{A100}", (H200, A100), stop_share=0.1)
+        for arch, options in GPU.items()
+    ),
+    *(
+        Release(A100, arch, "workload-5-seed0", options, A100, stop_share=0.1)
+        for arch, options in GPU.items()
+    ),
 )
 
 

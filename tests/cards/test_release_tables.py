@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from costhub.cards.release_tables import licences_table, package_table, release_table, reproduced_table
+from costhub.cards.release_tables import (
+    licences_table,
+    package_table,
+    release_headline,
+    release_table,
+    reproduced_table,
+)
 
 
 def test_models_are_shown_with_their_figures_and_the_size_of_all() -> None:
@@ -14,6 +20,19 @@ def test_models_are_shown_with_their_figures_and_the_size_of_all() -> None:
 
     assert "| a | gbt | 4 | 0.500 | 0.750 | 0.625 | no | 1.5 |" in shown
     assert shown.endswith("2 models for 2 devices, 2.0 MB in all.")
+
+
+def test_the_headline_has_one_model_per_device_and_names_the_others() -> None:
+    figures = {"workloads": 4, "top_1": 0.5, "top_5": 0.75, "pairwise": 0.625, "bytes": 500_000}
+    good = {"arch": "gbt", "model": "x/many-gbt", "default": True, **figures}
+    other = {"device": "a", "arch": "mlp", "model": "x/a-mlp", "default": False, **figures}
+
+    shown = release_headline({"rows": [{"device": "a", **good}, {"device": "b", **good}, other]})
+
+    assert "| a | gbt | 4 | 0.500 | 0.750 | 0.625 | mlp |" in shown
+    assert "| b | gbt | 4 | 0.500 | 0.750 | 0.625 | - |" in shown
+    assert "| a | mlp |" not in shown
+    assert shown.endswith("2 models for 2 devices, 1.0 MB in all.")
 
 
 def test_a_package_that_failed_says_where() -> None:

@@ -10,21 +10,38 @@ from costhub.cards.tables import Column, markdown_table, number
 Result = Mapping[str, Any]
 
 
+_RELEASE = (
+    Column("device", "device"),
+    Column("arch", "model"),
+    number("workloads", "held-out workloads", "d"),
+    *(number(name, name, ".3f") for name in ("top_1", "top_5", "pairwise")),
+)
+
+
 def release_table(result: Result) -> str:
     """One line per device and shipped model: figures on unseen workloads, and whether its card agrees."""
-    columns = [
-        Column("device", "device"),
-        Column("arch", "model"),
-        number("workloads", "held-out workloads", "d"),
-        *(number(name, name, ".3f") for name in ("top_1", "top_5", "pairwise")),
-        Column("equal", "as its card says"),
-        number("mb", "MB", ".1f"),
-    ]
+    columns = (*_RELEASE, Column("equal", "as its card says"), number("mb", "MB", ".1f"))
     rows = [{**row, "mb": row["bytes"] / 1e6} for row in result["rows"]]
-    sizes = {row["model"]: row["mb"] for row in rows}
-    devices = len({row["device"] for row in rows})
-    said = f"{len(sizes)} models for {devices} devices, {sum(sizes.values()):.1f} MB in all."
-    return f"{markdown_table(rows, columns)}\n\n{said}"
+    return f"{markdown_table(rows, columns)}\n\n{_sizes(result)}"
+
+
+def release_headline(result: Result) -> str:
+    """One line per device: the model that its name stands for, and which others there are."""
+    archs: dict[str, list[str]] = {}
+    for row in result["rows"]:
+        archs.setdefault(row["device"], []).append(row["arch"])
+    rows = [
+        {**row, "others": ", ".join(arch for arch in archs[row["device"]] if arch != row["arch"]) or "-"}
+        for row in result["rows"]
+        if row["default"]
+    ]
+    return f"{markdown_table(rows, (*_RELEASE, Column('others', 'others')))}\n\n{_sizes(result)}"
+
+
+def _sizes(result: Result) -> str:
+    sizes = {row["model"]: row["bytes"] / 1e6 for row in result["rows"]}
+    devices = len({row["device"] for row in result["rows"]})
+    return f"{len(sizes)} models for {devices} devices, {sum(sizes.values()):.1f} MB in all."
 
 
 def package_table(result: Result) -> str:
@@ -69,11 +86,12 @@ def reproduced_table(result: Result) -> str:
 
 RELEASE_TABLES: dict[str, Callable[[Result], str]] = {
     "release": release_table,
+    "release_headline": release_headline,
     "package": package_table,
     "package_licences": licences_table,
     "reproduced": reproduced_table,
 }
 """Name of a result file without its suffix, or of a view of one -> its renderer."""
 
-RELEASE_VIEWS = {"package_licences": "package"}
+RELEASE_VIEWS = {"package_licences": "package", "release_headline": "release"}
 """Name of a view -> the file whose figures it shows."""
