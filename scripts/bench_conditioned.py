@@ -89,42 +89,48 @@ def compare(
 
 
 @click.command()
-@click.option("--data", type=click.Path(path_type=Path), help="Data folder; the embedded dataset by default.")
+@click.option("--data", "folders", multiple=True, type=click.Path(path_type=Path), help="Data folders, the "
+              "first with the split; the embedded dataset of the CPU by default.")  # fmt: skip
 @click.option("--base", "bases", multiple=True, type=click.Choice(BASES), default=BASES, show_default=True,
               help="Architectures to be told.")  # fmt: skip
 @click.option("--each", default=32, show_default=True, help="Programs of a workload and device, at most.")
 @click.option("--rounds", default=200, show_default=True, help="Trees of the gbt.")
 @click.option("--epochs", default=20, show_default=True, help="Of the mlp.")
 @click.option("--hidden", default=128, show_default=True, help="Of the mlp.")
-@click.option("--no-kin", is_flag=True, help="Leave out those with the same vector width as well.")
+@click.option("--leave-out", "asked", multiple=True, help="Devices to leave out in turn; all by default.")
+@click.option("--new-chip", is_flag=True, help="With a device leave out all others of its chip.")
 @click.option("--seeds", default=3, show_default=True, type=click.IntRange(min=1))
 @click.option("--quick", is_flag=True, help="One seed, every other device left out.")
 @click.option("--json", "path", type=click.Path(path_type=Path), help="What is there is not done again.")
 def main(
-    data: Path | None, bases: tuple[str, ...], each: int, rounds: int, epochs: int, hidden: int, seeds: int,
-    no_kin: bool, quick: bool, path: Path | None,
+    folders: tuple[Path, ...], bases: tuple[str, ...], each: int, rounds: int, epochs: int, hidden: int,
+    asked: tuple[str, ...], new_chip: bool, seeds: int, quick: bool, path: Path | None,
 ) -> None:  # fmt: skip
     """Leaves out one device of the data after the other, and trains on the workloads of the split."""
     sizes = Sizes(each, rounds, epochs, hidden)
     with tempfile.TemporaryDirectory() as folder:
-        data = data or copy_dataset(folder)
-        names, found = DataFolder.open(data).device_ids(), load_split(data / SPLIT)
+        folders = folders or (copy_dataset(folder),)
+        found = load_split(folders[0] / SPLIT)
         split = {SEEN: set(found.train), NEW: set(found.test)}
-        programs = load_programs(data, device=names, workloads=split[SEEN] | split[NEW], spec=SPEC)
-        devices = device_rows(data, names)
+        parts, devices = [], {}
+        for data in folders:
+            names = DataFolder.open(data).device_ids()
+            parts.append(load_programs(data, device=names, workloads=split[SEEN] | split[NEW], spec=SPEC))
+            devices |= device_rows(data, names)
+        programs, names = Programs.join(parts), [*devices]
     rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path and path.exists() else []
     done = {(row["seed"], row["base"], row["device"]) for row in rows}
     for seed in range(1 if quick else seeds):
         for base in bases:
-            for left_out in names[::2] if quick else names:
+            for left_out in asked or (names[::2] if quick else names):
                 if (seed, base, left_out) in done:
                     continue
-                bits = devices[left_out]["simd_bits"]
-                kin = {name for name in names if no_kin and devices[name]["simd_bits"] == bits}
-                asked = compare(programs, left_out, base, seed, sizes, split, devices, kin)
-                rows += [{"device": left_out, "base": base, "seed": seed, **row} for row in asked]
+                chip = devices[left_out]["model_name"]
+                kin = {name for name in names if new_chip and devices[name]["model_name"] == chip}
+                own = compare(programs, left_out, base, seed, sizes, split, devices, kin)
+                rows += [{"device": left_out, "base": base, "seed": seed, **row} for row in own]
                 if path:  # As it goes, since all of it takes long.
-                    about = {**machine.describe(), **vars(sizes), "no_kin": no_kin}
+                    about = {**machine.describe(), **vars(sizes), "new_chip": new_chip}
                     result = {**about, "summary": summary(rows), "rows": rows}
                     path.write_text(json.dumps(result, indent=1))
     click.echo(plain_table(summary(rows), COLUMNS))

@@ -74,10 +74,14 @@ class Bench:
         return meter.result(workload, Health(), None)
 
 
-def models(data: Path, source_device: str, here: str, seed: int) -> tuple[CostModel, CostModel]:
+def models(data: Path, source_device: str, own_data: Path, seed: int) -> tuple[CostModel, CostModel]:
     """A model of the source, and what 256 trials of this device make of it; neither knows the WORKLOADS."""
     tuned = {workload_id(find_workload(name).module()) for name in WORKLOADS}
-    known, own = (load_programs(data, device=device, spec=SPEC) for device in (source_device, here))
+    here = str(identify()["device_id"])
+    known, own = (
+        load_programs(folder, device=device, spec=SPEC)
+        for folder, device in ((data, source_device), (own_data, here))
+    )
     train, pool = (p.of_workloads(set(p.workload_ids) - tuned) for p in (known, own))
     source = fitted(train, seed)
     return source, adapt(source, measured(pool, AHEAD, seed), seed=seed, progress=False).model
@@ -104,6 +108,8 @@ def searches(
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path), help="By default a copy of the embedded dataset.")
 @click.option("--source", default="amd-epyc-zen5-2c-avx2", show_default=True, help="Device of the model.")
+@click.option("--own", type=click.Path(path_type=Path), help="The folder with this machine's measurements; "
+              "by default the same.")  # fmt: skip
 @click.option("--workload", "workloads", multiple=True, default=WORKLOADS)
 @click.option("--trials", default=64, show_default=True)
 @click.option("--seeds", default=3, show_default=True)
@@ -112,6 +118,7 @@ def searches(
 def main(
     data: Path | None,
     source: str,
+    own: Path | None,
     workloads: tuple[str, ...],
     trials: int,
     seeds: int,
@@ -124,14 +131,13 @@ def main(
     rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path and path.exists() else []
     done = {(row["workload"], row["seed"]) for row in rows}
     data, target = data or own_copy(), local_target()
-    here = str(identify()["device_id"])
     with Builder(json.dumps(target)) as builder, Runner(json.dumps(target)) as runner:
         builder.launch()
         runner.launch()
         bench = Bench(target, builder, runner, trials)
         for seed in range(seeds):
             wanted = [workload for workload in workloads if (workload, seed) not in done]
-            led = models(data, source, here, seed) if wanted else None
+            led = models(data, source, own or data, seed) if wanted else None
             for workload in wanted if led else ():
                 rows += searches(bench, *led, workload, seed)
                 click.echo(f"{workload}, seed {seed}")

@@ -296,6 +296,7 @@ MODEL_TABLES: dict[str, Callable[[Result], str]] = {
     "model_search": curves_table,
     "model_learning": curves_table,
     "model_unseen_device": unseen_device_table,
+    "model_new_chip": unseen_device_table,
 }
 """Name of a result file without its suffix, or of a view of one -> its renderer."""
 

@@ -162,6 +162,7 @@ TRANSFER_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "selection": selection_table,
     "controller": controller_table,
     "live_transfer": live_transfer_table,
+    "live_transfer_chip": live_transfer_table,
     "strategies": strategies_table,
 }
 """Name of a result file without its suffix -> its renderer."""
