@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,10 @@ from costhub.collector.suite import find_workload
 from costhub.collector.target import local_target
 from costhub.dataset.load_programs import load_programs
 from costhub.dataset.workload import workload_id
+from costhub.hub.device_rows import device_rows
+from costhub.hub.find import find_model
+from costhub.models.compound.conditioned import bound_to
+from costhub.models.folder import load_model
 from costhub.models.protocol import CostModel
 from costhub.transfer.adapt import adapt
 from costhub.transfer.methods.registry import find_method
@@ -37,6 +41,7 @@ WORKLOADS = ("resnet18.c7", "matmul.512x512x512", "depthwise.28x256", "batch_mat
 ADAPTED = "adapted, then brief"
 XGB = "TVM's XGBModel"
 METHODS = ("frozen", "fine-tune", "lottery", "corrected", "brief")
+ALL = (*METHODS, ADAPTED, XGB)
 AHEAD = 256
 """Trials on other workloads that the adapted model has learned from."""
 
@@ -74,7 +79,9 @@ class Bench:
         return meter.result(workload, Health(), None)
 
 
-def models(data: Path, source_device: str, own_data: Path, seed: int) -> tuple[CostModel, CostModel]:
+def models(
+    data: Path, source_device: str, own_data: Path, shipped: str | None, seed: int
+) -> tuple[CostModel, CostModel]:
     """A model of the source, and what 256 trials of this device make of it; neither knows the WORKLOADS."""
     tuned = {workload_id(find_workload(name).module()) for name in WORKLOADS}
     here = str(identify()["device_id"])
@@ -83,19 +90,27 @@ def models(data: Path, source_device: str, own_data: Path, seed: int) -> tuple[C
         for folder, device in ((data, source_device), (own_data, here))
     )
     train, pool = (p.of_workloads(set(p.workload_ids) - tuned) for p in (known, own))
-    source = fitted(train, seed)
+    if shipped:
+        model, _ = load_model(find_model(shipped).entry.folder)
+        source = bound_to(model, device_rows(own_data, [here])[here])
+    else:
+        source = fitted(train, seed)
     return source, adapt(source, measured(pool, AHEAD, seed), seed=seed, progress=False).model
 
 
 def searches(
-    bench: Bench, source: CostModel, adapted: CostModel, workload: str, seed: int
+    bench: Bench, source: CostModel, adapted: CostModel, methods: Sequence[str], workload: str, seed: int
 ) -> Iterator[dict[str, Any]]:
     """One row per method, the latencies measured again side by side."""
     with tempfile.TemporaryDirectory() as folder:
-        out = {name: Path(folder, str(i)) for i, name in enumerate((*METHODS, ADAPTED, XGB))}
-        found = {name: bench.led_by(workload, source, name, out[name], seed) for name in METHODS}
-        found[ADAPTED] = bench.led_by(workload, adapted, "brief", out[ADAPTED], seed)
-        found[XGB] = bench.stock(workload, out[XGB], seed)
+        out = {name: Path(folder, str(i)) for i, name in enumerate(methods)}
+        found = {}
+        for name in methods:
+            if name == XGB:
+                found[name] = bench.stock(workload, out[name], seed)
+            else:
+                model, how = (adapted, "brief") if name == ADAPTED else (source, name)
+                found[name] = bench.led_by(workload, model, how, out[name], seed)
         best_us = remeasure({m: best_modules(out[m], workload, bench.trials) for m in out})
     for name, result in found.items():
         yield {
@@ -110,6 +125,8 @@ def searches(
 @click.option("--source", default="amd-epyc-zen5-2c-avx2", show_default=True, help="Device of the model.")
 @click.option("--own", type=click.Path(path_type=Path), help="The folder with this machine's measurements; "
               "by default the same.")  # fmt: skip
+@click.option("--model", help="A model of any name, in the place of one that is made from --source.")
+@click.option("--method", "methods", multiple=True, type=click.Choice(ALL), default=ALL)
 @click.option("--workload", "workloads", multiple=True, default=WORKLOADS)
 @click.option("--trials", default=64, show_default=True)
 @click.option("--seeds", default=3, show_default=True)
@@ -119,6 +136,8 @@ def main(
     data: Path | None,
     source: str,
     own: Path | None,
+    model: str | None,
+    methods: tuple[str, ...],
     workloads: tuple[str, ...],
     trials: int,
     seeds: int,
@@ -137,12 +156,17 @@ def main(
         bench = Bench(target, builder, runner, trials)
         for seed in range(seeds):
             wanted = [workload for workload in workloads if (workload, seed) not in done]
-            led = models(data, source, own or data, seed) if wanted else None
+            led = models(data, source, own or data, model, seed) if wanted else None
             for workload in wanted if led else ():
-                rows += searches(bench, *led, workload, seed)
+                rows += searches(bench, *led, methods, workload, seed)
                 click.echo(f"{workload}, seed {seed}")
                 if path:
-                    about = {"source": source, "base": BASE, "trials": trials, "summary": summary(rows)}
+                    about = {
+                        "source": model or source,
+                        "base": BASE,
+                        "trials": trials,
+                        "summary": summary(rows),
+                    }
                     path.write_text(json.dumps({**machine.describe(), **about, "rows": rows}, indent=1))
     click.echo(live_transfer_table({"summary": summary(rows)}))
 

@@ -12,8 +12,10 @@ from embedded import copy_dataset
 
 from costhub.cli.main import run
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.splits.split_file import FOLDER, load_split, save_split
+from costhub.dataset.splits.split_file import FOLDER, list_splits, load_split, save_split
 from costhub.hub.install import install_model
+
+AMD, INTEL, A100, H200 = "amd-epyc-zen5", "intel-xeon-icelake", "nvidia-a100", "nvidia-h200"
 
 
 @dataclass(frozen=True)
@@ -26,26 +28,30 @@ class Release:
     split: str
     """Of its dataset; what it holds out, the figures of the card are of."""
     options: tuple[str, ...] = ()
-    dataset: str = "amd-epyc-zen5"
-    """In the embedded hub; the A100's is not there, see docs/import.md."""
+    dataset: str = AMD
+    """In the embedded hub, or several joined by `+`; the A100's is not there, see docs/import.md."""
     devices: tuple[str, ...] = ()
     """What it learns from; by default the device."""
     stop_share: float = 0.0
     """Of the workloads, to tell when to stop. On the CPU's devices every workload counts more than that."""
 
 
-CPUS = tuple(f"amd-epyc-zen5-{cores}{isa}" for cores in ("1c", "2c") for isa in ("", "-avx2", "-sse4.2"))
+CPUS = (
+    *(f"{AMD}-{cores}{isa}" for cores in ("1c", "2c") for isa in ("", "-avx2", "-sse4.2")),
+    *(f"{INTEL}-{cores}" for cores in ("1c", "2c")),
+)
 MANY, FEW = "workload-40-seed0", "workload-12-seed0"
-BLEND = ("members=gbt(objective=log,rounds=200,learning_rate=0.1) mlp",)
-"""With trees of half the usual size."""
-GPU: dict[str, tuple[str, ...]] = {"blend": BLEND, "gbt": ("objective=log",), "mlp": (), "treegru": ()}
+TREES = ("objective=log", "rounds=200", "learning_rate=0.1")
+"""Half the usual number, which take half the room."""
+GPU = {"blend": (f"members=gbt({','.join(TREES)}) mlp",), "gbt": TREES, "mlp": ()}
 """Architecture -> options, on the GPUs."""
-A100, H200 = "nvidia-a100", "nvidia-h200"
 RELEASES = (
     Release("amd-epyc-zen5-2c", "gbt", MANY, ("objective=log",)),
     Release("amd-epyc-zen5-2c", "mlp", MANY),
     Release("amd-epyc-zen5-2c", "treegru", MANY),
-    Release("any-cpu", "conditioned", MANY, ("base=blend",), devices=CPUS),
+    Release(f"{INTEL}-2c", "gbt", MANY, TREES, INTEL),
+    Release(f"{INTEL}-2c", "mlp", MANY, (), INTEL),
+    Release("any-cpu", "conditioned", MANY, ("base=blend",), f"{AMD}+{INTEL}", CPUS),
     *(
         Release(H200, arch, FEW, options, f"{H200}+{A100}", (H200, A100), stop_share=0.1)
         for arch, options in GPU.items()
@@ -85,26 +91,33 @@ def main(devices: tuple[str, ...], archs: tuple[str, ...], a100: Path | None, se
 
 
 def dataset(name: str, folder: str, a100: Path | None) -> Path:
-    """The data folder: of the package, the A100's, or the H200's with the A100's rows added."""
-    if A100 not in name or a100 is None:
-        return copy_dataset(folder, name)
-    if name == A100:
+    """The data folder: of the package, the A100's, or the first of several with the rows of the others."""
+    if name == A100 and a100:
         run(["split", str(a100), "--by", "workload", "--count", "5", "--seed", "0"])
         return a100
-    joined, added = DataFolder.open(copy_dataset(folder, H200)), DataFolder.open(a100)
+    first, *others = name.split("+")
+    joined = copy_dataset(Path(folder, name), first)
+    for other in others:
+        add(joined, a100 if a100 and other == A100 else copy_dataset(Path(folder, name), other))
+    return joined
+
+
+def add(data: Path, other: Path) -> None:
+    """Adds the rows of a data folder to another one; what one split holds out is held out on both."""
+    joined, added = DataFolder.open(data), DataFolder.open(other)
     for row in added.devices().to_pylist():
         joined.put_device(row)
     joined.put_workloads(added.workloads().to_pylist())
-    with joined.writer(A100) as writer:
-        writer.extend(added.measurements(A100))
-    if (a100 / "features").is_dir():
-        shutil.copytree(a100 / "features", joined.path / "features", dirs_exist_ok=True)  # minutes of work
-    # What the A100 ran as well is held out on both.
-    held_out = load_split(joined.path, FEW)
-    others = set(added.workloads(["workload_id"])["workload_id"].to_pylist()) - set(held_out.test)
-    split = replace(held_out, train=(*held_out.train, *others), made_from=None)
-    save_split(split, joined.path / FOLDER / f"{FEW}.json")
-    return joined.path
+    for device in added.device_ids():
+        with joined.writer(device) as writer:
+            writer.extend(added.measurements(device))
+    if (other / "features").is_dir():
+        shutil.copytree(other / "features", data / "features", dirs_exist_ok=True)  # minutes of work
+    present = set(added.workloads(["workload_id"])["workload_id"].to_pylist())
+    for name in list_splits(data):
+        split = load_split(data, name)
+        known = (*split.train, *(present - {*split.train, *split.test}))
+        save_split(replace(split, train=known, made_from=None), data / FOLDER / f"{name}.json")
 
 
 def trained(release: Release, data: Path, folder: Path, seed: int) -> Path:
