@@ -18,8 +18,7 @@ from embedded import copy_dataset
 from costhub.cards.model_card import parse
 from costhub.cards.tables import Column, number, plain_table
 from costhub.dataset.folder import DataFolder
-from costhub.hub.install import EVALUATION
-from costhub.hub.shelf import ModelEntry, dataset_folders, list_models
+from costhub.hub.shelf import EVALUATION, ModelEntry, dataset_folders, list_models
 
 METRICS = ("top_1", "top_5", "pairwise", "spearman")
 AS_EQUAL = 1e-6

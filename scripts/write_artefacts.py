@@ -29,9 +29,9 @@ from costhub.dataset.shards.lock import LOCK
 from costhub.dataset.splits.split import Split
 from costhub.dataset.splits.split_file import put_split
 from costhub.hub.dataset_documents import write_dataset_documents
-from costhub.hub.install import EVALUATION, evaluation_text, write_recorded_card
+from costhub.hub.install import evaluation_text, write_recorded_card
 from costhub.hub.manifest import write_manifest
-from costhub.hub.shelf import dataset_folders
+from costhub.hub.shelf import EVALUATION, dataset_folders
 from costhub.models.architectures import new_model
 from costhub.models.compound.conditioned import Conditioned
 from costhub.models.compound.residual import Residual

@@ -13,8 +13,9 @@ from costhub.dataset.splits.split_file import load_split
 from costhub.errors import CosthubError, DataError
 from costhub.format_version import refuse_newer
 from costhub.hub.index import read_devices
-from costhub.hub.install import EVALUATION, write_recorded_card
+from costhub.hub.install import write_recorded_card
 from costhub.hub.manifest import MANIFEST, read_manifest
+from costhub.hub.shelf import EVALUATION
 from costhub.models.folder import CONFIG, load_model
 
 TOLD = {"source": "a", "method": "b", "trials": 1, "chosen": "adapted"}

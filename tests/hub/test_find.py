@@ -49,6 +49,27 @@ def test_a_model_that_is_told_of_devices_is_found_for_each_of_them(hub: Path, ma
     assert sorted(names) == ["costhub/acme-one-gbt", "costhub/acme-one-mlp", "lab/both"]
 
 
+def test_a_model_of_several_devices_is_ranked_by_its_figure_on_the_one_asked_for(
+    hub: Path, make_model: Any
+) -> None:
+    folder = make_model(hub / "models/lab/both", device_id="any-cpu", arch="conditioned", top_1=0.85)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "train_devices": ["acme-one", "acme-two"]}))
+    rows = [("acme-one", 0.9), ("acme-one", 1.0), ("acme-two", 0.75)]
+    figures = {"workloads": [{"device_id": device, "top_1": top_1} for device, top_1 in rows]}
+    (folder / "evaluation.json").write_text(json.dumps(figures))
+    write_manifest(folder)
+
+    found = find_model("acme-one")
+
+    assert (found.entry.name, found.entry.top_1) == ("lab/both", pytest.approx(0.95))
+    assert "(lab/both 0.950, costhub/acme-one-gbt 0.900" in found.reason
+    assert [entry.top_1 for entry in list_models("acme-two")] == [0.75]
+    for told in ("[]", "{", '{"workloads": [3]}', '{"workloads": [{"device_id": "acme-one", "top_1": NaN}]}'):
+        (folder / "evaluation.json").write_text(told)
+        assert list_models("acme-one")[0].name == "costhub/acme-one-gbt"
+
+
 def test_models_that_nobody_evaluated_are_taken_by_name(hub: Path, make_model: Any) -> None:
     for org in ("bob", "alice"):
         folder = make_model(hub / "models" / org / "m", device_id="acme-two", arch="mlp")

@@ -69,7 +69,8 @@ def _figures(
     """What the card shows: figures of the model's own devices, evaluated now or found in the folder."""
     from costhub.cli.evaluate import figures_of
     from costhub.errors import DataError
-    from costhub.hub.install import EVALUATION, read_recorded
+    from costhub.hub.install import read_recorded
+    from costhub.hub.shelf import EVALUATION
     from costhub.models.evaluation.evaluate import NOISE_FLOOR
 
     if data is None:

@@ -92,7 +92,7 @@ def _from_index(address: Address, arch: str | None) -> Found:
             f"{address.name!r} names the {named.arch} model, but --arch asks for {arch}. Give one of the two."
         )
     wanted = named.arch or arch
-    fitting = [e for e in entries if named.device.device_id in e.devices]
+    fitting = list_models(named.device.device_id)
     if not fitting:
         raise ModelError(_no_model(named.device))
     of_arch = [e for e in fitting if wanted in (None, e.arch)]

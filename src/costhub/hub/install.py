@@ -18,10 +18,9 @@ from costhub.hub.copying import copy_verified
 from costhub.hub.index import find_device
 from costhub.hub.manifest import scan, write_manifest
 from costhub.hub.roots import EMBEDDED
-from costhub.hub.shelf import read_config
+from costhub.hub.shelf import EVALUATION, read_config
 from costhub.swap import swap_in
 
-EVALUATION = "evaluation.json"
 EVALUATION_VERSION = 1
 """Raised by one whenever code of today could not read what it wrote before."""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+import statistics
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,12 @@ from costhub.errors import ModelError
 from costhub.hub.roots import Root, hub_roots
 
 CONFIG = "config.json"
+EVALUATION = "evaluation.json"
 CONDITIONED = "conditioned"
 """The architecture of models that are told which device they score for."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 MAX_CONFIG_BYTES = 16 << 20
-"""A tree model's configuration may hold its scaler and splits, never more than this."""
+"""A tree model's configuration may hold its scaler and splits, and figures a row per workload; never more."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,8 @@ class ModelEntry:
     device_id: str
     arch: str
     top_1: float | None
-    """On held-out workloads, as its configuration says; None where it was not evaluated."""
+    """On held-out workloads, as its configuration says, or those of one of the devices that it is told of;
+    None where it was not evaluated."""
     origin: str
     """The hub it lies in, for people."""
     told: tuple[str, ...] = ()
@@ -43,7 +47,7 @@ class ModelEntry:
 
 
 def list_models(device_id: str | None = None) -> tuple[ModelEntry, ...]:
-    """The models of all hubs, or those for one device, best first.
+    """The models of all hubs, or those for one device with their figures on it, best first.
 
     A model in the shared hub stands before, and hides, one of the same ORG/NAME in the embedded hub.
     A folder that is no model is left out, see `unreadable_models`: one bad folder must not hide the others.
@@ -53,7 +57,26 @@ def list_models(device_id: str | None = None) -> tuple[ModelEntry, ...]:
         if isinstance(entry, ModelEntry):
             found.setdefault(entry.name, entry)
     chosen = [e for e in found.values() if device_id is None or device_id in e.devices]
+    if device_id is not None:
+        chosen = [_on(e, device_id) for e in chosen]
     return tuple(sorted(chosen, key=lambda e: (e.top_1 is None, -(e.top_1 or 0.0), e.name)))
+
+
+def _on(entry: ModelEntry, device_id: str) -> ModelEntry:
+    """The entry with its figure on a device that it is told of: the mean over all of them would say less."""
+    figure = _top_1_on(entry.folder, device_id) if device_id in entry.told else None
+    return entry if figure is None else replace(entry, top_1=figure)
+
+
+def _top_1_on(folder: Path, device_id: str) -> float | None:
+    """The mean over the workloads that were held out on a device; None where no file says so."""
+    try:
+        with (folder / EVALUATION).open("rb") as file:
+            rows = json.loads(file.read(MAX_CONFIG_BYTES))["workloads"]
+        mean = statistics.fmean(float(row["top_1"]) for row in rows if row["device_id"] == device_id)
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
+        return None
+    return mean if math.isfinite(mean) else None
 
 
 def unreadable_models() -> tuple[str, ...]:

@@ -10,9 +10,9 @@ from costhub.cards.front_matter import CARD, MAX_CARD_CHARACTERS, split
 from costhub.cards.site_facts import METRICS, SiteModel, as_number
 from costhub.errors import DataError, ModelError
 from costhub.hub.address import parse_address
-from costhub.hub.install import EVALUATION, read_recorded
+from costhub.hub.install import read_recorded
 from costhub.hub.manifest import Manifest, verify
-from costhub.hub.shelf import read_config, told_devices
+from costhub.hub.shelf import EVALUATION, read_config, told_devices
 from costhub.hub.staging import read_card
 
 PICTURES = "pictures"

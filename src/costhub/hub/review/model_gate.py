@@ -12,12 +12,11 @@ from costhub.cards.front_matter import CARD, split
 from costhub.cards.model_card import METRICS, is_as_rendered, parse
 from costhub.dataset.check.report import clean
 from costhub.errors import ModelError
-from costhub.hub.install import EVALUATION
 from costhub.hub.manifest import MANIFEST, scan, verify
 from costhub.hub.review.model_files import check_model_files, read_strict_json
 from costhub.hub.review.model_service import load_in_child
 from costhub.hub.review.tensor_header import check_tensor_header
-from costhub.hub.shelf import CONFIG
+from costhub.hub.shelf import CONFIG, EVALUATION
 from costhub.models.info import ModelInfo
 
 _KNOWN = frozenset({"costhub_format", "options", *(field.name for field in fields(ModelInfo))})
