@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from costhub.cli.main import run
 from costhub.dataset.features.cache import FeatureCache
-from costhub.dataset.features.spec import find_spec
+from costhub.dataset.features.spec import FeatureSpec, find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.splits.split import Split
 from costhub.dataset.splits.split_file import save_split
@@ -18,7 +19,9 @@ SPEC = find_spec("tiles@1")
 WORKLOADS = [f"{family}{i}" for family in ("conv2d", "matmul") for i in range(3)]
 
 
-def build_data(path: Path, *, device_id: str = "acme-one", each: int = 12) -> Path:
+def build_data(
+    path: Path, *, device_id: str = "acme-one", each: int = 12, more_specs: Sequence[FeatureSpec] = ()
+) -> Path:
     """A data folder whose features are in the cache already, so that TVM has nothing to do."""
     rng = np.random.default_rng(0)
     folder = DataFolder.create(path)
@@ -49,6 +52,9 @@ def build_data(path: Path, *, device_id: str = "acme-one", each: int = 12) -> Pa
                     row(ids[-1], device_id, name, latency_s=float(1e-3 * np.exp(-rows[:, 0].sum())))
                 )
     FeatureCache(folder.path, device_id, SPEC).append(ids, features)
+    for spec in more_specs:
+        drawn = [rng.normal(size=(3, spec.width)).astype(np.float32) for _ in ids]
+        FeatureCache(folder.path, device_id, spec).append(ids, drawn)
     return path
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from costhub.cards.model_card import is_as_rendered
 from costhub.cli.main import run
+from costhub.dataset.features.spec import find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.hub.shelf import list_models
 from costhub.models.folder import load_model
@@ -133,13 +134,16 @@ def test_auto_takes_the_model_of_the_hubs_that_ranks_the_first_measurements_best
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("COSTHUB_HUB", raising=False)
-    data = build_data(tmp_path / "data", device_id="amd-epyc-zen5-2c-avx2", each=16)
+    read_by_treegru = [find_spec("loop_context@1")]
+    data = build_data(
+        tmp_path / "data", device_id="amd-epyc-zen5-2c-avx2", each=16, more_specs=read_by_treegru
+    )
     capsys.readouterr()
 
     assert adapt("auto", data, tmp_path / "model", "--method", "frozen", "--trials", "40") == 0
 
     chosen = next(line for line in capsys.readouterr().err.splitlines() if line.startswith("Source costhub/"))
-    cpus = [entry for entry in list_models() if entry.device_id.startswith(("amd-", "any-"))]
+    cpus = [entry for entry in list_models() if entry.device_id.startswith(("amd-", "any-", "intel-"))]
     assert f"Of {len(cpus)} models, it ranks 32 programs measured here best" in chosen
     told = json.loads((tmp_path / "model/adaptation.json").read_text())
     assert told["source"] == chosen.split()[1]

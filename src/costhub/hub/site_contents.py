@@ -37,7 +37,7 @@ def site_contents(roots: Sequence[Root]) -> SiteContents:
         >>> from costhub.hub.roots import embedded_root
         >>> found = site_contents([embedded_root()])
         >>> [model.name for model in found.site.models][-1], found.left_out
-        ('costhub/nvidia-h200-blend', ())
+        ('costhub/nvidia-h200-gbt', ())
     """
     models: dict[str, SiteModel] = {}
     datasets: dict[str, SiteDataset] = {}
