@@ -164,6 +164,7 @@ def boards_table(result: Result) -> str:
 COLLECTOR_TABLES: dict[str, Callable[[Result], str]] = {
     "collector": collector_table,
     "collection": collection_table,
+    "collection_chip": collection_table,
     "noise": noise_table,
     "probe": probe_table,
     "torture": torture_table,
