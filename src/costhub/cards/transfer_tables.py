@@ -163,6 +163,7 @@ TRANSFER_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "controller": controller_table,
     "live_transfer": live_transfer_table,
     "live_transfer_chip": live_transfer_table,
+    "live_any_chip": live_transfer_table,
     "strategies": strategies_table,
 }
 """Name of a result file without its suffix -> its renderer."""
