@@ -30,6 +30,7 @@ CERTAINTY = 0.99
 """Of an interval that another seed's figure falls into."""
 PLACES = {
     "amd-epyc-zen5-2c": ("amd-epyc-zen5", "workload-40-seed0"),
+    "intel-xeon-icelake-2c": ("intel-xeon-icelake", "workload-40-seed0"),
     "nvidia-h200": ("nvidia-h200", "fold-5"),
 }
 """Device -> dataset of the package and split."""
