@@ -12,7 +12,7 @@ from typing import Any
 import click
 import machine
 from bench_transfer import fitted
-from embedded import own_copy
+from embedded import copy_with, own_copy
 from final import best_modules, remeasure
 from transfer_tasks import SPEC, measured
 
@@ -24,7 +24,7 @@ from costhub.collector.suite import find_workload
 from costhub.collector.target import local_target
 from costhub.dataset.load_programs import load_programs
 from costhub.dataset.workload import workload_id
-from costhub.hub.device_rows import device_rows
+from costhub.hub.device_rows import completed
 from costhub.hub.find import find_model
 from costhub.models.compound.conditioned import bound_to
 from costhub.models.folder import load_model
@@ -80,37 +80,40 @@ class Bench:
 
 
 def models(
-    data: Path, source_device: str, own_data: Path, shipped: str | None, seed: int
-) -> tuple[CostModel, CostModel]:
+    data: Path, source_device: str, own_data: Path | None, shipped: str | None, seed: int
+) -> tuple[CostModel, CostModel | None]:
     """A model of the source, and what 256 trials of this device make of it; neither knows the WORKLOADS."""
     tuned = {workload_id(find_workload(name).module()) for name in WORKLOADS}
-    here = str(identify()["device_id"])
-    known, own = (
-        load_programs(folder, device=device, spec=SPEC)
-        for folder, device in ((data, source_device), (own_data, here))
-    )
-    train, pool = (p.of_workloads(set(p.workload_ids) - tuned) for p in (known, own))
+    here = completed(identify())
     if shipped:
         model, _ = load_model(find_model(shipped).entry.folder)
-        source = bound_to(model, device_rows(own_data, [here])[here])
+        source = bound_to(model, here)
     else:
-        source = fitted(train, seed)
+        known = load_programs(data, device=source_device, spec=SPEC)
+        source = fitted(known.of_workloads(set(known.workload_ids) - tuned), seed)
+    if own_data is None:
+        return source, None
+    own = load_programs(own_data, device=str(here["device_id"]), spec=SPEC)
+    pool = own.of_workloads(set(own.workload_ids) - tuned)
     return source, adapt(source, measured(pool, AHEAD, seed), seed=seed, progress=False).model
 
 
 def searches(
-    bench: Bench, source: CostModel, adapted: CostModel, methods: Sequence[str], workload: str, seed: int
+    bench: Bench, led: tuple[CostModel, CostModel | None], methods: Sequence[str], workload: str, seed: int
 ) -> Iterator[dict[str, Any]]:
-    """One row per method, the latencies measured again side by side."""
+    """One row per method, the latencies measured again side by side; `led` by a source and it adapted."""
+    source, adapted = led
+    ours = {name: (source, name) for name in methods if name not in (ADAPTED, XGB)}
+    if adapted is not None and ADAPTED in methods:
+        ours[ADAPTED] = adapted, "brief"
     with tempfile.TemporaryDirectory() as folder:
-        out = {name: Path(folder, str(i)) for i, name in enumerate(methods)}
+        out = {name: Path(folder, str(i)) for i, name in enumerate(methods) if name in ours or name == XGB}
         found = {}
-        for name in methods:
-            if name == XGB:
-                found[name] = bench.stock(workload, out[name], seed)
+        for name, own in out.items():
+            if name in ours:
+                found[name] = bench.led_by(workload, *ours[name], own, seed)
             else:
-                model, how = (adapted, "brief") if name == ADAPTED else (source, name)
-                found[name] = bench.led_by(workload, model, how, out[name], seed)
+                found[name] = bench.stock(workload, own, seed)
         best_us = remeasure({m: best_modules(out[m], workload, bench.trials) for m in out})
     for name, result in found.items():
         yield {
@@ -124,7 +127,7 @@ def searches(
 @click.option("--data", type=click.Path(path_type=Path), help="By default a copy of the embedded dataset.")
 @click.option("--source", default="amd-epyc-zen5-2c-avx2", show_default=True, help="Device of the model.")
 @click.option("--own", type=click.Path(path_type=Path), help="The folder with this machine's measurements; "
-              "by default the same.")  # fmt: skip
+              "by default a copy of the embedded dataset that has some.")  # fmt: skip
 @click.option("--model", help="A model of any name, in the place of one that is made from --source.")
 @click.option("--method", "methods", multiple=True, type=click.Choice(ALL), default=ALL)
 @click.option("--workload", "workloads", multiple=True, default=WORKLOADS)
@@ -150,15 +153,16 @@ def main(
     rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path and path.exists() else []
     done = {(row["workload"], row["seed"]) for row in rows}
     data, target = data or own_copy(), local_target()
+    own = own or copy_with(str(identify()["device_id"]))
     with Builder(json.dumps(target)) as builder, Runner(json.dumps(target)) as runner:
         builder.launch()
         runner.launch()
         bench = Bench(target, builder, runner, trials)
         for seed in range(seeds):
             wanted = [workload for workload in workloads if (workload, seed) not in done]
-            led = models(data, source, own or data, model, seed) if wanted else None
+            led = models(data, source, own, model, seed) if wanted else None
             for workload in wanted if led else ():
-                rows += searches(bench, *led, methods, workload, seed)
+                rows += searches(bench, led, methods, workload, seed)
                 click.echo(f"{workload}, seed {seed}")
                 if path:
                     about = {

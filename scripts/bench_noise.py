@@ -9,7 +9,7 @@ from typing import Any
 import click
 import machine
 import numpy as np
-from embedded import own_copy
+from embedded import copy_with
 
 from costhub.collector.bench import Made
 from costhub.collector.collect import BATCH
@@ -89,19 +89,19 @@ def compare(first: list[list[float]], second: list[list[float]]) -> dict[str, An
 
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path), help="A folder with the programs; by default a copy "
-              "of the embedded dataset.")  # fmt: skip
+              "of the embedded dataset with the first device.")  # fmt: skip
 @click.option("--device", "devices", multiple=True, help="Of this machine; by default its whole CPU.")
 @click.option("--workloads", default=24, show_default=True, help="Per device, of all that it has.")
 @click.option("--quick", is_flag=True, help="Few workloads.")
 @click.option("--json", "path", type=click.Path(path_type=Path))
 def main(data: Path | None, devices: tuple[str, ...], workloads: int, quick: bool, path: Path | None) -> None:
     """Run it with nothing else on the machine."""
-    folder = DataFolder.open(data or own_copy())
-    if not devices:
-        devices = tuple({find_local(["auto"])[0].row["device_id"]} & set(folder.device_ids()))
-        if not devices:
-            click.echo("There are no programs of this machine to time again.")
-    rows = []
+    devices = devices or (str(find_local(["auto"])[0].row["device_id"]),)
+    data = data or copy_with(devices[0])
+    if data is None:
+        click.echo(f"There are no programs of {devices[0]} to time again.")
+        return
+    folder, rows = DataFolder.open(data), []
     for device_id in devices:
         groups = chosen(folder, device_id, workloads=4 if quick else workloads, programs=8 if quick else 16)
         with local_rig(find_local([device_id]), evaluator=COLLECTING, rights=Rights()) as rig:

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from costhub.dataset.folder import DataFolder
 from costhub.hub.roots import EMBEDDED
 
 DATASET = "amd-epyc-zen5"
@@ -22,6 +23,14 @@ def copy_dataset(folder: str | Path, name: str = DATASET) -> Path:
 def own_copy(name: str = DATASET) -> Path:
     """As `copy_dataset`, in an `own_folder`."""
     return copy_dataset(own_folder(), name)
+
+
+def copy_with(device_id: str) -> Path | None:
+    """As `own_copy`, of the dataset that has measurements of a device; None where there is none."""
+    for folder in sorted((EMBEDDED / "datasets" / "costhub").iterdir()):
+        if device_id in DataFolder.open(folder).device_ids():
+            return own_copy(folder.name)
+    return None
 
 
 def own_folder() -> Path:
