@@ -9,8 +9,15 @@ from typing import Any
 
 import pytest
 
+from costhub.cache import CACHE_VARIABLE
 from costhub.collector.device import identify
 from costhub.dataset.folder import DataFolder
+from costhub.hub.device_rows import completed
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
 
 
 def test_the_row_is_printed_drawn_and_kept_beside_what_was_known(costhub: Any, tmp_path: Path) -> None:
@@ -43,6 +50,27 @@ def test_people_read_units_and_how_it_was_measured(costhub: Any) -> None:
     assert "GFLOP/s" in output.out
     assert "mulps xmm" in output.out
     assert ["bfloat16", "-", "GFLOP/s"] in [line.split() for line in output.out.splitlines()]
+
+
+def test_searches_on_this_machine_know_what_was_probed(costhub: Any) -> None:
+    output = costhub("probe", "--threads", "1", "--budget", "0", "--json")
+
+    row = json.loads(output.out)
+    assert "now know these figures" in output.err
+    assert completed(identify(threads=1))["peak_gflops"] == row["peak_gflops"] > 0
+
+
+def test_a_cache_that_cannot_be_written_is_told(
+    costhub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "file"))
+
+    output = costhub("probe", "--threads", "1", "--budget", "0", "--json")
+
+    assert output.code == 0
+    assert json.loads(output.out)["peak_gflops"] > 0
+    assert "will not know these figures" in output.err
 
 
 def test_an_unknown_instruction_set_is_refused(costhub: Any) -> None:

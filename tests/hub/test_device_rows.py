@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from costhub.cache import CACHE_VARIABLE
 from costhub.dataset.folder import DataFolder
-from costhub.errors import DataError
-from costhub.hub.device_rows import completed, device_rows
+from costhub.errors import CosthubError, DataError
+from costhub.hub.device_rows import completed, device_rows, keep_figures
 from costhub.hub.index import find_device
 
 
@@ -35,6 +36,29 @@ def test_of_an_unknown_device_there_is_the_id(tmp_path: Path) -> None:
         "device_id": "acme-one",
         "kind": "cpu",
     }
+
+
+def test_what_was_probed_here_fills_what_the_index_leaves_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    known = find_device("nvidia-h200")
+    assert known is not None
+    keep_figures({"device_id": "acme-one", "kind": "cpu", "cores": 4, "dram_gbs": 30.0})
+    keep_figures({"device_id": "nvidia-h200", "kind": "cuda", "cores": 1, "dram_gbs": 4000.0})
+
+    own, listed = completed({"device_id": "acme-one", "cores": 2}), completed({"device_id": "nvidia-h200"})
+
+    assert (own["dram_gbs"], own["cores"]) == (30.0, 2)
+    assert (listed["dram_gbs"], listed["cores"]) == (4000.0, known.cores)
+
+
+def test_damaged_figures_are_named_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    (tmp_path / "devices.json").write_text('{"version": 1, "devi')
+
+    with pytest.raises(CosthubError, match=r"devices\.json is not .* remove it and run `costhub probe`"):
+        completed({"device_id": "acme-one"})
 
 
 def test_a_path_without_data_is_refused(tmp_path: Path) -> None:

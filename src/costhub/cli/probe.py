@@ -67,6 +67,7 @@ def command(
     if kind != "cpu" and (isa or threads):
         raise click.UsageError("--isa and --threads limit a CPU; leave them out with --kind cuda.")
     row = _probed(kind, isa, threads, budget)
+    _keep(row)
     if out is not None:
         row = _put(out, row)
     if plot is not None:
@@ -105,7 +106,7 @@ def _say_what_next(row: Mapping[str, Any], out: Path | None) -> None:
     from costhub.hub.review.contribution import MOST_DIFFERENCE  # as far off, `costhub review` refuses it
 
     if out is None:
-        click.echo("The result was not saved. Use --out FOLDER to write it into a data folder.", err=True)
+        click.echo("Use --out FOLDER to write them into a data folder too, for others.", err=True)
     device = find_device(row["device_id"])
     known = device.row() if device else {}
     for key, what, unit in FIGURES:
@@ -116,6 +117,19 @@ def _say_what_next(row: Mapping[str, Any], out: Path | None) -> None:
                 f"{unit}). Probe again with nothing else running.",
                 err=True,
             )
+
+
+def _keep(row: Mapping[str, Any]) -> None:
+    """Puts the figures where searches and adaptations on this machine find them."""
+    from costhub.hub.device_rows import keep_figures
+
+    told = "`costhub tune` and `costhub adapt` on this machine"
+    try:
+        keep_figures(row)
+    except OSError as error:
+        click.echo(f"{told} will not know these figures: they cannot be kept ({error}).", err=True)
+    else:
+        click.echo(f"{told} now know these figures.", err=True)
 
 
 def _put(out: Path, row: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from costhub.cache import cache_root
 from costhub.dataset.folder import DataFolder
-from costhub.hub.index import find_device
+from costhub.hub.index import Device, find_device, read_devices, register_device
 
 
 def device_rows(data: str | Path, device_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -25,12 +26,35 @@ def device_rows(data: str | Path, device_ids: Iterable[str]) -> dict[str, dict[s
 
 
 def completed(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of the `devices` table with what it leaves open filled in from the index.
+    """A row of the `devices` table with what it leaves open from the index, or else from `keep_figures`.
+
+    Raises:
+        CosthubError: An index, or the file of `keep_figures`, cannot be read.
 
     Example:
         >>> completed({"device_id": "nvidia-h200", "cores": 64})["kind"]
         'cuda'
     """
-    known = find_device(row["device_id"])
-    stated = {name: value for name, value in row.items() if value is not None and value != []}
-    return {**(known.row() if known else {}), **stated}
+    name = row["device_id"]
+    known = _row(find_device(name))
+    here = _row(next((device for device in read_devices(_figures_file()) if device.device_id == name), None))
+    # Where both have a figure the index counts: models have learned from that one.
+    return {**known, **_stated(here), **_stated(known), **_stated(row)}
+
+
+def keep_figures(row: Mapping[str, Any]) -> None:
+    """Keeps in the cache what was probed on this machine, where `completed` finds it."""
+    register_device(row, path=_figures_file())
+
+
+def _figures_file() -> Path:
+    return cache_root() / "devices.json"
+
+
+def _row(device: Device | None) -> dict[str, Any]:
+    return device.row() if device else {}
+
+
+def _stated(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a row says; a fact that is not known is no statement."""
+    return {name: value for name, value in row.items() if value is not None and value != []}

@@ -119,7 +119,8 @@ def _read_devices(path: Path, changed: int) -> tuple[Device, ...]:
         return tuple(Device.from_row(row) for row in rows)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CosthubError(
-            f"{path} is not a device index ({error!r}). Restore it, or reinstall costhub."
+            f"{path} is not a device index ({error!r}). If it is in the cache, remove it and run `costhub "
+            "probe` again; else restore it, or reinstall costhub."
         ) from error
 
 
