@@ -133,7 +133,7 @@ LITERATURE = {
 def literature_table(result: Result) -> str:
     """One line per model of a split by network: the totals that papers report."""
     rows = [
-        {**row, "model": " ".join(filter(None, _texts(row, ("model", "objective", "spec"))))}
+        {**row, "model": " ".join(filter(None, _texts(row, ("model", "objective", "spec", "variant"))))}
         for row in result["summary"]
         if row["split"].startswith("network-") and LITERATURE.keys() <= row.keys()
     ]
