@@ -199,7 +199,7 @@ COLUMNS = [
 )
 @click.option("--seeds", default=3, show_default=True, help="Choices of held-out workloads.")
 @click.option("--draws", default=10, show_default=True, help="Choices of the programs probed, of each.")
-@click.option("--quick", is_flag=True, help="One seed, three draws, trees alone.")
+@click.option("--quick", is_flag=True, help="One seed, three draws, three devices, trees alone.")
 @click.option("--json", "path", type=click.Path(path_type=Path))
 def main(
     folders: tuple[Path, ...], more: tuple[str, ...], unlike: tuple[str, ...], models: Path | None,
@@ -209,7 +209,7 @@ def main(
     programs, kinds = {}, {}
     for data in folders or (own_copy(),):
         kind_of = {row["device_id"]: row["kind"] for row in DataFolder.open(data).devices().to_pylist()}
-        for device in DataFolder.open(data).device_ids():
+        for device in DataFolder.open(data).device_ids()[: 3 if quick else None]:
             kinds[device] = kind_of[device]
             programs[device] = load_programs(data, device=device, spec=SPEC)
     tasks = list(tasks_of(kinds, () if quick else more, unlike))
