@@ -60,11 +60,10 @@ def test_searches_on_this_machine_know_what_was_probed(costhub: Any) -> None:
     assert completed(identify(threads=1))["peak_gflops"] == row["peak_gflops"] > 0
 
 
-def test_a_cache_that_cannot_be_written_is_told(
-    costhub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "file"))
+@pytest.mark.parametrize("broken", ["cache", "cache/devices.json"])
+def test_figures_that_cannot_be_kept_are_printed_even_so(costhub: Any, tmp_path: Path, broken: str) -> None:
+    (tmp_path / broken).parent.mkdir(exist_ok=True)
+    (tmp_path / broken).write_text("neither a folder nor an index")
 
     output = costhub("probe", "--threads", "1", "--budget", "0", "--json")
 

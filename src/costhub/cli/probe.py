@@ -12,6 +12,7 @@ import click
 
 from costhub.cards.tables import Column, number, plain_table
 from costhub.cli.busy import tell_if_busy
+from costhub.errors import CosthubError
 from costhub.progress import bar
 
 EXAMPLE = """
@@ -126,7 +127,7 @@ def _keep(row: Mapping[str, Any]) -> None:
     told = "`costhub tune` and `costhub adapt` on this machine"
     try:
         keep_figures(row)
-    except OSError as error:
+    except (OSError, CosthubError) as error:  # What was measured is printed even so.
         click.echo(f"{told} will not know these figures: they cannot be kept ({error}).", err=True)
     else:
         click.echo(f"{told} now know these figures.", err=True)
