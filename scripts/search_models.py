@@ -19,10 +19,13 @@ NETWORKS = {"resnet-18", "mobilenet-v2", "bert-small"}
 """Their kernels are held out, beside the workloads that are searched."""
 KINDS = {
     "costhub": ("conditioned", "tiles@1", {"base": "blend"}),
+    "elsewhere": ("conditioned", "tiles@1", {"base": "blend"}),
     "tenset": ("mlp", "per_store@1", {"form": "tenset", "objective": "lambdarank"}),
     "draft": ("conditioned", "trace_decisions@1", {"base": "blend"}),
 }
-"""Name -> architecture, feature spec and options; `costhub` is what the embedded hub has for CPUs."""
+"""Name -> architecture, feature spec and options; `costhub` is what the embedded hub has for CPUs.
+`elsewhere` is the same for whoever has a chip that nobody has measured.
+"""
 
 
 def held_out(data: Path, workloads: Collection[str]) -> set[str]:
@@ -38,7 +41,7 @@ def trained(name: str, data: Path, out: Path, without: set[str], seed: int = 0) 
     """A model folder, made where there is none: it learned from all devices of a data folder.
 
     Args:
-        name: Of `KINDS`.
+        name: Of `KINDS`; `elsewhere` does not learn from devices of this machine's chip.
         data: The data folder.
         out: Where model folders go.
         without: Ids of workloads that it does not learn from.
@@ -49,12 +52,16 @@ def trained(name: str, data: Path, out: Path, without: set[str], seed: int = 0) 
     if folder.exists():
         return folder
     arch, spec, options = KINDS[name]
-    devices = DataFolder.open(data).devices(["device_id"])["device_id"].to_pylist()
+    here = identify()
+    devices = [
+        row["device_id"]
+        for row in DataFolder.open(data).devices(["device_id", "microarchitecture"]).to_pylist()
+        if name != "elsewhere" or row["microarchitecture"] != here["microarchitecture"]
+    ]
     programs = load_programs(data, device=devices, spec=spec)
     train = programs.of_workloads(set(programs.workload_ids) - without)
     known = device_rows(data, devices)
     model = train_model(train, arch, seed=seed, devices=known, options=options, stop_share=0.0)
-    device = str(identify()["device_id"])
-    info = describe_model(model, train, device_id=device, seed=seed, licence="Apache-2.0")
+    info = describe_model(model, train, device_id=str(here["device_id"]), seed=seed, licence="Apache-2.0")
     save_model(model, folder, info)
     return folder

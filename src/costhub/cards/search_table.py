@@ -177,6 +177,7 @@ def _by_workload(rows: Sequence[Mapping[str, Any]]) -> str:
 
 SEARCH_TABLES = {
     "search": search_table,
+    "search_chip": search_table,
     "search_headline": headline_table,
 }
 """Name of a result file without its suffix, or of a view of one -> its renderer."""
