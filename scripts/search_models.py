@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+
+import click
 
 from costhub.collector.device import identify
 from costhub.collector.suite import find_workload
@@ -17,15 +21,27 @@ from costhub.models.train import describe_model, train_model
 
 NETWORKS = {"resnet-18", "mobilenet-v2", "bert-small"}
 """Their kernels are held out, beside the workloads that are searched."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a model is made of."""
+
+    arch: str
+    spec: str
+    options: Mapping[str, Any]
+    knows_this_chip: bool = True
+    """Else it learns from devices of other chips only, as for whoever has one that nobody has measured."""
+
+
+COSTHUB = Kind("conditioned", "tiles@1", {"base": "blend"})
+"""What the embedded hub has for CPUs."""
 KINDS = {
-    "costhub": ("conditioned", "tiles@1", {"base": "blend"}),
-    "elsewhere": ("conditioned", "tiles@1", {"base": "blend"}),
-    "tenset": ("mlp", "per_store@1", {"form": "tenset", "objective": "lambdarank"}),
-    "draft": ("conditioned", "trace_decisions@1", {"base": "blend"}),
+    "costhub": COSTHUB,
+    "elsewhere": replace(COSTHUB, knows_this_chip=False),
+    "tenset": Kind("mlp", "per_store@1", {"form": "tenset", "objective": "lambdarank"}),
+    "draft": replace(COSTHUB, spec="trace_decisions@1"),
 }
-"""Name -> architecture, feature spec and options; `costhub` is what the embedded hub has for CPUs.
-`elsewhere` is the same for whoever has a chip that nobody has measured.
-"""
 
 
 def held_out(data: Path, workloads: Collection[str]) -> set[str]:
@@ -38,11 +54,11 @@ def held_out(data: Path, workloads: Collection[str]) -> set[str]:
 
 
 def trained(name: str, data: Path, out: Path, without: set[str], seed: int = 0) -> Path:
-    """A model folder, made where there is none: it learned from all devices of a data folder.
+    """A model folder, made where there is none.
 
     Args:
-        name: Of `KINDS`; `elsewhere` does not learn from devices of this machine's chip.
-        data: The data folder.
+        name: Of `KINDS`.
+        data: The data folder; it learns from all devices that its kind may know.
         out: Where model folders go.
         without: Ids of workloads that it does not learn from.
         seed: Of the training; the searches differ in theirs.
@@ -51,17 +67,21 @@ def trained(name: str, data: Path, out: Path, without: set[str], seed: int = 0) 
     folder = out / f"{name}-{held}-{seed}"
     if folder.exists():
         return folder
-    arch, spec, options = KINDS[name]
-    here = identify()
+    kind, here = KINDS[name], identify()
     devices = [
         row["device_id"]
         for row in DataFolder.open(data).devices(["device_id", "microarchitecture"]).to_pylist()
-        if name != "elsewhere" or row["microarchitecture"] != here["microarchitecture"]
+        if kind.knows_this_chip or row["microarchitecture"] != here["microarchitecture"]
     ]
-    programs = load_programs(data, device=devices, spec=spec)
+    if not devices:
+        raise click.ClickException(
+            f"{data} has no measurements of a chip other than {here['microarchitecture']}; "
+            "name a folder that has some with --data."
+        )
+    programs = load_programs(data, device=devices, spec=kind.spec)
     train = programs.of_workloads(set(programs.workload_ids) - without)
     known = device_rows(data, devices)
-    model = train_model(train, arch, seed=seed, devices=known, options=options, stop_share=0.0)
+    model = train_model(train, kind.arch, seed=seed, devices=known, options=kind.options, stop_share=0.0)
     info = describe_model(model, train, device_id=str(here["device_id"]), seed=seed, licence="Apache-2.0")
     save_model(model, folder, info)
     return folder
