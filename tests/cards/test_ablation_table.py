@@ -9,16 +9,21 @@ import pytest
 from costhub.cards.ablation_table import ablations_table, differences
 
 
-def row(method: str, pairwise: float, seed: int = 0, trials: int = 32, part: str = "") -> dict[str, Any]:
+def part_row(method: str, pairwise: float, seed: int = 0, trials: int = 32, part: str = "") -> dict[str, Any]:
     place = {"source": "a", "target": "b", "seed": seed, "trials": trials, "part": part}
     return {**place, "method": method, "pairwise": pairwise}
 
 
 def test_only_what_was_tried_on_the_same_pair_and_seed_is_compared() -> None:
     rows = [
-        row("base", 0.70), row("ticket", 0.71), row("base", 0.80, seed=1), row("ticket", 0.83, seed=1),
-        row("ticket", 0.10, seed=2), row("ticket", 0.10, part="gbt"), row("other", 0.90),
-    ]  # fmt: skip
+        part_row("base", 0.70),
+        part_row("ticket", 0.71),
+        part_row("base", 0.80, seed=1),
+        part_row("ticket", 0.83, seed=1),
+        part_row("ticket", 0.10, seed=2),
+        part_row("ticket", 0.10, part="gbt"),
+        part_row("other", 0.90),
+    ]
 
     (line,) = differences(rows, ["ticket"], "base")
 
@@ -28,7 +33,7 @@ def test_only_what_was_tried_on_the_same_pair_and_seed_is_compared() -> None:
 
 
 def test_lines_keep_the_order_of_the_methods_and_grow_in_trials() -> None:
-    rows = [row(m, 0.5, trials=t) for t in (64, 32) for m in ("base", "x", "y")]
+    rows = [part_row(m, 0.5, trials=t) for t in (64, 32) for m in ("base", "x", "y")]
 
     lines = differences(rows, ["y", "x"], "base")
 

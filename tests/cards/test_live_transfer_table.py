@@ -5,7 +5,7 @@ import pytest
 from costhub.cards.live_transfer_table import BASE, live_transfer_table, summary
 
 
-def row(
+def search_row(
     method: str, best_us: float, seconds: float, curve: list[tuple[int, float, float]]
 ) -> dict[str, object]:
     return {
@@ -19,9 +19,9 @@ def row(
 
 
 ROWS = [
-    row(BASE, 100.0, 10.0, [(16, 3.0, 150.0), (48, 8.0, 100.0)]),
-    row("better", 50.0, 5.0, [(8, 1.0, 100.5), (16, 2.0, 50.0)]),
-    row("worse", 200.0, 10.0, [(8, 1.0, 200.0)]),
+    search_row(BASE, 100.0, 10.0, [(16, 3.0, 150.0), (48, 8.0, 100.0)]),
+    search_row("better", 50.0, 5.0, [(8, 1.0, 100.5), (16, 2.0, 50.0)]),
+    search_row("worse", 200.0, 10.0, [(8, 1.0, 200.0)]),
 ]
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from costhub.cards import search_plots
-from costhub.cards.search_plots import plot_seconds, plot_stages, plot_trials
+from costhub.cards.search_plots import _seconds, plot_seconds, plot_stages, plot_trials
 from costhub.cards.search_table import LIGHT
 
 
@@ -42,7 +41,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         found.update({curve["label"]: (curve["x"], curve["y"]) for curve in panels[""]})
         return path
 
-    monkeypatch.setattr(search_plots, "plot_curves", note)
+    monkeypatch.setattr("costhub.cards.search_plots.plot_curves", note)
     return found
 
 
@@ -66,4 +65,4 @@ def test_pictures_are_made(tmp_path: Path) -> None:
 
 
 def test_stages_are_of_a_hundred_trials() -> None:
-    assert search_plots._seconds(ROWS, "ours", "building") == pytest.approx(100 * 2.0 / 128)
+    assert _seconds(ROWS, "ours", "building") == pytest.approx(100 * 2.0 / 128)

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from costhub.cards import site_page as module
 from costhub.cards.site_assets import SCRIPT, STYLE
+from costhub.cards.site_page import site_page
 from costhub.cards.svg import DARK
 
 strangers: Any = runpy.run_path(str(Path(__file__).with_name("site_of_strangers.py")))
@@ -50,9 +50,9 @@ Show = Callable[..., Shown]
 def show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Show:
     def run(site: Any, query: str = "", then: str = "") -> Shown:
         # What a reader would do is done by more lines of the one script that may run.
-        monkeypatch.setattr(module, "SCRIPT", SCRIPT + then)
+        monkeypatch.setattr("costhub.cards.site_page.SCRIPT", SCRIPT + then)
         page = tmp_path / "index.html"
-        page.write_text(module.site_page(site), encoding="utf-8")
+        page.write_text(site_page(site), encoding="utf-8")
         assert BROWSER is not None
         done = subprocess.run(
             [

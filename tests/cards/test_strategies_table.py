@@ -7,7 +7,7 @@ import pytest
 from costhub.cards.strategies_table import BASE, strategies_table, summary
 
 
-def row(
+def strategy_row(
     strategy: str, selection: str, best_us: float, seconds: float, curve: list[tuple[int, float, float]]
 ) -> dict[str, Any]:
     return {
@@ -18,9 +18,9 @@ def row(
 
 
 ROWS = [
-    row(*BASE, 100.0, 10.0, [(16, 3.0, 150.0), (48, 8.0, 103.0), (60, 9.0, 100.0)]),
-    row("annealing", "diverse", 80.0, 20.0, [(16, 5.0, 120.0), (32, 9.5, 110.0), (64, 18.0, 80.0)]),
-    row("ppo", "ranked", 200.0, 2.0, [(16, 1.0, 200.0)]),
+    strategy_row(*BASE, 100.0, 10.0, [(16, 3.0, 150.0), (48, 8.0, 103.0), (60, 9.0, 100.0)]),
+    strategy_row("annealing", "diverse", 80.0, 20.0, [(16, 5.0, 120.0), (32, 9.5, 110.0), (64, 18.0, 80.0)]),
+    strategy_row("ppo", "ranked", 200.0, 2.0, [(16, 1.0, 200.0)]),
 ]
 
 

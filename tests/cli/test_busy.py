@@ -4,16 +4,16 @@ import os
 
 import pytest
 
-from costhub.cli import busy
+from costhub.cli.busy import tell_if_busy
 
 
 @pytest.mark.parametrize(("over", "told"), [(-0.5, False), (0.5, True)])
 def test_a_machine_with_more_to_do_than_cores_is_named(
     over: float, told: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(busy, "_load_average", lambda: (os.cpu_count() or 1) + over)
+    monkeypatch.setattr("costhub.cli.busy._load_average", lambda: (os.cpu_count() or 1) + over)
 
-    busy.tell_if_busy()
+    tell_if_busy()
 
     said = capsys.readouterr()
     assert said.out == ""

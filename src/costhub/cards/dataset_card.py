@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, get_origin, get_type_hints
 
-from costhub.cards import dataset_sections as sections
-from costhub.cards import front_matter
+from costhub.cards.dataset_sections import body
+from costhub.cards.front_matter import join, split
 from costhub.cards.model_card import HUB_LICENCES
 from costhub.dataset.check.report import clean
 from costhub.dataset.readme import CONFIGS, config, is_generated
@@ -78,8 +78,8 @@ def render(card: DatasetCard) -> str:
     Raises:
         DataError: A row has no licence.
     """
-    text = sections.body(card)
-    return front_matter.join(_metadata(card, text), text)
+    text = body(card)
+    return join(_metadata(card, text), text)
 
 
 def parse(text: str) -> DatasetCard:
@@ -88,7 +88,7 @@ def parse(text: str) -> DatasetCard:
     Raises:
         DataError: The text is no dataset card of costhub, or one of a newer version.
     """
-    block = front_matter.split(text)[0].get("costhub")
+    block = split(text)[0].get("costhub")
     if not isinstance(block, dict) or "dataset_card_version" not in block:
         raise DataError("The card has no `costhub` block of a dataset: it was not written by costhub.")
     version = block["dataset_card_version"]
@@ -140,7 +140,7 @@ def known_changes(text: str) -> list[dict[str, Any]]:
         []
     """
     try:
-        block = front_matter.split(text)[0].get("costhub")
+        block = split(text)[0].get("costhub")
     except DataError:
         return []
     is_card = isinstance(block, dict) and "dataset_card_version" in block
@@ -177,15 +177,15 @@ def complete_dataset_card(text: str, card: DatasetCard) -> str:
     Raises:
         DataError: The README has no block of YAML, or a row has no licence.
     """
-    block, body = front_matter.split(text)
-    is_ours = _is_ours(block, body)
+    block, written = split(text)
+    is_ours = _is_ours(block, written)
     if is_ours:
-        body = sections.body(card)
-    ours = _metadata(card, body if is_ours else None)
+        written = body(card)
+    ours = _metadata(card, written if is_ours else None)
     ours["tags"] = list(dict.fromkeys([*ours["tags"], *_foreign_tags(block)]))
     ours["configs"] += _foreign_configs(block, ours["configs"])
     others = {key: value for key, value in block.items() if key not in _OWN}
-    return front_matter.join({**ours, **others}, body)
+    return join({**ours, **others}, written)
 
 
 def _metadata(card: DatasetCard, body: str | None) -> dict[str, Any]:

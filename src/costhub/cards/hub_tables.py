@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
+from costhub.cards.release_tables import Result
 from costhub.cards.tables import Column, markdown_table, number
-
-Result = Mapping[str, Any]
 
 
 def cuts_table(result: Result) -> str:

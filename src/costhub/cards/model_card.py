@@ -9,8 +9,8 @@ from typing import Any
 
 from yaml import YAMLError
 
-from costhub.cards import card_sections as sections
-from costhub.cards import front_matter
+from costhub.cards.card_sections import DEVICE_FACTS, METRIC_NAMES, body
+from costhub.cards.front_matter import join, split
 from costhub.dataset.check.report import clean
 from costhub.errors import DataError
 
@@ -106,9 +106,7 @@ def from_results(
         totals={key: float(evaluation["totals"][key]) for key in METRICS},
         workloads=[_named(_finite(row)) for row in evaluation["workloads"]],
         noise_floor=float(evaluation["noise_floor"]),
-        device={
-            k: v for k, v in (device or {}).items() if v not in (None, [], "") and k in sections.DEVICE_FACTS
-        },
+        device={k: v for k, v in (device or {}).items() if v not in (None, [], "") and k in DEVICE_FACTS},
         transfer=dict(transfer or {}),
         pictures=list(pictures),
     )
@@ -116,7 +114,7 @@ def from_results(
 
 def render(card: ModelCard) -> str:
     """The README.md of the model folder: YAML for the Hugging Face hub and `parse`, Markdown for people."""
-    return front_matter.join(_metadata(card), sections.body(card))
+    return join(_metadata(card), body(card))
 
 
 def parse(text: str) -> ModelCard:
@@ -125,7 +123,7 @@ def parse(text: str) -> ModelCard:
     Raises:
         DataError: The text is no card of costhub, or one of a newer version.
     """
-    block = front_matter.split(text)[0].get("costhub")
+    block = split(text)[0].get("costhub")
     if not isinstance(block, dict) or "card_version" not in block:
         raise DataError("The card has no `costhub` block: it was not written by costhub.")
     if type(block["card_version"]) is not int or not 1 <= block["card_version"] <= CARD_VERSION:
@@ -183,9 +181,7 @@ def _result(card: ModelCard) -> dict[str, Any]:
             "type": "measurements",
             "name": f"held-out workloads of {card.device_id}, data {data[:12]}",
         },
-        "metrics": [
-            {"type": key, "value": card.totals[key], "name": sections.METRIC_NAMES[key]} for key in METRICS
-        ],
+        "metrics": [{"type": key, "value": card.totals[key], "name": METRIC_NAMES[key]} for key in METRICS],
     }
 
 

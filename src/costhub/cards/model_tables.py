@@ -18,7 +18,7 @@ _PLACE = ("dataset", "device", "split")
 _KEYS = ("dataset", "device", "split", "also", "model", "objective", "spec", "variant")
 
 
-def evaluation_text(figures: Row) -> str:
+def evaluation_text(figures: Mapping[str, Any]) -> str:
     """An evaluation for a terminal: workloads, their mean, its standard error, then families and networks.
 
     Args:
