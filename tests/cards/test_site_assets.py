@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from costhub.cards.site_assets import SCRIPT, STYLE
-from costhub.cards.site_page import site_page
+from costhub.cards.site_page import TITLE, site_page
 from costhub.cards.svg import DARK
 
 strangers: Any = runpy.run_path(str(Path(__file__).with_name("site_of_strangers.py")))
@@ -129,7 +129,7 @@ def test_nothing_of_a_hostile_hub_runs_or_is_fetched(show: Show) -> None:
     site = make_site(text=text, card=strangers["HOSTILE"] + text)
     shown = show(site, "?q=%22%3E%3Cscript%3Edocument.title=1%3C/script%3E")
 
-    assert shown.title == module.TITLE
+    assert shown.title == TITLE
     assert shown.console == []  # not even something that the policy had to stop
     assert not re.search(r'(?:src|href|action)="(?!#)', shown.dom)
 
