@@ -36,6 +36,7 @@ SHARED = {
     "limits",
     "names",
     "progress",
+    "registry",
     "swap",
     "versions",
     "worker",
