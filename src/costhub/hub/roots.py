@@ -8,7 +8,7 @@ from pathlib import Path
 
 from costhub.errors import CosthubError
 
-EMBEDDED = Path(__file__).parent / "embedded"
+EMBEDDED = next(path for path in Path(__file__).parents if path.name == "hub") / "embedded"
 """The hub shipped in the package."""
 
 HUB_VARIABLE = "COSTHUB_HUB"

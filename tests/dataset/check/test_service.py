@@ -12,7 +12,7 @@ from costhub.dataset.check.files import Listing, Source
 from costhub.dataset.check.service import Fetch, Next, Open, handle
 
 
-def source_of(damaged: Any, table: str) -> Source:
+def table_file(damaged: Any, table: str) -> Source:
     return next(source for source in Listing(damaged.path).sources() if source.table == table)
 
 
@@ -25,7 +25,7 @@ def fresh_state() -> Iterator[None]:
 
 
 def test_a_file_is_read_piece_by_piece(damaged: Any) -> None:
-    source = source_of(damaged, "measurements")
+    source = table_file(damaged, "measurements")
 
     assert handle(Open(source, 3)).rows == len(damaged.rows())
     piece = handle(Next())
@@ -37,17 +37,17 @@ def test_a_file_is_read_piece_by_piece(damaged: Any) -> None:
 
 
 def test_tables_come_back_as_facts(damaged: Any) -> None:
-    handle(Open(source_of(damaged, "workloads"), 0))
+    handle(Open(table_file(damaged, "workloads"), 0))
     [t2d] = [w for w in handle(Next()).workloads if w.bytes == 8486912.0]
     assert t2d.flop == 268435456.0 / 4
 
-    handle(Open(source_of(damaged, "devices"), 0))
+    handle(Open(table_file(damaged, "devices"), 0))
     [device] = handle(Next()).devices
     assert device["cores"] == 1
 
 
 def test_rows_themselves_can_be_had(damaged: Any) -> None:
-    source = source_of(damaged, "workloads")
+    source = table_file(damaged, "workloads")
     handle(Open(source, 0, as_dicts=True))
 
     rows = handle(Next()).dicts
@@ -55,7 +55,7 @@ def test_rows_themselves_can_be_had(damaged: Any) -> None:
 
 
 def test_some_columns_of_some_rows_can_be_fetched(damaged: Any) -> None:
-    source = source_of(damaged, "measurements")
+    source = table_file(damaged, "measurements")
     found = handle(Fetch(source, (5, 2), ("record_id", "trace")))
 
     rows = damaged.rows()
@@ -63,7 +63,7 @@ def test_some_columns_of_some_rows_can_be_fetched(damaged: Any) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_a_breach(damaged: Any) -> None:
-    source = source_of(damaged, "measurements")
+    source = table_file(damaged, "measurements")
     source.path.write_bytes(b"PAR1 and no more")
 
     piece = handle(Open(source, 0))
@@ -74,9 +74,9 @@ def test_a_file_that_cannot_be_read_is_a_breach(damaged: Any) -> None:
 
 
 def test_the_next_file_is_not_mixed_with_one_that_failed(damaged: Any) -> None:
-    handle(Open(source_of(damaged, "devices"), 0))
+    handle(Open(table_file(damaged, "devices"), 0))
     pq.write_table(
-        pq.ParquetFile(source_of(damaged, "workloads").path).read(), damaged.path / "devices/train-x.parquet"
+        pq.ParquetFile(table_file(damaged, "workloads").path).read(), damaged.path / "devices/train-x.parquet"
     )
     wrong = [source for source in Listing(damaged.path).sources() if source.where.endswith("train-x.parquet")]
 

@@ -15,7 +15,7 @@ CRASHING = '[[["GetSBlock",[],["C","main"],["b0"]]],[[0,null]]]'
 
 
 @pytest.fixture(scope="module")
-def children() -> Iterator[Children]:
+def one_child() -> Iterator[Children]:
     with Children(workers=1) as started:
         yield started
 
@@ -24,11 +24,11 @@ def request(tiny: Any, *traces: str, module_json: str | None = None) -> ReplayRe
     return ReplayRequest(module_json or tiny.module_json, tiny.target, traces)
 
 
-def test_answers_come_in_order(children: Children, tiny_matmul: Any, old_format: ModuleType) -> None:
+def test_answers_come_in_order(one_child: Children, tiny_matmul: Any, old_format: ModuleType) -> None:
     line = old_format.workload_line(tiny_matmul.module_json)
 
-    first, second = children.load([line, b"nonsense"])
-    replies = list(children.replay([request(tiny_matmul, trace) for trace in tiny_matmul.traces]))
+    first, second = one_child.load([line, b"nonsense"])
+    replies = list(one_child.replay([request(tiny_matmul, trace) for trace in tiny_matmul.traces]))
 
     assert isinstance(first, LoadedWorkload)
     assert isinstance(second, str)
@@ -36,14 +36,14 @@ def test_answers_come_in_order(children: Children, tiny_matmul: Any, old_format:
     assert found == [(Replayed(trace, False),) for trace in tiny_matmul.traces]
 
 
-def test_a_trace_that_brings_tvm_down_costs_only_itself(children: Children, tiny_matmul: Any) -> None:
+def test_a_trace_that_brings_tvm_down_costs_only_itself(one_child: Children, tiny_matmul: Any) -> None:
     good = tiny_matmul.traces
 
-    [reply] = children.replay([request(tiny_matmul, good[0], CRASHING, good[1])])
+    [reply] = one_child.replay([request(tiny_matmul, good[0], CRASHING, good[1])])
 
     assert isinstance(reply, ReplayReply)
     assert reply.programs == (Replayed(good[0], False), "TVM crashed on it", Replayed(good[1], False))
-    [alone] = children.replay([request(tiny_matmul, CRASHING)])
+    [alone] = one_child.replay([request(tiny_matmul, CRASHING)])
     assert alone == "TVM crashed on it"
 
 

@@ -8,7 +8,7 @@ from costhub.dataset.metaschedule.export_pool import ExportPool
 from costhub.dataset.metaschedule.export_service import RecordsRequest
 
 # JSON of the right form; TVM 0.27 reads its null as a pointer.
-CRASHING = '[[["GetSBlock",[],["C","main"],["b0"]]],[[0,null]]]'
+CRASHING_TRACE = '[[["GetSBlock",[],["C","main"],["b0"]]],[[0,null]]]'
 
 
 def request(tiny: Any, *traces: str) -> RecordsRequest:
@@ -31,7 +31,7 @@ def test_a_program_that_brings_tvm_down_costs_only_itself(tiny_matmul: Any) -> N
     good = tiny_matmul.traces
 
     with ExportPool(workers=1) as pool:
-        [found] = pool.records([request(tiny_matmul, good[0], CRASHING, good[1])])
+        [found] = pool.records([request(tiny_matmul, good[0], CRASHING_TRACE, good[1])])
         [after] = pool.records([request(tiny_matmul, good[2])])
 
     assert [text is not None for text in found] == [True, False, True]

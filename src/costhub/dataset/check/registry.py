@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from costhub.dataset.check import (
-    deep,
-    devices,
-    files,
-    generated,
-    identities,
-    outcomes,
-    personal,
-    provenance,
-    repeats,
-    roofline,
-    sessions,
-    texts,
-    traces,
-    units,
-    workloads,
-)
+from costhub.dataset.check.deep import RULES as DEEP
+from costhub.dataset.check.devices import RULES as DEVICES
+from costhub.dataset.check.files import RULES as FILES
+from costhub.dataset.check.generated import RULES as GENERATED
+from costhub.dataset.check.identities import RULES as IDENTITIES
+from costhub.dataset.check.outcomes import RULES as OUTCOMES
+from costhub.dataset.check.personal import RULES as PERSONAL
+from costhub.dataset.check.provenance import RULES as PROVENANCE
+from costhub.dataset.check.repeats import RULES as REPEATS
+from costhub.dataset.check.roofline import RULES as ROOFLINE
 from costhub.dataset.check.rule import Rule
+from costhub.dataset.check.sessions import RULES as SESSIONS
+from costhub.dataset.check.texts import RULES as TEXTS
+from costhub.dataset.check.traces import RULES as TRACES
+from costhub.dataset.check.units import RULES as UNITS
+from costhub.dataset.check.workloads import RULES as WORKLOADS
 
 _THEMES = (
-    *(files, identities, traces, workloads, deep, devices, outcomes, roofline, units, repeats, generated),
-    *(sessions, texts, provenance, personal),
+    *(FILES, IDENTITIES, TRACES, WORKLOADS, DEEP, DEVICES, OUTCOMES, ROOFLINE),
+    *(UNITS, REPEATS, GENERATED, SESSIONS, TEXTS, PROVENANCE, PERSONAL),
 )
 
 RULES: dict[str, Rule] = {
-    rule.id: rule
-    for rule in sorted((rule for theme in _THEMES for rule in theme.RULES), key=lambda rule: rule.id)
+    rule.id: rule for rule in sorted((rule for theme in _THEMES for rule in theme), key=lambda rule: rule.id)
 }
 
 

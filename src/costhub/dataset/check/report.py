@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from costhub.dataset.check.rule import Finding, Rule
 
 _NAMED = 3
+_SHOWN_NAMES = 3
 _MOST_MESSAGES = 20
 """Messages of one rule on one file; a file of a stranger could cause any number of them."""
 
@@ -68,7 +69,7 @@ def some(names: list[str], count: int) -> str:
         >>> some(["a", "b", "c", "d"], 9)
         'a, b, c, ...'
     """
-    shown = [clean(name, 16) for name in names[:_NAMED]]
+    shown = [clean(name, 16) for name in names[:_SHOWN_NAMES]]
     return ", ".join([*shown, "..."] if count > len(shown) else shown)
 
 

@@ -12,11 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from costhub.dataset.check.context import Context
+from costhub.dataset.check.context import Context, Floats
 from costhub.dataset.check.rule import Mask
 from costhub.dataset.latency import repeats_by_length
 
-Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
