@@ -48,7 +48,7 @@ def test_a_request_to_end_leaves_all_rows_in_a_shard_and_no_process(tmp_path: Pa
         _, said = collector.communicate()
 
     assert collector.returncode == 130
-    assert said.splitlines()[-1] == "costhub: stopped; what was finished before is kept."
+    assert said.splitlines()[-1] == "costhub: stopped; everything finished so far is kept."
     assert "Traceback" not in said
     assert journal_lines(out) == []
     shards = [pq.read_table(path) for path in (out / "measurements").glob("*/*.parquet")]

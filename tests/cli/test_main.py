@@ -75,7 +75,7 @@ def test_an_error_is_one_sentence_with_its_own_code(
 @pytest.mark.parametrize(
     ("number", "sentence"),
     [
-        (errno.ENOSPC, "/data/x: No space left on device. The disk is full: make room"),
+        (errno.ENOSPC, "/data/x: No space left on device. The disk is full: free some space"),
         (errno.EACCES, "/data/x: Permission denied. You may not read or write there"),
         (errno.ENOENT, "/data/x: No such file or directory. Check the path."),
         (errno.EIO, "/data/x: Input/output error. Run it again with `costhub --debug`"),
@@ -105,7 +105,7 @@ def test_interrupting_is_said_with_the_code_of_the_shell(costhub: Any, failing: 
     done = costhub("pull")
 
     assert done.code == 130
-    assert done.err.strip() == "costhub: stopped; what was finished before is kept."
+    assert done.err.strip() == "costhub: stopped; everything finished so far is kept."
 
 
 def test_a_bug_names_its_place_and_asks_for_a_report(costhub: Any, failing: Any) -> None:
@@ -132,7 +132,7 @@ def test_debug_shows_the_traceback(failing: Any, error: Exception) -> None:
 def test_running_out_of_memory_is_a_sentence(costhub: Any, failing: Any) -> None:
     failing(MemoryError())
 
-    assert costhub("pull").err.startswith("costhub: the memory is used up.")
+    assert costhub("pull").err.startswith("costhub: out of memory.")
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_running_out_of_memory_is_a_sentence(costhub: Any, failing: Any) -> None
     [
         (["pulll"], "There is no command named 'pulll'. Did you mean pull or publish? `costhub --help`"),
         (["zzz"], "There is no command named 'zzz'. The commands are devices, probe,"),
-        (["pull"], "Missing argument 'NAME'. `costhub pull --help` shows how it is used."),
+        (["pull"], "Missing argument 'NAME'. `costhub pull --help` shows its usage."),
         (["pull", "a", "--frobnicate"], "No such option"),
         (["--frobnicate"], "No such option"),
     ],

@@ -37,7 +37,7 @@ def test_without_yes_and_without_a_person_nothing_goes(
     done = costhub("publish", str(sound_model("gbt")), "--to", "hf-hub:acme/one")
 
     assert done.code == 1
-    assert "there is no terminal to ask for confirmation" in done.err
+    assert "there is no terminal on which to ask for confirmation" in done.err
     assert hugging_face.commits == {}
 
 

@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Result:
-    """A model for a device, and how it came about."""
+    """An adapted model, with its figures and its origin."""
 
     source: str
-    """Name of the model that it was carried over from."""
+    """Name of the model that was adapted."""
     device_id: str
     done: Adaptation
     figures: Mapping[str, dict[str, Any] | None]
-    """`before` and `after` -> how well held-out workloads were ranked; None where nothing was held out."""
+    """`before` and `after` -> figures on held-out workloads; None if nothing was held out."""
     held_out: Sequence[str]
     """Ids of these workloads."""
     data_credit: str | None = None
-    """Who measured what both models have learned from."""
+    """Who measured the programs that both models learned from."""
 
     def save(self, out: Path, *, licence: str, seed: int) -> None:
         """Writes the model folder, with card and `adaptation.json`."""

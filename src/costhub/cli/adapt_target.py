@@ -1,4 +1,4 @@
-"""Provides Stored and Live: the target of `costhub adapt`, measured already or measured on the way."""
+"""Provides Stored and Live: the target of `costhub adapt`, measured before or while it adapts."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ EVERYTHING = ("all",)
 
 
 class Target(Protocol):
-    """A device with the programs that a model of it can learn from."""
+    """A device, with the programs from which a model for it can learn."""
 
     data: Path
     """The folder of the measurements."""
 
     @property
     def row(self) -> Mapping[str, Any]:
-        """What is known of the device."""
+        """The known facts of the device."""
 
     def first(self, spec: str) -> Programs:
-        """The programs to choose a source by."""
+        """The programs on which sources are compared."""
 
     def adapted(self, source: CostModel, method: TransferMethod, seed: int) -> Adaptation:
-        """What becomes of a source."""
+        """Adapts a source model."""
 
     def test(self, spec: str) -> Programs | None:
-        """Programs of held-out workloads; None where all workloads are learned from."""
+        """Programs of held-out workloads; None if nothing is held out."""
 
 
 @dataclass
@@ -55,8 +55,8 @@ class Stored:
 
     Args:
         data: The folder.
-        device: The device; may be None where there is only one.
-        split: Name or file of a split; None draws one.
+        device: The device; may be None if the folder has only one.
+        split: Name or file of a split; None draws one at random.
         trials: How many programs to learn from; None for all.
         seed: Of the split that is drawn.
     """
@@ -70,7 +70,7 @@ class Stored:
 
     @cached_property
     def row(self) -> Mapping[str, Any]:
-        """What is known of the device."""
+        """The known facts of the device."""
         from costhub.dataset.folder import DataFolder
         from costhub.hub.device_rows import device_rows
 
@@ -82,7 +82,7 @@ class Stored:
         return self._sides(spec)[0]
 
     def adapted(self, source: CostModel, method: TransferMethod, seed: int) -> Adaptation:
-        """What becomes of a source."""
+        """Adapts a source model."""
         from costhub.transfer.adapt import adapt
 
         return adapt(source, self.first(source.feature_spec), method=method, trials=self.trials, seed=seed)
@@ -121,7 +121,7 @@ class Live:
         return self.trials.first(spec)
 
     def adapted(self, source: CostModel, method: TransferMethod, seed: int) -> Adaptation:
-        """What becomes of a source."""
+        """Adapts a source model."""
         from costhub.transfer.adapt import adapt_to_batches
 
         found = adapt_to_batches(
@@ -133,7 +133,7 @@ class Live:
         return found
 
     def test(self, spec: str) -> Programs | None:
-        """Measures what is held out; None where all trials are learned from."""
+        """Measures the held-out workloads; None if nothing is held out."""
         from costhub.dataset.programs import Programs
 
         return None if self.held_out is None else Programs.join(list(self.held_out.batches(spec)))
@@ -152,18 +152,18 @@ def live(
     seed: int,
     licence: str,
 ) -> Iterator[Live]:
-    """A device of this machine, or the boards of a tracker, about to be measured.
+    """A device of this machine, or the boards of a tracker, to measure while the model adapts.
 
     Args:
-        data: Where measurements go; what is there is not measured again.
+        data: The folder for the measurements; those already in it are not repeated.
         device: Of this machine; by default the whole CPU.
-        tracker: Where boards are, instead.
-        key: Their key.
-        suites: Suites and workloads by name; all where no network is named either.
+        tracker: HOST:PORT of a tracker, to measure on its boards instead.
+        key: The boards' key at the tracker.
+        suites: Suites and workloads by name; all of them if no network is named either.
         networks: Networks by name.
         trials: How many programs to measure.
-        seed: Of their choice.
-        licence: Of the measurements.
+        seed: Chooses the programs.
+        licence: Licence of the measurements.
     """
     from costhub.hub.device_rows import completed
     from costhub.transfer.live import LiveTrials, distinct
@@ -175,7 +175,7 @@ def live(
     ):
         workloads = named_workloads(suites or (() if networks else EVERYTHING), networks, rig)
         if not workloads:
-            raise WorkloadError(f"{' and '.join(networks)} has no kernel that could be measured.")
+            raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be measured.")
         folder = folder_of(data, rig)
         row = completed(rig.rows[0])
         with bar(trials, desc=row["device_id"], unit="trial") as shown:

@@ -1,4 +1,4 @@
-"""Provides tell_if_busy: a word before measuring on a machine that has other things to do."""
+"""Provides tell_if_busy: a warning before measurements on a busy machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 
 def tell_if_busy() -> None:
-    """Says on stderr that latencies will not be worth much, where more wants to run than can."""
+    """Warns on stderr that latencies will be noisy if more processes want to run than there are cores."""
     load, cores = _load_average(), os.cpu_count() or 1
     if load > cores:
         click.echo(

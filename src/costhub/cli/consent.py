@@ -10,7 +10,7 @@ from costhub.errors import RefusedError
 
 
 def agreed(question: str, *, yes: bool, verb: str) -> bool:
-    """Whether a person agrees; `--yes` does so beforehand.
+    """Asks the user to confirm, unless `--yes` was given.
 
     Args:
         question: Ends with a question mark.
@@ -18,20 +18,20 @@ def agreed(question: str, *, yes: bool, verb: str) -> bool:
         verb: The command, for the sentence.
 
     Raises:
-        RefusedError: Nobody is there to be asked.
+        RefusedError: There is no terminal on which to ask.
     """
     if yes:
         return True
     if not sys.stdin.isatty():
         raise RefusedError(
-            "Nothing was sent: there is no terminal to ask for confirmation. To agree in advance, run "
-            f"`costhub {verb} --yes`."
+            "Nothing was sent: there is no terminal on which to ask for confirmation. To confirm in advance, "
+            f"run `costhub {verb} --yes`."
         )
     return click.confirm(question, default=False, err=True)
 
 
 def in_bytes(size: int) -> str:
-    """A size for people.
+    """A size in a readable unit.
 
     Example:
         >>> in_bytes(999), in_bytes(4_161_119)

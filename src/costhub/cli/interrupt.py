@@ -10,11 +10,11 @@ from types import FrameType
 
 @contextlib.contextmanager
 def ended_like_by_ctrl_c() -> Iterator[None]:
-    """Lets a request to end, or a terminal that closes, interrupt the block as ^C does.
+    """Makes SIGTERM and a closing terminal interrupt the block as ^C does.
 
-    It is heeded once: both often come twice, to the process and to its group, and must not interrupt the
-    cleaning up. Signals that were ignored before stay so: ^C where a shell has started the command in the
-    background, and the closing of the terminal under `nohup`, are not meant for it.
+    Only the first signal counts: both often arrive twice, at the process and at its group, and must not
+    interrupt the cleanup. Signals that were ignored before stay ignored: a shell ignores ^C for commands in
+    the background, and `nohup` ignores the closing of the terminal.
     """
 
     def interrupt(number: int, frame: FrameType | None) -> None:

@@ -48,7 +48,7 @@ def list_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Gives a command the option `--list`."""
     return click.option(
         "--list", is_flag=True, is_eager=True, expose_value=False, callback=_print,
-        help="Print the suites, workloads and networks that have names.",
+        help="List the suites, workloads and networks by name.",
     )(command)  # fmt: skip
 
 

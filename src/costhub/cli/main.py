@@ -19,18 +19,18 @@ from costhub.names import close_names
 VERBS: dict[str, tuple[str, str]] = {
     "devices": ("costhub.cli.devices", "List the devices costhub knows and the models for them."),
     "probe": ("costhub.cli.probe", "Identify this device and measure what it can do."),
-    "board": ("costhub.cli.board", "Let this machine be measured from another one."),
+    "board": ("costhub.cli.board", "Serve this machine as a board that others measure on."),
     "pull": ("costhub.cli.pull", "Fetch a cost model by the name of its device."),
     "collect": ("costhub.cli.collect", "Measure programs on this device into a data folder."),
-    "import": ("costhub.cli.import_", "Import measurements that other tools made."),
+    "import": ("costhub.cli.import_", "Import measurements made by other tools."),
     "check": ("costhub.cli.check", "Check a data folder against every rule."),
     "stats": ("costhub.cli.stats", "Count what a data folder holds."),
     "contribute": ("costhub.cli.contribute", "Offer measurements to a dataset on a hub."),
-    "review": ("costhub.cli.review", "Judge a contribution or a model before a hub takes it."),
-    "publish": ("costhub.cli.publish", "Put a model or a dataset into a hub."),
+    "review": ("costhub.cli.review", "Judge a contribution or a model before a hub accepts it."),
+    "publish": ("costhub.cli.publish", "Publish a model or a dataset to a hub."),
     "site": ("costhub.cli.site", "Build a static site of what a hub holds."),
     "export": ("costhub.cli.export", "Write measurements in the formats of other tools."),
-    "split": ("costhub.cli.split", "Choose what to learn from and what to test on."),
+    "split": ("costhub.cli.split", "Divide workloads into those to train and to test on."),
     "train": ("costhub.cli.train", "Train a cost model on a data folder."),
     "evaluate": ("costhub.cli.evaluate", "Score a cost model on a data folder."),
     "card": ("costhub.cli.card", "Write the card of a cost model."),
@@ -39,18 +39,18 @@ VERBS: dict[str, tuple[str, str]] = {
 }
 """Verb -> its module, which offers a click command named `command`, and its line in the help.
 
-The line stands here so that `costhub --help` need not import the verbs, some of which bring in tvm or torch.
+The line is kept here so that `costhub --help` does not import the verbs, some of which load tvm or torch.
 """
 
 INTERRUPTED = 130
-"""128 + SIGINT, what a shell reports for a program ended by ^C."""
+"""128 + SIGINT: what a shell reports for a program that ^C ended."""
 
 _ADVICE = {
-    errno.ENOSPC: "The disk is full: make room or choose another place, then run the command again.",
-    errno.EDQUOT: "Your quota is used up: make room or choose another place, then run the command again.",
-    errno.EACCES: "You may not read or write there: choose another place or change its permissions.",
-    errno.EPERM: "You may not read or write there: choose another place or change its permissions.",
-    errno.EROFS: "That place is read-only: choose another one.",
+    errno.ENOSPC: "The disk is full: free some space or choose another folder, then run the command again.",
+    errno.EDQUOT: "Your quota is used up: free some space or choose another folder, then run it again.",
+    errno.EACCES: "Permission to read or write is missing: choose another folder or change its permissions.",
+    errno.EPERM: "Permission to read or write is missing: choose another folder or change its permissions.",
+    errno.EROFS: "That file system is read-only: choose another folder.",
     errno.ENOENT: "Check the path.",
     errno.ENOTDIR: "Check the path.",
     errno.EISDIR: "Check the path.",
@@ -60,16 +60,16 @@ _ADVICE = {
 
 @dataclass
 class Session:
-    """What the options of the group say to the code around it."""
+    """The options of the group, for the code around it."""
 
     debug: bool = False
 
 
 class LazyGroup(click.Group):
-    """A group that imports the module of a verb only when the verb is run or asked for its own help."""
+    """A group that imports the module of a verb only to run the verb or to show its help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The verbs in the order people need them."""
+        """The verbs in the order in which people need them."""
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -84,7 +84,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Finds the verb, or refuses it with the close ones."""
+        """Finds the verb; refuses an unknown one and lists the close ones."""
         if args and args[0] not in VERBS and not args[0].startswith("-"):
             close = close_names(args[0], list(VERBS), most=2)
             hint = f"Did you mean {' or '.join(close)}?" if close else f"The commands are {', '.join(VERBS)}."
@@ -143,21 +143,21 @@ def _explain(error: BaseException) -> int:
     if isinstance(error, SystemExit):
         raise error
     if isinstance(error, click.Abort | KeyboardInterrupt):
-        return _say("stopped; what was finished before is kept.", INTERRUPTED)
+        return _say("stopped; everything finished so far is kept.", INTERRUPTED)
     if isinstance(error, CosthubError):
         return _say(str(error), error.exit_code)
     if isinstance(error, OSError):
         return _say(_os_sentence(error), 1)
     if isinstance(error, MemoryError):
-        return _say("the memory is used up. Give it less at once, or run it on a larger machine.", 1)
+        return _say("out of memory. Use less data at once, or a machine with more memory.", 1)
     return _say(_bug_sentence(error), 1)
 
 
 def _usage_sentence(error: click.ClickException) -> str:
-    """Click's own message, and where to read how the command is used."""
+    """Click's own message, and how to show the help of the command."""
     message = error.format_message().rstrip()
     context = error.ctx if isinstance(error, click.UsageError) else None
-    help_hint = f" `{context.command_path} --help` shows how it is used." if context else ""
+    help_hint = f" `{context.command_path} --help` shows its usage." if context else ""
     return message + ("" if message.endswith((".", "?", "!")) else ".") + help_hint
 
 

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 def check_board(tracker: str | None, key: str | None) -> None:
-    """Refuses half of the name of some boards.
+    """Refuses --tracker without --key and --key without --tracker.
 
     Raises:
-        UsageError: One of both is missing.
+        UsageError: One of the two is missing.
     """
     if (tracker is None) != (key is None):
-        raise click.UsageError("--tracker and --key belong together: give both or neither.")
+        raise click.UsageError("--tracker and --key go together: give both or neither.")
 
 
 @contextmanager
@@ -44,11 +44,11 @@ def opened_rig(
     """What measures on devices of this machine, or on the boards of a tracker.
 
     Args:
-        devices: Names of devices that this machine is, or `auto`.
-        tracker: HOST:PORT of a TVM RPC tracker, whose boards are measured instead.
-        key: Their key there.
+        devices: Names of devices of this machine, or `auto`.
+        tracker: HOST:PORT of a TVM RPC tracker, to measure on its boards instead.
+        key: The boards' key at the tracker.
         contributor: Name written into the rows.
-        licence: Theirs.
+        licence: Licence of the rows, an SPDX name.
         flush_caches: Flush the caches before every repeat.
     """
     from costhub.collector.boards.board_rig import board_rig
@@ -68,7 +68,7 @@ def opened_rig(
 
 
 def folder_of(out: Path, rig: Rig) -> DataFolder:
-    """The data folder `out`, made where it is missing, that knows the rig's devices."""
+    """The data folder `out`, created if it is missing, with a row for each device of the rig."""
     from costhub.dataset.folder import DataFolder
 
     folder = DataFolder.create(out)
@@ -80,7 +80,7 @@ def folder_of(out: Path, rig: Rig) -> DataFolder:
 
 
 def named_workloads(suites: Sequence[str], networks: Sequence[str], rig: Rig) -> list[Subject]:
-    """What to measure, of suites and networks by name; a kernel that is in two of them is there twice."""
+    """The workloads of suites and networks by name; a kernel that two of them contain occurs twice."""
     from costhub.collector.network import network_workloads
     from costhub.collector.suite import find_suites
 
@@ -92,7 +92,7 @@ def named_workloads(suites: Sequence[str], networks: Sequence[str], rig: Rig) ->
 
 
 def tell_network(report: NetworkReport) -> None:
-    """Says on stderr what was found in a network."""
+    """Reports on stderr which kernels a network contains."""
     left_out = ", ".join(f"{count} {reason}" for reason, count in report.left_out.items())
     click.echo(
         f"{report.network}: {counted(report.kept, 'workload')} of {counted(report.tasks, 'kernel')} in "

@@ -19,14 +19,14 @@ def model_documents(
     *,
     transfer: Mapping[str, Any] | None = None,
 ) -> dict[str, bytes]:
-    """File name -> content: the card and what it shows; no card without figures, since it never shows a gap.
+    """The files of a model folder that people read, name -> content; without figures there is no card.
 
     Args:
         model: The model.
-        info: Where it comes from.
-        figures: Of its evaluation on held-out workloads.
+        info: Its origin.
+        figures: Its figures on held-out workloads; None if nothing was held out.
         name: Of the model folder.
-        transfer: How a model was carried over, the content of `adaptation.json`; it comes with its pictures.
+        transfer: How the model was adapted, the content of `adaptation.json`; adds its pictures.
     """
     from costhub.cards.adaptation import ADAPTATION, ADAPTATION_VERSION, transfer_facts
     from costhub.cards.adaptation_plots import draw_adaptation

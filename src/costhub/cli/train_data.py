@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from costhub.models.protocol import CostModel
 
 VALID_SHARE = 0.05
-"""Of the programs of a stream, to tell when to stop."""
+"""Share of the programs of a stream that decides when to stop."""
 
 
 @contextlib.contextmanager
 def joined(arch: str, *, stream: bool) -> Iterator[tuple[int, int]]:
-    """Number of this process and how many train together: (0, 1) unless `torchrun` has started several.
+    """Rank of this process and number of processes: (0, 1) unless `torchrun` has started several.
 
     Raises:
-        ModelError: Several were started for what one process does alone.
+        ModelError: Several processes were started, but this model trains in one.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield 0, 1
         return
     if not stream or arch == "gbt":
         raise ModelError(
-            "torchrun has started several processes, but only a network with --stream can be trained by "
-            "several. To train trees on several machines, use Dask: see docs/training.md."
+            "torchrun has started several processes, but only a network with --stream trains in several. "
+            "To train trees on several machines, use Dask: see docs/training.md."
         )
     from costhub.models.training.processes import joined_processes
 
@@ -46,9 +46,9 @@ def joined(arch: str, *, stream: bool) -> Iterator[tuple[int, int]]:
 def read_programs(
     data: Path, devices: Sequence[str], spec: str, *, stream: bool, place: tuple[int, int]
 ) -> Programs | ProgramBlocks:
-    """The programs of a data folder, as blocks for a stream.
+    """The programs of a data folder, as blocks if they are streamed.
 
-    Process 0 goes first: what it computes of the features, the others find.
+    Process 0 goes first and computes the features; the others find them in the cache.
     """
     if not stream:
         from costhub.dataset.load_programs import load_programs
@@ -71,7 +71,7 @@ def read_programs(
 def to_learn_from(
     train: Programs | ProgramBlocks, place: tuple[int, int], *, seed: int
 ) -> tuple[Programs | ProgramBlocks, Programs | None]:
-    """What this process learns from, and what tells it when to stop: of a stream, other workloads."""
+    """This process's share of the training programs, and for a stream those that decide when to stop."""
     from costhub.dataset.programs import Programs
 
     if isinstance(train, Programs):
@@ -81,7 +81,7 @@ def to_learn_from(
 
 
 def evaluated(model: CostModel, test: Programs | ProgramBlocks) -> Evaluation | None:
-    """The evaluation on held-out programs; None where there are none, or too few to rank, which is said."""
+    """The evaluation on held-out programs; None, with a warning, if there are too few to rank."""
     from costhub.dataset.programs import Programs
     from costhub.models.evaluation.evaluate import evaluate
     from costhub.models.training.fit_blocks import evaluate_blocks
@@ -90,6 +90,6 @@ def evaluated(model: CostModel, test: Programs | ProgramBlocks) -> Evaluation | 
         return None
     try:
         return evaluate(model, test) if isinstance(test, Programs) else evaluate_blocks(model, test)
-    except DataError as error:  # What was learned is worth keeping even so.
+    except DataError as error:  # The trained model is worth keeping all the same.
         click.echo(f"The model was not evaluated. {error}", err=True)
         return None

@@ -1,4 +1,4 @@
-"""Provides named_jobs and network_jobs: what `costhub tune` is to tune, by the names that it was given."""
+"""Provides named_jobs and network_jobs: the tuning jobs for the names on the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def exported_among(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The names of workloads, and the files of networks among them, which need no `--network`.
+    """Separates names of workloads from exported networks (.pt2), which do not need `--network`.
 
     Example:
         >>> exported_among(["softmax", "mine.pt2"])
@@ -24,10 +24,10 @@ def exported_among(names: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def named_jobs(text: str) -> list[Job]:
-    """The workloads that `text` names: one, those of a suite, or that of a file.
+    """The workloads that `text` names: a single one, all of a suite, or the one in a file.
 
     Raises:
-        WorkloadError: There is no such file, or it holds no module.
+        WorkloadError: The file is missing or does not hold a TVM module.
         UnknownNameError: No workload has that name.
     """
     from costhub.collector.suite import find_suites
@@ -39,24 +39,26 @@ def named_jobs(text: str) -> list[Job]:
         return [Job(workload.name, workload.module()) for workload in find_suites([text])]
     if not path.is_file():
         raise WorkloadError(
-            f"There is no file {path}. Write one with tvm.ir.save_json(module), or name a workload."
+            f"The file {path} does not exist. Write it with tvm.ir.save_json(module), or name a workload."
         )
     try:
         return [Job(path.stem, module_from_json(path.read_text()))]
     except UnicodeDecodeError as error:
-        raise WorkloadError(f"{path} is not text, but a workload file holds a TVM module in JSON.") from error
+        raise WorkloadError(
+            f"{path} is not a text file. A workload file holds a TVM module as JSON."
+        ) from error
 
 
 def network_jobs(networks: Sequence[str], target: str, *, fast_math: bool = False) -> list[Job]:
-    """The kernels of networks, each as often as they call it; tells on stderr what was found.
+    """The kernels of networks, weighted by how often they are called; reports them on stderr.
 
     Args:
         networks: What `costhub.collector.network.network_workloads` takes.
         target: The TVM target, as JSON.
-        fast_math: Whether exp, tanh and erf are polynomials.
+        fast_math: Whether to replace exp, tanh and erf by polynomials.
 
     Raises:
-        WorkloadError: TVM finds no kernels in a network.
+        WorkloadError: A network has no kernel that TVM can tune.
         UnknownNameError: No network has that name.
     """
     from costhub.cli.measuring import tell_network

@@ -1,4 +1,4 @@
-"""Provides TuneProgress: what a search shows of itself while it runs."""
+"""Provides TuneProgress: the progress of a search while it runs."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from costhub.transfer.controller.standing import Standing
 
 EVERY_S = 60.0
-"""A line where stderr is no terminal, as in a log."""
+"""Seconds between lines where stderr is not a terminal, as in a log."""
 
 
 class TuneProgress:
-    """A bar of trials and a line about the whole search on a terminal; elsewhere a line now and then.
+    """A bar of trials with a line about the whole search on a terminal; elsewhere a line now and then.
 
     Args:
-        trials: Of all workloads.
-        every_s: Seconds between lines where stderr is no terminal.
-        clock: Seconds that pass.
+        trials: Trials of all workloads together.
+        every_s: Seconds between lines where stderr is not a terminal.
+        clock: Returns the time in seconds.
 
     Example:
         >>> with TuneProgress(32) as progress:
@@ -49,7 +49,7 @@ class TuneProgress:
         self._known: int | None = None
         self._terminal = sys.stderr.isatty()
         self._bar: Any = bar(trials, desc="tuning", unit="trial")
-        # tqdm draws a second bar under the first one; of this one nothing is shown but its text.
+        # tqdm draws a second bar below the first; it shows only its text.
         self._line: Any = bar(None, desc="", unit="")
         self._line.bar_format = "{desc}"
 
@@ -63,16 +63,16 @@ class TuneProgress:
         self._bar.close()
 
     def trial(self, name: str, done: int, best_us: float | None) -> None:
-        """Takes a trial of a workload."""
+        """Counts a trial of a workload."""
         self.order.append(name)
         best = f"best {best_us:,.1f} us" if best_us else "none ran yet"
         self._bar.set_postfix_str(f"{name} {best}", refresh=False)
         self._bar.update()
 
     def batch(self, standing: Standing) -> None:
-        """Takes where the search stands after a batch."""
+        """Shows the state of the search after a batch."""
         if self._known is None:
-            # What an earlier search has measured does not count for the time that is left.
+            # Programs measured by an earlier run do not count for the time left.
             self._known = self._bar.n = self._bar.initial = standing.trials
             self._bar.total = standing.most
         self._line.set_description_str(said(standing))
@@ -85,11 +85,11 @@ class TuneProgress:
 
 
 def said(standing: Standing, left_s: float | None = None) -> str:
-    """Where a search stands, in a line.
+    """The state of a search in one line.
 
     Args:
-        standing: Between two batches.
-        left_s: Seconds left, where somebody knows.
+        standing: State of the search between two batches.
+        left_s: Seconds left, if they can be estimated.
 
     Example:
         >>> from costhub.transfer.controller.standing import Standing

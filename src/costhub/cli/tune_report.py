@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 REPORT = "report.json"
 REPORT_VERSION = 1
-"""Of report.json. Raised by one whenever programs that read it would read it wrong."""
+"""Version of report.json; raised by one with every change that breaks programs reading it."""
 
 
 def refuse_newer_report(out: Path) -> None:
-    """Refuses to go on with a search that a newer costhub began, whose folder it would not understand.
+    """Refuses to continue a search that a newer costhub started.
 
     Args:
-        out: The folder of the search; one without a report, or with half of one, is no reason to stop.
+        out: The folder of the search; a missing or incomplete report is ignored.
 
     Raises:
         DataError: Its report has a newer version.
@@ -42,7 +42,7 @@ def refuse_newer_report(out: Path) -> None:
 
 @dataclass(frozen=True)
 class TuneReport:
-    """What `costhub tune` tells of a search."""
+    """The report of a search by `costhub tune`."""
 
     results: Sequence[TuneResult]
     """Of each workload."""
@@ -118,7 +118,7 @@ class TuneReport:
 
 
 def told(results: Sequence[TuneResult], networks: Sequence[FinishedNetwork], out: Path) -> str:
-    """What the command prints at its end."""
+    """The summary that the command prints at its end."""
     from costhub.cards.tables import Column, number, plain_table
 
     columns = (
@@ -132,8 +132,8 @@ def told(results: Sequence[TuneResult], networks: Sequence[FinishedNetwork], out
     )
     rows = [{**r.__dict__, "speedup": r.speedup} for r in results]
     notes = [
-        f"{r.workload}: in {r.health.constant_rounds} rounds all candidates scored the same, so the search "
-        "was random there."
+        f"{r.workload}: in {r.health.constant_rounds} rounds all candidates got the same score, so the "
+        "search was random there."
         for r in results
         if r.health.constant_rounds
     ]
