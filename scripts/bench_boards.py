@@ -1,4 +1,4 @@
-"""One tracker and four servers on the loopback: who does the work while two are killed and one is slow."""
+"""One tracker and four servers on the loopback: how they share work while two are killed and one is slow."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from costhub.collector.target import local_target
 WORKLOADS = ("matmul.128x128x128", "softmax.64x1000", "depthwise.28x256", "pointwise.14x96x576")
 PORT = 19590
 WAIT_S = 0.3  # stands for a board and a network that are slower than the loopback: spent asleep
-STOPPED_S, RUNNING_S = 0.4, 0.2  # the slow board's day
+STOPPED_S, RUNNING_S = 0.4, 0.2  # how long the slow board stands still and runs, in turn
 NOTE = (
     "All servers share the cores of this machine, so more of them cannot compute more; the time asleep "
     "stands for boards and networks of their own, and shows how the work is shared."
@@ -38,7 +38,7 @@ WAITING = "#include <unistd.h>\n__attribute__((constructor)) static void asleep(
 
 
 def with_wait(artifact: str) -> str:
-    """A library that sleeps while it is loaded, then is the program."""
+    """A library that sleeps while it is loaded and then runs the program."""
     path = artifact.replace(".so", "-wait.so")
     source = Path(path).with_suffix(".c")
     source.write_text(WAITING.format(int(WAIT_S * 1e6)))
@@ -59,7 +59,7 @@ def slow_down(server: Running, stop: threading.Event) -> None:
 def measure(
     title: str, tracker: Tracker, work: list[tuple[str, Any]], servers: list[Running], *, trouble: bool
 ) -> dict[str, Any]:
-    """Runs all programs on the boards; `trouble`: kills the first two on the way, the third is slow."""
+    """Runs all programs on the boards; `trouble` kills the first two meanwhile and slows the third down."""
     ran, stop = [], threading.Event()
     # No repetition on drift: servers that share two cores disturb each other, as boards of their own do not.
     boards = Boards(tracker.host, tracker.port, "bench", timeout_s=20.0, most_drift=math.inf)

@@ -1,4 +1,4 @@
-"""Asks whether a model that is told the numbers of devices scores better for one that it has never seen."""
+"""Measures whether a model that knows the numbers of devices ranks better on a device it has never seen."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is learned: small, so that all devices can be left out in turn."""
+    """The size of the training: small, so that all devices can be left out in turn."""
 
     each: int
     rounds: int
@@ -52,13 +52,13 @@ class Sizes:
     hidden: int
 
     def new(self, base: str) -> CostModel:
-        """A model that is told nothing of devices."""
+        """A model that knows nothing about devices."""
         if base == "gbt":
             return Gbt(feature_spec=SPEC, options=GbtOptions(rounds=self.rounds, learning_rate=0.1))
         return Mlp(feature_spec=SPEC, options=MlpOptions(epochs=self.epochs, hidden=self.hidden))
 
     def drawn(self, programs: Programs, seed: int) -> Programs:
-        """At most `each` programs of every group, so that no device counts more for having more of them."""
+        """At most `each` programs of every group, so that every device has the same weight."""
         places = drawn_places(programs, np.random.default_rng(seed))
         return programs.select(np.flatnonzero(places < self.each))
 
@@ -67,22 +67,22 @@ def compare(
     programs: Programs, left_out: str, base: str, seed: int, sizes: Sizes,
     split: Mapping[str, set[str]], devices: Mapping[str, Mapping[str, Any]], kin: set[str],
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
-    """Each method's figures on the device left out."""
+    """The figures of each method on the device left out."""
     own = programs.of_devices({left_out})
-    known = programs.of_workloads(split[SEEN])
-    others = sizes.drawn(known.of_devices(set(devices) - {left_out} - kin), seed)
+    train_side = programs.of_workloads(split[SEEN])
+    others = sizes.drawn(train_side.of_devices(set(devices) - {left_out} - kin), seed)
     models: dict[str, tuple[CostModel, Programs]] = {"told nothing": (sizes.new(base), others)}
     for method, relations in TOLD.items():
         options = ConditionedOptions(relations=relations)
-        told = Conditioned(feature_spec=SPEC, options=options, devices=devices, base=sizes.new(base))
-        models[method] = told, others
-    models["trained on this device"] = sizes.new(base), sizes.drawn(known.of_devices({left_out}), seed)
+        conditioned = Conditioned(feature_spec=SPEC, options=options, devices=devices, base=sizes.new(base))
+        models[method] = conditioned, others
+    models["trained on this device"] = sizes.new(base), sizes.drawn(train_side.of_devices({left_out}), seed)
     for method, (model, train) in models.items():
         start = time.perf_counter()
         model.fit(train, None, seed=seed, progress=False)
         row = {"method": method, "programs": train.n, "train_s": time.perf_counter() - start}
         scorer = model.bind(devices[left_out]) if isinstance(model, Conditioned) else model
-        # What a model has learned from says nothing of it.
+        # A model is not tested on what it has learned from.
         for test in (NEW,) if method == "trained on this device" else (SEEN, NEW):
             totals = evaluate(scorer, own.of_workloads(split[test])).totals
             yield {**row, "test": test, **{metric: totals[metric] for metric in METRICS}}
@@ -92,7 +92,7 @@ def compare(
 @click.option("--data", "folders", multiple=True, type=click.Path(path_type=Path), help="Data folders, the "
               "first with the split; the embedded dataset of the CPU by default.")  # fmt: skip
 @click.option("--base", "bases", multiple=True, type=click.Choice(BASES), default=BASES, show_default=True,
-              help="Architectures to be told.")  # fmt: skip
+              help="Architectures that get the numbers.")  # fmt: skip
 @click.option("--each", default=32, show_default=True, help="Programs of a workload and device, at most.")
 @click.option("--rounds", default=200, show_default=True, help="Trees of the gbt.")
 @click.option("--epochs", default=20, show_default=True, help="Of the mlp.")
@@ -110,8 +110,8 @@ def main(
     sizes = Sizes(each, rounds, epochs, hidden)
     with tempfile.TemporaryDirectory() as folder:
         folders = folders or (copy_dataset(folder),)
-        found = load_split(folders[0] / SPLIT)
-        split = {SEEN: set(found.train), NEW: set(found.test)}
+        held_out = load_split(folders[0] / SPLIT)
+        split = {SEEN: set(held_out.train), NEW: set(held_out.test)}
         parts, devices = [], {}
         for data in folders:
             names = DataFolder.open(data).device_ids()[: 3 if quick else None]

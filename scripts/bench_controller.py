@@ -1,7 +1,7 @@
-"""Ends searches early by several rules, and shares their trials: what is saved, and what is lost.
+"""Ends searches early by several rules and shares their trials: what each saves and loses.
 
-Each search runs over measured programs: a model of other devices or workloads picks what is measured, and
-learns from it after each batch. It runs to the end once; the rules are replayed on what was seen.
+Each search runs over measured programs: a model of other devices or workloads picks what is measured and
+learns from it after each batch. Each search runs to the end once; the rules are replayed on its record.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Pairs = dict[str, list[Trace]]
 
 
 def halves(traces: Sequence[Trace]) -> list[frozenset[str]]:
-    """The workloads dealt into two halves by name, so that like ones are in both."""
+    """The workloads dealt into two halves by name, so that both halves have similar ones."""
     named = sorted({(trace.name, trace.workload) for trace in traces})
     return [frozenset(workload for _, workload in named[start::2]) for start in (0, 1)]
 
@@ -54,7 +54,7 @@ def only(traces: Sequence[Trace], workloads: frozenset[str]) -> list[Trace]:
 
 
 def chosen_rules(pairs: Pairs) -> dict[str, list[Options]]:
-    """Of each rule the options that the first and the second half of the workloads choose."""
+    """For each rule, the options that each half of the workloads chooses."""
     split = {pair: halves(traces) for pair, traces in pairs.items()}
     return {
         rule: [
@@ -66,7 +66,7 @@ def chosen_rules(pairs: Pairs) -> dict[str, list[Options]]:
 
 
 def tested(pairs: Pairs, chosen: dict[str, list[Options]]) -> Iterator[dict[str, Any]]:
-    """What each rule saves and loses on workloads that it was not chosen on; `half` None is both together."""
+    """What each rule saves and loses on workloads it was not chosen on; `half` None stands for both."""
     for pair, traces in pairs.items():
         split = halves(traces)
         for rule, options in chosen.items():
@@ -96,7 +96,7 @@ def every_option(pairs: Pairs) -> Iterator[dict[str, Any]]:
 
 
 def budgets(pairs: Pairs, chosen: dict[str, list[Options]]) -> Iterator[dict[str, Any]]:
-    """The options of the first half where the trials are others, on the second half."""
+    """The options that the first half chose, at other numbers of trials, on the second half."""
     for pair, traces in pairs.items():
         for factor in (0.5, 1.0, 2.0):
             other = at_other_budgets(only(traces, halves(traces)[1]), factor)
@@ -132,7 +132,7 @@ def shared(pairs: Pairs, options: Options, draws: int) -> Iterator[dict[str, Any
 def shared_summary(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Geometric means over networks and seeds; drawn networks and real ones apart.
 
-    Errors are those over networks; drawn ones have workloads in common, so theirs are too small.
+    Standard errors are over networks; drawn networks share workloads, so theirs are too small.
     """
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in rows:
@@ -145,13 +145,14 @@ def shared_summary(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         )
         errors = logs.std(axis=0, ddof=1) / math.sqrt(len(names)) if len(names) > 1 else np.zeros(len(PARTS))
         asked = [row["reached"] for row in own if "reached" in row]
-        known = [share for share in asked if share is not None]
+        reached = [share for share in asked if share is not None]
         yield {
             "pair": pair, "kind": kind, "strategy": way, "networks": len(names), "searches": len(own),
             "ratios": np.exp(logs.mean(axis=0)).tolist(), "ratio_se": float(errors[-1]),
             "worst": float(max(row["ratios"][-1] for row in own)),
             "spent": float(np.mean([row["spent"] for row in own])),
-            "reached": float(np.mean(known)) if known else None, "never_reached": len(asked) - len(known),
+            "reached": float(np.mean(reached)) if reached else None,
+            "never_reached": len(asked) - len(reached),
         }  # fmt: skip
 
 
@@ -159,23 +160,23 @@ def curves(
     rows: Sequence[dict[str, Any]], chosen: dict[str, list[Options]]
 ) -> dict[str, list[dict[str, Any]]]:
     """Pair -> per rule what is lost against what is saved, along its last option."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    panels: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         options = chosen[row["rule"]][0]
         *held, _ = RULES[row["rule"]][1]
         if any(row[name] != options[name] for name in held):
             continue
-        own = found.setdefault(row["pair"], [])
+        own = panels.setdefault(row["pair"], [])
         curve = next((c for c in own if c["label"] == row["rule"]), None)
         if curve is None:
             curve = {"label": row["rule"], "points": []}
             own.append(curve)
         curve["points"].append((100 * row["saved"], 100 * row["lost"], 100 * row["lost_se"]))
-    for curve in (curve for own in found.values() for curve in own):
+    for curve in (curve for own in panels.values() for curve in own):
         curve["x"], curve["y"], curve["se"] = (
             list(values) for values in zip(*sorted(curve["points"]), strict=True)
         )
-    return found
+    return panels
 
 
 RULE_COLUMNS = (
@@ -249,7 +250,7 @@ def main(
 
 
 def figures(pairs: Pairs, draws: int) -> dict[str, Any]:
-    """All that is found: keys are those of the result file."""
+    """All figures, under the keys of the result file."""
     chosen = chosen_rules(pairs)
     return {
         "tolerated": TOLERATED,
@@ -266,26 +267,26 @@ def figures(pairs: Pairs, draws: int) -> dict[str, Any]:
     }
 
 
-def tables(found: dict[str, Any]) -> Iterator[str]:
+def tables(figures: dict[str, Any]) -> Iterator[str]:
     """The same for people."""
-    for rule, options in found["chosen"].items():
+    for rule, options in figures["chosen"].items():
         halves_chose = [", ".join(f"{name} {value:g}" for name, value in own.items()) for own in options]
         yield f"{rule}: {' | '.join(halves_chose)}"
-    yield plain_table([row for row in found["rows"] if row["half"] is None], RULE_COLUMNS)
-    yield plain_table(found["signals"], SIGNAL_COLUMNS)
-    yield plain_table(found["budgets"], (number("trials", "trials", "d"), *RULE_COLUMNS))
+    yield plain_table([row for row in figures["rows"] if row["half"] is None], RULE_COLUMNS)
+    yield plain_table(figures["signals"], SIGNAL_COLUMNS)
+    yield plain_table(figures["budgets"], (number("trials", "trials", "d"), *RULE_COLUMNS))
     flat = [
         {**row, **{f"at {part:g}": ratio for part, ratio in zip(PARTS, row["ratios"], strict=True)}}
-        for row in found["shared"]
+        for row in figures["shared"]
     ]
     yield plain_table(flat, SHARED_COLUMNS)
 
 
-def report(found: dict[str, Any], path: Path) -> None:
+def report(figures: dict[str, Any], path: Path) -> None:
     """Writes the figures and draws what is lost against what is saved."""
     axes = {"x": "measurements saved (%)", "y": "latency lost (%)"}
-    plot_curves(path.with_suffix(".png"), curves(found["grid"], found["chosen"]), **axes)
-    path.write_text(json.dumps({**machine.describe(), **found}, indent=1))
+    plot_curves(path.with_suffix(".png"), curves(figures["grid"], figures["chosen"]), **axes)
+    path.write_text(json.dumps({**machine.describe(), **figures}, indent=1))
 
 
 if __name__ == "__main__":

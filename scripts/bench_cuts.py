@@ -1,4 +1,4 @@
-"""Cuts connections and kills clients in the middle of downloads and uploads; then runs the same again."""
+"""Cuts connections and kills clients in the middle of downloads and uploads, then runs each command again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from costhub.cards.tables import Column, number, plain_table
 from costhub.progress import bar
 
 FAULTS = ("cut", "cut", "away", "kill", "kill")
-"""A cut that the client may get over by itself, one after which the server stays away, a kill -9."""
+"""A cut after which the client may recover by itself, a cut after which the server stays away, a kill -9."""
 SENTENCES = ("costhub: ", "costhub.errors.")
 TIMEOUT_S = 300.0
 SETTINGS = ("HF_", "COSTHUB_")
@@ -41,12 +41,12 @@ class Place:
     proxy: CuttingProxy
     folder: Path
     whole: Files = field(default_factory=dict)
-    """What is pulled, once that is known."""
+    """The files of the pulled folder, once they are known."""
     seen: set[Path] = field(default_factory=set)
     half: list[str] = field(default_factory=list)
 
     def start(self, code: str) -> subprocess.Popen[str]:
-        """Starts a program as a client of the proxy, with nothing of the caller's own settings."""
+        """Starts a program as a client of the proxy, without the caller's own settings."""
         env = {key: value for key, value in os.environ.items() if not key.startswith(SETTINGS)}
         env |= {"HF_ENDPOINT": self.proxy.url, "HF_HOME": str(self.folder / "hf")}
         env |= {"HF_HUB_DISABLE_XET": "1", "COSTHUB_CACHE": str(self.folder / "cache")}
@@ -57,24 +57,24 @@ class Place:
         )
 
     def wait(self, process: subprocess.Popen[str]) -> tuple[str, str]:
-        """What it says, at its end; looks for half files all the while."""
+        """Its output and errors when it has ended; looks for half-written files meanwhile."""
         end = time.monotonic() + TIMEOUT_S
         while process.poll() is None and time.monotonic() < end:
             self.half += half_files(self.folder, self.whole, self.seen)
             time.sleep(0.01)
         if process.poll() is None:
             process.kill()
-            raise click.ClickException(f"A command hangs; the server was asked {self.hub.requests[-3:]}.")
+            raise click.ClickException(f"A command hangs; its last requests were {self.hub.requests[-3:]}.")
         self.half += half_files(self.folder, self.whole, self.seen)
-        said, told = process.communicate()
-        return said.strip(), told.strip()
+        stdout, stderr = process.communicate()
+        return stdout.strip(), stderr.strip()
 
     def commits(self) -> set[str]:
         """A hash of each state that any branch had."""
         return {digest(files) for commits in self.hub.commits.values() for files in commits.values()}
 
     def left(self) -> int:
-        """Temporary files and folders that are left."""
+        """The number of temporary files and folders left behind."""
         hidden = [path for path in self.folder.glob(".*")]
         return len([*(self.folder / "tmp").iterdir(), *hidden])
 
@@ -90,7 +90,7 @@ def place_of(name: str, sources: Sources) -> Iterator[Place]:
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """What a command does when nothing goes wrong."""
+    """What a command does without faults."""
 
     result: str
     commits: set[str]
@@ -103,15 +103,15 @@ def undisturbed(name: str, sources: Sources) -> Undisturbed:
     command = COMMANDS[name]
     with place_of(name, sources) as place:
         process = place.start(command.code(sources, place.folder))
-        said, told = place.wait(process)
-        assert process.returncode == 0, told
-        result = command.result(place.hub, place.folder, said)
+        stdout, stderr = place.wait(process)
+        assert process.returncode == 0, stderr
+        result = command.result(place.hub, place.folder, stdout)
         assert result
         return Undisturbed(result, place.commits(), place.proxy.sizes, file_bytes(place.folder / "pulled"))
 
 
 def trial(name: str, sources: Sources, clean: Undisturbed, seed: int) -> dict[str, Any]:
-    """Disturbs a command once, runs it again, and says what became of it."""
+    """Disturbs a command once, runs it again, and reports the outcome of both."""
     rng, command = random.Random(seed), COMMANDS[name]
     fault, point = rng.choice(FAULTS), random_point(clean.sizes, rng)
     delay = rng.choice([0.0, rng.uniform(0.0, 0.5)])
@@ -123,12 +123,12 @@ def trial(name: str, sources: Sources, clean: Undisturbed, seed: int) -> dict[st
         if fault == "kill":
             place.proxy.instead = lambda: threading.Timer(delay, process.kill).start()
         place.proxy.point = point
-        said, told = place.wait(process)
-        first = command.result(place.hub, place.folder, said)
-        lines = told.splitlines()
+        stdout, stderr = place.wait(process)
+        first = command.result(place.hub, place.folder, stdout)
+        lines = stderr.splitlines()
         place.proxy.heal()
         again = place.start(code)
-        said_again, told_again = place.wait(again)
+        stdout_again, stderr_again = place.wait(again)
         return {
             "command": name,
             "seed": seed,
@@ -139,12 +139,12 @@ def trial(name: str, sources: Sources, clean: Undisturbed, seed: int) -> dict[st
             "arrived": first == clean.result,
             "sentence": process.returncode <= 0 or bool(lines and lines[-1].startswith(SENTENCES)),
             "again": again.returncode,
-            "identical": command.result(place.hub, place.folder, said_again) == clean.result,
+            "identical": command.result(place.hub, place.folder, stdout_again) == clean.result,
             "half": [*place.half, *(place.commits() - clean.commits)],
             "lost": len(before - place.commits()),
             "doubled": max(0, len(place.hub.pulls.get(DATASET, [])) - 1),
             "left": place.left(),
-            "told": told[-300:] if process.returncode > 0 else told_again[-300:],
+            "told": stderr[-300:] if process.returncode > 0 else stderr_again[-300:],
         }
 
 
@@ -168,7 +168,7 @@ def row(name: str, trials: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def bad(trial: dict[str, Any]) -> bool:
-    """Whether anything is not as it must be."""
+    """Whether anything is wrong."""
     sound = trial["again"] == 0 and trial["identical"] and trial["sentence"]
     return not sound or bool(trial["half"] or trial["lost"] or trial["doubled"])
 
@@ -188,7 +188,7 @@ COLUMNS = [
 @click.option("--quick", is_flag=True, help="One cut of each command.")
 @click.option("--json", "result", type=click.Path(path_type=Path))
 def main(cuts: int, names: tuple[str, ...], seed: int, jobs: int, quick: bool, result: Path | None) -> None:
-    """Prints a line per command; fails where a second run does not put everything right."""
+    """Prints a line per command; fails if a second run does not put everything right."""
     if quick:
         cuts = len(names or COMMANDS)
     start = time.monotonic()

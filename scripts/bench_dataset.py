@@ -29,8 +29,8 @@ COLUMNS = (
 def run(stage: str, rows: int, folder: str) -> dict[str, Any]:
     """One stage in a process of its own."""
     command = [sys.executable, str(Path(__file__).with_name("dataset_stages.py")), stage, str(rows), folder]
-    found: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-    return found
+    figures: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    return figures
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""Measures how fast features are computed, beside a loop over TVM's extractor, and read back."""
+"""Measures how fast features are computed, beside a loop over TVM's extractor, and how fast they are read."""
 
 from __future__ import annotations
 

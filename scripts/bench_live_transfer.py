@@ -1,4 +1,4 @@
-"""Searches on this CPU led by models of another device, carried over in different ways; real measurements."""
+"""Searches on this CPU led by models of another device, each transferred by another method."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ AHEAD = 256
 
 @dataclass(frozen=True)
 class Bench:
-    """What a search runs on."""
+    """Where searches run, and for how many trials."""
 
     target: dict[str, Any]
     builder: Builder
@@ -56,7 +56,7 @@ class Bench:
     trials: int
 
     def led_by(self, workload: str, model: CostModel, method: str, out: Path, seed: int) -> TuneResult:
-        """A search of ours."""
+        """A search by costhub."""
         return tune(
             find_workload(workload).module(), workload, model=model, method=find_method(method),
             target=self.target, out=out, trials=self.trials, builder=self.builder, runner=self.runner,
@@ -64,7 +64,7 @@ class Bench:
         )  # fmt: skip
 
     def stock(self, workload: str, out: Path, seed: int) -> TuneResult:
-        """The same search with TVM's own model; sizes, builder and runner are ours."""
+        """The same search with TVM's own model; sizes, builder and runner are costhub's."""
         import tvm
         from tvm.s_tir import meta_schedule as ms
 
@@ -82,15 +82,15 @@ class Bench:
 def models(
     data: Path, source_device: str, own_data: Path | None, shipped: str | None, seed: int
 ) -> tuple[CostModel, CostModel | None]:
-    """A model of the source, and what 256 trials of this device make of it; neither knows the WORKLOADS."""
+    """A model of the source, and the same adapted with 256 trials here; neither knows the WORKLOADS."""
     tuned = {workload_id(find_workload(name).module()) for name in WORKLOADS}
     here = completed(identify())
     if shipped:
         model, _ = load_model(find_model(shipped).entry.folder)
         source = bound_to(model, here)
     else:
-        known = load_programs(data, device=source_device, spec=SPEC)
-        source = fitted(known.of_workloads(set(known.workload_ids) - tuned), seed)
+        programs = load_programs(data, device=source_device, spec=SPEC)
+        source = fitted(programs.of_workloads(set(programs.workload_ids) - tuned), seed)
     if own_data is None:
         return source, None
     own = load_programs(own_data, device=str(here["device_id"]), spec=SPEC)
@@ -101,21 +101,21 @@ def models(
 def searches(
     bench: Bench, led: tuple[CostModel, CostModel | None], methods: Sequence[str], workload: str, seed: int
 ) -> Iterator[dict[str, Any]]:
-    """One row per method, the latencies measured again side by side; `led` by a source and it adapted."""
+    """One row per method, the latencies remeasured side by side; `led`: the source and its adapted form."""
     source, adapted = led
     ours = {name: (source, name) for name in methods if name not in (ADAPTED, XGB)}
     if adapted is not None and ADAPTED in methods:
         ours[ADAPTED] = adapted, "brief"
     with tempfile.TemporaryDirectory() as folder:
         out = {name: Path(folder, str(i)) for i, name in enumerate(methods) if name in ours or name == XGB}
-        found = {}
+        results = {}
         for name, own in out.items():
             if name in ours:
-                found[name] = bench.led_by(workload, *ours[name], own, seed)
+                results[name] = bench.led_by(workload, *ours[name], own, seed)
             else:
-                found[name] = bench.stock(workload, own, seed)
+                results[name] = bench.stock(workload, own, seed)
         best_us = remeasure({m: best_modules(out[m], workload, bench.trials) for m in out})
-    for name, result in found.items():
+    for name, result in results.items():
         yield {
             "workload": workload, "method": name, "seed": seed, "trials": result.trials,
             "failures": result.failures, "seconds": result.seconds, "stages": result.stages,
@@ -128,7 +128,7 @@ def searches(
 @click.option("--source", default="amd-epyc-zen5-2c-avx2", show_default=True, help="Device of the model.")
 @click.option("--own", type=click.Path(path_type=Path), help="The folder with this machine's measurements; "
               "by default a copy of the embedded dataset that has some.")  # fmt: skip
-@click.option("--model", help="A model of any name, in the place of one that is made from --source.")
+@click.option("--model", help="The name of a model to use instead of one trained on --source.")
 @click.option("--method", "methods", multiple=True, type=click.Choice(ALL), default=ALL)
 @click.option("--workload", "workloads", multiple=True, default=WORKLOADS)
 @click.option("--trials", default=64, show_default=True)
@@ -159,9 +159,9 @@ def main(
         runner.launch()
         bench = Bench(target, builder, runner, trials)
         for seed in range(seeds):
-            wanted = [workload for workload in workloads if (workload, seed) not in done]
-            led = models(data, source, own, model, seed) if wanted else None
-            for workload in wanted if led else ():
+            missing = [workload for workload in workloads if (workload, seed) not in done]
+            led = models(data, source, own, model, seed) if missing else None
+            for workload in missing if led else ():
                 rows += searches(bench, led, methods, workload, seed)
                 click.echo(f"{workload}, seed {seed}")
                 if path:

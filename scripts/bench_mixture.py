@@ -1,4 +1,4 @@
-"""Begins a transfer with one source, or with a blend of those that a few programs do not tell apart?"""
+"""Compares a transfer from one source with one from a blend of sources that few programs can tell apart."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ KEY = ("task", "target", "seed", "probed", "choice")
 
 @dataclass
 class Known:
-    """A source whose scores of all programs are known; the row of a program is its place among them."""
+    """A source whose scores are computed already; the row of a program is its position among them."""
 
     scores: Scores
     feature_spec: str = "known@1"
 
     def predict(self, rows: FloatArray, counts: IntArray) -> Scores:
-        """(n,) scores of the programs at these places."""
+        """(n,) scores of the programs at these positions."""
         return self.scores[rows[:, 0].astype(np.int64)]
 
 
@@ -60,7 +60,7 @@ class Task:
 
 
 def tasks_of(kinds: dict[str, str], more: Sequence[str], unlike: Sequence[str]) -> Iterator[Task]:
-    """For every device those of its kind, with one architecture or several; for some devices, all others."""
+    """For every device the others of its kind, with one architecture or several; for some devices all."""
     for target, kind in kinds.items():
         others = [device for device, own in kinds.items() if device != target and own == kind]
         if len(others) > 1:
@@ -75,7 +75,7 @@ def tasks_of(kinds: dict[str, str], more: Sequence[str], unlike: Sequence[str]) 
 
 
 def trained(arch: str, device: str, programs: Programs, seed: int, folder: Path) -> CostModel:
-    """A source, from the folder where one of the same programs is there."""
+    """A source model, read from the folder if it holds one trained on the same programs."""
     path = folder / f"{arch}-{device}-{seed}-{data_hash(programs)[:12]}"
     if path.exists():
         return load_model(path)[0]
@@ -89,7 +89,7 @@ def trained(arch: str, device: str, programs: Programs, seed: int, folder: Path)
 def rows_of(
     programs: dict[str, Programs], tasks: Sequence[Task], seed: int, draws: int, folder: Path
 ) -> Iterator[dict[str, Any]]:
-    """For every task, number of programs and draw: how each way of choosing ranks held-out workloads."""
+    """How each way of choosing ranks held-out workloads, for every task, number of programs and draw."""
     names = sorted({p.workload_ids[i] for p in programs.values() for i in np.unique(p.workload)})
     shuffled = np.random.default_rng(seed).permutation(len(names))
     out = {names[i] for i in shuffled[: len(names) // 4]}
@@ -105,8 +105,8 @@ def rows_of(
         }
         places = np.arange(own.n, dtype=np.float32)[:, None]
         placed = replace(own, rows=places, counts=np.ones(own.n, np.int64), spec="")
-        for found in _choices(placed, scores, out, seed, draws):
-            yield {"task": task.name, "target": task.target, "seed": seed, **found}
+        for figures in _choices(placed, scores, out, seed, draws):
+            yield {"task": task.name, "target": task.target, "seed": seed, **figures}
 
 
 def _choices(
@@ -136,29 +136,29 @@ def _choices(
                     sources, lambda _, p=able: p, seed=draw, probed=probed, tell_apart=tell_apart
                 )
                 mixed = not_apart(ranked)[:MOST]
-                found = {"single": judge(ranked[:1]), "mixture": judge(mixed), "all": judge(ranked)}
+                figures = {"single": judge(ranked[:1]), "mixture": judge(mixed), "all": judge(ranked)}
                 yield {
                     "probed": probed, "choice": choice, "mixed": len(mixed),
                     **{f"best_{metric}": best[metric] for metric in METRICS},
-                    **{f"{name}_{metric}": one[metric] for name, one in found.items() for metric in METRICS},
+                    **{f"{name}_{m}": one[m] for name, one in figures.items() for m in METRICS},
                 }  # fmt: skip
 
 
 def gathered(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row for each of KEY, with lists of what its draws gave."""
-    found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    """One row for each value of KEY, with a list of the results of its draws."""
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
-        found.setdefault(tuple(row[key] for key in KEY), []).append(row)
+        groups.setdefault(tuple(row[key] for key in KEY), []).append(row)
     return [
         dict(zip(KEY, key, strict=True))
         | {name: [round(row[name], 4) for row in own] for name in own[0] if name not in KEY}
-        for key, own in found.items()
+        for key, own in groups.items()
     ]
 
 
 def summary_of(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """One row for each task, number of programs, choice of them and method."""
-    found = []
+    table = []
     keys = dict.fromkeys((row["task"], row["probed"], row["choice"]) for row in rows)
     for task, probed, choice in keys:
         own = [row for row in rows if (row["task"], row["probed"], row["choice"]) == (task, probed, choice)]
@@ -168,7 +168,7 @@ def summary_of(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 statistics.fmean(v for v, row in zip(lost["pairwise"], own, strict=True) if row["seed"] == s)
                 for s in dict.fromkeys(row["seed"] for row in own)
             ]
-            found.append({
+            table.append({
                 "task": task, "probed": probed, "choice": choice, "method": method, "draws": len(own),
                 "mean": statistics.fmean(lost["pairwise"]),
                 "seeds_sd": statistics.stdev(by_seed) if len(by_seed) > 1 else None,
@@ -177,7 +177,7 @@ def summary_of(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 "top_1": statistics.fmean(lost["top_1"]), "top_1_worst": max(lost["top_1"]),
                 "made": statistics.fmean(row["mixed"] > 1 for row in own) if method == "mixture" else None,
             })  # fmt: skip
-    return found
+    return table
 
 
 COLUMNS = [

@@ -1,4 +1,4 @@
-"""Whether the spread of an ensemble tells how far it is off, on workloads that it has not seen."""
+"""Measures whether the spread of an ensemble predicts its errors on workloads that it has not seen."""
 
 from __future__ import annotations
 
@@ -45,16 +45,15 @@ def main(
         source = Source(data, device)
         names = [split] if split else source.default_splits()[:1]
         for member, entry in entries.items():
-            found = [fitted(source, entry, names, seed) for seed in range(seeds)]
+            runs = [fitted(source, entry, names, seed) for seed in range(seeds)]
             mean = {
-                key: float(np.mean([one[key] for one in found]))
+                key: float(np.mean([one[key] for one in runs]))
                 for key in ("rank_correlation", "ratio", "top_1")
             }
             covered = {
-                level: float(np.mean([one["covered"][level] for one in found]))
-                for level in found[0]["covered"]
+                level: float(np.mean([one["covered"][level] for one in runs])) for level in runs[0]["covered"]
             }
-            bins = np.mean([one["bins"] for one in found], axis=0).tolist()
+            bins = np.mean([one["bins"] for one in runs], axis=0).tolist()
             rows.append(
                 {
                     "device": device, "member": member, "split": names[0], "seeds": seeds, **mean,

@@ -1,6 +1,6 @@
 """Trees or TreeGRU, rank or regression, and whether uncertainty helps: AutoTVM's figures 4, 5 and 7.
 
-Each as a search over the measured programs of a workload, with a model that starts from nothing.
+Each question is a search over the measured programs of a workload, with a model that starts from nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from costhub.dataset.load_programs import load_programs
 from costhub.dataset.programs import Programs
 
 _TREES = {"rounds": 100, "min_child_weight": 1.0}
-"""What a search of some hundred programs can use; the same for every method of trees."""
+"""What suits a search of some hundred programs; the same for every method with trees."""
 _ENSEMBLE = {"member": f"gbt({','.join(f'{name}={value}' for name, value in _TREES.items())})"}
 METHODS: dict[str, tuple[Entry | None, str]] = {
     "random": (None, "mean"),
@@ -51,21 +51,21 @@ def workloads_of(
 ) -> list[dict[str, Programs]]:
     """For some workloads with twice as many programs as trials, their programs under every spec."""
     loaded = {spec: load_programs(data, device=device, spec=spec) for spec in sorted(specs | {TILES})}
-    known = loaded[TILES]
-    sizes = np.bincount(known.workload, minlength=len(known.workload_ids))
-    found = []
+    tiles = loaded[TILES]
+    sizes = np.bincount(tiles.workload, minlength=len(tiles.workload_ids))
+    chosen = []
     for number in np.flatnonzero(sizes >= 2 * trials):
-        name = known.workload_ids[number]
+        name = tiles.workload_ids[number]
         own = {spec: programs.of_workloads({name}) for spec, programs in loaded.items()}
-        # A program that has features of one kind only would give one method a better best.
+        # A program with features under one spec only would give one method a better optimum.
         if all(np.array_equal(own[TILES].latency_s, other.latency_s) for other in own.values()):
-            found.append(own)
-    return found[:: max(1, len(found) // count)][:count]
+            chosen.append(own)
+    return chosen[:: max(1, len(chosen) // count)][:count]
 
 
 def curves(rows: list[dict[str, Any]], methods: tuple[str, ...]) -> list[dict[str, Any]]:
     """Mean over workloads and seeds with the standard error over workloads, by device and method."""
-    found = []
+    lines = []
     for device in dict.fromkeys(row["device"] for row in rows):
         for method in methods:
             own = [row for row in rows if (row["device"], row["method"]) == (device, method)]
@@ -76,7 +76,7 @@ def curves(rows: list[dict[str, Any]], methods: tuple[str, ...]) -> list[dict[st
             error = (
                 each.std(axis=0, ddof=1) / np.sqrt(len(names)) if len(names) > 1 else np.zeros(each.shape[1])
             )
-            found.append(
+            lines.append(
                 {
                     "device": device,
                     "label": method,
@@ -85,7 +85,7 @@ def curves(rows: list[dict[str, Any]], methods: tuple[str, ...]) -> list[dict[st
                     "se": error.tolist(),
                 }
             )
-    return found
+    return lines
 
 
 def work(
@@ -165,8 +165,8 @@ def main(
     if quick:
         devices, workloads, seeds = devices[:1], 2, 1
     rows = read_rows(rows_path)
-    wanted = [entry for name, (entry, _) in METHODS.items() if entry and fnmatch.fnmatch(name, only)]
-    specs = {entry.spec for entry in wanted}
+    entries = [entry for name, (entry, _) in METHODS.items() if entry and fnmatch.fnmatch(name, only)]
+    specs = {entry.spec for entry in entries}
     for device in devices:
         pools = workloads_of(data, device, specs, trials=trials, count=workloads)
         work(

@@ -1,4 +1,4 @@
-"""Compares cost models with TVM's and TenSet's recipes, chance and the noise, on workloads new to all."""
+"""Compares cost models with TVM's and TenSet's recipes, random choice and the noise ceiling."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ def read_rows(path: Path | None) -> list[dict[str, Any]]:
 
 
 def identity(row: dict[str, Any]) -> tuple[Any, ...]:
-    """What tells rows apart."""
+    """The values of KEY in a row."""
     return tuple(row.get(key, "") for key in KEY)
 
 
 def plan(
     sources: list[Source], entries: list[Entry], splits: tuple[str, ...], seeds: int, only: str
 ) -> Iterator[tuple[Source, Part, Entry, int]]:
-    """Everything to do, the rows of one feature spec together since loading them takes long."""
-    wanted = [entry for entry in entries if fnmatch.fnmatch(entry.label, only)]
+    """Everything to do; the rows of one feature spec come together, since loading takes long."""
+    chosen = [entry for entry in entries if fnmatch.fnmatch(entry.label, only)]
     for source in sources:
-        for kind in dict.fromkeys(entry.rows for entry in wanted):
+        for kind in dict.fromkeys(entry.rows for entry in chosen):
             for seed in range(seeds):
                 for part in source.parts(splits or source.default_splits(), seed):
-                    for entry in wanted:
-                        known = entry.variant != TWO_PASSES or source.median_gap() is not None
-                        if entry.rows == kind and known:
+                    for entry in chosen:
+                        possible = entry.variant != TWO_PASSES or source.median_gap() is not None
+                        if entry.rows == kind and possible:
                             yield source, part, entry, seed
 
 
@@ -77,12 +77,12 @@ def work(
         if key in done:
             continue
         if time.monotonic() > ends:
-            click.echo("The budget is spent; run it again to go on.", err=True)
+            click.echo("The budget is spent; run the command again to continue.", err=True)
             return
         label = f"{source.device} {part.split}.{part.fold} seed {seed} {entry.label}"
         try:
             row = run(source, part, entry, seed, valid_share=valid_share)
-        except Exception as error:  # hours of others must not be lost to one model
+        except Exception as error:  # one failing model must not cost hours of the others
             click.echo(f"{label}: {error!r}", err=True)
             continue
         rows.append(row)

@@ -1,4 +1,4 @@
-"""Whole held-out networks on this CPU: how soon a search makes them fast, and how fast torch runs them."""
+"""Measures how soon a search makes held-out networks fast on this CPU, beside torch."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from costhub.transfer.network.finish import TORCH, TORCH_COMPILE, TUNED, UNTUNED
 from costhub.transfer.search.database import FILES
 
 NETWORKS = ("resnet18", "mobilenet_v2", "bert_small")
-"""Whose kernels `search_models.held_out` keeps from every model."""
+"""No model has learned from their kernels, see `held_out`."""
 ROUNDS = 30
-"""In which all forms of a network are timed in turn: a minute or more, which is longer than a host's mood."""
+"""All forms of a network are timed in turn in each; together they last longer than a host's disturbances."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """A search, and after how many trials for each kernel the network is compiled."""
+    """A search, and the numbers of trials per kernel after which the network is compiled."""
 
     name: str
     folder: str
     milestones: tuple[int, ...]
     models: tuple[str, ...] = ()
-    """Of search_models.py."""
+    """Names of `KINDS`."""
     fast_math: bool = False
     """Searched for `EXPONENTIAL` networks only."""
 
@@ -53,19 +53,19 @@ METHODS = (
     Method("costhub, fast math", "fast", (16, 32), ("costhub",), fast_math=True),
 )
 EXPONENTIAL = ("bert_small",)
-"""Of the networks above those in which there is exp or erf."""
+"""Those of the networks above that contain exp or erf."""
 
 
 def searched(network: str, seed: int, method: Method, models: Sequence[Path], folder: Path) -> dict[str, Any]:
-    """The course of a search, whose database lies in the folder; begun anew where it was interrupted."""
+    """The course of a search, whose database lies in the folder; an interrupted search starts anew."""
     course = folder / "course.json"
     if not course.exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
         words = (network, method.milestones[-1], seed, folder, int(method.fast_math), *models)
         course.write_text(json.dumps(told_by("network_once.py", *words)))
-    found: dict[str, Any] = json.loads(course.read_text())
-    return found
+    result: dict[str, Any] = json.loads(course.read_text())
+    return result
 
 
 def begun(database: Path, trials: int, out: Path) -> Path:
@@ -81,7 +81,7 @@ def begun(database: Path, trials: int, out: Path) -> Path:
 def compiled(
     network: str, milestone: int, course: dict[str, Any], database: Path, out: Path, *, fast_math: bool
 ) -> dict[str, Any]:
-    """A row with the library in it: the network as the search would have left it after so many trials."""
+    """A row with the library of the network as it was after so many trials of the search."""
     target, ((label, _),) = local_target(), name_networks([network]).items()
     total = milestone * course["tasks"]
     whole = finish_network(
@@ -93,7 +93,7 @@ def compiled(
 
 
 def timed(network: str, rows: Sequence[dict[str, Any]], *, torch_compile: bool) -> list[dict[str, Any]]:
-    """The rows with latencies that were taken in turn, those of torch among them, and without libraries."""
+    """The rows with latencies measured in turn, torch included, and without their libraries."""
     inputs = tuple(telling(np.asarray(value)) for value in read_network(network).inputs)
     with Contest(inputs, rows[0]["threads"]) as contest:
         for number, row in enumerate(rows):
@@ -104,12 +104,12 @@ def timed(network: str, rows: Sequence[dict[str, Any]], *, torch_compile: bool) 
             contest.load_torch(TORCH_COMPILE, network, compiled=True)
         taken = {name: vars(latency) for name, latency in contest.take(rounds=ROUNDS).items()}
     torch = {form: taken[form] for form in (TORCH, TORCH_COMPILE) if form in taken}
-    found = []
+    timed_rows = []
     for number, row in enumerate(rows):
         latencies = {UNTUNED: row["latencies"].get(UNTUNED), TUNED: taken.get(str(number)), **torch}
-        known = {form: latency for form, latency in latencies.items() if latency}
-        found.append({**row, "library": None, "latencies": known})
-    return found
+        measured = {form: latency for form, latency in latencies.items() if latency}
+        timed_rows.append({**row, "library": None, "latencies": measured})
+    return timed_rows
 
 
 @click.command()
@@ -139,10 +139,10 @@ def main(
             of_it: list[dict[str, Any]] = []
             of_network = [each for each in methods if not each.fast_math or network in EXPONENTIAL]
             for seed, method in ((seed, method) for seed in range(seeds) for method in of_network):
-                known = [trained(name, data, models, without) for name in method.models]
+                folders = [trained(name, data, models, without) for name in method.models]
                 name = f"{network}-{method.folder}-{seed}"
                 folder = (searches or Path(scratch, "searches")) / name
-                course = searched(network, seed, method, known, folder)
+                course = searched(network, seed, method, folders, folder)
                 of_it += [
                     {
                         **compiled(

@@ -1,4 +1,4 @@
-"""Times programs of a data folder again, twice, and tells what the repeats of a latency are worth."""
+"""Times programs of a data folder again, twice, and compares both passes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from costhub.progress import bar
 
 
 def chosen(folder: DataFolder, device_id: str, *, workloads: int, programs: int) -> list[list[Program]]:
-    """For some workloads the fastest programs and as many others, evenly over the ranks."""
+    """The fastest programs of some workloads and as many others, spread evenly over the ranks."""
     rows = folder.measurements(device_id, columns=["workload_id", "trace", "status", "run_s"]).to_pylist()
     modules = dict(zip(*folder.workloads(["workload_id", "module_json"]).to_pydict().values(), strict=True))
     by_workload: dict[str, list[tuple[float, str]]] = {}
@@ -52,7 +52,7 @@ def one_pass(rig: Rig, groups: list[list[Program]]) -> list[list[float]]:
     """The median seconds of each program, NaN where it failed."""
     flat = [program for group in groups for program in group]
     building = [rig.builder.submit(program.module_json) for program in flat]
-    found: list[float] = []
+    medians: list[float] = []
     with bar(len(flat), desc=rig.sessions[0].device_id, unit="program") as shown:
         for start in range(0, len(flat), BATCH):
             batch = [
@@ -60,16 +60,16 @@ def one_pass(rig: Rig, groups: list[list[Program]]) -> list[list[float]]:
                 for p, b in zip(flat[start:], building[start : start + BATCH], strict=False)
             ]
             for outcome in rig.bench.measure(batch):
-                found.append(
+                medians.append(
                     float(np.median(outcome.ran.run_s)) if outcome.status == "ok" and outcome.ran else np.nan
                 )
                 shown.update()
-    numbers = iter(found)
+    numbers = iter(medians)
     return [[next(numbers) for _ in group] for group in groups]
 
 
 def compare(first: list[list[float]], second: list[list[float]]) -> dict[str, Any]:
-    """Relative differences between two passes, and what they do to the ranking."""
+    """Relative differences between two passes, and their effect on the ranking."""
     pairs = [(np.array(a), np.array(b)) for a, b in zip(first, second, strict=True)]
     both = [(a[ok], b[ok]) for a, b in pairs if (ok := np.isfinite(a) & np.isfinite(b)).sum() > 1]
     gaps = np.abs(np.concatenate([b / a - 1 for a, b in both]))
@@ -99,7 +99,7 @@ def main(data: Path | None, devices: tuple[str, ...], workloads: int, quick: boo
     devices = devices or (str(find_local(["auto"])[0].row["device_id"]),)
     data = data or copy_with(devices[0])
     if data is None:
-        click.echo(f"There are no programs of {devices[0]} to time again.")
+        click.echo(f"No dataset has programs of {devices[0]} to time again.")
         return
     folder, rows = DataFolder.open(data), []
     for device_id in devices:

@@ -39,7 +39,7 @@ def searched(workload: str, trials: int, seed: int, out: Path, model: Path) -> f
     return float(course["rounds"][-1][1])
 
 
-def check(workload: str, found: Any) -> None:
+def check(workload: str, tuned: Any) -> None:
     """Compares the output of the tuned program with PyTorch's.
 
     Raises:
@@ -51,9 +51,9 @@ def check(workload: str, found: Any) -> None:
 
     mod = find_workload(workload).module()
     arrays = on_host(argument_shapes(mod))
-    inputs = relaid(arrays, module_to_json(found), [shape for _, shape in argument_shapes(found)])
+    inputs = relaid(arrays, module_to_json(tuned), [shape for _, shape in argument_shapes(tuned)])
     tensors = [tvm.runtime.tensor(value) for value in inputs]
-    tvm.compile(found, tvm.target.Target(local_target()))["main"](*tensors)
+    tvm.compile(tuned, tvm.target.Target(local_target()))["main"](*tensors)
     computed = tensors[-1].numpy()
     with torch.inference_mode():
         for form in references(workload, arrays[:-1]):
@@ -63,9 +63,9 @@ def check(workload: str, found: Any) -> None:
                 raise click.ClickException(f"{workload} differs from PyTorch's by {off:.1e}.")
 
 
-def latencies(workload: str, found: Any) -> dict[str, float]:
+def latencies(workload: str, tuned: Any) -> dict[str, float]:
     """Latency in us of the program and of PyTorch: the lowest median of `ROUNDS` processes of each."""
-    with closing(rounds_of({workload: found}, SHORT)) as each_round:
+    with closing(rounds_of({workload: tuned}, SHORT)) as each_round:
         rounds = [
             (taken[workload], float(told_by("torch_once.py", workload)))
             for taken in islice(each_round, ROUNDS)
@@ -102,10 +102,10 @@ def main(
             model = trained("costhub", data, models, without)
             out = Path(folder, f"{name}-{seed}")
             seconds = searched(name, trials, seed, out, model)
-            found = best_modules(out, name, trials)
-            check(name, found)
+            tuned = best_modules(out, name, trials)
+            check(name, tuned)
             row = {"workload": name, "seed": seed, "trials": trials, "seconds": seconds}
-            rows.append({**row, **latencies(name, found)})
+            rows.append({**row, **latencies(name, tuned)})
             click.echo("{workload:20} {best_us:10.1f} us, PyTorch {torch_us:10.1f} us".format(**rows[-1]))
             if path:
                 path.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n")

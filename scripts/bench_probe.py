@@ -34,11 +34,11 @@ COLUMNS = (
 
 
 def row_of(isa: str | None, threads: int, folder: str, quick: bool) -> dict[str, Any]:
-    """One device: what the probe finds, what others find, and the ratios."""
+    """One device: what the probe measures, what other programs measure, and the ratios."""
     device = identify(isa=isa, threads=threads)
     start = time.perf_counter()
-    found = probe(local_target(isa=isa, threads=threads), device=device, budget_s=8.0 if quick else 25.0)
-    row = {**device, **found, "probe_s": time.perf_counter() - start}
+    probed = probe(local_target(isa=isa, threads=threads), device=device, budget_s=8.0 if quick else 25.0)
+    row = {**device, **probed, "probe_s": time.perf_counter() - start}
     width, seconds = device["simd_bits"], 0.1 if quick else 0.5
     clock = float(re.findall(r"([\d.]+) GHz", row["probe_method"])[0])
     sgemm = sgemm_gflops(width, threads, seconds=10 * seconds, size=1024 if quick else 4096)

@@ -1,4 +1,4 @@
-"""From nothing to scores: an empty cache and a new process, offline and through a hub that speaks HTTP."""
+"""Times a pull from an empty cache to scores in a new process, offline and through a hub over HTTP."""
 
 from __future__ import annotations
 
@@ -67,17 +67,17 @@ def once(name: str, programs: Path, environment: dict[str, str]) -> dict[str, An
 
 
 def some_programs(device: str, folder: Path) -> tuple[Path, int]:
-    """Features of measured programs, as a user has them who has lowered some candidates, and how many."""
+    """Features of measured programs, such as a search has of lowered candidates, and their number."""
     data = Path(shutil.copytree(dataset_folders()[f"costhub/{DATASETS[device]}"], folder / "data"))
-    known = DataFolder.open(data).workloads(["workload_id"])["workload_id"].to_pylist()
+    ids = DataFolder.open(data).workloads(["workload_id"])["workload_id"].to_pylist()
     spec = load_model(find_model(device).entry.folder)[1].feature_spec
-    found = load_programs(data, device=device, workloads=set(known[:WORKLOADS]), spec=spec)
-    np.savez(folder / "programs.npz", rows=found.rows, counts=found.counts)
-    return folder / "programs.npz", found.n
+    programs = load_programs(data, device=device, workloads=set(ids[:WORKLOADS]), spec=spec)
+    np.savez(folder / "programs.npz", rows=programs.rows, counts=programs.counts)
+    return folder / "programs.npz", programs.n
 
 
 def rows(device: str, programs: Path, repeats: int) -> Iterator[dict[str, Any]]:
-    """One per way and repeat; the first, which warms the disk's cache, is thrown away."""
+    """One row per way and repeat; the first repeat only warms the disk's cache."""
     folder = find_model(device).entry.folder
     with LoopbackHub() as hub:
         hub.commit("costhub/model", file_bytes(folder))
@@ -92,7 +92,7 @@ def rows(device: str, programs: Path, repeats: int) -> Iterator[dict[str, Any]]:
                     yield row
 
 
-def summary(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def summary(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Medians of each way, and the slowest repeat."""
     return [
         {
@@ -100,8 +100,8 @@ def summary(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
             **{key: statistics.median(r[key] for r in own) for key in ("seconds", *STAGES)},
             "range": max(r["seconds"] for r in own),
         }
-        for way in dict.fromkeys(row["way"] for row in found)
-        if (own := [row for row in found if row["way"] == way])
+        for way in dict.fromkeys(row["way"] for row in results)
+        if (own := [row for row in results if row["way"] == way])
     ]
 
 
@@ -114,10 +114,10 @@ def main(device: str, repeats: int, quick: bool, path: Path | None) -> None:
     """Times `pull` to scores, each time in a new process with empty caches."""
     with tempfile.TemporaryDirectory() as folder:
         programs, count = some_programs(device, Path(folder))
-        found = list(rows(device, programs, 1 if quick else repeats))
-    click.echo(f"{count} programs of {device}\n{plain_table(summary(found), COLUMNS)}")
+        results = list(rows(device, programs, 1 if quick else repeats))
+    click.echo(f"{count} programs of {device}\n{plain_table(summary(results), COLUMNS)}")
     if path:
-        about = {"scored": device, "programs": count, "summary": summary(found), "rows": found}
+        about = {"scored": device, "programs": count, "summary": summary(results), "rows": results}
         path.write_text(json.dumps({**machine.describe(), **about}, indent=1) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""How often to call a program: seconds per program against agreement of two passes, for several settings."""
+"""Compares evaluator settings: seconds per program against the agreement of two passes."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ SETTINGS = {
 def main(programs: int, threads: int | None, quick: bool, result: Path | None) -> None:
     """Prints a row per setting; all settings see each program at the same moment."""
     target = json.dumps(local_target())
-    found = {
+    by_workload = {
         w.name: Sampler(w.module(), target, seed=1).random(4 if quick else programs)
         for w in find_suites(SUITES)
     }
-    drawn = [(name, p) for name, some in found.items() for p in some]
+    drawn = [(name, p) for name, some in by_workload.items() for p in some]
     run_s: dict[str, list[list[float]]] = defaultdict(lambda: [[], []])
     wall_s: dict[str, float] = defaultdict(float)
     with (
@@ -69,7 +69,7 @@ def main(programs: int, threads: int | None, quick: bool, result: Path | None) -
     rows = []
     for setting, (first, second) in ((name, np.array(both)) for name, both in run_s.items()):
         off = np.abs(np.log(second / first))
-        within = [spearman(1 / first[names == n], second[names == n]) for n in found]
+        within = [spearman(1 / first[names == n], second[names == n]) for n in by_workload]
         rows.append(
             {
                 "setting": setting,

@@ -33,20 +33,20 @@ WORKLOADS = (
     "softmax.512x512",
 )
 MILESTONES = (16, 32, 48, 64, 96, 128, 256, 512)
-"""Trials after which the best program so far is measured again, beside all others."""
+"""Numbers of trials after which the best program so far is measured again, beside all others."""
 LINE = "{workload:28} {method:26} {trials:4} trials {seconds:7.1f} s"
 
 
 @dataclass(frozen=True)
 class Method:
-    """A search by search_once.py."""
+    """A search by search_once."""
 
     name: str
     call: str
-    """What search_once.py takes."""
+    """The name of the search in search_once."""
     trials: int
     models: tuple[str, ...] = ()
-    """Of search_models.py."""
+    """Names of `KINDS`."""
 
 
 METHODS = (
@@ -62,11 +62,11 @@ NAMES = [method.name for method in METHODS]
 ON_ANY_DATA = [
     method.name for method in METHODS if all(KINDS[name].knows_this_chip for name in method.models)
 ]
-"""The others need measurements of other chips too, which the embedded dataset of this one lacks."""
+"""The others also need measurements of other chips, which the embedded dataset of this chip lacks."""
 
 
 def searched(method: Method, workload: str, seed: int, models: Sequence[Path]) -> dict[str, Any]:
-    """A row without latencies; the search runs in a fresh process, so that none profits from another's."""
+    """A row without latencies; the search runs in a fresh process, so that no search profits from another."""
     with tempfile.TemporaryDirectory() as folder:
         words = [method.call, workload, method.trials, seed, folder, *models]
         course = told_by("search_once.py", *words)
@@ -87,15 +87,15 @@ def searched(method: Method, workload: str, seed: int, models: Sequence[Path]) -
 
 
 def seconds_at(rounds: Sequence[tuple[int, float]], trials: int) -> float:
-    """When so many were measured; a small design space ends before."""
+    """Seconds until so many trials were measured; a small design space ends earlier."""
     return next((seconds for count, seconds in rounds if count >= trials), rounds[-1][1])
 
 
 def measured_again(rows: Sequence[dict[str, Any]], rounds: int) -> list[dict[str, Any]]:
     """The rows with the latency of each best program so far.
 
-    Where a workload has a row that is new, all programs of the workload are measured in turn. What is
-    compared is of one workload, so the others keep what they have.
+    If a workload has a new row, all programs of that workload are measured in turn. Programs are compared
+    within one workload only, so the other workloads keep their latencies.
     """
     new = {row["workload"] for row in rows if any("best_us" not in point for point in row["curve"])}
     programs = {
@@ -118,7 +118,7 @@ def with_latency(
 
 
 def keep(rows: Sequence[dict[str, Any]], path: Path | None) -> None:
-    """Writes the rows, if there is a file for them."""
+    """Writes the rows to the file, if one is given."""
     if path:
         part = path.with_name(f"{path.name}.part")
         part.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -126,7 +126,7 @@ def keep(rows: Sequence[dict[str, Any]], path: Path | None) -> None:
 
 
 def summaries(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What each method gains on stock with light imports, and on stock as it is where that searched."""
+    """The gains of each method over stock with light imports, and over unchanged stock if that searched."""
     there = {(row["workload"], row["seed"]) for row in rows if row["method"] == STOCK}
     on_few = [row for row in rows if (row["workload"], row["seed"]) in there]
     beside_light = summary(but_stock(rows))
@@ -136,7 +136,7 @@ def summaries(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def without_programs(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row as results have it, with how it ended; the programs are for methods that are added later."""
+    """A row for the results, with its final figures; only later methods need the programs."""
     kept = {name: value for name, value in row.items() if name != "programs"}
     return {**kept, **{name: row["curve"][-1][name] for name in ("seconds", "best_us")}}
 
@@ -152,7 +152,7 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path), help="By default a copy of the embedded dataset.")
 @click.option("--models", type=click.Path(path_type=Path), help="Where trained models are kept; by "
-              "default they are not.")  # fmt: skip
+              "default nowhere.")  # fmt: skip
 @click.option("--workload", "workloads", multiple=True, default=WORKLOADS)
 @click.option("--method", "chosen", multiple=True, type=click.Choice(NAMES), default=ON_ANY_DATA)
 @click.option("--seeds", default=3, show_default=True)

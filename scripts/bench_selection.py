@@ -1,7 +1,7 @@
-"""Which candidates to measure next: by score, by score and diversity, or one of each cluster.
+"""Compares ways to choose what a search measures next: by score, also by diversity, or by cluster.
 
-Each as a search over the measured programs of a workload, with the scores of a model that has learned from
-other workloads, and from other devices where told so, and learns after each batch.
+Each way is a search over the measured programs of a workload, led by a model that has learned from other
+workloads, and from other devices if asked to, and that learns after each batch.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from costhub.transfer.selection.selection import Candidates, Selection
 
 @dataclass(frozen=True)
 class Shortlist:
-    """Random ones out of the best that `Clustered` looks at: what is clustering worth beyond that?"""
+    """Random programs among the best that `Clustered` considers: a control for the effect of clustering."""
 
     top: float = Clustered.top
     name = "shortlist"
@@ -66,18 +66,18 @@ SHARES = {"to_95": 0.95, "to_99": 0.99}
 
 def search(pool: Pool, selection: Selection, *, batch: int, trials: int, seed: int) -> tuple[IntArray, int]:
     """Positions of the programs in the order of measuring, and in how many batches they were chosen."""
-    # Candidates of equal scores come in the order in which they are given, which is no news of the device.
+    # Candidates of equal scores keep their order, which must not depend on the device.
     order = np.random.default_rng(seed).permutation(pool.programs.n)
     programs, knobs = pool.programs.select(order), [pool.knobs[place] for place in order]
     chosen, model, batches = np.zeros(0, np.int64), pool.source, 0
     while len(chosen) < min(trials, programs.n):
         scores = model.predict(programs.rows, programs.counts)
-        found = selection.choose(
+        picked = selection.choose(
             Candidates(scores, knobs, {knobs[place] for place in chosen}),
             min(batch, trials - len(chosen)),
             seed=1000 * seed + batches,
         )
-        chosen, batches = np.concatenate([chosen, found]), batches + 1
+        chosen, batches = np.concatenate([chosen, picked]), batches + 1
         if selection is not METHODS["random"]:
             model = Corrected().adapt(pool.source, programs.select(chosen), seed=seed)
     return order[chosen], batches
@@ -107,7 +107,7 @@ def summaries(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     `ahead` is the mean of the curve less that of RANKED on the same workload; of searches that do not reach a
     share, its measurements are those of the whole search.
     """
-    found = []
+    table = []
     for group in dict.fromkeys((row["source"], row["target"], row["batch"]) for row in rows):
         own = [row for row in rows if (row["source"], row["target"], row["batch"]) == group]
         plain = _by_workload([row for row in own if row["method"] == RANKED], _mean)
@@ -126,8 +126,8 @@ def summaries(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             line |= {"method": method, "workloads": len(level)}
             for name, measure in measures.items():
                 line |= _mean_and_error(name, list(_by_workload(mine, measure).values()))
-            found.append(line | _mean_and_error("ahead", [level[name] - plain[name] for name in shared]))
-    return found
+            table.append(line | _mean_and_error("ahead", [level[name] - plain[name] for name in shared]))
+    return table
 
 
 def _trials(row: dict[str, Any]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Chooses the source of a transfer by a few programs of the target; how far behind the best one is it?"""
+"""Measures how far a source chosen by a few programs of the target lies behind the best one."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def rows_of(programs: dict[str, Programs], seed: int, draws: int) -> Iterator[di
     for target, own in programs.items():
         others = {device: model for device, model in models.items() if device != target}
         test, pool = own.of_workloads(out), own.of_workloads(set(names) - out)
-        known = {device: evaluate(model, test).totals for device, model in others.items()}
-        best = {metric: max(found[metric] for found in known.values()) for metric in METRICS}
+        totals = {device: evaluate(model, test).totals for device, model in others.items()}
+        best = {metric: max(found[metric] for found in totals.values()) for metric in METRICS}
         for probed in PROBED:
             for draw in range(draws):
                 ranked = rank_sources(others, lambda _, p=pool: p, seed=100 * seed + draw, probed=probed)
                 chosen = ranked[0].name
-                behind = {metric: best[metric] - known[chosen][metric] for metric in METRICS}
+                behind = {metric: best[metric] - totals[chosen][metric] for metric in METRICS}
                 yield {
                     "target": target,
                     "seed": seed,
@@ -64,7 +64,7 @@ def rows_of(programs: dict[str, Programs], seed: int, draws: int) -> Iterator[di
 @click.option("--quick", is_flag=True, help="One seed, three draws.")
 @click.option("--json", "path", type=click.Path(path_type=Path))
 def main(data: Path | None, seeds: int, draws: int, quick: bool, path: Path | None) -> None:
-    """Behind the best source by how much, in pairwise and top-1, with 8 to 64 programs probed."""
+    """Prints how far the chosen source is behind the best with 8 to 64 programs probed."""
     data = data or own_copy()
     devices = DataFolder.open(data).device_ids()
     programs = {device: load_programs(data, device=device, spec=SPEC) for device in devices}

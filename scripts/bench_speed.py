@@ -1,4 +1,4 @@
-"""Measures what it takes to score the candidates of a search: costhub's models and TVM's own, in one run."""
+"""Measures how long costhub's models and TVM's own take to score the candidates of a search."""
 
 from __future__ import annotations
 
@@ -44,28 +44,28 @@ def clocked(work: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def joined(features: Features) -> tuple[Any, Any]:
-    """Rows and counts of the programs that have features."""
-    known = [f for f in features if f is not None]
-    return np.concatenate(known), np.array([len(f) for f in known])
+    """Rows and counts of the programs with features."""
+    present = [f for f in features if f is not None]
+    return np.concatenate(present), np.array([len(f) for f in present])
 
 
 def of_stock(name: str, model: Any, context: Any, candidates: list[Any]) -> Parts:
-    """Seconds of features and of prediction of one of TVM's models."""
+    """Seconds that one of TVM's models takes for features and for prediction."""
     rows, features_s = clocked(lambda: stock_models.features(name, model, context, candidates))
     _, prediction_s = clocked(lambda: stock_models.scores(name, model, rows))
     return features_s, prediction_s
 
 
 def of_ours(model: CostModel, context: Any, candidates: list[Any]) -> Parts:
-    """Seconds of features and of prediction of one of costhub's."""
+    """Seconds that one of costhub's models takes for features and for prediction."""
     spec = find_spec(model.feature_spec)
-    found, features_s = clocked(lambda: spec.extract_candidates(context, candidates))
-    _, prediction_s = clocked(lambda: model.predict(*joined(found)))
+    features, features_s = clocked(lambda: spec.extract_candidates(context, candidates))
+    _, prediction_s = clocked(lambda: model.predict(*joined(features)))
     return features_s, prediction_s
 
 
 class Drafting:
-    """The full model behind a draft; its features are those of both."""
+    """The full model behind a draft model; the time of features is that of both."""
 
     def __init__(self, full: CostModel, draft: CostModel) -> None:
         self.full, self.draft = full, draft
@@ -74,7 +74,7 @@ class Drafting:
         self._seconds = 0.0
 
     def __call__(self, context: Any, candidates: list[Any]) -> Parts:
-        """Seconds of features and of prediction in a second round, when the scale of the scores is known."""
+        """Seconds for features and for prediction in a second round, which knows the scale of the scores."""
         specs = [find_spec(m.feature_spec) for m in (self.draft, self.full)]
         both = Draft(SearchModel(self.full), SearchModel(self.draft))
         features_of = self._features_of(specs[1], context, candidates)
@@ -88,16 +88,16 @@ class Drafting:
     def _features_of(self, spec: Any, context: Any, candidates: list[Any]) -> Callable[[Any], Features]:
         def features_of(chosen: Any) -> Features:
             self.verified = {int(i) for i in chosen}
-            found, self._seconds = clocked(
+            features, self._seconds = clocked(
                 lambda: spec.extract_candidates(context, [candidates[int(i)] for i in chosen])
             )
-            return list(found)
+            return list(features)
 
         return features_of
 
 
 def models_of(device: str, without: tuple[str, ...]) -> dict[str, CostModel]:
-    """The models of this device that come with the package, and a draft trained on its other workloads."""
+    """The shipped models of this device, and a draft model trained on its other workloads."""
     models = {arch: load_model(resolve(device, arch=arch))[0] for arch in ("mlp", "gbt")}
     held = {workload_id(find_workload(name).module()) for name in without}
     with tempfile.TemporaryDirectory() as folder:
@@ -112,7 +112,7 @@ def models_of(device: str, without: tuple[str, ...]) -> dict[str, CostModel]:
 
 
 def compare(workload: str, models: dict[str, CostModel], count: int, repeats: int) -> list[dict[str, Any]]:
-    """One row for each model, medians over the repeats, in which they take turns."""
+    """One row for each model with medians over the repeats, in which the models take turns."""
     context, candidates = held_candidates(workload, count=count)
     score = {}
     for name in ("mlp", "gbt"):
@@ -179,8 +179,8 @@ def main(
         searched += searches(workload, models, 16 if quick else 64)
         click.echo(speed_table({"speed": rows, "searches": searched}))
         if path:
-            found = {"speed": rows, "searches": searched}
-            path.write_text(json.dumps({**machine.describe(), **found}, indent=1))
+            result = {"speed": rows, "searches": searched}
+            path.write_text(json.dumps({**machine.describe(), **result}, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Searches on this CPU by every strategy and selection, led by one model that knows none of the workloads."""
+"""Searches on this CPU by every strategy and selection, led by one model to which all workloads are new."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ KEY = ("workload", "strategy", "selection", "seed", "trials")
 
 @dataclass(frozen=True)
 class Bench:
-    """What a search runs on."""
+    """Where searches run."""
 
     target: dict[str, Any]
     builder: Builder
@@ -47,21 +47,21 @@ class Bench:
         """One search, and the best program that it found."""
         workload, strategy, selection, seed, trials = key
         with tempfile.TemporaryDirectory() as folder:
-            found = tune(
+            result = tune(
                 find_workload(workload).module(), workload, model=model, target=self.target,
                 out=Path(folder), trials=trials, builder=self.builder, runner=self.runner,
                 strategy=find_strategy(strategy), selection=find_selection(selection), seed=seed,
             )  # fmt: skip
-            best = best_trace(Path(folder), trials) if found.curve else None
+            best = best_trace(Path(folder), trials) if result.curve else None
         return {
-            **dict(zip(KEY, key, strict=True)), "measured": found.trials, "failures": found.failures,
-            "seconds": found.seconds, "stages": found.stages, "curve": found.curve, "trace": best,
+            **dict(zip(KEY, key, strict=True)), "measured": result.trials, "failures": result.failures,
+            "seconds": result.seconds, "stages": result.stages, "curve": result.curve, "trace": best,
         }  # fmt: skip
 
 
 def measured_again(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows with `best_us`: all searches' best programs, measured in turn."""
-    rows = [row for row in rows if row["trace"]]  # Where every program failed there is nothing to compare.
+    rows = [row for row in rows if row["trace"]]  # A search whose programs all failed has nothing to compare.
     best_us = remeasure(replayed({(row["workload"], row["trace"]) for row in rows}))
     return [{**row, "best_us": best_us[row["workload"], row["trace"]]} for row in rows]
 
@@ -95,11 +95,11 @@ def main(
     ):
         data, models = data or copy_dataset(folder), models or Path(folder, "models")
         models.mkdir(exist_ok=True)
-        found = trained("costhub", data, models, held_out(data, {*SEARCHED, *workloads}))
-        model = bound_to(load_model(found)[0], completed(identify()))
+        model_folder = trained("costhub", data, models, held_out(data, {*SEARCHED, *workloads}))
+        model = bound_to(load_model(model_folder)[0], completed(identify()))
         bench = Bench(target, builder, runner)
         for seed in range(seeds):
-            # Workload by workload, so that what is compared is measured soon after one another.
+            # Workload by workload, so that searches which are compared follow one another closely.
             keys = [(w, s, c, seed, trials) for w in workloads for s in strategies for c in selections]
             waiting = [key for key in keys if key not in done]
             if waiting:  # the first search would pay for the start of the processes

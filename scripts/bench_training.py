@@ -1,4 +1,4 @@
-"""Measures training on more programs than memory holds: time, peak memory and what was learned."""
+"""Measures training on more programs than fit in memory: time, peak memory and accuracy."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from costhub.cards.training_table import TRAINING_COLUMNS
 
 
 def run(stage: str, programs: int, folder: str, limit_gib: float, rounds: int, epochs: int) -> dict[str, Any]:
-    """One stage in a process of its own; one that runs out of memory has no figures."""
+    """Runs one stage in a process of its own; a stage that runs out of memory has no figures."""
     arguments = [stage, programs, folder, limit_gib, rounds, epochs]
     command = [sys.executable, str(Path(__file__).with_name("training_stages.py")), *map(str, arguments)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode == 0:
-        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        return found
-    said = (done.stderr.strip().splitlines() or [""])[-1]
+        figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return figures
+    last_line = (done.stderr.strip().splitlines() or [""])[-1]
     if not any(words in done.stderr for words in ("MemoryError", "bad_alloc", "emory", "malloc")):
-        raise click.ClickException(f"{stage} failed: {said}")
+        raise click.ClickException(f"{stage} failed: {last_line}")
     return {"stage": stage, "ended": f"the limit of {limit_gib:g} GiB"}
 
 
@@ -55,10 +55,10 @@ def main(
         programs, rounds = 20_000, 20
     with tempfile.TemporaryDirectory() as temporary:
         data = folder or Path(temporary, "data")
-        wanted = [stage for stage in STAGES if not only or stage in only]
-        if data.exists() and "write" in wanted:
-            wanted.remove("write")
-        rows = [run(stage, programs, str(data), limit_gib, rounds, epochs) for stage in wanted]
+        stages = [stage for stage in STAGES if not only or stage in only]
+        if data.exists() and "write" in stages:
+            stages.remove("write")
+        rows = [run(stage, programs, str(data), limit_gib, rounds, epochs) for stage in stages]
     click.echo(plain_table(rows, TRAINING_COLUMNS))
     if path:
         path.write_text(

@@ -1,4 +1,4 @@
-"""Carries models of source devices to a target with few trials, by every method and from nothing."""
+"""Transfers models of source devices to a target with few trials, by every method and from nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from costhub.transfer.selection.in_turn import BATCH, EACH
 MEMBERS = "gbt(objective=log) mlp"
 TRIALS = (32, 64, 128, 256, 512)
 MORE = 2560
-"""Trials from nothing that 256 with transfer should reach."""
+"""Trials of a training from nothing that 256 trials with transfer should match."""
 ABLATED = 3
 """Seeds of the ablations."""
 WHOLE = 2
@@ -80,7 +80,7 @@ COLUMNS = (
 def models(
     source: CostModel, train: Programs, pool: Programs, seed: int, trials: tuple[int, ...], ablate: bool
 ) -> Iterator[FIT]:
-    """Method, trials and what makes the model; those of the whole target last."""
+    """Method, trials and a function that makes the model; models of the whole target come last."""
     yield "frozen", 0, lambda: source
     for count in trials:
         few = measured(pool, count, seed)
@@ -103,9 +103,9 @@ def is_whole(done: Collection[tuple[str, int]], trials: tuple[int, ...], ablate:
 
 
 def guarded(guard: Guard, few: Programs) -> CostModel:
-    """What `costhub adapt` writes after these programs, of which the guard knows the first ones."""
-    known = guard.learned
-    for start in range(known.n if known else 0, few.n, BATCH):
+    """The model that `costhub adapt` writes after these programs; the guard may have seen the first ones."""
+    learned = guard.learned
+    for start in range(learned.n if learned else 0, few.n, BATCH):
         guard.learn(few.select(np.arange(start, min(start + BATCH, few.n))))
     return guard.model
 
@@ -120,7 +120,7 @@ def fitted(programs: Programs, seed: int) -> CostModel:
 def rows_of(
     pair: Pair, seed: int, trials: tuple[int, ...], ablate: bool, done: Collection[tuple[str, int]] = ()
 ) -> Iterator[dict[str, Any]]:
-    """The figures of every method for one choice of held-out workloads; of a blend also its parts alone.
+    """The figures of every method for one choice of held-out workloads; for a blend also those of its parts.
 
     Args:
         pair: Source and target.
@@ -137,13 +137,13 @@ def rows_of(
     about = {"source": pair.source.name, "target": pair.target.name, "seed": seed}
     shared = pair.oracle(test)
     if shared is not None and ("source latencies", 0) not in done:
-        found = evaluate_scores(-shared.rows[:, 0].astype(float), shared).totals
+        totals = evaluate_scores(-shared.rows[:, 0].astype(float), shared).totals
         yield {
             **about,
             "method": "source latencies",
             "part": "",
             "trials": 0,
-            **{m: found[m] for m in METRICS},
+            **{m: totals[m] for m in METRICS},
         }
     for name, count, make in models(source, train, pool, seed, trials, ablate):
         if (name, count) in done:
@@ -153,10 +153,10 @@ def rows_of(
         seconds = time.perf_counter() - began
         parts = [("", model), *((each.arch, each) for each in getattr(model, "members", ()))]
         for part, scored in parts:
-            found = evaluate(scored, test).totals
+            totals = evaluate(scored, test).totals
             yield {
                 **about, "method": name, "part": part, "trials": count, "seconds": seconds,
-                **{metric: found[metric] for metric in METRICS},
+                **{metric: totals[metric] for metric in METRICS},
             }  # fmt: skip
 
 
@@ -216,7 +216,7 @@ def main(
 
 
 def is_of_one_kind(row: dict[str, Any]) -> bool:
-    """Whether the row is of a source that has something to carry over, as from a CPU to a GPU none has."""
+    """Whether source and target are of one kind; from a CPU to a GPU there is nothing to transfer."""
     devices = [find_device(name) for name in (row["source"].split("+")[0], row["target"])]
     return len({device.kind for device in devices if device}) == 1
 

@@ -1,4 +1,4 @@
-"""How fast cached features are read, beside a bare read of the same files by pyarrow."""
+"""Measures how fast cached features are read, beside a bare read of the same files by pyarrow."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def reading(path: Path, device: str, *, spec: str = "per_store@1", repeats: int 
 def fill(path: Path, device: str, real: Path, real_device: str, *, spec: str = "per_store@1") -> None:
     """Gives every measurement of a synthetic device the features of real programs, in turn."""
     layout = find_spec(spec)
-    known = FeatureCache(real, real_device, layout)
-    found = known.find(good_ids(real, real_device))
-    features = np.split(known.read(found), np.cumsum(np.maximum(found.counts, 0))[:-1])
+    real_cache = FeatureCache(real, real_device, layout)
+    entries = real_cache.find(good_ids(real, real_device))
+    features = np.split(real_cache.read(entries), np.cumsum(np.maximum(entries.counts, 0))[:-1])
     cache, done = FeatureCache(path, device, layout), 0
     for batch in DataFolder.open(path).iter_measurements([device], ["record_id"]):
         numbers = np.arange(done, done + len(batch)) % len(features)

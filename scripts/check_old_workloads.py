@@ -20,7 +20,7 @@ from costhub.dataset.workload import argument_shapes
 
 
 def reference(family: str, blocks: list[str], arrays: list[Any], out: tuple[int, ...]) -> Any:
-    """What the workload should compute; it may replace the weights of winograd by transformed ones."""
+    """The expected output of a workload; for winograd it replaces the weights by transformed ones."""
     x, rest = torch.from_numpy(arrays[0]), [torch.from_numpy(array) for array in arrays[1:]]
     if family == "pool":
         return F.max_pool2d(x, 3, 2, 1) if "pool_max" in blocks else x.mean((2, 3), keepdim=True)
@@ -46,9 +46,9 @@ def largest_error(mod: Any) -> float:
     blocks = [schedule.get(b).name_hint for b in schedule.get_child_blocks(schedule.get_sblock("root"))]
     arrays = [rng.uniform(-0.5, 0.5, shape).astype("float32") for shape in shapes]
     expected = reference(family, blocks, arrays, out).numpy()
-    found = tvm.runtime.tensor(np.zeros(out, "float32"))
-    tvm.compile(mod, target={"kind": "llvm"})(*map(tvm.runtime.tensor, arrays), found)
-    error = float(np.abs(found.numpy() - expected).max() / np.abs(expected).max())
+    computed = tvm.runtime.tensor(np.zeros(out, "float32"))
+    tvm.compile(mod, target={"kind": "llvm"})(*map(tvm.runtime.tensor, arrays), computed)
+    error = float(np.abs(computed.numpy() - expected).max() / np.abs(expected).max())
     click.echo(f"{family:12} {error:.1e}")
     return error
 

@@ -22,7 +22,7 @@ from costhub.hub.shelf import EVALUATION, ModelEntry, dataset_folders, list_mode
 
 METRICS = ("top_1", "top_5", "pairwise", "spearman")
 AS_EQUAL = 1e-6
-"""Sums of floating-point numbers in another order differ by less."""
+"""Sums of floating-point numbers in another order differ by less than this."""
 COLUMNS = (
     Column("device", "device"),
     Column("arch", "model"),
@@ -44,17 +44,17 @@ def costhub(*words: str, cache: Path) -> str:
 
 
 def row_of(entry: ModelEntry, device: str, data: Path, place: Path) -> dict[str, Any]:
-    """The figures of a model on a device, by whose name it is pulled, beside those of its card."""
+    """The figures of a model on a device, pulled by the name of the device, beside those of its card."""
     folder = place / f"{device}-{entry.arch}"
     costhub("pull", device, "--arch", entry.arch, "--out", str(folder), cache=place / "cache")
     words = ("evaluate", str(folder), "--data", str(data), "--device", device, "--json")
     now = json.loads(costhub(*words, cache=place / "cache"))
     card = parse((folder / "README.md").read_text(encoding="utf-8"))
-    told = json.loads((folder / EVALUATION).read_text(encoding="utf-8"))
-    own = [row for row in told["workloads"] if row["device_id"] == device]
+    recorded = json.loads((folder / EVALUATION).read_text(encoding="utf-8"))
+    own = [row for row in recorded["workloads"] if row["device_id"] == device]
     # The card's total is that of its figures, which are of this device or of several.
     pairs = [(now["totals"][name], statistics.fmean(row[name] for row in own)) for name in METRICS]
-    pairs += [(card.totals[name], told["totals"][name]) for name in METRICS]
+    pairs += [(card.totals[name], recorded["totals"][name]) for name in METRICS]
     equal = len(own) == len(now["workloads"]) and all(abs(a - b) <= AS_EQUAL for a, b in pairs)
     return {
         "device": device,
@@ -74,7 +74,7 @@ def row_of(entry: ModelEntry, device: str, data: Path, place: Path) -> dict[str,
 @click.option("--quick", is_flag=True, help="One model.")
 @click.option("--json", "path", type=click.Path(path_type=Path))
 def main(a100: Path | None, quick: bool, path: Path | None) -> None:
-    """Exit code 1 where a model is not as good as its card says."""
+    """Exits with 1 if a model is not as good as its card says."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         copies = [copy_dataset(folder, name.partition("/")[2]) for name in dataset_folders()]
@@ -83,7 +83,7 @@ def main(a100: Path | None, quick: bool, path: Path | None) -> None:
         for entry in sorted(list_models(), key=lambda entry: (entry.device_id, entry.arch)):
             if (entry.device_id == "nvidia-a100" and not a100) or (quick and rows):
                 continue
-            # One for many devices has figures of those that it has learned from.
+            # A model of many devices has figures of each device that it has learned from.
             for device in entry.told or (entry.device_id,):
                 rows.append(row_of(entry, device, data[device], Path(folder)))
                 click.echo(plain_table(rows[-1:], COLUMNS))

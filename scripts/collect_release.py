@@ -35,15 +35,15 @@ SHARES = "random=0.45,mutation=0.4,model=0.15"
 
 
 def collect(devices: list[str], out: Path, *, trials: int, budget: str, model: str) -> dict[str, Any]:
-    """One collection on devices that share builds; what `costhub collect --json` says of it."""
+    """One collection on devices that share builds; returns the report of `costhub collect --json`."""
     workloads = [w.name for name in SUITES for w in suites()[name] if w.name not in LEFT_OUT]
     command = [str(Path(sys.executable).with_name("costhub")), "collect", "--json", f"--out={out}"]
     command += [f"--budget={budget}"]
     command += [f"--trials={trials}", f"--shares={SHARES}", f"--model={model}", "--contributor=costhub"]
     command += [*(f"--suite={name}" for name in workloads), *(f"--network={name}" for name in NETWORKS)]
     command += [f"--device={name}" for name in devices]
-    found: dict[str, Any] = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
-    return found
+    summary: dict[str, Any] = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+    return summary
 
 
 @click.command()
@@ -57,7 +57,7 @@ def collect(devices: list[str], out: Path, *, trials: int, budget: str, model: s
 )
 @click.option("--json", "path", type=click.Path(path_type=Path))
 def main(out: Path, trials: int, budget: str, model: str, path: Path | None) -> None:
-    """Run it with nothing else on the machine; stopped and started again it goes on."""
+    """Run it with nothing else on the machine; started again after a stop, it continues."""
     by_isa: dict[str | None, list[str]] = {}
     for name, (isa, _) in local_names().items():
         if isa != "avx512":  # hardly another device than the CPU with all that it has

@@ -1,4 +1,4 @@
-"""Compares two passes of bench_search.py over the same programs: how sure a latency is."""
+"""Compares passes of the search benchmark over the same programs: how certain a latency is."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def latencies(rows: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
 
 
 def compared(first: dict[tuple[str, str], float], second: dict[tuple[str, str], float]) -> dict[str, Any]:
-    """How far two passes are apart, beside the shift of all, which no comparison within a pass sees."""
-    # A workload without a new search keeps its latencies; to the last bit the same is not measured again.
+    """The differences between two passes, apart from a shift of all programs, which no single pass shows."""
+    # A workload without a new search keeps its latencies: equal to the last bit means not remeasured.
     ratios = [second[program] / us for program, us in first.items() if second.get(program, us) != us]
     if len(ratios) < 10:
         raise click.ClickException(
@@ -46,13 +46,13 @@ def compared(first: dict[tuple[str, str], float], second: dict[tuple[str, str], 
 @click.argument("passes", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 @click.option("--json", "path", type=click.Path(path_type=Path))
 def main(passes: tuple[Path, ...], path: Path | None) -> None:
-    """PASSES are versions of the rows of bench_search.py, oldest first; each is compared with the next."""
+    """PASSES are row files of the search benchmark, oldest first; each is compared with the next."""
     if len(passes) < 2:
         raise click.UsageError("One pass cannot be compared; name two or more.")
-    known = [latencies(read_rows(each)) for each in passes]
+    by_pass = [latencies(read_rows(each)) for each in passes]
     rows = [
         {"passes": f"{number} and {number + 1}", **compared(first, second)}
-        for number, (first, second) in enumerate(pairwise(known), start=1)
+        for number, (first, second) in enumerate(pairwise(by_pass), start=1)
     ]
     result = {**machine.describe(), "rows": rows}
     if path:

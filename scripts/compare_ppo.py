@@ -1,7 +1,7 @@
-"""Compares our PPO with that of stable-baselines3 where a search uses it: `pip install stable-baselines3`.
+"""Compares our PPO with that of stable-baselines3 in a search; needs `pip install stable-baselines3`.
 
-Both turn the knobs of the same programs by the scores of the same model, which does not learn; nothing is
-measured on the device. A third agent turns knobs and never learns.
+Both change the knobs of the same programs by the scores of the same model, which does not learn; nothing is
+measured on the device. A third agent changes knobs and never learns.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ COUNT = 16
 
 
 class Unmoved(PpoAgent):
-    """Ours, which turns knobs as it did at first."""
+    """Ours without learning: it changes knobs as it did at first."""
 
     def learn(self, turns: list[Turn], rewards: FloatArray, last: FloatArray) -> None:
         """Does nothing."""
 
 
 class Theirs:
-    """The PPO of stable-baselines3 with the numbers of ours, for episodes that we drive."""
+    """The PPO of stable-baselines3 with our hyperparameters, for episodes that we drive."""
 
     def __init__(self, state_size: int, knobs: int, *, seed: int) -> None:
         self.options = options = PpoOptions()
@@ -103,7 +103,7 @@ class Theirs:
 
 
 class Spaces(gymnasium.Env):  # type: ignore[misc]
-    """What stable-baselines3 wants to know of a sketch; it is never stepped."""
+    """The spaces of a sketch, which stable-baselines3 asks for; it is never stepped."""
 
     def __init__(self, state_size: int, knobs: int) -> None:
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (state_size,))
@@ -118,17 +118,17 @@ AGENTS: dict[str, Callable[..., Any]] = {"ours": PpoAgent, "stable-baselines3": 
 def clocked(kind: Callable[..., Any], watch: Stages) -> Callable[..., Any]:
     """Makes agents whose seconds the watch counts."""
 
-    def made(*sizes: int, seed: int) -> Any:
+    def make(*sizes: int, seed: int) -> Any:
         agent = kind(*sizes, seed=seed)
         for name in ("act", "learn"):
             clock(watch, agent, name, AGENT)
         return agent
 
-    return made
+    return make
 
 
 def explored(workload: str, agent: str, seed: int, batches: int, model: Any) -> dict[str, Any]:
-    """What a strategy led by this agent proposes, batch by batch."""
+    """The scores of what a strategy led by this agent proposes, batch by batch."""
     from tvm.s_tir import meta_schedule as ms
     from tvm.target import Target
 
@@ -155,22 +155,22 @@ def explored(workload: str, agent: str, seed: int, batches: int, model: Any) -> 
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, float | None]]:
-    """Of each agent: the mean score of what would be measured, less that of ours, and its seconds."""
+    """For each agent the mean score of what would be measured, less that of ours, and its seconds."""
     bases = {(row["workload"], row["seed"]): row for row in rows if row["agent"] == "ours"}
-    found: dict[str, dict[str, float | None]] = {}
+    table: dict[str, dict[str, float | None]] = {}
     for agent in AGENTS:
         pairs = [(row, bases[row["workload"], row["seed"]]) for row in rows if row["agent"] == agent]
         gain, error = mean_with_error(
             [statistics.fmean(row["scores"]) - statistics.fmean(base["scores"]) for row, base in pairs]
         )
-        found[agent] = {
+        table[agent] = {
             "score_gain": gain,
             "se": error,
             "agent_s": statistics.fmean(row["agent_s"] for row, _ in pairs),
             "times_ours": statistics.median(row["agent_s"] / base["agent_s"] for row, base in pairs),
             "seconds": statistics.fmean(row["seconds"] for row, _ in pairs),
         }
-    return found
+    return table
 
 
 @click.command()
@@ -190,8 +190,8 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         data, models = data or copy_dataset(folder), models or Path(folder, "models")
         models.mkdir(exist_ok=True)
-        known, _ = load_model(trained("costhub", data, models, held_out(data, WORKLOADS)))
-        model = bound_to(known, completed(identify()))
+        trained_model, _ = load_model(trained("costhub", data, models, held_out(data, WORKLOADS)))
+        model = bound_to(trained_model, completed(identify()))
         for seed, workload in ((seed, workload) for seed in range(seeds) for workload in workloads):
             for agent in AGENTS:
                 rows.append(explored(workload, agent, seed, batches, model))

@@ -1,4 +1,4 @@
-"""Replays searches that were measured to the end: where stop rules end them, how allotments share trials."""
+"""Replays searches that were measured to the end: where rules end them, and how schedulers share trials."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from costhub.transfer.controller.task import Priority, Task
 from costhub.transfer.controller.worthwhile import Worthwhile
 
 TOLERATED = 0.01
-"""Of the latency, what a rule may lose on the workloads that it is chosen on."""
+"""The share of latency that a rule may lose on the workloads it is chosen on."""
 Options = dict[str, float]
 
 
@@ -87,8 +87,8 @@ class Ends:
     def of(cls, traces: Sequence[Trace], rule: str, options: Options) -> Ends:
         """Asks the rule after each batch."""
         make, _ = RULES[rule]
-        found = [_end(trace, make(trace.trials, **options)) for trace in traces]
-        return cls(*np.array(found).T.reshape(2, -1), np.array([trace.workload for trace in traces]))
+        ends = [_end(trace, make(trace.trials, **options)) for trace in traces]
+        return cls(*np.array(ends).T.reshape(2, -1), np.array([trace.workload for trace in traces]))
 
     def each(self, values: np.ndarray) -> np.ndarray:
         """Means over the searches of each workload."""
@@ -121,25 +121,25 @@ def _end(trace: Trace, rule: StopRule) -> tuple[float, float]:
 
 
 def _lost_at(trace: Trace, share: float) -> float:
-    """What a share of the trials loses, between two batches on the line between them."""
+    """What a share of the trials loses, interpolated between batches."""
     best = np.log(best_after(trace.batches[: trace.full]))
     return float(np.interp(share * trace.full, np.arange(1, trace.full + 1), best - best[-1]))
 
 
 def in_hindsight(traces: Sequence[Trace]) -> Ends:
-    """Ends each search where it is first within the tolerated loss of its end: no rule can know that."""
-    found = []
+    """Ends each search where it first comes within the tolerated loss of its end, which no rule can know."""
+    ends = []
     for trace in traces:
         best = best_after(trace.batches[: trace.full])
         end = int(np.argmax(best <= best[-1] * (1.0 + TOLERATED)))
-        found.append((1.0 - (end + 1) / trace.full, float(np.log(best[end] / best[-1]))))
-    return Ends(*np.array(found).T, np.array([trace.workload for trace in traces]))
+        ends.append((1.0 - (end + 1) / trace.full, float(np.log(best[end] / best[-1]))))
+    return Ends(*np.array(ends).T, np.array([trace.workload for trace in traces]))
 
 
 def choose(pairs: Mapping[str, Sequence[Trace]], rule: str) -> Options:
-    """The options that save most where they lose no more than is tolerated, as means over the pairs.
+    """The options that save most and lose no more than is tolerated, as means over the pairs.
 
-    Where all lose more, those that lose least.
+    If all lose more, the options that lose least.
     """
 
     def worth(options: Options) -> tuple[bool, float]:
@@ -152,19 +152,19 @@ def choose(pairs: Mapping[str, Sequence[Trace]], rule: str) -> Options:
 
 
 def signals(traces: Sequence[Trace], *, window: int = 4) -> dict[str, float]:
-    """Rank correlation of what rules look at, after each batch, with the gain that is still to come."""
+    """Rank correlation between what rules look at after each batch and the gain still to come."""
     seen: dict[str, list[float]] = {}
     for trace in traces:
         best = best_after(trace.batches[: trace.full])
         for count in range(window + 1, trace.full):
-            known = trace.batches[:count]
+            so_far = trace.batches[:count]
             row = {
                 "gain to come": float(np.log(best[count - 1] / best[-1])),
                 "batches measured": -float(count),
-                "variation of predictions": variation(known[-window:]),
+                "variation of predictions": variation(so_far[-window:]),
                 "gain of the last batches": float(np.log(best[count - 1 - window] / best[count - 1])),
-                "calibration alone": Forecast(window, 0.0)(known),
-                "forecast": Forecast(window)(known),
+                "calibration alone": Forecast(window, 0.0)(so_far),
+                "forecast": Forecast(window)(so_far),
             }
             for name, value in row.items():
                 seen.setdefault(name, []).append(value)
@@ -173,7 +173,7 @@ def signals(traces: Sequence[Trace], *, window: int = 4) -> dict[str, float]:
 
 
 def at_other_budgets(traces: Sequence[Trace], factor: float) -> list[Trace]:
-    """The same searches with other trials, those that were measured that far."""
+    """The same searches with another number of trials, as far as they were measured."""
     other = [replace(trace, trials=round(factor * trace.trials)) for trace in traces]
     return [trace for trace in other if len(trace.batches) >= trace.full]
 
@@ -188,7 +188,7 @@ class Network:
 
     @property
     def trials(self) -> int:
-        """What its tasks get by themselves."""
+        """The sum of what its tasks get by themselves."""
         return sum(trace.trials for trace in self.traces)
 
     def shared(self, priority: Priority, rule: StopRule | None) -> tuple[np.ndarray, float]:
@@ -198,12 +198,12 @@ class Network:
             (trials,) weighted latency in seconds after as many, infinite before all tasks have begun; and the
             share of the trials that was spent when the last task ended.
         """
-        known = {trace.workload: trace for trace in self.traces}
-        weights = dict(zip(known, self.weights, strict=True))
+        by_name = {trace.workload: trace for trace in self.traces}
+        weights = dict(zip(by_name, self.weights, strict=True))
         allotment = Allotment(weights, trials=self.trials, priority=_remembered(priority), rule=rule)
         latency_s = np.full(self.trials, np.inf)
         while (name := allotment.next_task()) is not None:
-            allotment.add(name, _next(known[name], len(allotment.tasks[name].batches)))
+            allotment.add(name, _next(by_name[name], len(allotment.tasks[name].batches)))
             latency_s[self.trials - allotment.left - 1 :] = allotment.latency_s
         return latency_s, 1.0 - allotment.left / self.trials
 
@@ -230,13 +230,13 @@ def _next(trace: Trace, count: int) -> Batch:
 
 def _remembered(priority: Priority) -> Priority:
     """The same, computed once for each state of a task."""
-    known: dict[tuple[str, int], float] = {}
+    values: dict[tuple[str, int], float] = {}
 
     def value(task: Task) -> float:
         key = (task.name, len(task.batches))
-        if key not in known:
-            known[key] = priority(task)
-        return known[key]
+        if key not in values:
+            values[key] = priority(task)
+        return values[key]
 
     return value
 

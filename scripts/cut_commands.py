@@ -1,4 +1,4 @@
-"""The commands whose connection is cut: what each needs on the server, does, and leaves behind."""
+"""The commands whose connection is cut: what each needs on the server, runs and leaves behind."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Command:
     code: Callable[[Sources, Path], str]
     """The program, given a folder where its results may go."""
     result: Callable[[Any, Path, str], str]
-    """A hash of what it left on the server, in the folder or in its output; empty where that is nothing."""
+    """A hash of what it left on the server, in the folder or in its output; empty if it left nothing."""
 
 
 def _prepared(hub: Any, sources: Sources) -> None:
@@ -81,15 +81,15 @@ def _nothing(hub: Any, sources: Sources) -> None:
     del hub, sources
 
 
-def _pulled(hub: Any, place: Path, said: str) -> str:
-    del hub, said
+def _pulled(hub: Any, place: Path, stdout: str) -> str:
+    del hub, stdout
     return digest(file_bytes(place / "pulled")) if (place / "pulled").exists() else ""
 
 
 def _main_branch(repo: str) -> Callable[[Any, Path, str], str]:
-    def result(hub: Any, place: Path, said: str) -> str:
-        del place, said
-        # Of a repository that was only just made nothing but git's own file is there.
+    def result(hub: Any, place: Path, stdout: str) -> str:
+        del place, stdout
+        # A new repository has nothing but git's own file.
         files = hub.files(repo) if repo in hub.commits else {}
         tagged = "v1" in hub.refs.get(repo, {}) or repo == DATASET
         return digest(files) if tagged and len(files) > 1 else ""
@@ -97,11 +97,11 @@ def _main_branch(repo: str) -> Callable[[Any, Path, str], str]:
     return result
 
 
-def _offered(hub: Any, place: Path, said: str) -> str:
-    del place, said
+def _offered(hub: Any, place: Path, stdout: str) -> str:
+    del place, stdout
     pulls = hub.pulls.get(DATASET, [])
-    found = {digest(hub.files(DATASET, f"refs/pr/{pull.num}")) for pull in pulls}
-    return " ".join(sorted(found))
+    digests = {digest(hub.files(DATASET, f"refs/pr/{pull.num}")) for pull in pulls}
+    return " ".join(sorted(digests))
 
 
 COMMANDS = {
@@ -132,22 +132,22 @@ COMMANDS = {
 
 
 def half_files(place: Path, whole: Files, seen: set[Path]) -> list[str]:
-    """Files under final names that are not whole: in the folder pulled to, and in the client's cache.
+    """Files under final names that are not whole, in the pulled folder and in the client's cache.
 
     Args:
         place: Where the command writes.
-        whole: What the folder pulled to must hold as soon as it is there.
-        seen: Files that were found whole; more are added.
+        whole: The files that the pulled folder must hold as soon as it exists.
+        seen: Files known to be whole; more are added.
     """
-    found = []
+    halves = []
     pulled = place / "pulled"
     if pulled.exists() and pulled not in seen:
         seen.add(pulled)
-        found += ["pulled"] if file_bytes(pulled) != whole else []
+        halves += ["pulled"] if file_bytes(pulled) != whole else []
     for blob in (place / "hf/hub").glob("*/blobs/*"):
         if blob in seen or not all(letter in "0123456789abcdef" for letter in blob.name):
             continue
         seen.add(blob)
         sha256 = hashlib.sha256(blob.read_bytes()).hexdigest() if len(blob.name) == 64 else blob_id(blob)
-        found += [blob.name] if sha256 != blob.name else []
-    return found
+        halves += [blob.name] if sha256 != blob.name else []
+    return halves

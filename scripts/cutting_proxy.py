@@ -1,4 +1,4 @@
-"""Stands between a client and a server, and cuts their connection after so many bytes of a message."""
+"""A proxy between client and server that cuts the connection after so many bytes of a message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BODILESS = (b" 204 ", b" 304 ")
 
 @dataclass(frozen=True)
 class Point:
-    """A place in the traffic of a command: the first message from exchange `number` on that has the part."""
+    """A point in the traffic of a command: the first message from exchange `number` on that has the part."""
 
     number: int
     part: str
@@ -40,7 +40,7 @@ class Message:
 
 
 def _chunks(file: BinaryIO) -> bytes:
-    """A chunked body as it is on the wire."""
+    """A chunked body, as sent."""
     read = b""
     while line := file.readline():
         size = int(line.split(b";")[0], 16)
@@ -59,9 +59,9 @@ class CuttingProxy:
         """Of each exchange: part -> bytes."""
         self.point: Point | None = None
         self.stays_away = False
-        """Whether nobody is served any more after the cut."""
+        """Whether it serves nobody after the cut."""
         self.instead: Callable[[], object] | None = None
-        """Called at the point, in place of a cut."""
+        """Called at the point instead of a cut."""
         self.reached: str | None = None
         """The request that the point was in."""
         self._lock = threading.Lock()
@@ -90,7 +90,7 @@ class CuttingProxy:
             return len(self.sizes) - 1
 
     def allowed(self, number: int, part: str, content: bytes, request: bytes) -> tuple[bytes, bool]:
-        """What of a part goes through, and whether the connection is cut after it."""
+        """How much of a part goes through, and whether the connection is cut after it."""
         with self._lock:
             self.sizes[number][part] = len(content)
             point = self.point
@@ -117,7 +117,7 @@ class _Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that is killed hangs up in the middle; that is what this is for."""
+        """Ignores clients that hang up in the middle, which is the purpose of the proxy."""
 
 
 class _Handler(socketserver.StreamRequestHandler):

@@ -1,4 +1,4 @@
-"""The stages of bench_dataset.py, each run in a process of its own so that its peak memory can be told.
+"""The stages of the dataset benchmark, each run in a process of its own to measure its peak memory.
 
 python scripts/dataset_stages.py STAGE ROWS FOLDER
 """
@@ -34,7 +34,7 @@ Stage = Callable[[Path, int], dict[str, Any]]
 
 
 def write(path: Path, rows: int) -> dict[str, Any]:
-    """Writes `rows` synthetic measurements of four devices; making them up is not counted."""
+    """Writes `rows` synthetic measurements of four devices; generating them is not counted."""
     source, folder = DataFolder.open(REAL), DataFolder.create(path)
     folder.put_workloads(source.workloads().to_pylist())
     about = source.devices().to_pylist()[0]
@@ -62,8 +62,8 @@ def filter_workload(path: Path, rows: int) -> dict[str, Any]:
     """All columns of one workload on every device."""
     workload = DataFolder.open(path).workloads()["workload_id"][0].as_py()
     start = time.perf_counter()
-    found = load_measurements(path, workload=workload)
-    return {"seconds": time.perf_counter() - start, "found": found.num_rows, "share": found.num_rows / rows}
+    table = load_measurements(path, workload=workload)
+    return {"seconds": time.perf_counter() - start, "found": table.num_rows, "share": table.num_rows / rows}
 
 
 def filter_pyarrow(path: Path, rows: int) -> dict[str, Any]:
@@ -71,12 +71,12 @@ def filter_pyarrow(path: Path, rows: int) -> dict[str, Any]:
     workload = DataFolder.open(path).workloads()["workload_id"][0].as_py()
     start = time.perf_counter()
     files = [str(file) for file in sorted(path.glob("measurements/*/*.parquet"))]
-    found = ds.dataset(files).to_table(filter=pc.field("workload_id") == workload)
-    return {"seconds": time.perf_counter() - start, "found": found.num_rows, "share": found.num_rows / rows}
+    table = ds.dataset(files).to_table(filter=pc.field("workload_id") == workload)
+    return {"seconds": time.perf_counter() - start, "found": table.num_rows, "share": table.num_rows / rows}
 
 
 def load_features(path: Path, rows: int) -> dict[str, Any]:
-    """The arrays to learn from of one device, its features being in the cache."""
+    """Loads the arrays of one device, whose features are in the cache."""
     del rows
     programs = load_programs(path, device=f"{DEVICE}-synthetic-0", progress=False)
     return {"programs": programs.n, "gigabytes": programs.rows.nbytes / 1e9}
@@ -97,7 +97,7 @@ def stats(path: Path, rows: int) -> dict[str, Any]:
 
 
 def tvm_json(path: Path, rows: int) -> dict[str, Any]:
-    """The real measurements in TVM's own format: bytes of a row, and seconds until TVM has loaded them."""
+    """The real measurements in TVM's own format: bytes per row, and seconds until TVM has loaded them."""
     del rows
     from tvm.s_tir.meta_schedule.database import JSONDatabase
 
@@ -110,7 +110,7 @@ def tvm_json(path: Path, rows: int) -> dict[str, Any]:
 
 
 def shards(path: Path, rows: int) -> dict[str, Any]:
-    """The same real measurements out of their shards."""
+    """The same real measurements, read from their shards."""
     del path, rows
     size = sum(file.stat().st_size for file in REAL.glob("*/**/*.parquet"))
     start = time.perf_counter()
@@ -139,10 +139,10 @@ REAL_ONLY = ("shards", "tvm_json")
 def main(stage: str, rows: str, path: str) -> None:
     """Runs one stage and prints its figures as JSON."""
     start = time.perf_counter()
-    found = STAGES[stage](Path(path), int(rows))
-    found.setdefault("seconds", time.perf_counter() - start)
+    figures = STAGES[stage](Path(path), int(rows))
+    figures.setdefault("seconds", time.perf_counter() - start)
     peak = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    print(json.dumps({"stage": stage, "rows": int(rows), "peak_gib": max(peak) / 2**20, **found}))
+    print(json.dumps({"stage": stage, "rows": int(rows), "peak_gib": max(peak) / 2**20, **figures}))
 
 
 if __name__ == "__main__":

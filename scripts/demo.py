@@ -8,7 +8,7 @@ from pathlib import Path
 from costhub.cli.main import main
 
 WORKLOADS = ["resnet18.c2", "matmul.1024x1024x1024"]
-"""Which every model of a CPU in the package holds out."""
+"""Every shipped model of a CPU holds them out."""
 
 if __name__ == "__main__":
     out = Path(sys.argv[1] if len(sys.argv) > 1 else "demo-results")

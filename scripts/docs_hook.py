@@ -1,4 +1,4 @@
-"""A hook of mkdocs: a link out of docs/ keeps its text only, since the site lacks the file it leads to."""
+"""A hook of mkdocs that turns links out of docs/ into plain text, since the site lacks those files."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(((?:\.\./)[^)\s]*)\)")
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Unlinks what does not lead to a page; mkdocs calls it before it reads a page's links.
+    """Unlinks what does not lead to a page; mkdocs calls it before it reads the links of a page.
 
     Args:
         markdown: The text of the page.
-        page: Knows where in docs/ it lies.
+        page: The page; its `file.src_uri` is its path in docs/.
     """
     here = posixpath.dirname(page.file.src_uri)
 

@@ -1,4 +1,4 @@
-"""The embedded dataset for scripts: a copy, since the cache of features grows beside its data."""
+"""Copies of the embedded datasets, since the cache of features grows beside the data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def own_copy(name: str = DATASET) -> Path:
 
 
 def copy_with(device_id: str) -> Path | None:
-    """As `own_copy`, of the dataset that has measurements of a device; None where there is none."""
+    """As `own_copy`, of the dataset with measurements of a device; None if no dataset has any."""
     for folder in sorted((EMBEDDED / "datasets" / "costhub").iterdir()):
         if device_id in DataFolder.open(folder).device_ids():
             return own_copy(folder.name)

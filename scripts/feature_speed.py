@@ -1,4 +1,4 @@
-"""How fast features are computed, beside a plain loop over TVM's extractor."""
+"""Measures how fast features are computed, beside a plain loop over TVM's extractor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from costhub.dataset.workload import module_from_json
 
 
 def tvm_loop(chunk: Chunk) -> None:
-    """What one writes first: replay a trace, extract its features, and so on."""
+    """The obvious loop: replay a trace, extract its features, and so on."""
     mod = module_from_json(chunk.module_json)
     extractor = ms.feature_extractor.PerStoreFeature(extract_workload=True)
     replayed(mod, (), chunk.target)  # loads the intrinsics of the target; TVM would load all, in 14 s
@@ -42,7 +42,7 @@ def computing(path: Path, device: str, *, programs: int = 512) -> dict[str, Any]
     for chunk in chunks:
         tvm_loop(chunk)
     loop_s = perf_counter() - start
-    found: dict[str, Any] = {"programs": programs, "tvm_loop_per_s": programs / loop_s}
+    result: dict[str, Any] = {"programs": programs, "tvm_loop_per_s": programs / loop_s}
     idle = [Chunk(chunks[0].module_json, chunks[0].target, (), ())] * (os.cpu_count() or 1)
     for spec in map(find_spec, spec_names()):
         seconds = []
@@ -52,5 +52,5 @@ def computing(path: Path, device: str, *, programs: int = 512) -> dict[str, Any]
             seconds.append(perf_counter() - start)
         warm_s = seconds[1] - seconds[0]
         rates = {"per_s": programs / warm_s, "with_start_per_s": programs / seconds[1]}
-        found[spec.name] = rates | {"ratio_to_loop": loop_s / warm_s}
-    return found
+        result[spec.name] = rates | {"ratio_to_loop": loop_s / warm_s}
+    return result

@@ -1,6 +1,6 @@
-"""Measures what searches found again, side by side, and compares it.
+"""Measures the best programs of searches again, side by side.
 
-The searches' own figures are of different evaluator settings.
+The searches' own figures come from different evaluator settings.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ def replayed(programs: Collection[tuple[str, str]]) -> dict[tuple[str, str], Any
 
 
 def remeasure(modules: Mapping[K, Any], rounds: int = ROUNDS) -> dict[K, float]:
-    """Latency in us of each module: the lowest median of rounds in which all are measured in turn.
+    """Latency in us of each module: its lowest median over rounds in which all modules are measured in turn.
 
-    What disturbs a measurement only slows it down. It lasts longer than the five repeats of a median: while
-    the host has its virtual CPUs elsewhere, a kernel of 13 us on two threads takes 18 or 35 us for half a
-    minute, and a matrix product exactly twice its time for seconds. So there are many short rounds, and the
-    more modules are measured in one call, the better.
+    Disturbances only slow a measurement down, and they outlast the five repeats of a median: while the host
+    runs its virtual CPUs elsewhere, a kernel of 13 us on two threads takes 18 or 35 us for half a minute, and
+    a matrix product exactly twice its time for seconds. So there are many short rounds, and the more modules
+    are measured in one call, the better.
 
-    Some of it lasts as long as a process: the same program with 8 MB of weights takes 230 us in one and 320
-    us in another, in each of its rounds, while others beside it take what they always do. So each round has a
-    process of its own, with arrays of its own.
+    Some disturbances last as long as a process: the same program with 8 MB of weights takes 230 us in one
+    process and 320 us in another, in all rounds, while programs beside it take their usual time. So each
+    round has a process and arrays of its own.
     """
     best_us = {key: min(times) for key, times in measured_in_turn(modules, rounds, SHORT).items()}
     failed = [key for key, us in best_us.items() if us == math.inf]
-    assert not failed, f"They ran in no round: {failed}"
+    assert not failed, f"These modules ran in no round: {failed}"
     return best_us
 
 
@@ -73,22 +73,22 @@ def measured_in_turn(
     """Median latencies in us of each module, one for each round and process; infinite where it failed."""
     with closing(rounds_of(modules, evaluator)) as each_round:
         taken = list(islice(each_round, rounds))
-    return {key: [found[key] for found in taken] for key in modules}
+    return {key: [each[key] for each in taken] for key in modules}
 
 
 def rounds_of(
     modules: Mapping[K, Any], evaluator: Evaluator | None = None
 ) -> Generator[dict[K, float], None, None]:
-    """Builds the modules, then measures each once whenever a round is asked for; to be closed."""
+    """Builds the modules, then measures each once per round that is asked for; close it at the end."""
     target = json.dumps(local_target())
     with Builder(target) as builder:
         built = dict(zip(modules, builder.build([module_to_json(m) for m in modules.values()]), strict=True))
-        for key, made in built.items():
-            assert made.artifact, f"{key}: {made.error}"
+        for key, library in built.items():
+            assert library.artifact, f"{key}: {library.error}"
         while True:
-            found = {}
+            taken = {}
             with Runner(target, evaluator=evaluator) as runner:
-                for key, made in built.items():
-                    ran = runner.run(str(made.artifact), argument_shapes(modules[key]))
-                    found[key] = statistics.median(ran.run_s) * 1e6 if ran.run_s else math.inf
-            yield found
+                for key, library in built.items():
+                    ran = runner.run(str(library.artifact), argument_shapes(modules[key]))
+                    taken[key] = statistics.median(ran.run_s) * 1e6 if ran.run_s else math.inf
+            yield taken

@@ -1,4 +1,4 @@
-"""Runs a script in a fresh process, so that no search profits from another's imports."""
+"""Runs a module in a fresh process, so that no search profits from another's imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damages a small real folder in many ways and asks what `costhub check` makes of each."""
+"""Damages a small real folder in many ways and runs `costhub check` on each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from costhub.dataset.check.reader import Reader
 
 
 def outcome(reader: Reader, folder: Path, shard: Path, before: object) -> str:
-    """What the check makes of the folder after one of its shards was damaged."""
+    """The outcome of the check after one of the shards was damaged."""
     start = time.monotonic()
     try:
         findings = check_with(reader, folder)
@@ -36,12 +36,12 @@ def outcome(reader: Reader, folder: Path, shard: Path, before: object) -> str:
 @click.command()
 @click.option("--count", default=200)
 @click.option("--seed", default=0)
-@click.option("--resealed", is_flag=True, help="Also damage that is sealed again, as by someone on purpose.")
+@click.option("--resealed", is_flag=True, help="Also seal damaged shards again, as a forger would.")
 @click.option("--json", "result", type=click.Path(path_type=Path))
 def main(count: int, seed: int, resealed: bool, result: Path | None) -> None:
     """Prints a line for every kind of damage."""
     rng, kinds = np.random.default_rng(seed), MUTATIONS | (RESEALED if resealed else {})
-    found: dict[str, Counter[str]] = defaultdict(Counter)
+    outcomes: dict[str, Counter[str]] = defaultdict(Counter)
     with tempfile.TemporaryDirectory() as place, Reader() as reader:
         folder = small_folder(Path(place) / "data")
         shards = [(p, p.read_bytes(), pq.ParquetFile(p).read()) for p in sorted(folder.glob("**/*.parquet"))]
@@ -49,12 +49,12 @@ def main(count: int, seed: int, resealed: bool, result: Path | None) -> None:
         for number in range(count):
             kind, (path, content, table) = list(kinds)[number % len(kinds)], shards[rng.integers(len(shards))]
             kinds[kind](path, rng)
-            found[kind][outcome(reader, folder, path, table)] += 1
+            outcomes[kind][outcome(reader, folder, path, table)] += 1
             path.write_bytes(content)
-    click.echo("\n".join(f"{kind:42}{dict(counts)}" for kind, counts in found.items()))
+    click.echo("\n".join(f"{kind:42}{dict(counts)}" for kind, counts in outcomes.items()))
     if result:
-        total = sum(found.values(), Counter())
-        result.write_text(json.dumps({**machine.describe(), "total": total, "kinds": found}, indent=1))
+        total = sum(outcomes.values(), Counter())
+        result.write_text(json.dumps({**machine.describe(), "total": total, "kinds": outcomes}, indent=1))
 
 
 if __name__ == "__main__":

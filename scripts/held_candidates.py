@@ -1,4 +1,4 @@
-"""Candidates as a search holds them: those of the first evolved generation of TVM's evolutionary search."""
+"""Candidates of the first evolved generation of TVM's evolutionary search."""
 
 from __future__ import annotations
 

@@ -23,17 +23,17 @@ SUITES = ("softmax.64x1000", "matmul.128x128x128")
 SERVICES = {"builder": "build_service", "runner": "run_service"}
 CODE = "from costhub.cli.main import main; main({!r})"
 PATIENCE_S = 180.0
-# What other work on the machine does to latencies is no loss.
+# Findings about latencies come from other work on the machine and are no loss.
 OF_THE_LOAD = ("CH033", "CH040")
 
 
 def costhub(*arguments: str) -> list[str]:
-    """The command, whose code is found as in this process."""
+    """The command line of a costhub verb with the code of this process."""
     return [sys.executable, "-c", CODE.format(list(arguments))]
 
 
 def journal_ids(folder: Path) -> set[str]:
-    """Rows whose line in a journal has ended: what a collector has acknowledged and not yet compacted."""
+    """Ids of rows whose line in a journal is complete: acknowledged by a collector and not yet compacted."""
     texts = [path.read_text() for path in folder.glob("measurements/*/journal.jsonl")]
     lines = [line for text in texts for line in text[: text.rfind("\n") + 1].splitlines()]
     return {json.loads(line)["record_id"] for line in lines}
@@ -42,10 +42,10 @@ def journal_ids(folder: Path) -> set[str]:
 class Life:
     """One collector, from its start to its end by kill -9."""
 
-    def __init__(self, folder: Path, said: Path) -> None:
+    def __init__(self, folder: Path, log: Path) -> None:
         command = costhub("collect", *(f"--suite={s}" for s in SUITES), "--trials=100000", f"--out={folder}")
         self.folder = folder
-        with said.open("w") as file:
+        with log.open("w") as file:
             self.process = psutil.Popen(command, stdout=file, stderr=file, start_new_session=True)
         self.acknowledged: set[str] = set()
         self.seen: set[psutil.Process] = set()
@@ -56,19 +56,19 @@ class Life:
         self.seen.update(self.process.children(recursive=True))
 
     def wait(self, rows: int) -> None:
-        """Waits for so many more acknowledged rows than now; fails where the collector ends by itself."""
+        """Waits for so many more acknowledged rows than now; fails if the collector ends by itself."""
         self.look()
-        wanted, end = len(self.acknowledged) + rows, time.monotonic() + PATIENCE_S
-        while len(self.acknowledged) < wanted:
+        target, end = len(self.acknowledged) + rows, time.monotonic() + PATIENCE_S
+        while len(self.acknowledged) < target:
             if self.process.poll() is not None or time.monotonic() > end:
                 raise click.ClickException(
-                    f"the collector stopped by itself, or stands still: {self.process}"
+                    f"The collector stopped by itself or stands still: {self.process}."
                 )
             time.sleep(0.02)
             self.look()
 
     def kill_child(self, kind: str, rng: random.Random) -> bool:
-        """Kills one of its builders or its runner; False where there is none just now."""
+        """Kills one of its builders or its runner; False if none is running."""
         children = [c for c in self.process.children() if SERVICES[kind] in " ".join(c.cmdline())]
         if children:
             rng.choice(children).kill()
@@ -90,7 +90,7 @@ class Life:
 @click.option("--seed", default=0)
 @click.option("--json", "result", type=click.Path(path_type=Path))
 def main(collectors: int, children: int, quick: bool, seed: int, result: Path | None) -> None:
-    """Prints what was killed and what was lost; fails where anything was."""
+    """Prints what was killed and what was lost; fails if anything was lost."""
     collectors, children = (3, 6) if quick else (collectors, children)
     rng, start = random.Random(seed), time.monotonic()
     place = Path(tempfile.mkdtemp(prefix="costhub-kill-"))
@@ -132,12 +132,12 @@ def main(collectors: int, children: int, quick: bool, seed: int, result: Path | 
         key: figures[key] for key in ("lost", "doubled", "orphans", "check_findings", "temporary_files_left")
     }
     if any(bad.values()):
-        raise click.ClickException(f"{bad}; all is kept in {place}")
+        raise click.ClickException(f"{bad}; everything is kept in {place}.")
     shutil.rmtree(place)
 
 
 def findings(folder: Path, acknowledged: set[str]) -> dict[str, object]:
-    """What a last, undisturbed collection and a check make of the folder."""
+    """The state of the folder after a last, undisturbed collection and a check."""
     last = subprocess.run(
         costhub("collect", f"--suite={SUITES[0]}", "--trials=1", f"--out={folder}"),
         capture_output=True,
@@ -147,7 +147,7 @@ def findings(folder: Path, acknowledged: set[str]) -> dict[str, object]:
     check = subprocess.run(
         costhub("check", "--strict", "--json", str(folder)), capture_output=True, text=True, check=False
     )
-    found = Counter(finding["rule"] for finding in json.loads(check.stdout)["findings"])
+    rules = Counter(finding["rule"] for finding in json.loads(check.stdout)["findings"])
     columns = ["record_id", "program_id", "device_id", "status", "error"]
     rows = DataFolder.open(folder).measurements(columns=columns).to_pylist()
     records = Counter(row["record_id"] for row in rows)
@@ -159,8 +159,8 @@ def findings(folder: Path, acknowledged: set[str]) -> dict[str, object]:
         "statuses": dict(Counter(row["status"] for row in rows)),
         "lost": len(acknowledged - set(records)),
         "doubled": sum(n - 1 for n in [*records.values(), *programs.values()]),
-        "check_findings": sum(found.values()) - sum(found[rule] for rule in OF_THE_LOAD),
-        "check_rules": dict(found),
+        "check_findings": sum(rules.values()) - sum(rules[rule] for rule in OF_THE_LOAD),
+        "check_rules": dict(rules),
         "last_said": last.stdout.strip(),
     }
 

@@ -1,4 +1,4 @@
-"""The table of docs/networks.md: what costhub finds in each network of the zoo."""
+"""Renders the table of docs/networks.md: the kernels of each network of the zoo."""
 
 from __future__ import annotations
 

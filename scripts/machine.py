@@ -1,4 +1,4 @@
-"""What every result file says about where and when it was measured."""
+"""What every result file records about where and when it was measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The measured programs of each workload with their knobs, for searches that look up what they pick."""
+"""The measured programs of each workload with their knobs, for searches that look up latencies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from costhub.models.protocol import CostModel
 from costhub.transfer.selection.knobs import Knobs
 
 FOLDS = 4
-"""A workload's model has learned from the workloads of the other folds."""
+"""The model for a workload has learned from the workloads of the other folds."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class Pool:
 
 
 def pools(source: Place, target: Place, *, programs: int, workloads: int) -> Iterator[Pool]:
-    """Workloads of the target with at least so many programs, evenly over their ids, with source models.
+    """Workloads of the target with at least `programs` programs, evenly over their ids, with source models.
 
     Args:
-        source: Devices to learn from.
-        target: One device, perhaps one of them.
+        source: The devices to learn from.
+        target: One device, perhaps among them.
         programs: The least number of different programs of a workload.
         workloads: The most workloads.
     """
@@ -46,25 +46,25 @@ def pools(source: Place, target: Place, *, programs: int, workloads: int) -> Ite
     (opened,) = open_sources(target.data, device, None, SPEC, failures=False)
     measured, _ = opened.complete(opened.measured, progress=True)
     own = opened.load(measured, progress=True)
-    found = {}
+    candidates = {}
     for number, name in enumerate(own.workload_ids):
         places = np.flatnonzero(own.workload == number)
         if len(places) >= programs:
             knobs = _knobs(target, measured.record_ids.take(pa.array(places)))
             first = np.unique([knobs.index(each) for each in knobs])
             if len(first) >= programs:
-                found[name] = own.select(places[first]), [knobs[place] for place in first]
-    chosen = set(sorted(found)[:: max(1, len(found) // workloads)][:workloads])
-    known = source.programs()
+                candidates[name] = own.select(places[first]), [knobs[place] for place in first]
+    chosen = set(sorted(candidates)[:: max(1, len(candidates) // workloads)][:workloads])
+    learned_from = source.programs()
     about = DataFolder.open(target.data).workloads(["workload_id", "operator"]).to_pylist()
     for part in folds(about, FOLDS, 0):
         tested = sorted(chosen & part.test)
         if tested:
             model = new_model("gbt", feature_spec=SPEC, options={"objective": "log"})
-            others = set(known.workload_ids) - part.test
-            model.fit(known.of_workloads(others), None, seed=0, progress=False)
+            others = set(learned_from.workload_ids) - part.test
+            model.fit(learned_from.of_workloads(others), None, seed=0, progress=False)
             for name in tested:
-                yield Pool(name, *found[name], model)
+                yield Pool(name, *candidates[name], model)
 
 
 def _knobs(target: Place, record_ids: pa.Array) -> list[Knobs]:

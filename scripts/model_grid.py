@@ -30,23 +30,23 @@ class Entry:
     """An architecture, a baseline, RANDOM or CEILING."""
     spec: str = STORE
     objective: str = ""
-    """Empty where the model has but one."""
+    """Empty if the model has only one."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Beside the objective."""
     variant: str = ""
-    """What is unusual about it, for tables."""
+    """What sets it apart, for tables."""
     share: float = 1.0
     """Of the programs of every workload to learn from."""
     workloads: int | None = None
     """How many workloads to learn from; None for all."""
     joint: bool = False
-    """Whether to learn from the other devices of the folder as well, told what each can do."""
+    """Whether to learn from the other devices of the folder as well, with their numbers."""
     failures: bool = False
     """Whether to learn from programs that failed as well, as the slowest ones."""
 
     @property
     def rows(self) -> tuple[str, bool, bool]:
-        """What has to be loaded for it; entries of the same are run together."""
+        """What has to be loaded for it; entries with equal values are run together."""
         return self.spec, self.failures, self.joint
 
     @property
@@ -80,7 +80,7 @@ COMPARISON = [
     *(Entry("blend", spec, options={"members": MEMBERS}) for spec in (STORE, TILES)),
     Entry("blend", BLENDED, options={"members": f"gbt(objective=log):{TILES} mlp:{TILES} tokens:{TOKENS}"}),
 ]  # fmt: skip
-"""Every model, with the objectives and specs that it can have."""
+"""Every model, with every objective and spec that suits it."""
 
 ABLATIONS = [
     *FIXED,

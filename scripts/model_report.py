@@ -1,4 +1,4 @@
-"""Draws and tabulates the rows of scripts/bench_models.py: learning curves, ablations, differences."""
+"""Draws and tabulates the rows of the benchmark of models: learning curves, ablations, differences."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ PAIRS: dict[str, tuple[Side, Side]] = {
     "blend - TVM recipe": (("blend", "", TILES, ""), ("TVM recipe", "", STORE, "")),
     "blend - TenSet recipe": (("blend", "", TILES, ""), ("TenSet recipe", "", STORE, "")),
 }
-"""Question -> the two models, of which the first minus the second is taken."""
+"""Question -> two models; the difference is the first minus the second."""
 
 
 def pairs(rows: list[Row]) -> list[Row]:
-    """Differences on the same workloads, of means over seeds, with the standard error over workloads."""
-    found = []
+    """Differences of means over seeds on the same workloads, with the standard error over workloads."""
+    differences = []
     for place in dict.fromkeys((row["device"], row["split"], row["also"]) for row in rows):
         own = [row for row in rows if (row["device"], row["split"], row["also"]) == place]
         for question, sides in PAIRS.items():
@@ -52,14 +52,14 @@ def pairs(rows: list[Row]) -> list[Row]:
             both = sorted(set(values[0]) & set(values[1]))
             for metric in METRICS if len(both) > 1 else ():
                 mean, error = mean_with_error([values[0][w][metric] - values[1][w][metric] for w in both])
-                found.append(
+                differences.append(
                     {
                         "question": question, "device": place[0], "split": place[1], "also": place[2],
                         "metric": metric, "workloads": len(both), "difference": mean,
                         "standard_error": error,
                     }
                 )  # fmt: skip
-    return found
+    return differences
 
 
 def _by_workload(rows: list[Row], side: Side) -> dict[str, dict[str, float]]:
@@ -70,26 +70,26 @@ def _by_workload(rows: list[Row], side: Side) -> dict[str, dict[str, float]]:
             for place, name in enumerate(row["workload_ids"]):
                 seen.setdefault(name, []).append({m: row["by_workload"][m][place] for m in METRICS})
     return {
-        name: {m: statistics.fmean(each[m] for each in found) for m in METRICS}
-        for name, found in seen.items()
+        name: {m: statistics.fmean(each[m] for each in seeds) for m in METRICS}
+        for name, seeds in seen.items()
     }
 
 
 def learning(rows: list[Row], kind: str) -> list[Row]:
-    """Curves of top-1 against what was learned from: `kind` is "programs" or "workloads"."""
+    """Curves of top-1 against the number of programs or workloads learned from, by `kind`."""
     size = "train_programs" if kind == "programs" else "train_workloads"
     curves: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
-    for found in summaries(row for row in rows if row["variant"].startswith(kind)):
+    for line in summaries(row for row in rows if row["variant"].startswith(kind)):
         own = [
             row
             for row in rows
-            if all(row[key] == found[key] for key in ("device", "split", "model", "variant"))
+            if all(row[key] == line[key] for key in ("device", "split", "model", "variant"))
         ]
         x = statistics.fmean(row[size] for row in own)
-        label = f"{found['model']} {found['objective']}".strip()
-        points = curves.setdefault((found["device"], label), [])
+        label = f"{line['model']} {line['objective']}".strip()
+        points = curves.setdefault((line["device"], label), [])
         if all(x != point[0] for point in points):  # small shares all leave two programs of a workload
-            points.append((x, found["top_1"], found["top_1_se"] or 0.0))
+            points.append((x, line["top_1"], line["top_1_se"] or 0.0))
     return [
         {"device": device, "label": label,
          **{key: [point[i] for point in sorted(points)] for i, key in enumerate(("x", "y", "se"))}}
@@ -113,10 +113,10 @@ def draw_learning(rows: list[Row], out: Path) -> dict[str, Any]:
 
 def draw_intervals(rows: list[Row], out: Path) -> dict[str, Any]:
     """Top-1 of every line with its standard error, coloured by feature spec."""
-    found = summaries(rows)
-    specs = list(dict.fromkeys(row["spec"] for row in found))
+    table = summaries(rows)
+    specs = list(dict.fromkeys(row["spec"] for row in table))
     panels: dict[str, list[Row]] = {}
-    for row in found:
+    for row in table:
         label = " ".join(row[key] for key in ("model", "objective", "spec", "variant") if row[key])
         label += f" with {row['also']}" if row["also"] else ""
         title = f"{row['device']}\n{row['split']}"
@@ -133,7 +133,7 @@ def draw_intervals(rows: list[Row], out: Path) -> dict[str, Any]:
         plot_intervals(
             out.with_name(f"{out.stem}-{name}.png"), {title: lines}, x="top-1, mean ± standard error"
         )
-    return {"summary": found}
+    return {"summary": table}
 
 
 REPORTS: dict[str, Callable[[list[Row], Path], dict[str, Any]]] = {

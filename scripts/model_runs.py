@@ -22,9 +22,9 @@ from costhub.models.evaluation.evaluate import METRICS, Evaluation, evaluate_sco
 from costhub.models.evaluation.noise_ceiling import gap_noise, noise_ceiling, repeat_noise
 
 SCORED = 2048
-"""Programs scored at once for the rate: what a search asks for."""
+"""Programs scored at once for the rate, as many as a search scores."""
 KEY = ("dataset", "device", "split", "fold", "seed", "model", "objective", "spec", "variant", "also")
-"""What tells rows apart."""
+"""The keys that identify a row."""
 
 
 def key_of(source: Source, part: Part, entry: Entry, seed: int) -> dict[str, Any]:
@@ -64,8 +64,8 @@ def figures(evaluation: Evaluation, source: Source) -> dict[str, Any]:
     variants = {k: network_top_k(evaluation, source.uses, k=k) for k in (1, 5)}
     return {
         **evaluation.totals,
-        **{f"top_{k}_tenset": found.tenset for k, found in variants.items() if found},
-        **{f"top_{k}_tlp": found.tlp for k, found in variants.items() if found},
+        **{f"top_{k}_tenset": variant.tenset for k, variant in variants.items() if variant},
+        **{f"top_{k}_tlp": variant.tlp for k, variant in variants.items() if variant},
         "workload_ids": [row.workload_id[:12] for row in evaluation.workloads],
         "by_workload": {
             name: [round(getattr(row, name), 4) for row in evaluation.workloads] for name in METRICS

@@ -20,7 +20,7 @@ from costhub.models.evaluation.breakdown import WorkloadUse, workload_uses
 from costhub.models.evaluation.noise_ceiling import Measured
 
 NOISE = Path(__file__).resolve().parent.parent / "docs" / "results" / "noise.json"
-"""What scripts/bench_noise.py found."""
+"""The results of the noise benchmark."""
 FIRST_SIX = tuple(f"resnet18.c{number}" for number in range(1, 7))
 """The convolutions that AutoTVM's figure 9 learns from."""
 
@@ -50,15 +50,15 @@ class Source:
         folder = DataFolder.open(self.data)
         self.uses: dict[str, WorkloadUse] = workload_uses(folder.workloads())
         columns = ["workload_id", "name", "operator", "networks"]
-        known = set(
+        measured_ids = set(
             pc.unique(folder.measurements(self.device, ["workload_id"], "ok")["workload_id"]).to_pylist()
         )
         self.about: list[dict[str, Any]] = [
-            row for row in folder.workloads(columns).to_pylist() if row["workload_id"] in known
+            row for row in folder.workloads(columns).to_pylist() if row["workload_id"] in measured_ids
         ]
 
     def programs(self, entry: Entry) -> tuple[Programs, Programs | None]:
-        """What the entry can use of the device, and of the other folder."""
+        """The programs of the device that the entry can use, and those of the other folder."""
         if entry.rows not in self._loaded:
             self._loaded.clear()
             own = load_programs(self.data, device=self.device, spec=entry.spec, failures=entry.failures)
@@ -74,7 +74,7 @@ class Source:
         return load_programs(self.data, device=rest, spec=entry.spec, failures=entry.failures)
 
     def sides(self, part: Part, entry: Entry, seed: int) -> tuple[Programs, Programs]:
-        """What to learn from and what to test on; a workload that is tested is not learned from anywhere."""
+        """The programs to learn from and to test on; no tested workload is learned from, on any device."""
         own, other = self.programs(entry)
         train = thinned(own.of_workloads(set(part.train)), entry, seed)
         if other is not None:
@@ -89,7 +89,7 @@ class Source:
         return Measured.of(table, device_id=self.device)
 
     def median_gap(self) -> float | None:
-        """Median difference between two passes over the device's programs; None where not measured."""
+        """Median difference between two passes over the device's programs; None if not measured."""
         rows = json.loads(NOISE.read_text())["rows"] if NOISE.exists() else []
         return next((row["median_gap"] for row in rows if row["device"] == self.device), None)
 

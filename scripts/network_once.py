@@ -1,4 +1,4 @@
-"""One search over the kernels of a network in a fresh process, for bench_networks.py; prints its course."""
+"""One search over the kernels of a network in a fresh process; prints its course as JSON."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Search:
         return [sum(count for _, count in each.networks) for each in self.kernels]
 
     def stock(self) -> Course:
-        """`ms.tune_tasks` with every default but the cheap import, on the tasks that costhub has too."""
+        """`ms.tune_tasks` with its defaults except the light import, on costhub's tasks."""
         import tvm
         from tvm.s_tir import meta_schedule as ms
 
@@ -67,7 +67,7 @@ class Search:
         return Course(rounds, watch.seconds())
 
     def costhub(self, model: str) -> Course:
-        """`costhub.transfer.tune_all`; loading the model and starting processes is in the seconds."""
+        """`tune_all`; the seconds include loading the model and starting processes."""
         from costhub.models.compound.conditioned import bound_to
         from costhub.models.folder import load_model
         from costhub.transfer.tune import Job, tune_all
@@ -78,13 +78,13 @@ class Search:
         pretrained = bound_to(load_model(model)[0], completed(identify()))
         jobs = [Job(e.name, e.module(), w) for e, w in zip(self.kernels, self.weights, strict=True)]
         with Builder(json.dumps(target)) as builder, Runner(json.dumps(target)) as runner:
-            found = tune_all(
+            results = tune_all(
                 jobs, model=pretrained, target=target, out=self.out, trials=self.trials, builder=builder,
                 runner=runner, seed=self.seed,
                 on_trial=lambda *_: rounds.append((len(rounds) + 1, time.perf_counter() - start)),
             )  # fmt: skip
         stages: dict[str, float] = {}
-        for stage, seconds in (pair for each in found for pair in each.stages.items()):
+        for stage, seconds in (pair for each in results for pair in each.stages.items()):
             stages[stage] = stages.get(stage, 0.0) + seconds
         return Course(rounds, stages)
 
@@ -92,7 +92,7 @@ class Search:
 if __name__ == "__main__":
     network, trials, seed, out, fast_math, *models = sys.argv[1:]
     kernels = network_workloads([network], target=json.dumps(local_target()), fast_math=fast_math == "1")
-    Path(out).mkdir(exist_ok=True)  # TVM's database wants it
+    Path(out).mkdir(exist_ok=True)  # TVM's database does not make it
     search = Search(kernels, int(trials) * len(kernels), int(seed), Path(out))
     course = search.costhub(models[0]) if models else search.stock()
     sys.stdout.write("\n" + json.dumps({"tasks": len(kernels), **asdict(course)}) + "\n")

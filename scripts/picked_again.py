@@ -1,4 +1,4 @@
-"""Asks whether a search should measure its best programs again before it names one."""
+"""Measures whether a search should measure its best programs again before it names one."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ def best_known(database: Path, top: int) -> list[list[Known]]:
     from tvm.s_tir import meta_schedule as ms
 
     target = tvm.target.Target(local_target())
-    known: dict[Any, list[Known]] = {}
+    by_workload: dict[Any, list[Known]] = {}
     for each in all_known(ms.database.JSONDatabase(work_dir=str(database)), target):
         if each.run_s:
-            known.setdefault(each.record.workload, []).append(each)
-    return [sorted(programs, key=latency_s)[:top] for programs in known.values()]
+            by_workload.setdefault(each.record.workload, []).append(each)
+    return [sorted(programs, key=latency_s)[:top] for programs in by_workload.values()]
 
 
-def latency_s(known: Known) -> float:
+def latency_s(program: Known) -> float:
     """Seconds by the search's own measurement."""
-    assert known.latency_s is not None
-    return known.latency_s
+    assert program.latency_s is not None
+    return program.latency_s
 
 
-def replayed(known: Known) -> Any:
+def replayed(program: Known) -> Any:
     """Its module."""
     import tvm
 
-    schedule = tvm.s_tir.Schedule(known.record.workload.mod)
-    known.record.trace.apply_to_schedule(schedule, remove_postproc=False)
+    schedule = tvm.s_tir.Schedule(program.record.workload.mod)
+    program.record.trace.apply_to_schedule(schedule, remove_postproc=False)
     return schedule.mod
 
 
 def row(database: str, programs: Sequence[Known], again_us: Sequence[Sequence[float]]) -> dict[str, Any]:
-    """What choosing by every second round gains in the others, where nobody was lucky while being chosen."""
+    """The gain of a choice by every second round, judged by the other rounds, which did not choose."""
     for_choice, to_judge = ([min(times[start::2]) for times in again_us] for start in (0, 1))
     chosen = for_choice.index(min(for_choice))
     return {
@@ -64,15 +64,15 @@ def row(database: str, programs: Sequence[Known], again_us: Sequence[Sequence[fl
 @click.option("--rounds", default=8, show_default=True)
 @click.option("--json", "path", type=click.Path(path_type=Path))
 def main(databases: tuple[Path, ...], top: int, rounds: int, path: Path | None) -> None:
-    """DATABASES are folders of searches on this machine, such as bench_networks.py --searches keeps."""
+    """DATABASES are folders of searches on this machine, such as `networks --searches` keeps."""
     load_intrinsics("llvm")
     rows = []
     for database in databases:
         tasks = best_known(database, top)
         modules = {
-            (task, rank): replayed(known)
+            (task, rank): replayed(program)
             for task, programs in enumerate(tasks)
-            for rank, known in enumerate(programs)
+            for rank, program in enumerate(programs)
         }
         again_us = measured_in_turn(modules, rounds)
         rows += [

@@ -1,4 +1,4 @@
-"""Programs gone wrong in ten ways, each a TIR module that goes the way of every other program."""
+"""Programs that fail in ten ways, each a TIR module that is treated like any other program."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ARGUMENTS = (("float32", (64,)), ("float32", (64,)))
 
 @dataclass(frozen=True)
 class Planted:
-    """One way to go wrong, and how a collector must tell it."""
+    """One way to fail, and how a collector must report it."""
 
     function: Any
     """The ``tirx.PrimFunc``, of ARGUMENTS; a right one would double its input."""
@@ -28,7 +28,7 @@ class Planted:
 
 
 def right() -> Any:
-    """What all of them should compute."""
+    """The program that all of them should compute."""
     from tvm.script import tirx as T
 
     @T.prim_func(s_tir=True)

@@ -1,4 +1,4 @@
-"""What others measure of the same machine: a matrix product of OpenBLAS, and STREAM's kernels in C."""
+"""Reference measurements of the same machine: a matrix product by OpenBLAS, and STREAM's kernels in C."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# OpenBLAS's names of the CPUs whose kernels use an instruction set, and gcc's name of that set.
+# OpenBLAS's names for CPUs whose kernels use a register width, and gcc's names for the instruction sets.
 OPENBLAS = {512: "SkylakeX", 256: "Haswell", 128: "Nehalem"}
 GCC = {512: "x86-64-v4", 256: "x86-64-v3", 128: "x86-64-v2"}
 FLOP_PER_CYCLE = {"zen5": {512: 64, 256: 32, 128: 16}, "zen4": {512: 32, 256: 32, 128: 16}}

@@ -1,4 +1,4 @@
-"""Trains the models of the embedded hub and puts them there; what each is made of is written here."""
+"""Trains the models of the embedded hub and installs them there; the table RELEASES says how."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class Release:
     """One model."""
 
     device: str
-    """What it is for; its figures are of this device, where it is one of `devices`."""
+    """What it is for; its figures are of this device if it is one of `devices`."""
     arch: str
     split: str
-    """Of its dataset; what it holds out, the figures of the card are of."""
+    """A split of its dataset; the figures of the card are of the workloads that it holds out."""
     options: tuple[str, ...] = ()
     dataset: str = AMD
-    """In the embedded hub, or several joined by `+`; the A100's is not there, see docs/import.md."""
+    """A dataset of the embedded hub, or several joined by `+`; for the A100's, see docs/import.md."""
     devices: tuple[str, ...] = ()
-    """What it learns from; by default the device."""
+    """The devices it learns from; by default `device`."""
     stop_share: float = 0.0
-    """Of the workloads, to tell when to stop. On the CPU's devices every workload counts more than that."""
+    """The share of workloads held out for early stopping; on the CPUs every workload is worth more."""
 
 
 CPUS = (
@@ -42,7 +42,7 @@ CPUS = (
 )
 MANY, FEW = "workload-40-seed0", "workload-12-seed0"
 TREES = ("objective=log", "rounds=200", "learning_rate=0.1")
-"""Half the usual number, which take half the room."""
+"""Half the usual number of trees, which takes half the space."""
 GPU = {"blend": (f"members=gbt({','.join(TREES)}) mlp",), "gbt": TREES, "mlp": ()}
 """Architecture -> options, on the GPUs."""
 RELEASES = (
@@ -69,21 +69,21 @@ RELEASES = (
 @click.option(
     "--a100",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="The data folder of nvidia-a100, imported from its public home; without it what needs it stays.",
+    help="The data folder of nvidia-a100, imported from its public home; else some models are left out.",
 )
 @click.option("--seed", default=0, show_default=True)
 def main(devices: tuple[str, ...], archs: tuple[str, ...], a100: Path | None, seed: int) -> None:
-    """Equal data and seed give equal models on one machine; each config.json records both."""
-    wanted = [
+    """Trains and installs; equal data and seed give equal models on one machine."""
+    chosen = [
         each
         for each in RELEASES
         if (not devices or each.device in devices) and (not archs or each.arch in archs)
     ]
     with tempfile.TemporaryDirectory() as folder:
         data: dict[str, Path] = {}
-        for each in wanted:
+        for each in chosen:
             if A100 in each.dataset and a100 is None:
-                click.echo(f"{each.device}, {each.arch}: left as it is, for want of --a100.")
+                click.echo(f"{each.device}, {each.arch}: not trained, because it needs --a100.")
                 continue
             if each.dataset not in data:
                 data[each.dataset] = dataset(each.dataset, folder, a100)
@@ -103,7 +103,7 @@ def dataset(name: str, folder: str, a100: Path | None) -> Path:
 
 
 def add(data: Path, other: Path) -> None:
-    """Adds the rows of a data folder to another one; what one split holds out is held out on both."""
+    """Adds the rows of a data folder to another one; a split's held-out workloads stay held out."""
     joined, added = DataFolder.open(data), DataFolder.open(other)
     for row in added.devices().to_pylist():
         joined.put_device(row)
@@ -116,8 +116,8 @@ def add(data: Path, other: Path) -> None:
     present = set(added.workloads(["workload_id"])["workload_id"].to_pylist())
     for name in list_splits(data):
         split = load_split(data, name)
-        known = (*split.train, *(present - {*split.train, *split.test}))
-        save_split(replace(split, train=known, made_from=None), data / FOLDER / f"{name}.json")
+        train = (*split.train, *(present - {*split.train, *split.test}))
+        save_split(replace(split, train=train, made_from=None), data / FOLDER / f"{name}.json")
 
 
 def trained(release: Release, data: Path, folder: Path, seed: int) -> Path:

@@ -1,4 +1,4 @@
-"""Trains the models of the headline table anew, with a seed of its own, and holds them against its spread."""
+"""Trains the models of the headline table with another seed, and compares them with the table's spread."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from costhub.cards.tables import Column, number, plain_table
 TABLE = Path(__file__).resolve().parents[1] / "docs/results/model_comparison.json"
 METRICS = ("top_1", "top_5", "pairwise")
 SEED = 7
-"""None of the table's, which are 0 to 2."""
+"""Not one of the table's seeds, which are 0 to 2."""
 SAME = 5e-4
 """The table keeps four digits of every workload."""
 CERTAINTY = 0.99
-"""Of an interval that another seed's figure falls into."""
+"""The probability that another seed's figure lies in the interval."""
 PLACES = {
     "amd-epyc-zen5-2c": ("amd-epyc-zen5", "workload-40-seed0"),
     "intel-xeon-icelake-2c": ("intel-xeon-icelake", "workload-40-seed0"),
@@ -47,7 +47,7 @@ Spreads = dict[tuple[bool, str, str], tuple[float, int]]
 
 
 def form(row: Row) -> tuple[str, ...]:
-    """What tells the lines of one device apart."""
+    """The keys that identify a line."""
     return tuple(row[key] for key in ("device", "split", "also", "model", "objective", "spec", "variant"))
 
 
@@ -61,25 +61,25 @@ def spreads(summary: list[Row]) -> Spreads:
 
     Three seeds of one device say little about a spread; those of all devices together do.
     """
-    found: dict[tuple[bool, str, str], list[tuple[float, int]]] = defaultdict(list)
+    variances: dict[tuple[bool, str, str], list[tuple[float, int]]] = defaultdict(list)
     for row in summary:
         for metric in METRICS:
             if row["seeds"] > 1:
-                found[(*kind(row), metric)].append((row[f"{metric}_std"] ** 2, row["seeds"] - 1))
+                variances[(*kind(row), metric)].append((row[f"{metric}_std"] ** 2, row["seeds"] - 1))
     return {
         key: (math.sqrt(sum(v * df for v, df in own) / sum(df for _, df in own)), sum(df for _, df in own))
-        for key, own in found.items()
+        for key, own in variances.items()
     }
 
 
 def entries(summary: list[Row], device: str, split: str) -> list[Entry]:
-    """The learned models that the table has of a device with their best objective and features."""
-    known = {form(row) for row in summary}
+    """The learned models of a device in the table, each with its best objective and features."""
+    lines = {form(row) for row in summary}
     return [
         entry
         for entry in GRIDS["best"]
         if entry.model not in (RANDOM, CEILING)
-        and (device, split, "", entry.model, entry.objective, entry.spec, entry.variant) in known
+        and (device, split, "", entry.model, entry.objective, entry.spec, entry.variant) in lines
     ]
 
 
@@ -92,18 +92,18 @@ def trained(source: Source, split: str, entry: Entry) -> dict[str, float]:
 
 def compared(here: dict[str, float], row: Row, spread: Spreads) -> list[Row]:
     """One line per metric: the figure, that of the table, and whether the spread explains the difference."""
-    found = []
+    table = []
     for metric, value in here.items():
         deviation, freedom = spread[(*kind(row), metric)]
-        # A further seed varies, and so does a mean of some; what has no seed is the same.
+        # Both another seed and the mean of the table's seeds vary; what has no seed does not.
         widest = float(stats.t.ppf(0.5 + CERTAINTY / 2, freedom))
         within = widest * deviation * math.sqrt(1 + 1 / row["seeds"])
         verdict = "ok" if abs(value - row[metric]) <= within + SAME else "outside" if within else "no spread"
-        found.append({
+        table.append({
             "device": row["device"], "model": " ".join(filter(None, form(row)[3:])), "metric": metric,
             "here": value, "mean": row[metric], "within": within, "verdict": verdict,
         })  # fmt: skip
-    return found
+    return table
 
 
 @click.command()
@@ -113,7 +113,7 @@ def compared(here: dict[str, float], row: Row, spread: Spreads) -> list[Row]:
 def main(devices: tuple[str, ...], quick: bool, path: Path | None) -> None:
     """A quarter of an hour on two cores; exit code 1 where more than one figure in twenty is outside."""
     summary: list[Row] = json.loads(TABLE.read_text())["summary"]
-    known, spread, rows = {form(row): row for row in summary}, spreads(summary), []
+    lines, spread, rows = {form(row): row for row in summary}, spreads(summary), []
     for device, (dataset, split) in PLACES.items():
         if (devices and device not in devices) or (quick and rows):
             continue
@@ -121,7 +121,7 @@ def main(devices: tuple[str, ...], quick: bool, path: Path | None) -> None:
             source = Source(copy_dataset(folder, dataset), device)
             for entry in entries(summary, device, split)[: 1 if quick else None]:
                 key = (device, split, "", entry.model, entry.objective, entry.spec, entry.variant)
-                rows += compared(trained(source, split, entry), known[key], spread)
+                rows += compared(trained(source, split, entry), lines[key], spread)
                 click.echo(plain_table(rows[-len(METRICS) :], COLUMNS))
     good, outside = (sum(row["verdict"] == verdict for row in rows) for verdict in ("ok", "outside"))
     click.echo(f"\n{good} of {len(rows)} figures are within the table's spread, {outside} outside.")

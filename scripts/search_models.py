@@ -1,4 +1,4 @@
-"""The models of scripts/bench_search.py, which know nothing of the workloads that are searched."""
+"""Models for the searches of the benchmarks; they have not seen the workloads that are searched."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from costhub.models.folder import save_model
 from costhub.models.train import describe_model, train_model
 
 NETWORKS = {"resnet-18", "mobilenet-v2", "bert-small"}
-"""Their kernels are held out, beside the workloads that are searched."""
+"""Their kernels are held out too, beside the searched workloads."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a model is made of."""
+    """How a model is made."""
 
     arch: str
     spec: str
     options: Mapping[str, Any]
     knows_this_chip: bool = True
-    """Else it learns from devices of other chips only, as for whoever has one that nobody has measured."""
+    """Otherwise it learns from devices of other chips only, as if nobody had measured this one."""
 
 
 COSTHUB = Kind("conditioned", "tiles@1", {"base": "blend"})
-"""What the embedded hub has for CPUs."""
+"""The kind of the embedded model for CPUs."""
 KINDS = {
     "costhub": COSTHUB,
     "elsewhere": replace(COSTHUB, knows_this_chip=False),
@@ -54,14 +54,14 @@ def held_out(data: Path, workloads: Collection[str]) -> set[str]:
 
 
 def trained(name: str, data: Path, out: Path, without: set[str], seed: int = 0) -> Path:
-    """A model folder, made where there is none.
+    """A model folder; trains the model if the folder does not exist.
 
     Args:
-        name: Of `KINDS`.
-        data: The data folder; it learns from all devices that its kind may know.
+        name: A key of `KINDS`.
+        data: The data folder; the model learns from all devices that its kind allows.
         out: Where model folders go.
-        without: Ids of workloads that it does not learn from.
-        seed: Of the training; the searches differ in theirs.
+        without: Ids of workloads to hold out.
+        seed: Of the training; searches have seeds of their own.
     """
     held = hashlib.sha256(" ".join(sorted(without)).encode()).hexdigest()[:8]
     folder = out / f"{name}-{held}-{seed}"
@@ -80,8 +80,8 @@ def trained(name: str, data: Path, out: Path, without: set[str], seed: int = 0) 
         )
     programs = load_programs(data, device=devices, spec=kind.spec)
     train = programs.of_workloads(set(programs.workload_ids) - without)
-    known = device_rows(data, devices)
-    model = train_model(train, kind.arch, seed=seed, devices=known, options=kind.options, stop_share=0.0)
+    facts = device_rows(data, devices)
+    model = train_model(train, kind.arch, seed=seed, devices=facts, options=kind.options, stop_share=0.0)
     info = describe_model(model, train, device_id=str(here["device_id"]), seed=seed, licence="Apache-2.0")
     save_model(model, folder, info)
     return folder

@@ -1,4 +1,4 @@
-"""One search in a fresh process, for bench_search.py; prints how it went as JSON."""
+"""One search for a workload in a fresh process; prints its course as JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from costhub.transfer.stages import BUILDING, EVOLUTION, FEATURES, LEARNING, PRE
 
 @dataclass(frozen=True)
 class Course:
-    """How a search went."""
+    """The course of a search."""
 
     rounds: list[tuple[int, float]]
     """(trials, seconds) along the way."""
@@ -40,7 +40,7 @@ class Search:
     out: Path
 
     def tvm(self, *, light: bool, **settings: Any) -> Course:
-        """`ms.tune_tir` with every default but `settings`.
+        """`ms.tune_tir` with its defaults except `settings`.
 
         Args:
             light: This process and those that build import the CPU's intrinsics only, a second instead of
@@ -50,7 +50,7 @@ class Search:
         import tvm
         from tvm.s_tir import meta_schedule as ms
 
-        os.environ.update(tvm_threads())  # as many as costhub measures with
+        os.environ.update(tvm_threads())  # the number that costhub measures with
         mod, target = find_workload(self.workload).module(), tvm.target.Target(local_target())
         start = time.perf_counter()
         if light:
@@ -65,7 +65,7 @@ class Search:
         return Course(rounds, watch.seconds())
 
     def costhub(self, model: str, method: str, draft: str | None = None) -> Course:
-        """`costhub.transfer.tune`; loading the model and starting processes is in the seconds."""
+        """`tune`; the seconds include loading the model and starting processes."""
         from costhub.collector.device import identify
         from costhub.hub.device_rows import completed
         from costhub.models.compound.conditioned import bound_to
@@ -80,12 +80,12 @@ class Search:
             None if folder is None else bound_to(load_model(folder)[0], device) for folder in (model, draft)
         )
         with Builder(json.dumps(target)) as builder, Runner(json.dumps(target)) as runner:
-            found = tune(
+            result = tune(
                 mod, self.workload, model=pretrained, draft=drafting, method=find_method(method),
                 target=target, out=self.out, trials=self.trials, builder=builder, runner=runner,
                 seed=self.seed, on_trial=lambda n, _: rounds.append((n, time.perf_counter() - start)),
             )  # fmt: skip
-        return Course(rounds, found.stages)
+        return Course(rounds, result.stages)
 
 
 def stamped(rounds: list[tuple[int, float]], start: float) -> list[Any]:
@@ -103,7 +103,7 @@ def stamped(rounds: list[tuple[int, float]], start: float) -> list[Any]:
 
 
 def watched() -> Stages:
-    """A stopwatch that from now on times what TVM's own search does in this process."""
+    """A stopwatch that from now on times the stages of TVM's own search in this process."""
     from tvm.s_tir import meta_schedule as ms
 
     watch = Stages(EVOLUTION)
@@ -119,7 +119,7 @@ def watched() -> Stages:
 
 
 def clock(watch: Stages, owner: Any, name: str, stage: str) -> None:
-    """From now on the seconds of this function of a class, or of an object, count as of the stage."""
+    """From now on the seconds of a function of a class or object count towards the stage."""
     function = getattr(owner, name)
 
     def call(*arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Searches over measured programs to the end, with all that a stop rule may ask about on the way."""
+"""Searches over measured programs to the end, with a record of all that a stop rule may ask for."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from costhub.transfer.methods.corrected import Corrected
 
 FOLDS = 4
 MOST = 1000
-"""Programs of a pool; a search over more takes longer and finds the same."""
+"""The most programs of a pool; a search over more takes longer without a difference."""
 SHARE = 0.9
-"""Of the programs of a workload in the pool of one seed."""
+"""The share of a workload's programs in the pool of one seed."""
 KEY = ("pair", "workload", "seed", "trials", "batch")
 
 
 @dataclass(frozen=True)
 class Trace:
-    """A search over the programs of one workload, far beyond the trials that it is compared at."""
+    """A search over the programs of one workload, recorded far beyond the trials at which it is compared."""
 
     pair: str
     workload: str
@@ -38,7 +38,7 @@ class Trace:
     """Network -> how often the workload occurs in it."""
     seed: int
     trials: int
-    """What a search gets by itself."""
+    """The trials of a search by itself."""
     batch: int
     pool: int
     """Programs to choose from."""
@@ -51,7 +51,7 @@ class Trace:
         return -(-self.trials // self.batch)
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values; six digits of a score are more than a rule can use."""
+        """As JSON values; scores are rounded to six digits."""
         batches = [
             [b.latency_s.tolist(), b.scores.round(6).tolist(), round(b.waiting, 6)] for b in self.batches
         ]
@@ -72,14 +72,14 @@ def read_traces(path: Path | None) -> list[Trace]:
 
 
 def search(pool: Programs, source: CostModel, *, batch: int, trials: int, seed: int) -> list[Batch]:
-    """Measures what the model scores highest, which learns from all of it after each batch.
+    """Measures what the model scores highest; the model learns from all measurements after each batch.
 
     Args:
         pool: Measured programs of one workload, in random order; one at least stays unmeasured.
         source: A model that knows neither the workload nor, perhaps, the device.
         batch: Programs measured at a time.
         trials: Programs measured in all.
-        seed: Of what the model learns.
+        seed: Of the training.
     """
     order, batches = np.zeros(0, np.int64), []
     scores = source.predict(pool.rows, pool.counts)
@@ -88,18 +88,18 @@ def search(pool: Programs, source: CostModel, *, batch: int, trials: int, seed: 
         picked = waiting[np.argsort(-scores[waiting], kind="stable")[:batch]]
         order = np.concatenate([order, picked])
         model = Corrected().adapt(source, pool.select(order), seed=seed)
-        said, scores = scores[picked], model.predict(pool.rows, pool.counts)
+        predicted, scores = scores[picked], model.predict(pool.rows, pool.counts)
         waiting = np.setdiff1d(waiting, picked)
-        batches.append(Batch(pool.latency_s[picked], said, float(scores[waiting].max())))
+        batches.append(Batch(pool.latency_s[picked], predicted, float(scores[waiting].max())))
     return batches
 
 
 def traces_of(
     pair: Pair, done: set[tuple[Any, ...]], *, trials: int, batch: int, seed: int, workloads: int
 ) -> Iterator[Trace]:
-    """The searches of a seed that are missing, twice as long as its trials; the source knows none of them.
+    """The missing searches of a seed, twice as long as its trials; the source has seen none of the workloads.
 
-    A workload is searched where its pool has twice as many programs as the search measures.
+    A workload is searched if its pool has twice as many programs as the search measures.
     """
     ids, sizes = np.unique(pair.new.measured().workload, return_counts=True)
     large = [pair.new.workload_ids[i] for i, n in zip(ids, sizes, strict=True) if SHARE * n >= 2 * trials]
@@ -116,11 +116,11 @@ def traces_of(
         source = _source(pair.known.of_workloads(set(pair.known.workload_ids) - part.test), seed)
         for row in missing:
             pool = _pool(pair.new.of_workloads({row["workload_id"]}).measured(), seed)
-            found = search(pool, source, batch=batch, trials=2 * trials, seed=seed)
+            batches = search(pool, source, batch=batch, trials=2 * trials, seed=seed)
             weights = {network["name"]: float(network["weight"]) for network in row["networks"] or ()}
             yield Trace(
                 names, row["workload_id"], row["name"], weights, seed, trials, batch, pool.n,
-                float(pool.latency_s.min()), found,
+                float(pool.latency_s.min()), batches,
             )  # fmt: skip
 
 
@@ -131,6 +131,6 @@ def _source(programs: Programs, seed: int) -> CostModel:
 
 
 def _pool(programs: Programs, seed: int) -> Programs:
-    """Some programs of a workload, in an order that tells nothing."""
+    """Some programs of a workload, in random order."""
     drawn = np.random.default_rng(seed).permutation(programs.n)
     return programs.select(drawn[: min(MOST, round(SHARE * programs.n))])

@@ -1,4 +1,4 @@
-"""Ways in which a shard comes to be damaged: on disks and wires, by other tools, and by hand."""
+"""Ways to damage a shard: as disks and networks do, as other tools do, and by hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Mutation = Callable[[Path, Rng], None]
 def _bytes(change: Callable[[bytearray, Rng], Any], path: Path, rng: Rng, *, seal: bool = False) -> None:
     content = bytearray(path.read_bytes())
     path.write_bytes(change(content, rng) or content)
-    if seal:  # what someone could do on purpose, and a test of what stands behind the seal
+    if seal:  # a forger could do this; it tests the checks behind the seal
         try:
             write_seal(path)
         except ValueError:

@@ -1,4 +1,4 @@
-"""A search over programs that were measured already: what is picked is looked up, not run."""
+"""A search over programs that were measured already: latencies are looked up."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PICKS: dict[str, Callable[[Any, Programs, float], Scores]] = {
 def search(
     pool: Programs, entry: Entry | None, *, batch: int, trials: int, seed: int, pick: str = "mean"
 ) -> list[float]:
-    """Searches among the programs of one workload, with a model that is fitted again after each batch.
+    """Searches among the programs of one workload with a model that is refitted after each batch.
 
     Args:
         pool: Measured programs of one workload on one device.
@@ -64,11 +64,11 @@ def search(
     curve = [float(throughput[chosen].max())]
     while len(chosen) < min(trials, pool.n):
         rest = np.setdiff1d(order, chosen, assume_unique=True)  # in the order of `order`: ties stay random
-        known = pool.select(chosen)
-        if entry is not None and known.informative().any():
+        measured = pool.select(chosen)
+        if entry is not None and measured.informative().any():
             model = entry.make()
-            model.fit(known, None, seed=seed, progress=False)
-            # The model sees what was measured, and is told of the best of that as 1.
+            model.fit(measured, None, seed=seed, progress=False)
+            # Throughput is relative to the best measured so far, so that this best is 1.
             score = PICKS[pick](model, pool.select(rest), 1.0)
             rest = rest[np.argsort(-score, kind="stable")]
         chosen = np.concatenate([chosen, rest[: min(batch, trials - len(chosen))]])

@@ -1,4 +1,4 @@
-"""The least time that a prediction can take on this machine: bytes to be read and operations to be done."""
+"""The least time that a prediction can take on this machine, from its bytes and operations."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ PROBE = Path(__file__).resolve().parents[1] / "docs/results/probe.json"
 def floor(model: Any, rows: Any, counts: Any) -> dict[str, float]:
     """Bytes, operations and milliseconds of a prediction at the probed rates; {} on a machine not probed.
 
-    Rows are read once, from memory. A network multiplies and adds in float32; on each level of a tree is one
-    comparison, which is taken as an operation.
+    Rows are read once, from memory. A network multiplies and adds in float32; each level of a tree counts as
+    one operation, a comparison.
     """
     probes = {probe["device_id"]: probe for probe in json.loads(PROBE.read_text())["probe"]}
     probe = probes.get(machine.describe()["device"])
@@ -27,7 +27,7 @@ def floor(model: Any, rows: Any, counts: Any) -> dict[str, float]:
 
 
 def of_trees(model: Any, rows: Any, counts: Any) -> float:
-    """Three of each number for the pooling, and one for each level of each tree."""
+    """Three operations per number for the pooling, and one for each level of each tree."""
     return float(3 * rows.size + len(counts) * model.booster.num_boosted_rounds() * model.options.depth)
 
 
@@ -39,7 +39,7 @@ def of_mlp(model: Any, rows: Any, counts: Any) -> float:
 
 
 def of_tokens(model: Any, rows: Any, counts: Any) -> float:
-    """As `of_mlp`, with eight square layers' worth for each token, and products with all others of it."""
+    """As `of_mlp`, with eight square layers per token, and products with all other tokens."""
     hidden, inputs, layers = model.options.hidden, model.config()["inputs"], model.options.layers
     per_layer = len(rows) * 8 * hidden**2 + 2 * hidden * float((counts**2).sum())
     per_program = hidden * (2 * hidden + 1)

@@ -1,4 +1,4 @@
-"""Where the seconds of a search go, with a model alone and with one behind a draft."""
+"""Where the seconds of a search go, with a model alone and behind a draft."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ TVMS = SearchOptions(population=512, generations=4, trials_per_round=64)
 def search(
     workload: str, name: str, model: CostModel, draft: CostModel | None, trials: int, options: SearchOptions
 ) -> dict[str, Any]:
-    """One search: its seconds by stage, and what it found."""
+    """One search: its seconds by stage, and its result."""
     target, mod = local_target(), find_workload(workload).module()
     with (
         tempfile.TemporaryDirectory() as folder,
         Builder(json.dumps(target)) as builder,
         Runner(json.dumps(target)) as runner,
     ):
-        found = tune(
+        result = tune(
             mod,
             workload,
             model=model,
@@ -46,10 +46,10 @@ def search(
         "workload": workload,
         "model": name,
         **sizes,
-        "trials": found.trials,
-        "seconds": found.seconds,
-        "best_us": found.best_us,
-        "stages": found.stages,
+        "trials": result.trials,
+        "seconds": result.seconds,
+        "best_us": result.best_us,
+        "stages": result.stages,
     }
 
 

@@ -23,8 +23,8 @@ class StockCollector:
     """LocalBuilder and LocalRunner with costhub's evaluator settings.
 
     Args:
-        target: the TVM target, as JSON.
-        light: the strong baseline: build processes import the CPU's intrinsics only (1 s instead of 14 s).
+        target: The TVM target, as JSON.
+        light: The strong baseline: build processes import the CPU's intrinsics only (1 s instead of 14 s).
     """
 
     def __init__(self, target: str, *, light: bool) -> None:
@@ -54,4 +54,4 @@ class StockCollector:
         return statistics.median(float(s) for s in ran.run_secs) if ran.run_secs else None
 
     def close(self) -> None:
-        """Nothing stays: TVM's pools end with their batch."""
+        """Does nothing: TVM's pools end with their batch."""

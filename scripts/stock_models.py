@@ -1,4 +1,4 @@
-"""TVM's own cost models as a search has them after some rounds, for the benchmark of speed."""
+"""TVM's own cost models as they are after some rounds of a search."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tvm.s_tir.meta_schedule.cost_model.mlp_model import MLPModel, SegmentSumMLP
 from tvm.s_tir.meta_schedule.runner import RunnerResult
 
 LEARNT = 256
-"""Candidates that the models have learned from: four rounds of a search with TVM's defaults."""
+"""Candidates the models learn from: four rounds of a search with TVM's defaults."""
 
 
 class WorkingTrainer(SegmentSumMLPTrainer):  # type: ignore[misc]
-    """TVM 0.27's trainer, save for `train_full`, which every first update calls and which cannot end.
+    """TVM 0.27's trainer with a working `train_full`, which every first update calls and which fails.
 
-    It holds a fifth of the tasks out for testing, which of fewer than five are none, and concatenates them;
-    and it passes ``verbose`` to torch's StepLR, which no longer takes it. Here it is the incremental
-    training, over all that is known and for as many epochs.
+    TVM's holds out a fifth of the tasks for testing, none of fewer than five, and concatenates them; and it
+    passes ``verbose`` to torch's StepLR, which no longer takes it. Here it is the incremental training over
+    all data, for as many epochs.
     """
 
     def train_full(self) -> None:
-        """Trains on everything; for one task the same as TVM's, but for the steps of its learning rate."""
+        """Trains on everything; for one task it differs from TVM's only in the steps of the learning rate."""
         groups = self.state.data.values()
         features = [f for group in groups for f in group.features]
         epochs, self.num_epoch_incremental = self.num_epoch_incremental, self.num_epoch_full
@@ -43,13 +43,13 @@ def trained(context: Any, candidates: Sequence[Any], latency_s: Sequence[float])
 
 
 def features(name: str, model: Any, context: Any, candidates: Sequence[Any]) -> list[Any]:
-    """What the model's `predict` does first."""
+    """The first half of the model's `predict`: the features."""
     if name == "tvm-mlp":
-        found, _ = extract_features(context, candidates, None, model.trainer.state.extractor)
-        return list(found)
+        rows, _ = extract_features(context, candidates, None, model.trainer.state.extractor)
+        return list(rows)
     return [x.numpy().astype("float32") for x in model.extractor.extract_from(context, candidates)]
 
 
 def scores(name: str, model: Any, rows: list[Any]) -> Any:
-    """What it does with them."""
+    """The second half of `predict`: the scores."""
     return model.trainer.predict_incremental(rows) if name == "tvm-mlp" else model._predict(rows)

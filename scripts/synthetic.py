@@ -1,6 +1,6 @@
 """Synthetic measurements for tests of scale: real rows, repeated with other decisions and latencies.
 
-Every row says `proposed_by` = "synthetic". They are made to be measured with, and never published.
+Every row says `proposed_by` = "synthetic". The rows serve benchmarks and are never published.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _START_US = 1_700_000_000_000_000
 def synthetic_batches(
     real: pa.Table, device_id: str, rows: int, *, batch: int = 50_000
 ) -> Iterator[pa.Table]:
-    """Yields `rows` measurements of `device_id` made out of the good ones in `real`, in tables of `batch`."""
+    """Yields `rows` measurements of `device_id`, made from the good ones in `real`, `batch` rows a table."""
     rng = np.random.default_rng(int.from_bytes(device_id.encode(), "big") % 2**32)
     for start in range(0, rows, batch):
         yield _batch(real, device_id, start, min(batch, rows - start), rng)
 
 
 def record_id(device_id: str, number: int) -> str:
-    """The id of a measurement of a device; it is made of the real row `number` modulo their number."""
+    """The id of a synthetic measurement; its source is the real row `number` modulo the number of rows."""
     return hashlib.sha256(f"{device_id} {number}".encode()).hexdigest()[:32]
 
 

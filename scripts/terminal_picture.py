@@ -1,4 +1,4 @@
-"""A picture of what a command shows on a terminal while it runs: SVG, taken when a given text appears."""
+"""Draws a terminal as SVG while a command runs, at the moment when a given text appears."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ PAPER, INK, COMMAND = "#0f1419", "#d7dde3", "#35c99b"
 
 
 def screen_at(command: list[str], seen: re.Pattern[str], columns: int, lines: int) -> list[str]:
-    """The lines of a terminal when the pattern first stands on it; the command is then let run to its end.
+    """The lines of a terminal when the pattern first appears; the command then runs to its end.
 
     Raises:
-        click.ClickException: The command ended before.
+        click.ClickException: The command ended before the pattern appeared.
     """
     screen = pyte.Screen(columns, lines)
     stream = pyte.ByteStream(screen)
@@ -39,12 +39,14 @@ def screen_at(command: list[str], seen: re.Pattern[str], columns: int, lines: in
     os.waitpid(process, 0)
     if taken is None:
         ending = "\n".join(line.rstrip() for line in screen.display)
-        raise click.ClickException(f"{seen.pattern!r} never stood on the terminal, which ended as:\n{ending}")
+        raise click.ClickException(
+            f"{seen.pattern!r} never appeared on the terminal, which ended as:\n{ending}"
+        )
     return taken
 
 
 def read(terminal: int) -> bytes:
-    """What has been written to the terminal since; empty when its program has ended."""
+    """What has been written to the terminal since the last call; empty when its program has ended."""
     try:
         return os.read(terminal, 65536)
     except OSError:  # Linux says EIO where other systems return nothing
@@ -52,7 +54,7 @@ def read(terminal: int) -> bytes:
 
 
 def picture(prompt: str, shown: list[str], columns: int) -> str:
-    """The lines as SVG, the empty ones at the end left out, under the command as one would type it."""
+    """The lines as SVG, without empty lines at the end, under the command as typed."""
     while shown and not shown[-1]:
         shown = shown[:-1]
     rows = [(COMMAND, f"$ {prompt}"), *((INK, line) for line in shown)]
@@ -72,7 +74,9 @@ def picture(prompt: str, shown: list[str], columns: int) -> str:
 
 @click.command()
 @click.argument("command", nargs=-1, required=True)
-@click.option("--seen", required=True, help="A regular expression: the picture is of when it first matches.")
+@click.option(
+    "--seen", required=True, help="A regular expression; the picture is taken when it first matches."
+)
 @click.option("--columns", default=116, show_default=True)
 @click.option("--lines", default=24, show_default=True)
 @click.option("--svg", "path", required=True, type=click.Path(path_type=Path))

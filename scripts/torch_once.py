@@ -1,4 +1,4 @@
-"""Times PyTorch's kernels for an operator of the suite `metaschedule` once, for bench_operators.py."""
+"""Times PyTorch's kernels for an operator of the suite `metaschedule` in a fresh process."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from costhub.collector.suite import find_workload
 from costhub.dataset.workload import argument_shapes
 
 LEAST_S = 0.02
-"""A repeat calls for so long between two readings of the clock, as final.remeasure does."""
+"""A repeat calls for so long between two readings of the clock, as `remeasure` does."""
 REPEATS = 5
 
 
 def timed(call: Callable[[], object]) -> float:
-    """Mean seconds of calls that take `LEAST_S` together."""
+    """Mean seconds per call, over calls that take `LEAST_S` together."""
     calls, began = 0, time.perf_counter()
     while (passed := time.perf_counter() - began) < LEAST_S or not calls:
         call()

@@ -1,4 +1,4 @@
-"""PyTorch's own kernels for the twelve operators of the suite `metaschedule`, for bench_operators.py."""
+"""PyTorch's own kernels for the twelve operators of the suite `metaschedule`."""
 
 from __future__ import annotations
 
@@ -22,23 +22,22 @@ class Reference:
 
     run: Callable[[], Tensor]
     to_workload: Callable[[Tensor], Tensor]
-    """Puts what it returns into the layout of the workload's output."""
+    """Puts its result into the layout of the workload's output."""
 
     def output(self) -> Array:
-        """What the workload should compute."""
-        found: Array = self.to_workload(self.run()).contiguous().numpy()
-        return found
+        """The expected output of the workload."""
+        array: Array = self.to_workload(self.run()).contiguous().numpy()
+        return array
 
 
 def references(name: str, arrays: list[Array]) -> list[Reference]:
-    """PyTorch's forms of an operator: of convolutions with channels first and last, else one.
+    """PyTorch's forms of an operator: two for convolutions, with channels first and last, otherwise one.
 
-    A normalisation behind a convolution is left there and, in forms of their own, folded into it.
-
-    Data and weights are laid out beforehand, which is not timed.
+    A normalisation behind a convolution has forms of its own, where it is folded into the convolution. Data
+    and weights are laid out beforehand, which is not timed.
 
     Args:
-        name: Of the workload.
+        name: The name of the workload.
         arrays: Its inputs, in its layout.
     """
     tensors = [torch.from_numpy(array) for array in arrays]
@@ -66,15 +65,15 @@ def _convolutions(name: str, data: Tensor, weight: Tensor, *rest: Tensor) -> lis
     layouts = [(x, w)]
     if x.dim() in FORMATS:
         layouts.append((x.to(memory_format=FORMATS[x.dim()]), w.to(memory_format=FORMATS[x.dim()])))
-    found = []
+    forms = []
     for own_x, own_w in layouts:
         runs = (
             (_with_norm(own_x, own_w, *rest), _folded(own_x, own_w, *rest))
             if rest
             else (partial(convolve, own_x, own_w),)
         )
-        found += [Reference(run, lambda out: out.movedim(1, -1)) for run in runs]
-    return found
+        forms += [Reference(run, lambda out: out.movedim(1, -1)) for run in runs]
+    return forms
 
 
 def _torch_weight(name: str, weight: Tensor) -> Tensor:

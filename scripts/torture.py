@@ -86,31 +86,31 @@ class Torture:
         start = time.monotonic()
         built = self.builder.build([c.module_json for c in candidates])
         self.seconds["build"] += time.monotonic() - start
-        for candidate, made in zip(candidates, built, strict=True):
+        for candidate, result in zip(candidates, built, strict=True):
             start = time.monotonic()
-            status, error = self.outcome(candidate, made)
+            status, error = self.outcome(candidate, result)
             self.seconds[candidate.kind] += time.monotonic() - start
             if status == candidate.status and re.search(candidate.words, error):
                 self.as_expected[candidate.kind] += 1
             else:
                 self.surprises.append({"kind": candidate.kind, "status": status, "error": error[:300]})
 
-    def outcome(self, candidate: Candidate, made: Built) -> tuple[str, str]:
+    def outcome(self, candidate: Candidate, result: Built) -> tuple[str, str]:
         """Status and error; a good program's outputs must have been compared."""
-        if made.artifact is None:
-            return made.status, made.error or ""
+        if result.artifact is None:
+            return result.status, result.error or ""
         default, library = self.defaults[candidate.workload], self.expected[candidate.workload]
         self.runner.expected(library.artifact or "", default.arguments, reduction=default.reduction)
         ran = self.runner.run(
-            made.artifact, candidate.arguments, check=True, module_json=candidate.module_json
+            result.artifact, candidate.arguments, check=True, module_json=candidate.module_json
         )
-        shutil.rmtree(os.path.dirname(made.artifact))
+        shutil.rmtree(os.path.dirname(result.artifact))
         unchecked = ran.status == "ok" and not ran.output_checked
         return "not checked" if unchecked else ran.status, ran.error or ""
 
 
 def leftovers(place: Path) -> dict[str, int]:
-    """What the process holds; only the children may change, of which some have just died."""
+    """What the process holds; only its children may change, since some of them have just died."""
     this = psutil.Process()
     children = this.children(recursive=True)
     return {
@@ -129,7 +129,7 @@ def leftovers(place: Path) -> dict[str, int]:
 @click.option("--seed", default=0)
 @click.option("--json", "result", type=click.Path(path_type=Path))
 def main(good: int, bad: int, quick: bool, seed: int, result: Path | None) -> None:
-    """Prints what became of each kind and what was left over; fails where anything is not as it should be."""
+    """Prints the outcome of each kind and what was left over; fails on any surprise."""
     good, bad = (100, 10) if quick else (good, bad)
     place = Path(tempfile.mkdtemp(prefix="costhub-torture-"))
     os.environ["TMPDIR"] = tempfile.tempdir = str(place)
@@ -174,7 +174,7 @@ def main(good: int, bad: int, quick: bool, seed: int, result: Path | None) -> No
     grown = [key for key in ("open_files_beside_children", "files") if history[-1][key] > history[0][key]]
     left = end["children"] + end["files"] + max(h["zombies"] for h in history)
     if torture.surprises or grown or left:
-        raise click.ClickException("not everything is as it should be")
+        raise click.ClickException("There are surprises, or something was left over; see above.")
 
 
 def _module(function: object) -> object:

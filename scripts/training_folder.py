@@ -21,15 +21,15 @@ from costhub.dataset.programs import FloatArray
 SPEC = find_spec("per_store@1")
 DEVICES = tuple(f"{DEVICE}-synthetic-{number}" for number in range(4))
 TILES = 3
-"""Times that the rows of a real program are repeated: 7 rows a program, as programs of a GPU have."""
+"""How often the rows of a real program are repeated, to have 7 rows per program, as on a GPU."""
 JITTER = 0.01
 
 
 def write_folder(path: Path, programs: int) -> None:
-    """Writes measurements of four devices, each made of real ones, and their features.
+    """Writes measurements of four devices, made from real ones, and their features.
 
-    A program's latency is that of a real one within 5 %, and its features are those of the same one within
-    1 %, so there is as much to learn as in the real data. Traces are not those of the features.
+    A program's latency is within 5 % of a real one, and its features are within 1 % of the same program's, so
+    there is as much to learn as in the real data. Traces do not match the features.
     """
     folder = DataFolder.create(path)
     with tempfile.TemporaryDirectory() as temporary:
@@ -50,10 +50,10 @@ def real_features(data: Path, record_ids: pa.Array) -> list[FloatArray | None]:
     """The features of real programs, computed in the folder."""
     load_programs(data, device=DEVICE, progress=False)
     cache = FeatureCache(data, DEVICE, SPEC)
-    found = cache.find(record_ids)
-    ends = np.cumsum(np.maximum(found.counts, 0))
-    parts = np.split(cache.read(found), ends[:-1])
-    return [part if count >= 0 else None for part, count in zip(parts, found.counts, strict=True)]
+    entries = cache.find(record_ids)
+    ends = np.cumsum(np.maximum(entries.counts, 0))
+    parts = np.split(cache.read(entries), ends[:-1])
+    return [part if count >= 0 else None for part, count in zip(parts, entries.counts, strict=True)]
 
 
 def write_features(path: Path, device: str, features: list[FloatArray | None], programs: int) -> None:
@@ -67,9 +67,9 @@ def write_features(path: Path, device: str, features: list[FloatArray | None], p
 
 
 def _jittered(features: list[FloatArray | None], rng: np.random.Generator) -> Iterator[FloatArray | None]:
-    known = [np.tile(rows, (TILES, 1)) for rows in features if rows is not None]
-    rows = np.concatenate(known)
+    present = [np.tile(rows, (TILES, 1)) for rows in features if rows is not None]
+    rows = np.concatenate(present)
     rows *= 1.0 + JITTER * rng.standard_normal(rows.shape, dtype=np.float32)
-    pieces = iter(np.split(rows, np.cumsum([len(part) for part in known])[:-1]))
+    pieces = iter(np.split(rows, np.cumsum([len(part) for part in present])[:-1]))
     for own in features:
         yield None if own is None else next(pieces)

@@ -1,4 +1,4 @@
-"""The stages of bench_training.py, each run in a process of its own under a limit of memory.
+"""The stages of the training benchmark, each run in a process of its own under a memory limit.
 
 python scripts/training_stages.py STAGE PROGRAMS FOLDER LIMIT_GIB ROUNDS EPOCHS
 """
@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 HELD_OUT = 8
-"""Workloads on which the trained models are evaluated; they are no part of the programs that are counted."""
+"""Workloads on which the trained models are evaluated; their programs are not counted."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a stage is told."""
+    """The settings of a stage."""
 
     path: Path
     programs: int
@@ -116,7 +116,7 @@ def _streamed(run: Run, model: Any, passes: int, fit: Callable[[Any], None]) -> 
     train = blocks.of_workloads(set(names[HELD_OUT:]))
     fit(train)
     seconds = time.perf_counter() - start
-    # One device is enough to see that something was learned.
+    # One device is enough to show that something was learned.
     test = Programs.join(list(blocks.of_workloads(set(names[:HELD_OUT])).share(0, len(DEVICES))))
     return {**_figures(sum(train.sizes), seconds, passes), **_evaluated(model, test)}
 
@@ -156,14 +156,14 @@ STAGES: dict[str, Stage] = {
 def main(stage: str, programs: str, path: str, limit_gib: str, rounds: str, epochs: str) -> None:
     """Runs one stage and prints its figures as JSON."""
     if stage != "write":
-        # Of the address space, which is more than what is in memory: a stage that ends was well below.
+        # It limits the address space, which is more than resident memory: a stage that ends was well below.
         limit = int(float(limit_gib) * 2**30)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     start = time.perf_counter()
-    found = STAGES[stage](Run(Path(path), int(programs), int(rounds), int(epochs)))
-    found.setdefault("seconds", time.perf_counter() - start)
+    figures = STAGES[stage](Run(Path(path), int(programs), int(rounds), int(epochs)))
+    figures.setdefault("seconds", time.perf_counter() - start)
     peak = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    print(json.dumps({"stage": stage, "peak_gib": sum(peak) / 2**20, **found}))
+    print(json.dumps({"stage": stage, "peak_gib": sum(peak) / 2**20, **figures}))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What scripts/bench_transfer.py carries over: pairs of source and target, and what each side may know."""
+"""Pairs of source and target for transfer benchmarks, and what each side may learn from."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from costhub.transfer.selection.in_turn import EACH, in_turn
 
 SPEC = "tiles@1"
 PARTS = 4
-"""A seed holds out one of so many parts of the target's workloads."""
+"""The target's workloads are dealt into so many parts; a seed holds one out."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Place:
         return "+".join(self.devices)
 
     def programs(self) -> Programs:
-        """All that ran, with features."""
+        """All good programs, with features."""
         return load_programs(self.data, device=list(self.devices), spec=SPEC)
 
 
 @dataclass
 class Pair:
-    """From some devices to another one."""
+    """A transfer from some devices to another one."""
 
     source: Place
     target: Place
@@ -63,9 +63,9 @@ class Pair:
         return folds(self._about, PARTS, seed)[0].test
 
     def oracle(self, test: Programs) -> Programs | None:
-        """The target's programs of these workloads that the source has measured too, in the rows its latency.
+        """The target's programs of these workloads that the source has measured too, its latencies as rows.
 
-        None where the devices share no programs.
+        None if the devices share no programs.
         """
         wanted = [test.workload_ids[number] for number in np.unique(test.workload)]
         here, there = (_latencies(place, wanted) for place in (self.target, self.source))
@@ -88,10 +88,10 @@ def _latencies(place: Place, workloads: Sequence[str]) -> pa.Table:
     )
     median = pa.array([float(np.median(runs)) for runs in table["run_s"].to_pylist()])
     table = table.drop_columns("run_s").append_column("latency_s", median)
-    found = table.group_by(["workload_id", "program_id"]).aggregate([("latency_s", "mean")])
-    return found.rename_columns(["workload_id", "program_id", "latency_s"])
+    means = table.group_by(["workload_id", "program_id"]).aggregate([("latency_s", "mean")])
+    return means.rename_columns(["workload_id", "program_id", "latency_s"])
 
 
 def measured(pool: Programs, trials: int, seed: int, *, each: int = EACH) -> Programs:
-    """What a new device measures first."""
+    """The programs that a new device measures first."""
     return pool.select(in_turn(pool, trials, seed=seed, each=each))

@@ -1,4 +1,4 @@
-"""Installs wheel and sdist into empty environments of several Pythons and runs the main job there."""
+"""Installs wheel and sdist into empty environments of several Pythons and runs the first commands there."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ COMMANDS = {
     "check": ["costhub", "check", "model"],
     "tune": ["costhub", "tune", "softmax.512x512", "--trials", "16", "--out", "tuned"],
 }
-"""The main job, in the order in which a new user does it."""
+"""The first commands, in the order in which a new user runs them."""
 TOOLS = ("ld", "sh", "env", "ldconfig", "uname")
-"""All that is on the path beside the environment: a linker and no compiler."""
+"""All tools on the path beside the environment: a linker, no compiler."""
 
 
 def built(place: Path) -> list[Path]:
@@ -41,7 +41,7 @@ def built(place: Path) -> list[Path]:
 
 
 def installed(python: str, package: Path, place: Path) -> tuple[dict[str, Any], Path]:
-    """A new environment with the package in it, and what that took."""
+    """A new environment with the package installed, and the cost of that."""
     environment = place / "env"
     subprocess.run([python, "-m", "venv", str(environment)], check=True)
     began = time.perf_counter()
@@ -49,11 +49,11 @@ def installed(python: str, package: Path, place: Path) -> tuple[dict[str, Any], 
     subprocess.run([*pip, "--constraint", str(ROOT / "constraints.txt"), str(package)], check=True)
     seconds = time.perf_counter() - began
     size = sum(path.lstat().st_size for path in environment.rglob("*") if path.is_file())
-    told = subprocess.run(
+    version = subprocess.run(
         [str(environment / "bin/python"), "-c", "import platform; print(platform.python_version())"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    return {"python": told.stdout.strip(), "install_s": seconds, "bytes": size}, environment
+    return {"python": version.stdout.strip(), "install_s": seconds, "bytes": size}, environment
 
 
 def walked(environment: Path, place: Path) -> dict[str, Any]:
@@ -61,8 +61,8 @@ def walked(environment: Path, place: Path) -> dict[str, Any]:
     tools = place / "tools"
     tools.mkdir()
     for name in TOOLS:
-        if found := shutil.which(name):
-            (tools / name).symlink_to(found)
+        if tool := shutil.which(name):
+            (tools / name).symlink_to(tool)
     own = {
         "PATH": f"{environment / 'bin'}:{tools}",
         "HOME": str(place),
@@ -83,33 +83,33 @@ def walked(environment: Path, place: Path) -> dict[str, Any]:
 
 
 def licences() -> list[dict[str, str]]:
-    """Everything that the package needs, here, with what each says of its licence."""
-    found: dict[str, dict[str, str]] = {}
-    wanted = ["costhub"]
-    while wanted:
-        name = wanted.pop().lower().replace("_", "-")
-        if name in found:
+    """Every requirement installed here, with the licence that it declares."""
+    by_name: dict[str, dict[str, str]] = {}
+    waiting = ["costhub"]
+    while waiting:
+        name = waiting.pop().lower().replace("_", "-")
+        if name in by_name:
             continue
         try:
             about = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError:
-            continue  # of another platform or Python
-        found[name] = {"name": name, "version": about.version, "licence": licence_of(about)}
+            continue  # for another platform or Python
+        by_name[name] = {"name": name, "version": about.version, "licence": licence_of(about)}
         for text in about.requires or []:
             needed = Requirement(text)
             if needed.marker is None or needed.marker.evaluate({"extra": ""}):
-                wanted.append(needed.name)
-    del found["costhub"]
-    return [found[name] for name in sorted(found)]
+                waiting.append(needed.name)
+    del by_name["costhub"]
+    return [by_name[name] for name in sorted(by_name)]
 
 
 def licence_of(about: importlib.metadata.Distribution) -> str:
     """The SPDX expression of a distribution; of older ones the classifier or the first line of the text."""
-    said = about.metadata
-    classifiers = [text for text in said.get_all("Classifier") or [] if text.startswith("License ::")]
+    metadata = about.metadata
+    classifiers = [text for text in metadata.get_all("Classifier") or [] if text.startswith("License ::")]
     named = [text.rpartition(" :: ")[2] for text in classifiers if text.count(" :: ") > 1]
-    text = (said.get("License") or "").strip()
-    return said.get("License-Expression") or " and ".join(named) or (text.splitlines() or ["?"])[0][:60]
+    text = (metadata.get("License") or "").strip()
+    return metadata.get("License-Expression") or " and ".join(named) or (text.splitlines() or ["?"])[0][:60]
 
 
 @click.command()
@@ -125,7 +125,7 @@ def main(pythons: tuple[str, ...], quick: bool, path: Path | None) -> None:
         packages = [] if quick else built(Path(folder))
         sizes = {package.name: package.stat().st_size for package in packages}
         for python in pythons:
-            # What an sdist gives is a wheel: one Python tells whether it does.
+            # An sdist builds the same wheel everywhere, so one Python is enough.
             for package in packages if python == pythons[0] else packages[:1]:
                 with tempfile.TemporaryDirectory() as own:
                     row, environment = installed(python, package, Path(own))

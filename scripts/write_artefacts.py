@@ -2,7 +2,7 @@
 
     python scripts/write_artefacts.py                 into tests/artefacts/VERSION, once for every release
 
-What lies there is never written again: a later version reads it as it is, or refuses it with a sentence.
+These folders are never written again: a later version reads them unchanged, or refuses them with a sentence.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ def main(out: Path | None) -> None:
     """Write the artefacts of this version."""
     out = out or PLACE / Version(__version__).base_version
     out.mkdir(parents=True)
-    os.chdir(out)  # so that no file names a place on this machine
+    os.chdir(out)  # so that no file contains a path of this machine
     write_data(Path("data"))
     write_models(Path("models"))
     write_tune(Path("tune"), Path("data"))
-    # Locks are of a moment, and nothing reads the last two again.
+    # Locks are temporary, and nothing reads the last two again.
     for left in (*Path().rglob(LOCK), Path("data/latencies.png"), Path("tune/report.html")):
         left.unlink()
     total = sum(path.stat().st_size for path in Path().rglob("*") if path.is_file())
@@ -99,17 +99,17 @@ def write_data(place: Path) -> None:
 
 
 def write_models(place: Path) -> None:
-    """A model folder of each architecture, with what it predicts of programs that lie beside it."""
-    found: dict[str, CostModel] = {
+    """A model folder of each architecture, with its predictions for programs that lie beside it."""
+    models: dict[str, CostModel] = {
         arch: new_model(arch, feature_spec=spec, options=options)
         for arch, (spec, options) in ARCHITECTURES.items()
     }
     base = new_model("gbt", feature_spec="demo@1", options=TREES)
     row = {"device_id": "demo", "kind": "cpu", "cores": 2}
-    found["conditioned"] = Conditioned(feature_spec="demo@1", base=base).bind(row)
+    models["conditioned"] = Conditioned(feature_spec="demo@1", base=base).bind(row)
     base = new_model("gbt", feature_spec="demo@1", options=TREES)
-    found["residual"] = Residual(feature_spec="demo@1", base=base)
-    for arch, model in found.items():
+    models["residual"] = Residual(feature_spec="demo@1", base=base)
+    for arch, model in models.items():
         train = made_programs(model.feature_spec, workloads=2, each=12)
         asked = made_programs(model.feature_spec, workloads=1, each=6, seed=1)
         model.fit(train, None, seed=0, progress=False)
@@ -124,23 +124,23 @@ def write_models(place: Path) -> None:
 
 
 def documents() -> dict[str, str | bytes]:
-    """What stands beside a model that was evaluated and carried over."""
+    """The documents of a model that was evaluated and transferred."""
     figures = {"top_1": 0.5, "top_5": 0.75, "pairwise": 0.625, "spearman": 0.25}
     row = {"workload": "softmax", "operator": "softmax", "programs": 6, **figures}
     evaluation = {"totals": figures, "noise_floor": 0.02, "workloads": [row]}
-    told: dict[str, Any] = {"version": ADAPTATION_VERSION, "source": "acme/a-gbt", "method": "residual"}
-    told |= {"trials": 64, "chosen": "adapted", "curve": [], "transferable": [], "kept": []}
-    return {EVALUATION: evaluation_text(evaluation), ADAPTATION: json.dumps(told) + "\n"}
+    adaptation: dict[str, Any] = {"version": ADAPTATION_VERSION, "source": "acme/a-gbt", "method": "residual"}
+    adaptation |= {"trials": 64, "chosen": "adapted", "curve": [], "transferable": [], "kept": []}
+    return {EVALUATION: evaluation_text(evaluation), ADAPTATION: json.dumps(adaptation) + "\n"}
 
 
 def write_tune(place: Path, data: Path) -> None:
     """The folder of a search: a TVM database of what was measured, and the reports."""
     export_database(data, place, workers=1, progress=False)
-    found = TuneResult("softmax", 2, 0, 1.0, 9.0, 5.0, [(1, 0.1, 7.0), (2, 0.2, 5.0)])
+    result = TuneResult("softmax", 2, 0, 1.0, 9.0, 5.0, [(1, 0.1, 7.0), (2, 0.2, 5.0)])
     row = {"device_id": DEVICE, "model_name": "ACME", "cores": 1, "memory_bytes": 1 << 30}
     about = {"model": "artefact-gbt", "model_reason": "It was named.", "method": "brief"}
-    sys.argv = ["costhub", "tune", "softmax", "--out", "tune"]  # the report tells of the command
-    TuneReport([found], place, {"softmax": 1.0}, ["softmax"] * 2, row, about).write()
+    sys.argv = ["costhub", "tune", "softmax", "--out", "tune"]  # the report contains the command
+    TuneReport([result], place, {"softmax": 1.0}, ["softmax"] * 2, row, about).write()
 
 
 if __name__ == "__main__":
