@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from costhub import errors
 from costhub.errors import CosthubError
+from costhub.versions import __version__
 
 if TYPE_CHECKING:
     from costhub.dataset.load_programs import iter_programs, load_programs
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from costhub.models.train import train_model as train
     from costhub.transfer.adapt import adapt
     from costhub.transfer.tune import tune
-
-__version__ = "0.1.0"
 
 # Resolved on first use (PEP 562): each of these modules imports tvm, torch or pyarrow, which takes seconds
 # that neither `costhub --help` nor a script that needs only one of them should have to wait.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from importlib import metadata
 
-from costhub import __version__
+__version__ = "0.1.0"
 
 # Import name -> the distributions that may provide it, the preferred one first.
 _DISTRIBUTIONS = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from costhub import __version__
 from costhub.cards.adaptation import PICTURES
 from costhub.cards.card_html import card_html, picture_html
 from costhub.cards.page import html_figure, html_page
@@ -19,6 +18,7 @@ from costhub.cards.site_tables import (
     models_table,
     operators_table,
 )
+from costhub.versions import __version__
 
 TITLE = "costhub: cost models and measured programs"
 MARK = "<!-- costhub site -->"

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from html import escape
 
-from costhub import __version__
 from costhub.cards.page import html_figure, html_page, html_table
 from costhub.cards.stats_plots import (
     MOST_FAILURES,
@@ -29,6 +28,7 @@ from costhub.cards.stats_tables import (
     status_rows,
 )
 from costhub.dataset.stats.folder_stats import FolderStats
+from costhub.versions import __version__
 
 
 def stats_page(stats: FolderStats, *, title: str) -> str:

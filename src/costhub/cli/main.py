@@ -12,9 +12,9 @@ from traceback import extract_tb
 
 import click
 
-from costhub import __version__
 from costhub.errors import CosthubError
 from costhub.names import close_names
+from costhub.versions import __version__
 
 VERBS: dict[str, tuple[str, str]] = {
     "devices": ("costhub.cli.devices", "List the devices costhub knows and the models for them."),
