@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from costhub.collector.builder import Builder
-from costhub.collector.run_service import Evaluator
+from costhub.collector.evaluator import Evaluator
 from costhub.collector.runner import Runner
 from costhub.collector.suite import find_workload
 from costhub.collector.target import local_target

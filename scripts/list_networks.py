@@ -43,7 +43,7 @@ def command(path: Path) -> None:
         rows.append(
             {
                 "name": network.name,
-                "file": network.module,
+                "file": network.module.rpartition(".")[2],
                 "input": " x ".join(map(str, network.shape)),
                 "parameters": network.parameters,
                 "functions": report.functions,

@@ -19,10 +19,10 @@ import numpy as np
 import psutil
 from planted import ARGUMENTS, planted, right
 
+from costhub.collector.arguments import Arguments
 from costhub.collector.builder import Builder, Built
 from costhub.collector.default_program import DefaultProgram, default_program
 from costhub.collector.evaluator import Evaluator
-from costhub.collector.run_service import Arguments
 from costhub.collector.runner import Runner
 from costhub.collector.sampler import Sampler
 from costhub.collector.suite import Workload

@@ -62,7 +62,7 @@ def test_a_board_is_served_listed_and_ended_by_ctrl_c(
     assert run(["board", "list", "--tracker", address]) == 0
     assert "pi4: 1 registered, " in capsys.readouterr().out
     assert run(["board", "serve", "--tracker", address, "--key", "pi4", "--port", str(port)]) == 1
-    assert f"Port {port} of 127.0.0.1 cannot be had" in capsys.readouterr().err
+    assert f"Port {port} of 127.0.0.1 is not available" in capsys.readouterr().err
 
     for process, its_port in ((board, port), (tracker, tracker_port)):
         children = psutil.Process(process.pid).children(recursive=True)
@@ -94,4 +94,4 @@ def test_no_tracker_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_an_address_without_a_port_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["board", "list", "--tracker", "localhost"]) == 2
-    assert "'localhost' is no address of a tracker" in capsys.readouterr().err
+    assert "'localhost' is not the address of a tracker" in capsys.readouterr().err

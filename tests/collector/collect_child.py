@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 
 from costhub.collector.collect import Proposals, collect
+from costhub.collector.evaluator import Evaluator
 from costhub.collector.local import find_local
 from costhub.collector.rig import Rights, local_rig
-from costhub.collector.run_service import Evaluator
 from costhub.collector.suite import find_suites
 from costhub.dataset.folder import DataFolder
 

@@ -15,10 +15,10 @@ import pytest
 from costhub.collector.builder import Builder
 from costhub.collector.collect import Progress, Proposals, collect
 from costhub.collector.device import identify
+from costhub.collector.evaluator import Evaluator
 from costhub.collector.local_bench import LocalBench
 from costhub.collector.rig import Rig
 from costhub.collector.row import Session
-from costhub.collector.run_service import Evaluator
 from costhub.collector.runner import Runner
 from costhub.collector.sampler import RANDOM_FIRST
 from costhub.collector.suite import find_suites

@@ -16,7 +16,7 @@ from tvm import relax
 from costhub.collector.fast_math import FAST_MATH
 from costhub.collector.relax_import import fuse
 
-TARGET = tvm.target.Target({"kind": "llvm", "num-cores": 1})
+LLVM = tvm.target.Target({"kind": "llvm", "num-cores": 1})
 VALUES = np.concatenate(
     [
         np.linspace(-12.0, 12.0, 4801),
@@ -47,7 +47,7 @@ def module(operator: Callable[[Any], Any], shape: tuple[int, ...], dtype: str = 
 
 
 def run(mod: Any, values: np.ndarray) -> np.ndarray:
-    machine = relax.VirtualMachine(tvm.compile(mod, TARGET), tvm.cpu())
+    machine = relax.VirtualMachine(tvm.compile(mod, LLVM), tvm.cpu())
     return np.asarray(machine["main"](tvm.runtime.tensor(values)).numpy())
 
 
@@ -61,7 +61,7 @@ def test_values_are_those_of_torch(name: str) -> None:
     values = VALUES.astype(np.float32).reshape(1, -1)
     wanted = of_torch(torch.from_numpy(values.astype(np.float64))).numpy()
 
-    found = run(fuse(module(operator, values.shape), TARGET, fast_math=True), values)
+    found = run(fuse(module(operator, values.shape), LLVM, fast_math=True), values)
 
     np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=1e-6)
 
@@ -71,10 +71,10 @@ def test_no_element_is_a_call_of_the_c_library(name: str) -> None:
     operator, _ = TORCH[name]
 
     def calls(*, fast_math: bool) -> set[str]:
-        mod = fuse(module(operator, (8, 64)), TARGET, fast_math=fast_math)
+        mod = fuse(module(operator, (8, 64)), LLVM, fast_math=fast_math)
         (kernel,) = (f for f in mod.functions.values() if not isinstance(f, relax.Function))
         alone = tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")})
-        assembly = tvm.compile(alone, TARGET).mod.inspect_source("asm")
+        assembly = tvm.compile(alone, LLVM).mod.inspect_source("asm")
         return {word for word in ("expf", "erff", "tanhf") if word in assembly}
 
     assert calls(fast_math=True) == set()
@@ -84,7 +84,7 @@ def test_no_element_is_a_call_of_the_c_library(name: str) -> None:
 def test_numbers_without_end_stay_what_they_are() -> None:
     values = np.array([[math.inf, 200.0, -200.0, -math.inf]], np.float32)
 
-    found = run(fuse(module(relax.op.exp, values.shape), TARGET, fast_math=True), values)[0]
+    found = run(fuse(module(relax.op.exp, values.shape), LLVM, fast_math=True), values)[0]
 
     np.testing.assert_array_equal(found, [math.inf, math.inf, 0.0, 0.0])
 
@@ -92,7 +92,7 @@ def test_numbers_without_end_stay_what_they_are() -> None:
 def test_masked_places_of_a_softmax_get_no_share() -> None:
     values = np.array([[1.0, -math.inf, 2.0, -1e9]], np.float32)
 
-    found = run(fuse(module(TORCH["relax.nn.softmax"][0], values.shape), TARGET, fast_math=True), values)
+    found = run(fuse(module(TORCH["relax.nn.softmax"][0], values.shape), LLVM, fast_math=True), values)
 
     np.testing.assert_allclose(found, torch.softmax(torch.from_numpy(values), -1).numpy(), atol=1e-7)
 
@@ -103,7 +103,7 @@ def test_other_types_are_computed_as_always(name: str) -> None:
     values = np.linspace(-3.0, 3.0, 64).reshape(1, -1)
 
     fast, plain = (
-        run(fuse(module(operator, values.shape, "float64"), TARGET, fast_math=on), values)
+        run(fuse(module(operator, values.shape, "float64"), LLVM, fast_math=on), values)
         for on in (True, False)
     )
 

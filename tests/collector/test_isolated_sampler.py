@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from costhub.collector.isolated_sampler import IsolatedSampler, open_samplers
-from costhub.collector.sampler import Sampler, Shares
+from costhub.collector.sampler import Sampler
+from costhub.collector.shares import Shares
 from costhub.collector.suite import find_workload
 from costhub.errors import UnknownNameError, WorkloadError
 

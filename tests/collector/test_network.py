@@ -103,7 +103,8 @@ def test_the_page_lists_every_network_with_its_parameters() -> None:
     )
 
     assert rows == [
-        (n.name, n.module, " x ".join(map(str, n.shape)), f"{n.parameters:,}") for n in NETWORKS.values()
+        (n.name, n.module.rpartition(".")[2], " x ".join(map(str, n.shape)), f"{n.parameters:,}")
+        for n in NETWORKS.values()
     ]
 
 

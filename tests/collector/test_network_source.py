@@ -70,7 +70,7 @@ def test_sizes_that_are_left_open_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "open.json"
     path.write_text(str(tvm.ir.save_json(builder.get())))
 
-    with pytest.raises(WorkloadError, match="argument x of main is no tensor of known size"):
+    with pytest.raises(WorkloadError, match="argument x of main is not a tensor of known size"):
         read_network(str(path))
 
 

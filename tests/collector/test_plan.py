@@ -6,10 +6,11 @@ import json
 from collections import Counter
 from pathlib import Path
 
+from costhub.collector.evaluator import Evaluator
 from costhub.collector.plan import Plan, make_plans, next_plan
 from costhub.collector.row import Session
-from costhub.collector.run_service import Evaluator
-from costhub.collector.sampler import Sampler, Shares
+from costhub.collector.sampler import Sampler
+from costhub.collector.shares import Shares
 from costhub.collector.suite import Workload, find_suites
 from costhub.dataset.folder import DataFolder
 from costhub.errors import WorkloadError

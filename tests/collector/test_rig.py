@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import psutil
 
+from costhub.collector.evaluator import Evaluator
 from costhub.collector.local import find_local, local_names
 from costhub.collector.rig import Rights, local_rig
-from costhub.collector.run_service import Evaluator
 
 
 def test_devices_share_one_builder_for_the_one_with_the_most_threads() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from costhub.collector.builder import Built
+from costhub.collector.evaluator import Evaluator
 from costhub.collector.outcome import Outcome, Surroundings
 from costhub.collector.row import Session
-from costhub.collector.run_service import Evaluator
 from costhub.collector.runner import Ran
 from costhub.collector.sampler import Program
 from costhub.dataset.schema import table_from_rows

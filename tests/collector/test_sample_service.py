@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from costhub.collector.sample_service import SampleRequest, Setup, handle
-from costhub.collector.sampler import Sampler, Shares
+from costhub.collector.sampler import Sampler
+from costhub.collector.shares import Shares
 from costhub.collector.suite import find_workload
 from costhub.dataset.workload import module_to_json
 

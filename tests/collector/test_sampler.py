@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.collector.sampler import POOL_PER_PROGRAM, RANDOM_FIRST, Program, Sampler, Shares
+from costhub.collector.sampler import POOL_PER_PROGRAM, RANDOM_FIRST, Program, Sampler
+from costhub.collector.shares import Shares
 from costhub.collector.suite import find_workload
 from costhub.dataset.trace import replay
 from costhub.dataset.workload import module_from_json

@@ -113,7 +113,7 @@ def test_a_function_that_gives_no_space_is_refused(
 ) -> None:
     (tmp_path / "rules_of_nothing.py").write_text("def space(target):\n    return 3\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(WorkloadError, match="gave a int; its function must return a TVM SpaceGenerator"):
+    with pytest.raises(WorkloadError, match="returned a int; its function must return a TVM SpaceGenerator"):
         Sampler(find_workload("softmax.64x1000").module(), target, seed=0, space="rules_of_nothing:space")
 
 

@@ -50,7 +50,7 @@ def test_a_machine_that_stays_busy_is_not_waited_for_again_and_again(
     watched = Watch(runner)
 
     watched.look()
-    _, around = watched.run(built.artifact, programs[0])
+    _, around = watched.run(built.artifact, programs[0].arguments)
 
     assert around.reference_after_s == 3.0, "measured once"
     assert watched.look().reference_drift == pytest.approx(1.5), "read once"
@@ -77,7 +77,7 @@ def test_a_program_after_which_the_machine_is_found_busy_is_measured_again(
     watched = Watch(runner)
 
     watched.look()
-    ran, around = watched.run(built.artifact, programs[0])
+    ran, around = watched.run(built.artifact, programs[0].arguments)
 
     assert ran.status == "ok"
     assert around.reference_after_s == 1.02

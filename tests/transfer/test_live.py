@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from costhub.collector.evaluator import Evaluator
 from costhub.collector.local import find_local
 from costhub.collector.rig import Rig, Rights, local_rig
-from costhub.collector.run_service import Evaluator
 from costhub.collector.suite import Workload
 from costhub.dataset.folder import DataFolder
 from costhub.errors import DataError

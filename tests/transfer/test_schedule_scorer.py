@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.collector.sampler import Sampler, Shares
+from costhub.collector.sampler import Sampler
+from costhub.collector.shares import Shares
 from costhub.collector.suite import find_workload
 from costhub.dataset.features.spec import find_spec
 from costhub.dataset.trace import replay

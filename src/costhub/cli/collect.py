@@ -136,7 +136,7 @@ def command(
 
 def _proposals(trials: int, shares: str | None, guide: str | None, device: dict[str, Any]) -> Proposals:
     from costhub.collector.collect import Proposals
-    from costhub.collector.sampler import Shares
+    from costhub.collector.shares import Shares
 
     chosen = Shares.parse(shares) if shares else Shares()
     if chosen.model and guide is None:

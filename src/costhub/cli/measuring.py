@@ -52,9 +52,9 @@ def opened_rig(
         flush_caches: Flush the caches before every repeat.
     """
     from costhub.collector.boards.board_rig import board_rig
+    from costhub.collector.evaluator import COLLECTING
     from costhub.collector.local import find_local
     from costhub.collector.rig import Rights, local_rig
-    from costhub.collector.run_service import COLLECTING
 
     rights = Rights(contributor, licence)
     evaluator = replace(COLLECTING, cache_flush=flush_caches)

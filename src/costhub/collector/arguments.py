@@ -1,4 +1,4 @@
-"""Provides the arguments of a program: numbers that neither change its speed nor lead it astray."""
+"""Provides the arguments of a program: numbers that do not distort its speed or its control flow."""
 
 from __future__ import annotations
 
@@ -80,5 +80,5 @@ def _values(rng: np.random.Generator, dtype: str, shape: tuple[int, ...], larges
     if dtype == "float64":
         return rng.uniform(0.1, 1.0, shape)
     values = rng.random(shape, dtype=np.float32) * np.float32(0.9) + np.float32(0.1)
-    # Rounding up to 1 is harmless; a type of few bits must not round down to what is no number of its own.
+    # Rounding up to 1 is harmless; a type of few bits must not round down to a denormal.
     return np.asarray(values).astype(dtype)

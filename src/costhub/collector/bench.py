@@ -37,5 +37,5 @@ class Bench(Protocol):
         """Yields outcomes as soon as they are known, one per program and device, and removes the artefacts.
 
         Raises:
-            MeasureError: a device can no longer be measured at all.
+            MeasureError: A device can no longer be measured at all.
         """

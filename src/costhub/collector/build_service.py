@@ -56,10 +56,10 @@ def prepare(target: str) -> Any:
 
     from costhub.dataset.intrinsics import load_intrinsics
 
-    # The target first: of a kind that TVM does not know it would load the intrinsics of every kind.
-    made = tvm.target.Target(json.loads(target))
-    load_intrinsics(str(made.kind.name))
-    return made
+    # The target first: TVM would load the intrinsics of every kind for a kind it does not know.
+    target_object = tvm.target.Target(json.loads(target))
+    load_intrinsics(str(target_object.kind.name))
+    return target_object
 
 
 def handle(request: BuildRequest | str) -> BuildReply | None:
@@ -94,7 +94,7 @@ def _build(request: BuildRequest) -> BuildSeconds:
     if target.kind.name != "llvm":
         tvm.tirx.build(module, target=target).export_library(request.artifact)
         return BuildSeconds(lower=cpu_s() - start)
-    # The steps of tvm.tirx.build one by one, which tells TVM's part of the time from LLVM's.
+    # The steps of tvm.tirx.build one by one: this separates TVM's time from LLVM's.
     module = tvm.tirx.transform.BindTarget(target.with_host(target))(module)
     passes, finish_host, _ = tvm.tirx.get_default_tir_pipeline(target)
     host, _ = split_host_device_mods(passes(module))

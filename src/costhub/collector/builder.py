@@ -33,7 +33,7 @@ CPU_ALLOWANCE_S = 60.0
 
 @dataclass(frozen=True)
 class Built:
-    """What became of one module."""
+    """The result of building one module."""
 
     status: str
     """``ok``, ``build_error`` or ``build_timeout``."""
@@ -53,10 +53,10 @@ class Builder:
     """A pool of build processes.
 
     Args:
-        target: the TVM target, as JSON.
-        processes: how many build at once; the number of cores by default.
-        timeout_s: limit of one build; neither start-up nor the time it was frozen counts.
-        limits: what each process may take; by default its share of the memory, and processor time for a few
+        target: The TVM target, as JSON.
+        processes: How many build at once; the number of cores by default.
+        timeout_s: Limit of one build; neither start-up nor the time it was frozen counts.
+        limits: What each process may take; by default its share of the memory, and processor time for a few
             time limits.
 
     Example:
@@ -132,7 +132,7 @@ class Builder:
         The caller removes each artifact with its folder.
 
         Raises:
-            MeasureError: a build process cannot be started, or not for this target.
+            MeasureError: A build process cannot be started, or not for this target.
         """
         futures = [self.submit(module) for module in modules]
         try:
@@ -215,8 +215,8 @@ class Builder:
             return Built("build_error", None, self._now() - start, str(death))
         if reply.error is not None:
             met = worker.limits.broken(None, reply.error)
-            said = " ".join(filter(None, [met, reply.error]))
-            return Built("build_error", None, reply.build_s, said)
+            reason = " ".join(filter(None, [met, reply.error]))
+            return Built("build_error", None, reply.build_s, reason)
         return Built("ok", request.artifact, reply.build_s, None, reply.seconds)
 
     def _await_reply(self, worker: Worker, start: float) -> None:

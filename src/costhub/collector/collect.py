@@ -17,7 +17,8 @@ from costhub.collector.outcome import Outcome
 from costhub.collector.plan import Plan, Subject, make_plans, next_plan
 from costhub.collector.profile import Profile
 from costhub.collector.rig import Rig
-from costhub.collector.sampler import Program, Scorer, Shares
+from costhub.collector.sampler import Program, Scorer
+from costhub.collector.shares import Shares
 from costhub.dataset.folder import DataFolder
 
 # Programs timed in one go. The builders are frozen meanwhile, and the reference kernel is run in full before.
@@ -43,7 +44,7 @@ class Proposals:
 
 @dataclass
 class Progress:
-    """What a collection has done so far, as told to `on_outcome`."""
+    """What a collection has done so far, as passed to `on_outcome`."""
 
     profile: Profile
     done: int = 0
@@ -71,23 +72,23 @@ def collect(
     """Measures programs of each workload within `budget_s`, the least measured workload first.
 
     Every row is safe on disk before the next program runs: an interruption at any moment loses at most the
-    program in flight, and calling again goes on where it stopped. Several devices time a batch one after
-    another, so one that is interrupted may lack on the later ones what it has on the first.
+    program in flight, and a second call resumes where the first stopped. Several devices time a batch one
+    after another, so an interrupted collection may lack on the later ones what it has on the first.
 
     Args:
-        workloads: what to measure.
-        folder: where the rows go.
-        rig: builds and times them; of several devices the first one's best programs are those that are
+        workloads: What to measure.
+        folder: Where the rows go.
+        rig: Builds and times them; of several devices the first one's best programs are those that are
             changed and tried again.
-        proposals: how many programs, and which.
-        budget_s: seconds after which no further program is timed, on several devices no further batch.
-        on_outcome: told of each row that is safe.
+        proposals: How many programs, and which.
+        budget_s: Seconds after which no further program is timed, on several devices no further batch.
+        on_outcome: Called with each row once it is safe on disk.
 
     Raises:
-        DataError: the folder holds something unreadable, or another collection is writing to it.
-        WorkloadError: the design space cannot be loaded. A single workload that cannot be scheduled is told
-            in `Progress.problems`.
-        MeasureError: a device no longer runs the reference kernel.
+        DataError: The folder holds something unreadable, or another collection is writing to it.
+        WorkloadError: The design space cannot be loaded. A single workload that cannot be scheduled is
+            listed in `Progress.problems`.
+        MeasureError: A device no longer runs the reference kernel.
     """
     first, *_ = rig.sessions
     sessions = {session.device_id: session for session in rig.sessions}
@@ -154,8 +155,8 @@ class _Work:
         plans = {job.program.program_id: job.plan for job in jobs}
         if self._proposals.check_outputs:
             self._build_expected([plan for plan in plans.values() if plan.expected is None])
-        made = [Made(job.program, job.building.result(), job.plan.expected) for job in jobs]
-        with closing(bench.measure(made)) as outcomes:
+        programs = [Made(job.program, job.building.result(), job.plan.expected) for job in jobs]
+        with closing(bench.measure(programs)) as outcomes:
             while True:
                 with self.progress.profile.measuring():
                     outcome = next(outcomes, None)

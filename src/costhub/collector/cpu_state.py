@@ -20,7 +20,7 @@ def usable_cpus() -> list[int]:
 
 
 def physical_cpus(root: Path = CPUS) -> list[int]:
-    """One usable CPU of each core: two hardware threads of one core are no two cores to a kernel."""
+    """One usable CPU of each core: a kernel gains little from a second hardware thread."""
     first_of = {_siblings(cpu, root): cpu for cpu in reversed(usable_cpus())}
     return sorted(first_of.values())
 

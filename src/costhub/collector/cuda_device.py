@@ -9,7 +9,7 @@ from costhub.errors import DeviceError
 
 
 def cuda_facts() -> dict[str, Any]:
-    """What TVM's CUDA runtime tells of the first GPU.
+    """What TVM's CUDA runtime reports of the first GPU.
 
     Raises:
         DeviceError: TVM sees no GPU.

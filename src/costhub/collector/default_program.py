@@ -26,10 +26,10 @@ def default_program(module: Any, target: str) -> DefaultProgram:
     """The workload (``tvm.IRModule``) as it stands; for a GPU its loops are bound to threads."""
     import tvm
 
-    made = tvm.target.Target(json.loads(target))
+    target_object = tvm.target.Target(json.loads(target))
     runnable = module
-    if "gpu" in made.keys:
-        with made:
+    if "gpu" in target_object.keys:
+        with target_object:
             runnable = tvm.s_tir.transform.DefaultGPUSchedule()(module)
     return DefaultProgram(module_to_json(runnable), argument_shapes(module), longest_reduction(module))
 

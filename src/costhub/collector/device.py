@@ -32,11 +32,11 @@ def identify(kind: str = "cpu", *, isa: str | None = None, threads: int | None =
 
     Args:
         kind: TVM's name of the device's kind, ``cpu`` or ``cuda``.
-        isa: limits the CPU to an instruction set, one of `isa.ISA_LEVELS`: a device of its own.
-        threads: limits the CPU to so many cores: a device of its own, too.
+        isa: Limits the CPU to an instruction set, one of `isa.ISA_LEVELS`: a device of its own.
+        threads: Limits the CPU to so many cores: a device of its own, too.
 
     Raises:
-        DeviceError: this machine has no such device, or not that instruction set or that many cores.
+        DeviceError: This machine has no such device, or not that instruction set or that many cores.
 
     Example:
         >>> identify()["kind"], identify(isa="sse4.2", threads=1)["simd_bits"]
@@ -50,7 +50,7 @@ def identify(kind: str = "cpu", *, isa: str | None = None, threads: int | None =
 
 def _limited(row: dict[str, Any], isa: str | None, threads: int) -> dict[str, Any]:
     if not 1 <= threads <= row["cores"]:
-        raise DeviceError(f"This machine has {row['cores']} cores, and {threads} threads were asked for.")
+        raise DeviceError(f"This machine has {row['cores']} cores, but {threads} threads were requested.")
     device_id = row["device_id"].removesuffix(f"-{row['cores']}c") + f"-{threads}c"
     if isa is None:
         return {**row, "device_id": device_id, "cores": threads}
@@ -93,9 +93,9 @@ def clock_mhz() -> float | None:
 
 
 def temperature_c() -> float | None:
-    """The hottest sensor of the CPU in degrees Celsius; None where there is none, as in a virtual machine."""
-    found: dict[str, Any] = getattr(psutil, "sensors_temperatures", dict)()
-    return max((sensor.current for name in CPU_SENSORS for sensor in found.get(name, [])), default=None)
+    """The hottest sensor of the CPU in degrees Celsius; None without a sensor, as in a virtual machine."""
+    sensors: dict[str, Any] = getattr(psutil, "sensors_temperatures", dict)()
+    return max((sensor.current for name in CPU_SENSORS for sensor in sensors.get(name, [])), default=None)
 
 
 def _cpuinfo() -> dict[str, str]:
@@ -137,7 +137,7 @@ def _caches() -> dict[str, int | None]:
     for index in sorted(CPU_ROOT.glob("index*")):
         files = [index / name for name in ("level", "type", "size")]
         if not all(file.is_file() for file in files):
-            continue  # Linux leaves out what the firmware does not tell, as on some boards.
+            continue  # Linux leaves out what the firmware does not report, as on some boards.
         level, kind, size = (file.read_text().strip() for file in files)
         key = {("1", "Data"): "l1d_bytes", ("2", "Unified"): "l2_bytes", ("3", "Unified"): "l3_bytes"}.get(
             (level, kind)

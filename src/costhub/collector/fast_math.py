@@ -1,4 +1,4 @@
-"""Provides FAST_MATH: how exp, tanh, erf and what is made of them become polynomials, for LegalizeOps.
+"""Provides FAST_MATH: polynomials for exp, tanh, erf and what is built from them, for LegalizeOps.
 
 TVM hands these functions to LLVM, which calls the C library for every element; no schedule changes that. From
 TVM's own polynomials (`topi.fast_exp`, `fast_tanh`, `fast_erf`) LLVM makes vector instructions. The results
@@ -16,7 +16,7 @@ from typing import Any
 from tvm import tirx, topi
 
 Legalize = Callable[[Any, Any], Any]
-"""``(block builder, call) -> call``, as LegalizeOps wants it."""
+"""``(block builder, call) -> call``, as LegalizeOps takes it."""
 
 
 def _sigmoid(x: Any) -> Any:

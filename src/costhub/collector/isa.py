@@ -36,7 +36,7 @@ def isa_level(name: str) -> IsaLevel:
     """The level called `name`.
 
     Raises:
-        UnknownNameError: there is none.
+        UnknownNameError: No level has that name.
 
     Example:
         >>> isa_level("avx2").mcpu

@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any, Protocol
 
 from costhub.collector.sample_service import SampleRequest, Setup
-from costhub.collector.sampler import Program, Sampler, Scorer, Shares
+from costhub.collector.sampler import Program, Sampler, Scorer
+from costhub.collector.shares import Shares
 from costhub.collector.spaces import DEFAULT, find_space, is_own
 from costhub.dataset.workload import module_to_json
 from costhub.errors import WorkloadError, first_line
@@ -38,12 +39,12 @@ class IsolatedSampler:
     After a crash it goes on in a new child with another seed, since the same draws would meet the same end.
 
     Args:
-        mod: the workload, a ``tvm.IRModule``.
-        target: the TVM target, as JSON.
-        seed: of every draw.
-        seen: ids of programs not to draw again.
-        space: name of the design space.
-        worker: the child, with `costhub.collector.sample_service`; several samplers may share it.
+        mod: The workload, a ``tvm.IRModule``.
+        target: The TVM target, as JSON.
+        seed: Of every draw.
+        seen: Ids of programs not to draw again.
+        space: Name of the design space.
+        worker: The child, with `costhub.collector.sample_service`; several samplers may share it.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class IsolatedSampler:
         """Up to `count` programs, as `Sampler.propose`; `scorer` is pickled.
 
         Raises:
-            WorkloadError: the design space crashed or hung `MOST_CRASHES` times in a row, or its code fails.
+            WorkloadError: The design space crashed or hung `MOST_CRASHES` times in a row, or its code fails.
         """
         while True:
             self._worker.start()
@@ -112,8 +113,8 @@ def open_samplers(space: str) -> Iterator[Callable[..., Proposer]]:
     ends with the block.
 
     Raises:
-        UnknownNameError: there is no such design space.
-        WorkloadError: the user's module cannot be imported.
+        UnknownNameError: No design space has that name.
+        WorkloadError: The user's module cannot be imported.
     """
     if not is_own(space):
         find_space(space)

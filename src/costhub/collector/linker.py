@@ -17,17 +17,17 @@ ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
 def link_command(triple: str | None, objects: Sequence[str], library: str) -> list[str]:
     """The command that links object files of a TVM program into a shared library.
 
-    The linker itself is called, not the C compiler, which takes four times as long to come to the same
+    The linker itself is called, not the C compiler, which takes four times as long for the same result
     (2.5 ms against 12 ms here): a program of TVM's needs none of C's start-up files. It may need libm, which
     every process that loads it has: Python and TVM's own server are linked with it.
 
     Args:
-        triple: the target's ``mtriple``, such as ``aarch64-linux-gnu``; None for this machine's.
-        objects: paths of the object files.
-        library: path of the library to write.
+        triple: The target's ``mtriple``, such as ``aarch64-linux-gnu``; None for this machine's.
+        objects: Paths of the object files.
+        library: Path of the library to write.
 
     Raises:
-        MeasureError: nothing here links for that machine.
+        MeasureError: Nothing here links for that machine.
 
     Example:
         >>> link_command(None, ["program.o"], "program.so")

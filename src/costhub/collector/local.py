@@ -1,4 +1,4 @@
-"""Provides find_local: the devices that this machine is, whole or limited, by name."""
+"""Provides find_local: the devices that this machine offers, whole or limited, by name."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def find_local(names: Sequence[str]) -> list[LocalDevice]:
     """The devices called `names`, which must be of this machine and run the same compiled programs.
 
     Args:
-        names: device ids, such as ``amd-epyc-zen5-1c-avx2``, or ``auto`` for the whole CPU.
+        names: Device ids, such as ``amd-epyc-zen5-1c-avx2``, or ``auto`` for the whole CPU.
 
     Raises:
-        DeviceError: this machine is no device of that name, or the devices need different builds.
+        DeviceError: This machine has no device of that name, or the devices need different builds.
 
     Example:
         >>> find_local(["auto"])[0].isa is None
@@ -64,7 +64,7 @@ def find_local(names: Sequence[str]) -> list[LocalDevice]:
 
 
 def local_names() -> dict[str, tuple[str | None, int]]:
-    """The names of the devices that this machine's CPU is: (instruction set, threads) by device id."""
+    """The names of the devices that this machine's CPU offers: (instruction set, threads) by device id."""
     whole = identify()
     isas = [None, *(name for name, level in ISA_LEVELS.items() if level.flag in whole["isa_features"])]
     sizes = sorted({1, whole["cores"]})
@@ -76,19 +76,19 @@ def local_names() -> dict[str, tuple[str | None, int]]:
 
 
 def _find(name: str) -> LocalDevice:
-    known = local_names()
+    names = local_names()
     if name == "auto":
         return _cpu(None, None)
-    if name in known:
-        return _cpu(*known[name])
+    if name in names:
+        return _cpu(*names[name])
     if name == "cuda" or name.startswith("nvidia-"):
         device = LocalDevice(identify("cuda"), local_target("cuda"), None)
         if name in ("cuda", device.device_id):
             return device
-        known = {**known, device.device_id: (None, 0)}
-    hint = " or ".join(close_names(name, list(known))) or ", ".join(known)
+        names = {**names, device.device_id: (None, 0)}
+    hint = " or ".join(close_names(name, list(names))) or ", ".join(names)
     raise DeviceError(
-        f"This machine is no device named {name!r}; it can be {hint}. Measure on the device itself, or use "
+        f"This machine has no device named {name!r}; it offers {hint}. Measure on the device itself, or use "
         "--device auto."
     )
 

@@ -18,8 +18,8 @@ class LocalBench:
     Nothing else of ours computes while a program is timed: the builder and the other runners are frozen.
 
     Args:
-        runners: by device id.
-        builder: what to freeze.
+        runners: By device id.
+        builder: What to freeze.
     """
 
     def __init__(self, runners: Mapping[str, Runner], builder: Builder) -> None:
@@ -59,5 +59,11 @@ def _outcome(made: Made, device_id: str, watch: Watch, around: Surroundings) -> 
     if made.expected is not None:
         program, artifact = made.expected
         watch.runner.expected(artifact, program.arguments, reduction=program.reduction)
-    ran, around = watch.run(made.built.artifact, made.program, check=made.expected is not None)
+    check = made.expected is not None
+    ran, around = watch.run(
+        made.built.artifact,
+        made.program.arguments,
+        check=check,
+        module_json=made.program.module_json if check else None,
+    )
     return Outcome(made.program, made.built, ran, around, device_id)

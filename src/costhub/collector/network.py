@@ -40,7 +40,7 @@ class NetworkWorkload:
 
 @dataclass(frozen=True)
 class NetworkReport:
-    """What extraction found in one network."""
+    """The result of extraction for one network."""
 
     network: str
     """Its name in the workloads table."""
@@ -72,21 +72,21 @@ def network_workloads(
     ``meta_schedule.relax_integration.extract_tasks`` finds. The same kernel of two networks is one workload.
 
     Args:
-        names: networks of the zoo (``resnet50``), ``all`` for every one, or paths of ``.pt2`` files, as
+        names: Networks of the zoo (``resnet50``), ``all`` for every one, or paths of ``.pt2`` files, as
             ``torch.export.save`` writes them, or ``.json`` files, as ``tvm.ir.save_json`` writes a relax
             module. Load no ``.pt2`` from someone you do not trust: reading one can run code that is in it.
-        target: the TVM target, as JSON.
-        least_flop: kernels with less arithmetic are left out, unless
-        least_bytes: their arguments have at least so many bytes. Kernels that compute nothing always are.
-        most_bytes: kernels with larger arguments are left out: making their inputs takes longer than running.
-        fast_math: whether exp, tanh and erf are TVM's polynomials, which LLVM vectorises; the kernels that
+        target: The TVM target, as JSON.
+        least_flop: Kernels with less arithmetic are left out, unless
+        least_bytes: Their arguments have at least so many bytes. Kernels that compute nothing always are.
+        most_bytes: Kernels with larger arguments are left out: making their inputs takes longer than running.
+        fast_math: Whether exp, tanh and erf are TVM's polynomials, which LLVM vectorises; the kernels that
             have them are other workloads then.
-        on_network: called with the report of each network.
+        on_network: Called with the report of each network.
 
     Raises:
-        UnknownNameError: no network has such a name.
-        WorkloadError: a file holds no exported network, or torch or TVM does not support it.
-        MeasureError: the child process that imports torch does not start.
+        UnknownNameError: No network has such a name.
+        WorkloadError: A file holds no exported network, or torch or TVM does not support it.
+        MeasureError: The child process that imports torch does not start.
     """
     chosen = name_networks(names)
     tasks: dict[str, tuple[Task, dict[str, float]]] = {}
@@ -94,12 +94,12 @@ def network_workloads(
         for label, network in chosen.items():
             start = time.monotonic()
             request = Extract(network, target, least_flop, least_bytes, most_bytes, fast_math)
-            found = _extracted(worker, request, label)
-            for task in found.tasks:
+            reply = _extracted(worker, request, label)
+            for task in reply.tasks:
                 _, weights = tasks.setdefault(task.workload_id, (task, {}))
                 weights[label] = task.weight
             if on_network is not None:
-                on_network(_report(label, found, time.monotonic() - start))
+                on_network(_report(label, reply, time.monotonic() - start))
     ordered = sorted(tasks.values(), key=lambda item: (-item[0].flop * sum(item[1].values()), item[0].name))
     return tuple(
         NetworkWorkload(task.name, task.family, tuple(sorted(weights.items())), task.module_json)
@@ -136,20 +136,20 @@ def _named(name: str) -> list[tuple[str, str]]:
 
 def _extracted(worker: Worker, request: Extract, label: str) -> Extracted:
     try:
-        found = worker.call(request, timeout_s=_TIMEOUT_S)
+        reply = worker.call(request, timeout_s=_TIMEOUT_S)
     except (WorkerDied, WorkerTimeout) as error:
-        found = str(error)
-    if isinstance(found, Extracted):
-        return found
+        reply = str(error)
+    if isinstance(reply, Extracted):
+        return reply
     raise WorkloadError(
-        f"The network {label} cannot be turned into workloads ({found.rstrip('.')}). It must be one that "
+        f"The network {label} cannot be turned into workloads ({reply.rstrip('.')}). It must be one that "
         "torch.export exports and TVM imports (tvm.relax.frontend.torch.from_exported_program), or a relax "
         "module with a function named main."
     )
 
 
-def _report(label: str, found: Extracted, seconds: float) -> NetworkReport:
-    kept = len(found.tasks)
+def _report(label: str, reply: Extracted, seconds: float) -> NetworkReport:
+    kept = len(reply.tasks)
     return NetworkReport(
-        label, found.functions, kept + sum(found.left_out.values()), kept, found.left_out, seconds
+        label, reply.functions, kept + sum(reply.left_out.values()), kept, reply.left_out, seconds
     )

@@ -1,4 +1,4 @@
-"""Provides handle: the kernels of one network, found in a child process that imports torch and TVM."""
+"""Provides handle: the kernels of one network, extracted in a child process that imports torch and TVM."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from costhub.dataset.operator_class import classify
 from costhub.dataset.workload import argument_shapes, check_schedulable, module_to_json, workload_id
 from costhub.errors import WorkloadError, class_and_line
 
-# Longer names are harder to read, and the start of the id tells kernels apart.
+# Longer names are harder to read, and the start of the id distinguishes kernels.
 _MOST_WORDS = 8
 
 
@@ -47,7 +47,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Extracted:
-    """What became of a network."""
+    """The result of an extraction."""
 
     functions: int
     """Calls of kernels in it, data movements included."""
@@ -57,7 +57,7 @@ class Extracted:
 
 
 def handle(request: Extract) -> Extracted | str:
-    """The kernels of a network worth measuring; a reason where torch or TVM cannot say."""
+    """The kernels of a network worth measuring; an error text where torch or TVM fails."""
     import tvm
     from tvm.s_tir.meta_schedule import relax_integration
 

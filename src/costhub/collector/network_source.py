@@ -64,8 +64,8 @@ def read_torch(name: str, *, device: str = "cpu") -> tuple[Any, tuple[Any, ...]]
         WorkloadError: A file was exported with inputs that are not tensors by position.
     """
     if name in NETWORKS:
-        known = NETWORKS[name]
-        return known.build(device=device), (known.example(device=device),)
+        network = NETWORKS[name]
+        return network.build(device=device), (network.example(device=device),)
     import torch
 
     program = torch.export.load(name)
@@ -85,7 +85,7 @@ def _read_relax(path: Path) -> Any:
     try:
         mod = tvm.ir.load_json(path.read_text(encoding="utf-8"))
     except Exception as error:
-        raise WorkloadError(f"it is no module in TVM's JSON: {last_line(error)}") from error
+        raise WorkloadError(f"it is not a module in TVM's JSON: {last_line(error)}") from error
     if isinstance(mod, relax.Function):
         mod = tvm.IRModule({"main": mod.with_attr("global_symbol", "main")})
     names = [g.name_hint for g in mod.get_global_vars()] if isinstance(mod, tvm.IRModule) else []
@@ -100,7 +100,7 @@ def _example(param: Any) -> Any:
     """Normal numbers, or zeros and ones where they may be indices, in the shape of an argument."""
     shape = getattr(getattr(param.ty, "shape", None), "values", None)
     if shape is None or not all(hasattr(extent, "value") for extent in shape):
-        raise WorkloadError(f"the argument {param.name} of main is no tensor of known size")
+        raise WorkloadError(f"the argument {param.name} of main is not a tensor of known size")
     extents, dtype = tuple(int(extent) for extent in shape), str(param.ty.dtype)
     drawn = np.random.default_rng(sum(extents) + len(extents))
     if "float" in dtype:

@@ -6,7 +6,22 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from costhub.collector import expressions
+from costhub.collector.expressions import (
+    add_relu,
+    avg_pool2d,
+    gelu,
+    int8_conv2d,
+    int8_dense,
+    layer_norm,
+    matmul_bias_gelu,
+    max_columns,
+    max_pool2d,
+    residual_layer_norm,
+    rms_norm,
+    sum_columns,
+    sum_rows,
+    swiglu,
+)
 
 Expression = Callable[..., Any]
 
@@ -18,7 +33,7 @@ def expression(operator: str) -> Expression:
     literature.
 
     Raises:
-        KeyError: the operator is not known (suites are checked by a test).
+        KeyError: The operator is not known (suites are checked by a test).
     """
     if operator in OWN:
         return OWN[operator]
@@ -26,7 +41,7 @@ def expression(operator: str) -> Expression:
 
     name, dtype = FROM_TVM[operator]
     function: Expression = getattr(te_workload, name)
-    # Not said where it is the default: not all of TVM's functions take one.
+    # Omitted where it is the default: not all of TVM's functions take one.
     return partial(function, in_dtype=dtype, out_dtype=dtype) if dtype != "float32" else function
 
 
@@ -44,20 +59,20 @@ def family(operator: str, sizes: tuple[int, ...]) -> str:
 OWN: dict[str, Expression] = {
     function.__name__: function
     for function in (
-        expressions.layer_norm,
-        expressions.residual_layer_norm,
-        expressions.rms_norm,
-        expressions.gelu,
-        expressions.swiglu,
-        expressions.add_relu,
-        expressions.matmul_bias_gelu,
-        expressions.sum_columns,
-        expressions.max_columns,
-        expressions.sum_rows,
-        expressions.max_pool2d,
-        expressions.avg_pool2d,
-        expressions.int8_dense,
-        expressions.int8_conv2d,
+        layer_norm,
+        residual_layer_norm,
+        rms_norm,
+        gelu,
+        swiglu,
+        add_relu,
+        matmul_bias_gelu,
+        sum_columns,
+        max_columns,
+        sum_rows,
+        max_pool2d,
+        avg_pool2d,
+        int8_dense,
+        int8_conv2d,
     )
 }
 

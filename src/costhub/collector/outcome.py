@@ -1,4 +1,4 @@
-"""Provides Outcome: one program and what became of it on one device."""
+"""Provides Outcome: one program and its measurement on one device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from costhub.collector.sampler import Program
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the device was like when a program was measured; None where it was not looked at."""
+    """What the device was like when a program was measured; None where it was not read."""
 
     load_average: float | None
     """One-minute load average of the operating system."""
@@ -27,7 +27,7 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One program and what became of it on one device."""
+    """One program and its measurement on one device."""
 
     program: Program
     built: Built

@@ -60,13 +60,13 @@ class Expected:
         """Runs a program of the workload; a sentence where it computes something else, None where not.
 
         Args:
-            call: runs the program.
-            arguments: of the program, of which weights may have got another layout.
-            module_json: the scheduled module, which says what layout.
-            device: the program's.
+            call: Runs the program.
+            arguments: Of the program, whose weights may have another layout.
+            module_json: The scheduled module, which says what layout.
+            device: The program's.
 
         Raises:
-            ValueError: the layout cannot be told, so that nothing can be compared.
+            ValueError: The layout is unknown, so nothing can be compared.
         """
         values = relaid(self.before, module_json or "", [shape for _, shape in arguments])
         if tuple((str(v.dtype), v.shape) for v in values) != arguments:
@@ -75,42 +75,43 @@ class Expected:
         tensors = [to_device(value, device) for value in values]
         call(tensors)
         for position, tensor in enumerate(tensors):
-            found = tensor.numpy()
+            output = tensor.numpy()
             if position in self.after:
-                said = unlike(found, self.after[position], reduction=self.reduction, rounds=rounds)
+                problem = unlike(output, self.after[position], reduction=self.reduction, rounds=rounds)
             else:
-                said = None if _same(found, values[position]) else "was written, and is no output"
-            if said:
-                return f"argument {position} {said}"
+                problem = None if _same(output, values[position]) else "was written, but is not an output"
+            if problem:
+                return f"argument {position} {problem}"
         return None
 
 
-def unlike(found: Any, wanted: Any, *, reduction: int, rounds: bool) -> str | None:
+def unlike(output: Any, expected: Any, *, reduction: int, rounds: bool) -> str | None:
     """How an output differs from what it should be by more than rounding; None where it does not.
 
     Args:
-        found: the output, of the same shape as `wanted`.
-        wanted: what the default program computes.
-        reduction: terms of the longest sum.
-        rounds: integers may be rounded from floating point, and differ by one.
+        output: The output, which has the same shape as `expected`.
+        expected: What the default program computes.
+        reduction: Terms of the longest sum.
+        rounds: Integers may be rounded from floating point, and differ by one.
     """
-    dtype = str(wanted.dtype)
+    dtype = str(expected.dtype)
     if "float" not in dtype:
-        off = np.abs(found.astype(np.int64) - wanted.astype(np.int64))
+        off = np.abs(output.astype(np.int64) - expected.astype(np.int64))
         wrong = int((off > (rounds and dtype != "bool")).sum())
-        return f"differs in {wrong} of {wanted.size} elements" if wrong else None
-    found, wanted = found.astype(np.float64), wanted.astype(np.float64)
-    finite = np.isfinite(wanted)
-    if not np.array_equal(found[~finite], wanted[~finite], equal_nan=True):
+        return f"differs in {wrong} of {expected.size} elements" if wrong else None
+    output, expected = output.astype(np.float64), expected.astype(np.float64)
+    finite = np.isfinite(expected)
+    if not np.array_equal(output[~finite], expected[~finite], equal_nan=True):
         return "has finite numbers where infinities or NaN were expected"
-    if not np.isfinite(found[finite]).all():
-        return f"has {int((~np.isfinite(found[finite])).sum())} infinities or NaN where numbers were expected"
+    if not np.isfinite(output[finite]).all():
+        wrong = int((~np.isfinite(output[finite])).sum())
+        return f"has {wrong} infinities or NaN where numbers were expected"
     # Relative to the usual size as well: where terms cancel, a small result is as exact as its large terms.
-    size = np.abs(wanted[finite])
+    size = np.abs(expected[finite])
     allowed = tolerance(dtype, reduction) * (size + (size.mean() if size.size else 0.0))
-    off = np.abs(found[finite] - wanted[finite])
+    off = np.abs(output[finite] - expected[finite])
     wrong = int((off > allowed).sum())
-    return f"differs in {wrong} of {wanted.size} elements, by up to {off.max():.3g}" if wrong else None
+    return f"differs in {wrong} of {expected.size} elements, by up to {off.max():.3g}" if wrong else None
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -38,15 +38,15 @@ def local_place(device: str = "auto") -> Iterator[Place]:
         device: Its name, such as ``cuda``, or ``auto`` for the whole CPU.
 
     Raises:
-        DeviceError: This machine is no such device.
+        DeviceError: This machine has no such device.
     """
-    (found,) = find_local([device])
-    target = json.dumps(found.target)
+    (local,) = find_local([device])
+    target = json.dumps(local.target)
     with (
         Builder(target) as builder,
-        Runner(target, device_kind=found.row["kind"], threads=found.threads) as runner,
+        Runner(target, device_kind=local.row["kind"], threads=local.threads) as runner,
     ):
-        yield Place(found.row, found.target, builder, runner)
+        yield Place(local.row, local.target, builder, runner)
 
 
 @contextmanager

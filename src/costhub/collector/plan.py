@@ -13,7 +13,8 @@ from costhub.collector.bench import Expected
 from costhub.collector.isolated_sampler import Proposer
 from costhub.collector.outcome import Outcome
 from costhub.collector.row import Session
-from costhub.collector.sampler import Program, Scorer, Shares
+from costhub.collector.sampler import Program, Scorer
+from costhub.collector.shares import Shares
 from costhub.collector.spaces import DEFAULT
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.workload_row import workload_row
@@ -60,11 +61,11 @@ class Plan:
 
     @cached_property
     def sampler(self) -> Proposer:
-        """The design space; made when it is first needed, as a hundred of them take a minute."""
+        """The design space, built when it is first needed: a hundred of them take a minute."""
         return self.make_sampler()
 
     def propose(self, count: int, *, shares: Shares, scorer: Scorer | None) -> list[Program]:
-        """The next programs; none when the design space has no more, or cannot be made (`problem`)."""
+        """The next programs; none when the design space is exhausted or cannot be built (`problem`)."""
         parents = [trace for _, trace in sorted(self.good)[:PARENTS]]
         try:
             programs = self.sampler.propose(count, parents=parents, shares=shares, scorer=scorer)
@@ -97,33 +98,33 @@ def make_plans(
     """One plan per workload, with what `folder` already holds of it on the session's device counted in.
 
     Args:
-        workloads: what to plan; one that is there twice is planned once.
-        folder: what is already measured.
-        session: of the device that leads.
-        open_sampler: what `open_samplers` gives for `space`.
-        space: name of the design space.
-        seed: of all draws.
+        workloads: What to plan; one that is there twice is planned once.
+        folder: What is already measured.
+        session: Of the device that leads.
+        open_sampler: What `open_samplers` gives for `space`.
+        space: Name of the design space.
+        seed: Of all draws.
 
     Raises:
-        DataError: the folder holds something unreadable.
+        DataError: The folder holds something unreadable.
     """
     held = _held(folder, session.device_id)
     target = json.dumps(session.target)
     plans: list[Plan] = []
     rows: dict[str, dict[str, Any]] = {}
-    known_rows = folder.workloads(["workload_id", "networks"]).to_pylist()
-    told = {row["workload_id"]: row["networks"] for row in known_rows}
+    stored_rows = folder.workloads(["workload_id", "networks"]).to_pylist()
+    stored = {row["workload_id"]: row["networks"] for row in stored_rows}
     for position, workload in enumerate(workloads):
         mod = workload.module()
         row = workload_row(mod, name=workload.name, operator=workload.family, networks=workload.networks)
         if row["workload_id"] in rows:
-            # A kernel of a network may stand in a suite, too, which knows of other networks.
-            known = rows[row["workload_id"]]
-            known["networks"] = _joined(row["networks"], known["networks"])
+            # A kernel of a network may also be in a suite, which names other networks.
+            first = rows[row["workload_id"]]
+            first["networks"] = _joined(row["networks"], first["networks"])
             continue
         rows[row["workload_id"]] = row
         before = held.get(row["workload_id"], [])
-        # The seed moves on with what is there, or a resumed run would draw the programs it has drawn already.
+        # The seed moves on with what is there, or a resumed run would draw the same programs again.
         make_sampler = partial(
             open_sampler,
             mod,
@@ -131,7 +132,7 @@ def make_plans(
             seed=seed + 1000 * position + len(before),
             seen=frozenset(r["program_id"] for r in before),
         )
-        # Programs of another design space are no parents here: their changes would be of that space, too.
+        # Programs of another design space cannot be parents: their mutations would belong to that space, too.
         good = [
             (statistics.median(r["run_s"]), r["trace"])
             for r in before
@@ -139,7 +140,7 @@ def make_plans(
         ]
         plans.append(Plan(workload, row["workload_id"], make_sampler, len(before), good))
     for key, row in rows.items():
-        row["networks"] = _joined(told.get(key), row["networks"])
+        row["networks"] = _joined(stored.get(key), row["networks"])
     folder.put_workloads(list(rows.values()))
     return plans
 

@@ -57,12 +57,12 @@ class Profile:
     def stop(self) -> None:
         """Ends the account."""
         self.wall_s = time.monotonic() - self._start
-        known = sum(s for stage, s in self.seconds.items() if stage != "other")
-        self.seconds["other"] = self.wall_s * self.cores - known
+        counted = sum(s for stage, s in self.seconds.items() if stage != "other")
+        self.seconds["other"] = self.wall_s * self.cores - counted
 
     @property
     def floor_s(self) -> float:
-        """Wall seconds that no collector can do without: LLVM's time over all cores, plus the runs."""
+        """Wall seconds that no collector can avoid: LLVM's time over all cores, plus the runs."""
         return (self.seconds["llvm"] + self.seconds["run"]) / self.cores
 
     @property

@@ -16,7 +16,7 @@ Timer = Callable[[], tuple[float, ...]]
 def time_reference(device_kind: str, target: str, *, quick: bool) -> tuple[float, ...]:
     """Seconds per call of the reference kernel, whose median is to be taken.
 
-    Three repeats of at least 10 ms; `quick`: three single calls, of which the first may find cold caches.
+    Three repeats of at least 10 ms; `quick`: three single calls; the first may find cold caches.
     """
     full, calls = _timers(device_kind, target)
     return calls() if quick else full()

@@ -39,15 +39,15 @@ def import_network(network: Module, inputs: Sequence[Any]) -> tuple[Any, list[Te
     normalisation after a convolution goes into the convolution's weights, as every deployment does it.
 
     Args:
-        network: in evaluation mode.
-        inputs: of its ``forward``, by position.
+        network: In evaluation mode.
+        inputs: Of its ``forward``, by position.
 
     Returns:
         The module (``tvm.IRModule``), whose ``main`` takes the inputs and what ``main_transform_params``
         returns when it is given the tuple of tensors; and these tensors, parameters before buffers.
 
     Raises:
-        Exception: whatever torch.export or TVM's importer raises for a network that it does not support.
+        Exception: Whatever torch.export or TVM's importer raises for a network that it does not support.
     """
     named = dict([*network.named_parameters(), *network.named_buffers()])
     tensors = list(named.values())
@@ -70,9 +70,9 @@ def fuse(mod: Any, target: Any, *, fast_math: bool = False) -> Any:
     """The kernels of a relax module: TIR functions, neighbours fused as TVM's own pipeline fuses them.
 
     Args:
-        mod: from `import_network`, with or without ``main_transform_params``.
-        target: a ``tvm.target.Target``.
-        fast_math: whether exp, tanh and erf are TVM's polynomials (`costhub.collector.fast_math`).
+        mod: From `import_network`, with or without ``main_transform_params``.
+        target: A ``tvm.target.Target``.
+        fast_math: Whether exp, tanh and erf are TVM's polynomials (`costhub.collector.fast_math`).
     """
     passes = relax.transform
     for name in [g for g in mod.get_global_vars() if isinstance(mod[g], relax.Function)]:
@@ -146,7 +146,7 @@ def _batch_norm(node: Node, importer: Any) -> Any:
 
 
 def _into_convolution(node: Node, importer: Any, x: Any, scale: Any) -> Any:
-    """The convolution that made `x`, with scaled weights; None where something else made or uses it."""
+    """The convolution that made `x`, with scaled weights; None where something else computes or uses it."""
     builder, op = importer.block_builder, relax.op
     call = builder.lookup_binding(x)
     axis = _OUTPUT_AXIS.get(getattr(getattr(call, "op", None), "name", ""))

@@ -24,15 +24,15 @@ OPERATIONS = {
 
 
 def relaid(values: list[Any], module_json: str, shapes: list[tuple[int, ...]]) -> list[Any]:
-    """The arrays as the scheduled module wants them, which are the same where it changes no layout.
+    """The arrays as the scheduled module takes them, unchanged where it keeps every layout.
 
     Args:
-        values: one array per argument, in the workload's own layout.
-        module_json: the scheduled module, with the blocks that a build drops.
-        shapes: of the arguments after scheduling.
+        values: One array per argument, in the workload's own layout.
+        module_json: The scheduled module, with the blocks that a build drops.
+        shapes: Of the arguments after scheduling.
 
     Raises:
-        ValueError: a layout that cannot be read from the module.
+        ValueError: A layout that cannot be read from the module.
     """
     if REWRITES not in module_json:
         return values
@@ -78,5 +78,5 @@ def _value(expression: Any, axes: dict[str, Any]) -> Any:
     if kind == "IntImm":
         return int(expression)
     if kind not in OPERATIONS:
-        raise ValueError(f"a layout is computed by {kind}, which is not known here")
+        raise ValueError(f"a layout is computed by {kind}, which costhub does not know")
     return OPERATIONS[kind](_value(expression.a, axes), _value(expression.b, axes))

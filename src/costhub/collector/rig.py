@@ -43,9 +43,9 @@ def local_rig(devices: Sequence[LocalDevice], *, evaluator: Evaluator, rights: R
     """A rig of this machine's devices, which share the builds for the one with the most threads.
 
     Args:
-        devices: as `find_local` returned them.
-        evaluator: how latencies are taken.
-        rights: contributor and licence of the rows.
+        devices: As `find_local` returned them.
+        evaluator: How latencies are taken.
+        rights: Contributor and licence of the rows.
     """
     devices = sorted(devices, key=lambda device: device.row["cores"], reverse=True)
     target = devices[0].target

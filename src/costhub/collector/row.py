@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from costhub.collector.evaluator import Evaluator
 from costhub.collector.outcome import Outcome
-from costhub.collector.run_service import Evaluator
 from costhub.versions import costhub_version, installed_versions
 
 

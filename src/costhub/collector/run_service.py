@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from costhub.collector.arguments import Arguments, forget, nbytes, on_device
-from costhub.collector.evaluator import COLLECTING, Evaluator, one_call, take
+from costhub.collector.evaluator import Evaluator, one_call, take
 from costhub.collector.output_check import Expected
 from costhub.collector.reference_timer import time_reference
 from costhub.errors import class_and_end
-
-__all__ = ["COLLECTING", "Arguments", "Evaluator"]  # part of the requests, so they are found here as well
 
 EXPECTED_CACHE_BYTES = 1 << 30
 # TVM's mode of its thread pool in which each thread has its own CPU (kSpecifyOneCorePerThread).
@@ -41,7 +39,7 @@ class RunRequest:
     expected: str | None = None
     """The artifact of an earlier ExpectRequest, with whose outputs this one's are to be compared."""
     module_json: str | None = None
-    """The scheduled module, which tells in what layout the program wants its weights."""
+    """The scheduled module, which shows the layout in which the program takes its weights."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class ExpectRequest:
 
 @dataclass(frozen=True)
 class ReferenceRequest:
-    """Time the reference kernel, whose drift tells whether the device is still what it was."""
+    """Time the reference kernel, whose drift shows whether the device has changed."""
 
     device_kind: str
     target: str
@@ -65,7 +63,7 @@ class ReferenceRequest:
 
 @dataclass(frozen=True)
 class RunReply:
-    """What became of a request: seconds per call for each repeat, or the error's text."""
+    """The result of a request: seconds per call for each repeat, or the error's text."""
 
     run_s: tuple[float, ...]
     wall_s: float
@@ -76,7 +74,7 @@ class RunReply:
 
 
 class WrongOutput(Exception):
-    """The program computes something else than the default program."""
+    """The program computes something other than the default program."""
 
 
 _expected: dict[str, Expected] = {}
@@ -148,7 +146,7 @@ def _check(request: RunRequest, module: Any, device: Any) -> bool:
     """Whether the outputs could be compared.
 
     Raises:
-        WrongOutput: they differ.
+        WrongOutput: They differ.
     """
     if request.expected is None:
         return False
@@ -159,7 +157,7 @@ def _check(request: RunRequest, module: Any, device: Any) -> bool:
             request.module_json,
             device,
         )
-    except (KeyError, ValueError):  # nothing is kept of it, or the layout of the weights cannot be told
+    except (KeyError, ValueError):  # nothing is kept of it, or the layout of the weights is unknown
         return False
     if difference:
         forget()

@@ -16,10 +16,8 @@ from costhub.errors import MeasureError
 from costhub.limits import Limits
 from costhub.worker import Worker, WorkerDied, WorkerTimeout
 
-__all__ = ["Arguments", "Ran", "Runner"]
-
 REFERENCE_TIMEOUT_S = 120.0
-# It must not end a session that someone has killed the process that runs it.
+# A session must survive that someone kills the process that runs the kernel.
 REFERENCE_ATTEMPTS = 3
 # The default program runs on one thread and without any tiling: minutes for the largest convolutions.
 EXPECTED_TIMEOUT_S = 60.0
@@ -32,7 +30,7 @@ CPU_ALLOWANCE_S = 120.0
 
 @dataclass(frozen=True)
 class Ran:
-    """What became of one program."""
+    """The result of running one program."""
 
     status: str
     """``ok``, ``run_error``, ``run_timeout`` or ``wrong_output``."""
@@ -50,13 +48,13 @@ class Runner:
     thread and one of all, may exist side by side; only one of them should run at a time.
 
     Args:
-        target: the TVM target, as JSON; the reference kernel is built for it.
+        target: The TVM target, as JSON; the reference kernel is built for it.
         device_kind: TVM's device name, ``cpu`` or ``cuda``.
-        evaluator: how a latency is taken.
-        timeout_s: limit of one program, all repeats together.
-        threads: of CPU programs; by default one per core, where TVM would take half of the CPUs it sees.
-        affinity: the CPUs that may compute, one for each thread; by default the last cores.
-        limits: what the process may take; by default half of the memory for CPU programs, and processor time
+        evaluator: How a latency is taken.
+        timeout_s: Limit of one program, all repeats together.
+        threads: Of CPU programs; by default one per core, where TVM would take half of the CPUs it sees.
+        affinity: The CPUs that may compute, one for each thread; by default the last cores.
+        limits: What the process may take; by default half of the memory for CPU programs, and processor time
             for a few time limits. Drivers of GPUs map more than there is, so these have no limit of memory.
 
     Example:
@@ -135,22 +133,22 @@ class Runner:
         """Median seconds of the reference kernel, which is the same for every session on a device.
 
         Args:
-            quick: three calls, about 2 ms in all, instead of three times 10 ms of them.
+            quick: Three calls, about 2 ms in all, instead of three times 10 ms of them.
 
         Raises:
-            MeasureError: the device cannot run it; nothing measured there would mean anything.
+            MeasureError: The device cannot run it; nothing measured there would mean anything.
         """
         request = ReferenceRequest(self.device_kind, self.target, quick)
         for _ in range(REFERENCE_ATTEMPTS):
             try:
                 reply = self._call(request, REFERENCE_TIMEOUT_S)
             except (WorkerDied, WorkerTimeout) as error:
-                said = str(error)
+                reason = str(error)
                 continue
             if reply.error is None:
                 return statistics.median(reply.run_s)
-            said = reply.error
-        raise MeasureError(f"The reference kernel failed on this device: {said}")
+            reason = reply.error
+        raise MeasureError(f"The reference kernel failed on this device: {reason}")
 
     def expected(
         self,
@@ -167,13 +165,13 @@ class Runner:
         a process that starts anew needs it again.
 
         Args:
-            artifact: the library built from `default_program`.
+            artifact: The library built from `default_program`.
             arguments: (dtype, shape) of each.
-            reduction: terms of the longest sum, on which rounding depends.
-            timeout_s: limit of the call; without a schedule it may be a hundred times slower than with one.
+            reduction: Terms of the longest sum, on which rounding depends.
+            timeout_s: Limit of the call; without a schedule it may be a hundred times slower than with one.
 
         Raises:
-            MeasureError: as `run`.
+            MeasureError: As `run`.
         """
         self._expected = None
         request = ExpectRequest(artifact, self.device_kind, arguments, reduction)
@@ -193,15 +191,15 @@ class Runner:
         """Times the shared library `artifact`, whose arguments have these (dtype, shape) pairs.
 
         Args:
-            artifact: the library.
+            artifact: The library.
             arguments: (dtype, shape) of each.
-            timeout_s: limit instead of the runner's.
-            check: compare the outputs first with those of the workload's default program, see `expected`.
-            module_json: the scheduled module, without which programs that changed the layout of their weights
+            timeout_s: Limit instead of the runner's.
+            check: Compare the outputs first with those of the workload's default program, see `expected`.
+            module_json: The scheduled module, without which programs that changed the layout of their weights
                 are not compared.
 
         Raises:
-            MeasureError: the process cannot be started, or finds no TVM or no device.
+            MeasureError: The process cannot be started, or finds no TVM or no device.
         """
         self._served += 1
         if self._served > PROGRAMS_PER_PROCESS:

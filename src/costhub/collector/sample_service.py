@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from costhub.collector.sampler import Program, Sampler, Scorer, Shares
+from costhub.collector.sampler import Program, Sampler, Scorer
+from costhub.collector.shares import Shares
 from costhub.collector.spaces import find_space
 from costhub.dataset.workload import module_from_json
 from costhub.errors import CosthubError
@@ -13,7 +14,7 @@ from costhub.errors import CosthubError
 
 @dataclass(frozen=True)
 class Setup:
-    """What a `Sampler` is made of; the first request of a child for it brings one along."""
+    """The arguments of a `Sampler`; the first request to a child for it includes them."""
 
     module_json: str
     target: str
@@ -29,7 +30,7 @@ class SampleRequest:
     key: int
     """Which sampler of this child."""
     setup: Setup | None
-    """Makes it anew; None where the child has it."""
+    """Builds it again; None where the child has it."""
     count: int
     parents: Sequence[str]
     shares: Shares
@@ -40,9 +41,9 @@ _samplers: dict[int, Sampler] = {}
 
 
 def handle(request: SampleRequest | str) -> list[Program] | str:
-    """The programs, or the sentence that says why there are none.
+    """Returns the programs, or a sentence that says why there are none.
 
-    A name of a design space (a string) is looked up only; no programs are the answer that it is there.
+    The name of a design space (a string) is only looked up; an empty list means that it exists.
     """
     try:
         if isinstance(request, str):

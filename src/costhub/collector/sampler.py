@@ -10,16 +10,14 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from costhub.collector.arguments import Arguments
 from costhub.collector.design import Design
-from costhub.collector.run_service import Arguments
 from costhub.collector.shares import Shares, Turns
 from costhub.collector.spaces import DEFAULT, Space, failure, find_space, is_own
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.trace import program_id, replay, trace_to_json
 from costhub.dataset.workload import argument_shapes, check_schedulable, module_to_json, workload_id
 from costhub.errors import CosthubError, MeasureError, WorkloadError, last_line
-
-__all__ = ["Program", "Sampler", "Scorer", "Shares"]
 
 # The first programs of a workload are random ones: there is nothing yet worth changing.
 RANDOM_FIRST = 16
@@ -28,12 +26,12 @@ RANDOM_FIRST = 16
 MOST_REPEATS = 48
 MOST_REJECTS = 512
 POOL_PER_PROGRAM = 8
-# So much of what a model picks is picked blindly, or nothing would ever tell it that it is wrong.
+# This share of a model's picks is random, or the model would never learn that it is wrong.
 EPSILON = 0.05
 
 
 class Scorer(Protocol):
-    """Tells how fast programs will be, before they are built."""
+    """Predicts how fast programs will be, before they are built."""
 
     def score(self, context: Any, schedules: Sequence[Any]) -> npt.NDArray[np.float64]:
         """(n,) finite scores, higher is faster, of n ``Schedule``s of the ``TuneContext`` `context`."""
@@ -53,14 +51,14 @@ class Program:
     proposed_by: str
     """``random``, ``mutation`` or ``model``."""
     predicted_score: float | None = None
-    """What the model said of it, higher is faster; None where none was asked."""
+    """The model's score, higher is faster; None where no model was used."""
     space: str = DEFAULT
     """Name of the design space."""
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A program that may be proposed; its texts are not made yet, since most are not."""
+    """A program that may be proposed; its texts are written only if it is."""
 
     schedule: Any
     program_id: str
@@ -72,14 +70,14 @@ class Sampler:
     """Draws programs of one workload, each at most once.
 
     Args:
-        mod: the workload, a ``tvm.IRModule``.
-        target: the TVM target, as JSON.
-        seed: of every draw.
-        seen: ids of programs not to draw again.
-        space: name of the design space, for `costhub.collector.spaces.find_space`.
+        mod: The workload, a ``tvm.IRModule``.
+        target: The TVM target, as JSON.
+        seed: Of every draw.
+        seen: Ids of programs not to draw again.
+        space: Name of the design space, for `costhub.collector.spaces.find_space`.
 
     Raises:
-        UnknownNameError: there is no such design space.
+        UnknownNameError: No design space has that name.
         WorkloadError: TVM cannot build the design space for the workload, or the user's code for it fails.
     """
 
@@ -109,21 +107,21 @@ class Sampler:
         """Up to `count` programs by `shares`; fewer when the space has no more, none when it is exhausted.
 
         Random ones take the place of what cannot be had: mutations while there are no parents or fewer than
-        `RANDOM_FIRST` programs are known, and all that a source could not find.
+        `RANDOM_FIRST` programs exist, and all that a source could not provide.
 
         Args:
-            count: how many programs are wanted.
-            parents: traces of the best programs so far, as JSON.
-            shares: how much of them is random, mutated and picked by the model.
-            scorer: the model; without one, no share may be its.
+            count: How many programs to return at most.
+            parents: Traces of the best programs so far, as JSON.
+            shares: How much of them is random, mutated and picked by the model.
+            scorer: The model; without one, no share may be its.
 
         Raises:
-            MeasureError: the shares have a part for a model, and there is none.
-            WorkloadError: the code of the user's design space fails.
+            MeasureError: The shares have a part for a model, but there is no model.
+            WorkloadError: The code of the user's design space fails.
         """
         if shares.model and scorer is None:
             raise MeasureError(
-                "The shares have a part for a model, and there is none; name one with --model."
+                "The shares have a part for a model, but there is no model; name one with --model."
             )
         _, mutated, guided = self._turns.take(count, shares)
         parents = parents if len(self._seen) >= RANDOM_FIRST else ()
@@ -139,28 +137,28 @@ class Sampler:
         """Up to `count` programs, each a parent changed in one to three places by TVM's mutators.
 
         Args:
-            parents: traces, as JSON.
-            count: how many programs are wanted.
+            parents: Traces, as JSON.
+            count: How many programs to return at most.
         """
         return [self._accept(c, "mutation") for c in self._mutations(parents, count)]
 
     def guide(self, parents: Sequence[str], count: int, scorer: Scorer) -> list[Program]:
-        """The `count` programs that `scorer` likes best of a pool, save for a few picked blindly.
+        """The `count` programs of a pool that `scorer` scores highest, except for a few random ones.
 
-        The pool has `POOL_PER_PROGRAM` candidates for each program wanted, half of them changed `parents`.
+        The pool has `POOL_PER_PROGRAM` candidates per program, half of them mutated `parents`.
         """
         size = count * POOL_PER_PROGRAM
         mutated = self._mutations(parents, size // 2)
-        made = {c.structure for c in mutated}
-        pool = mutated + self._draw(size - len(mutated), self._random, besides=made)
+        structures = {c.structure for c in mutated}
+        pool = mutated + self._draw(size - len(mutated), self._random, besides=structures)
         if not pool:
             return []
         scores = scorer.score(self._context, [c.schedule for c in pool])
         best_first = list(np.argsort(-scores, kind="stable"))
         programs = []
         for _ in range(min(count, len(pool))):
-            blind = self._rng.random() < EPSILON
-            pick = best_first.pop(int(self._rng.integers(len(best_first))) if blind else 0)
+            explore = self._rng.random() < EPSILON
+            pick = best_first.pop(int(self._rng.integers(len(best_first))) if explore else 0)
             programs.append(self._accept(pool[pick], "model", float(scores[pick])))
         return programs
 
@@ -240,10 +238,10 @@ def _design_space(mod: Any, target: str, space: Space, seed: int) -> tuple[Any, 
     import tvm
     from tvm.s_tir import meta_schedule as ms
 
-    made = tvm.target.Target(json.loads(target))
+    target_object = tvm.target.Target(json.loads(target))
     try:
-        generator = space.generator(made)
-        context = ms.TuneContext(mod, target=made, space_generator=generator, rand_state=seed + 1)
+        generator = space.generator(target_object)
+        context = ms.TuneContext(mod, target=target_object, space_generator=generator, rand_state=seed + 1)
         return context, list(context.generate_design_space())
     except CosthubError:
         raise

@@ -14,15 +14,15 @@ from types import TracebackType
 PREFIX = "costhub-build-"
 NEW = "costhub-new-"
 LOCK = "owner.lock"
-# A folder without a lock is one that is being made, or was left by a process killed while it made it.
+# A folder without a lock is being created, or belongs to a process that was killed while creating it.
 UNLOCKED_KEPT_S = 3600.0
 
 
 class ScratchFolder:
     """A folder in the system's temporary folder; making one first removes those of dead processes.
 
-    The owner holds a lock on a file in it, which the operating system lets go when the process ends, however
-    it ends. A process number would not do: it is given again, and differs between containers.
+    The owner holds a lock on a file in it, which the operating system releases when the process ends, however
+    it ends. A process number would not do: numbers are reused, and differ between containers.
 
     Example:
         >>> with ScratchFolder() as folder:
@@ -33,12 +33,12 @@ class ScratchFolder:
     def __init__(self) -> None:
         sweep()
         # Locked before it has its name: under its name it is never seen without a lock.
-        made = Path(tempfile.mkdtemp(prefix=NEW))
-        self._lock = os.open(made / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        folder = Path(tempfile.mkdtemp(prefix=NEW))
+        self._lock = os.open(folder / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        self.path = made.with_name(PREFIX + made.name.removeprefix(NEW))
+        self.path = folder.with_name(PREFIX + folder.name.removeprefix(NEW))
         """Where files may be written."""
-        made.rename(self.path)
+        folder.rename(self.path)
 
     def __enter__(self) -> ScratchFolder:
         return self
@@ -61,7 +61,7 @@ def sweep() -> int:
     place = Path(tempfile.gettempdir())
     unlocked = [folder for folder in place.glob(f"{PREFIX}*") if not (folder / LOCK).exists()]
     ended = [folder for folder in place.glob(f"{PREFIX}*") if _abandoned(folder / LOCK)]
-    # Of a folder under its first name, whose lock may be about to be taken, only the age tells.
+    # A folder under its first name may be locked at any moment: only its age shows that it was abandoned.
     old = [folder for folder in [*unlocked, *place.glob(f"{NEW}*")] if _old(folder)]
     for folder in ended + old:
         shutil.rmtree(folder, ignore_errors=True)
@@ -72,7 +72,7 @@ def _abandoned(lock: Path) -> bool:
     """Whether nobody holds the lock."""
     try:
         opened = os.open(lock, os.O_RDWR)
-    except OSError:  # there is none, or it is another user's
+    except OSError:  # it does not exist, or belongs to another user
         return False
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -15,7 +15,7 @@ class Shares:
     """What part of the programs comes from each source; the parts sum to 1.
 
     Raises:
-        MeasureError: a part is negative, or they do not sum to 1.
+        MeasureError: A part is negative, or they do not sum to 1.
     """
 
     random: float = 0.5
@@ -52,7 +52,7 @@ class Shares:
                 parts[name.strip()] += float(value)
             except (KeyError, ValueError):
                 raise MeasureError(
-                    f"The shares {text!r} are not of the form {EXAMPLE}: {name.strip()!r} is no source "
+                    f"The shares {text!r} are not of the form {EXAMPLE}: {name.strip()!r} is not a source "
                     f"({', '.join(parts)}) with a number."
                 ) from None
         return cls(**parts)

@@ -29,7 +29,7 @@ class Space:
         """The ``SpaceGenerator`` for `target`.
 
         Raises:
-            WorkloadError: the space is for another kind of target, or the user's function fails.
+            WorkloadError: The space is for another kind of target, or the user's function fails.
         """
         from tvm.s_tir.meta_schedule.space_generator import ScheduleFn, SpaceGenerator
 
@@ -39,16 +39,16 @@ class Space:
                 f"{target.kind.name}; use --space {DEFAULT}."
             )
         try:
-            made = self.make(target)
+            generator = self.make(target)
         except Exception as error:
             raise failure(self.name, error) from error
-        if isinstance(made, SpaceGenerator):
-            return made
-        if callable(made):
-            return ScheduleFn(made)
+        if isinstance(generator, SpaceGenerator):
+            return generator
+        if callable(generator):
+            return ScheduleFn(generator)
         raise WorkloadError(
-            f"The design space {self.name!r} gave a {type(made).__name__}; its function must return a TVM "
-            "SpaceGenerator, or a function that schedules (docs/spaces.md)."
+            f"The design space {self.name!r} returned a {type(generator).__name__}; its function must return "
+            "a TVM SpaceGenerator, or a function that schedules (docs/spaces.md)."
         )
 
 
@@ -60,8 +60,8 @@ def find_space(name: str) -> Space:
             imported: a name from a stranger is code from a stranger.
 
     Raises:
-        UnknownNameError: nothing has that name.
-        WorkloadError: the user's module cannot be imported, or has no such function.
+        UnknownNameError: Nothing has that name.
+        WorkloadError: The user's module cannot be imported, or has no such function.
 
     Example:
         >>> find_space("vnni").kind
@@ -104,15 +104,17 @@ def failure(name: str, error: Exception) -> WorkloadError:
 def _own(name: str) -> Callable[[Any], Any]:
     module, _, function = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module), function)
+        function_object = getattr(importlib.import_module(module), function)
     except Exception as error:
         raise WorkloadError(
             f"The design space {name!r} cannot be loaded ({class_and_line(error)}). It "
             "must name a function of a module that Python can import; PYTHONPATH=. adds this folder."
         ) from error
-    if not callable(found):
-        raise WorkloadError(f"The design space {name!r} is a {type(found).__name__} and not a function.")
-    return partial(found)
+    if not callable(function_object):
+        raise WorkloadError(
+            f"The design space {name!r} is a {type(function_object).__name__}, not a function."
+        )
+    return partial(function_object)
 
 
 def _of_target(target: Any) -> Any:

@@ -80,24 +80,24 @@ def suites() -> dict[str, tuple[Workload, ...]]:
 
 def _networks(content: dict[str, Any]) -> dict[tuple[Any, ...], tuple[tuple[str, float], ...]]:
     """(operator, *sizes) -> networks and how often, since one workload may stand in two suites."""
-    found: dict[tuple[Any, ...], dict[str, float]] = {}
+    networks: dict[tuple[Any, ...], dict[str, float]] = {}
     for body in content.values():
         for network, counts in body.get("networks", {}).items():
             for name, count in counts.items():
                 operator, sizes = body["workloads"][name]
-                found.setdefault((operator, *sizes), {})[network] = float(count)
-    return {key: tuple(sorted(networks.items())) for key, networks in found.items()}
+                networks.setdefault((operator, *sizes), {})[network] = float(count)
+    return {key: tuple(sorted(counts.items())) for key, counts in networks.items()}
 
 
 def find_suites(names: Sequence[str]) -> tuple[Workload, ...]:
     """The workloads that `names` name, each distinct one once.
 
     Args:
-        names: suites (``resnet18``), single workloads (``resnet18.c7``), or ``all`` for every suite.
+        names: Suites (``resnet18``), single workloads (``resnet18.c7``), or ``all`` for every suite.
 
     Raises:
-        UnknownNameError: no suite or workload has that name.
-        WorkloadError: it is the name or file of a network.
+        UnknownNameError: No suite or workload has that name.
+        WorkloadError: It is the name or file of a network.
 
     Example:
         >>> [w.name for w in find_suites(["softmax", "softmax.64x1000", "resnet18.c7"])][-2:]
@@ -118,15 +118,15 @@ def _named(name: str) -> tuple[Workload, ...]:
         raise WorkloadError(f"{name} is a network, no workload: name it with --network {name}.")
     if "." in name:
         return (find_workload(name),)
-    known = [*suites(), "all"]
-    raise UnknownNameError("workload suite", name, close_names(name, known), "costhub tune --list")
+    names = [*suites(), "all"]
+    raise UnknownNameError("workload suite", name, close_names(name, names), "costhub tune --list")
 
 
 def find_workload(name: str) -> Workload:
     """The workload named ``suite.workload``.
 
     Raises:
-        UnknownNameError: no workload has that name.
+        UnknownNameError: No workload has that name.
 
     Example:
         >>> find_workload("resnet18.c7").sizes

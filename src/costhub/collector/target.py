@@ -15,8 +15,8 @@ def local_target(kind: str = "cpu", *, isa: str | None = None, threads: int | No
 
     Args:
         kind: TVM's name of the device's kind, ``cpu`` or ``cuda``.
-        isa: limits the CPU to an instruction set, one of `isa.ISA_LEVELS`.
-        threads: limits the CPU to so many cores.
+        isa: Limits the CPU to an instruction set, one of `isa.ISA_LEVELS`.
+        threads: Limits the CPU to so many cores.
 
     Raises:
         DeviceError: TVM sees no device of that kind here.

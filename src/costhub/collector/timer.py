@@ -24,14 +24,14 @@ class Timer(Protocol):
             timeout_s: Limit, if another one than the usual.
 
         Raises:
-            MeasureError: Nothing can be timed any more.
+            MeasureError: The device cannot be measured any more.
         """
 
     def run_each(self, programs: Sequence[tuple[str, Arguments]]) -> Generator[tuple[int, Ran], None, None]:
         """Times programs, each an artifact with its arguments.
 
         Yields:
-            The place of a program among them and what became of it, as soon as that is known.
+            The index of a program and its result, as soon as it is there.
 
         Raises:
             MeasureError: As `run`.

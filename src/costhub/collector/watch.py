@@ -6,25 +6,25 @@ import os
 import time
 from dataclasses import replace
 
+from costhub.collector.arguments import Arguments
 from costhub.collector.device import clock_mhz, temperature_c
 from costhub.collector.outcome import Surroundings
 from costhub.collector.runner import Ran, Runner
-from costhub.collector.sampler import Program
 
 # Programs are not measured while the reference kernel runs this much slower than at the session's start.
 MOST_DRIFT = 0.15
 QUIET_ATTEMPTS = 5
 QUIET_WAIT_S = 2.0
-# Where the reference kernel itself is restless, waiting would never end: it may take this share of a session,
-# after the first waits. Rows say how the device was, so that what was measured then can be left out.
+# On a device whose reference kernel never settles, waiting would never end: it may take this share of a
+# session after the first waits. Rows record the state of the device, so that such measurements can be left out.
 MOST_WAITING = 0.05
 FREE_WAITING_S = 30.0
-# A program measured just before the reference kernel was found slow is measured again, so often at most.
+# How often a program is measured again at most, where the reference kernel was slow after it.
 REPETITIONS = 2
 
 
 class Watch:
-    """Runs programs on a device and looks at its reference kernel before and after."""
+    """Runs programs on a device and times its reference kernel before and after."""
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
@@ -38,7 +38,7 @@ class Watch:
         """The surroundings now; waits a little where the device is busier than at the start.
 
         Raises:
-            MeasureError: the device no longer runs the reference kernel.
+            MeasureError: The device no longer runs the reference kernel.
         """
         if self._baseline_s is None:
             self._baseline_s = min(self.runner.reference_s() for _ in range(3))
@@ -62,27 +62,25 @@ class Watch:
         self._baseline_s = min(self._baseline_s, reference_s)
         return self._around
 
-    def run(self, artifact: str, program: Program, *, check: bool = False) -> tuple[Ran, Surroundings]:
+    def run(
+        self, artifact: str, arguments: Arguments, *, check: bool = False, module_json: str | None = None
+    ) -> tuple[Ran, Surroundings]:
         """Times a program; again, once the device is quiet, where the reference kernel is slow after it.
 
         Args:
-            artifact: path of the shared library.
-            program: what it was built from.
-            check: whether outputs are compared with those that the runner expects.
+            artifact: Path of the shared library.
+            arguments: (dtype, shape) of each.
+            check: Whether outputs are compared with those that the runner expects.
+            module_json: The scheduled module, for the comparison.
 
         Returns:
             The last run, and its surroundings.
 
         Raises:
-            MeasureError: as `Runner.run` and `look`.
+            MeasureError: As `Runner.run` and `look`.
         """
         for repetition in range(1 + REPETITIONS):
-            ran = self.runner.run(
-                artifact,
-                program.arguments,
-                check=check,
-                module_json=program.module_json if check else None,
-            )
+            ran = self.runner.run(artifact, arguments, check=check, module_json=module_json)
             after_s = self.runner.reference_s(quick=True)
             if self._drift(after_s) <= MOST_DRIFT or ran.status != "ok" or self._is_busy:
                 break

@@ -14,7 +14,7 @@ from costhub.collector.collect import Progress, Proposals, collect
 from costhub.collector.outcome import Outcome
 from costhub.collector.plan import Plan, Subject
 from costhub.collector.rig import Rig
-from costhub.collector.sampler import Shares
+from costhub.collector.shares import Shares
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load_programs import load_programs
 from costhub.dataset.programs import Programs

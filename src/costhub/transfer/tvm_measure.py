@@ -11,8 +11,8 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir.meta_schedule.builder import BuilderResult, PyBuilder
 from tvm.s_tir.meta_schedule.runner import PyRunner, PyRunnerFuture, RunnerResult
 
+from costhub.collector.arguments import Arguments
 from costhub.collector.builder import Builder
-from costhub.collector.run_service import Arguments
 from costhub.collector.timer import Timer
 from costhub.dataset.workload import module_to_json
 

@@ -22,8 +22,8 @@ class BoardBench:
     Builds go on meanwhile: they run on this machine, and the programs on others.
 
     Args:
-        boards: where the programs run.
-        device_id: what the boards are.
+        boards: Where the programs run.
+        device_id: What the boards are.
     """
 
     def __init__(self, boards: Boards, device_id: str) -> None:
@@ -56,7 +56,7 @@ class BoardBench:
                 made.built.remove()
 
     def _number(self, address: str | None) -> str | None:
-        """Stands for a board in the rows: its address would tell of somebody's network."""
+        """Stands for a board in the rows: its address would reveal details of a private network."""
         return None if address is None else str(self._numbers.setdefault(address, len(self._numbers) + 1))
 
 
@@ -66,13 +66,13 @@ def board_rig(tracker: str, key: str, *, evaluator: Evaluator, rights: Rights) -
 
     Args:
         tracker: ``HOST:PORT`` of TVM's RPC tracker.
-        key: what the boards have registered under.
-        evaluator: how latencies are taken.
-        rights: contributor and licence of the rows.
+        key: What the boards have registered under.
+        evaluator: How latencies are taken.
+        rights: Contributor and licence of the rows.
 
     Raises:
-        MeasureError: no tracker answers there, or it has no board under that key.
-        DeviceError: the boards cannot say what they are, or are not of one kind.
+        MeasureError: No tracker answers there, or it has no board under that key.
+        DeviceError: The boards cannot say what they are, or are not of one kind.
     """
     host, port = address_of(tracker)
     with Boards(host, port, key, evaluator=evaluator) as boards:

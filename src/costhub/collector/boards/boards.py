@@ -22,10 +22,10 @@ from costhub.collector.watch import MOST_DRIFT, REPETITIONS
 from costhub.errors import DeviceError, MeasureError
 from costhub.worker import Worker, WorkerDied, WorkerTimeout
 
-# A board ends a session by itself when its time is up. One that says nothing even then has gone away.
+# A board ends a session by itself when its time is up. One that does not even answer then has gone away.
 SILENCE_S = 5.0
 MOST_AT_ONCE = 64
-# Two boards that a program has taken with it are no accident.
+# A program that has crashed two boards did not do so by accident.
 MOST_LOST = 2
 # TVM's name of a device by the kind of its target, where they differ.
 DEVICE_KINDS = {"llvm": "cpu"}
@@ -33,7 +33,7 @@ DEVICE_KINDS = {"llvm": "cpu"}
 
 @dataclass(frozen=True)
 class BoardRan(Ran):
-    """What became of one program, and on which board."""
+    """The result of running one program, and the board that ran it."""
 
     board: str | None = None
     """``HOST:PORT`` of the last board that had it."""
@@ -60,14 +60,14 @@ class Boards:
     goes away costs nothing but time: its program is given to another one. A board that comes back is used.
 
     Args:
-        tracker_host: where the tracker is.
-        tracker_port: where the tracker is.
-        key: what the boards have registered under; all must be of one kind.
-        evaluator: how latencies are taken.
-        target: of boards that cannot say what they are, which are plain TVM servers.
-        timeout_s: limit of one session: upload, program and reference kernel.
-        board_wait_s: how long to wait for a free board before giving up.
-        most_drift: a program is measured again where its board's reference kernel was slower than that.
+        tracker_host: Where the tracker is.
+        tracker_port: Where the tracker is.
+        key: What the boards have registered under; all must be of one kind.
+        evaluator: How latencies are taken.
+        target: Of boards that cannot say what they are, which are plain TVM servers.
+        timeout_s: Limit of one session: upload, program and reference kernel.
+        board_wait_s: How long to wait for a free board before giving up.
+        most_drift: A program is measured again where its board's reference kernel was slower than that.
 
     Example:
         >>> with Boards("127.0.0.1", 9190, "pi4", target={"kind": "llvm"}) as boards:
@@ -116,31 +116,31 @@ class Boards:
         """How many boards are registered now.
 
         Raises:
-            MeasureError: no tracker answers.
+            MeasureError: No tracker answers.
         """
         return len(self.tracker.servers(self.key))
 
     def identify(self) -> Identity:
-        """What the boards are; every one that is registered is asked, unless it is known.
+        """What the boards are; asks every registered board once.
 
         Raises:
-            DeviceError: they are not of one kind, or are plain TVM servers, which cannot tell.
-            MeasureError: no tracker answers, or no board.
+            DeviceError: They are not of one kind, or are plain TVM servers, which cannot say what they are.
+            MeasureError: No tracker answers, or no board.
         """
         names = [s.name for s in self.tracker.servers(self.key)]
-        # The tracker gives each board in its turn; which one is next is not ours to say.
+        # The tracker hands out the boards in turn, and we cannot choose the next one.
         for _ in range(2 * max(1, len(names))):
             if self._identities and all(name in self._identities for name in names):
                 break
             with self._pool.session(self.timeout_s) as session:
                 self.note(session)
-        known = [i for i in self._identities.values() if i is not None]
-        if not known:
+        identities = [i for i in self._identities.values() if i is not None]
+        if not identities:
             raise DeviceError(
                 f"The boards under {self.key!r} are plain TVM servers, which do not say what they are. Start "
                 "them with `costhub board serve`."
             )
-        return known[0]
+        return identities[0]
 
     def target(self) -> dict[str, Any]:
         """The target that was given, else what the boards say; raises as `identify`."""
@@ -153,7 +153,7 @@ class Boards:
         """Median seconds of the reference kernel on the board that is free next.
 
         Raises:
-            MeasureError: no board can run it.
+            MeasureError: No board can run it.
         """
         ran = self._run_somewhere(self._time_request(self._reference_path(), ARGUMENTS, None), self.timeout_s)
         if ran.status != "ok":
@@ -164,13 +164,13 @@ class Boards:
         """Times a program on the next free board; again where the reference kernel was slow after it.
 
         Args:
-            artifact: path of a shared library, or of an object file, which the board links.
+            artifact: Path of a shared library, or of an object file, which the board links.
             arguments: (dtype, shape) of each argument.
-            timeout_s: limit of the session, if another one than the boards'.
+            timeout_s: Limit of the session, if another one than the boards'.
 
         Raises:
-            MeasureError: no tracker answers, or no board became free within `board_wait_s`.
-            DeviceError: a board is of another kind than the others.
+            MeasureError: No tracker answers, or no board became free within `board_wait_s`.
+            DeviceError: A board is of another kind than the others.
         """
         request = self._time_request(artifact, arguments, self._reference_path())
         ran = self._run_somewhere(request, timeout_s or self.timeout_s)
@@ -194,7 +194,7 @@ class Boards:
             for ran in as_completed(places):
                 yield places[ran], ran.result()
         finally:
-            # Whoever stops early does not wait for what still runs: closing the boards ends it.
+            # A caller that stops early does not wait for what still runs: closing the boards ends it.
             executor.shutdown(wait=False, cancel_futures=True)
 
     def _time_request(self, artifact: str, arguments: Arguments, reference: str | None) -> TimeRequest:
@@ -235,19 +235,19 @@ class Boards:
         """Keeps what a board says it is.
 
         Raises:
-            DeviceError: The others are something else.
+            DeviceError: The other boards are of another kind.
         """
-        said = None if session.identity is None else Identity(**json.loads(session.identity))
+        identity = None if session.identity is None else Identity(**json.loads(session.identity))
         with self._lock:
             for name, other in self._identities.items():
-                ours, theirs = (i.device["device_id"] if i else None for i in (said, other))
+                ours, theirs = (i.device["device_id"] if i else None for i in (identity, other))
                 if ours and theirs and ours != theirs:
                     raise DeviceError(
                         f"The boards under the key {self.key!r} are not of one kind: {name} is {theirs!r}, "
                         f"{session.board} is {ours!r}. Give each kind a key of its own (`costhub board serve "
                         "--key`)."
                     )
-            self._identities[session.board] = said
+            self._identities[session.board] = identity
 
     def _reference_path(self) -> str:
         """The reference kernel's library, built when it is first needed."""

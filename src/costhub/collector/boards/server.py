@@ -61,7 +61,7 @@ class Running:
         """Blocks until it ends, which it does for a reason only.
 
         Raises:
-            MeasureError: it has ended.
+            MeasureError: It has ended.
         """
         if self.worker.connection is not None:
             wait([self.worker.connection])
@@ -83,19 +83,19 @@ def board_server(
 ) -> Iterator[Running]:
     """Serves this machine under `key` until the block is left.
 
-    Whoever reaches the port controls this machine: it runs the code that it is sent.
+    Anyone who can reach the port controls this machine, which runs the code that it is sent.
 
     Args:
-        tracker: where to register.
-        key: a label that boards of one kind share; it is no secret.
-        host: address to listen on.
-        port: port to listen on.
+        tracker: Where to register.
+        key: A label that boards of one kind share; not a secret.
+        host: Address to listen on.
+        port: Port to listen on.
         device_kind: TVM's name of the device, ``cpu`` or ``cuda``.
-        identity: what the board says of itself, `device` and `target`; found out where it is not given.
+        identity: What the board says of itself, `device` and `target`; detected by default.
 
     Raises:
-        DeviceError: this machine has no device of that kind.
-        MeasureError: no tracker answers, or the port cannot be had.
+        DeviceError: This machine has no device of that kind.
+        MeasureError: No tracker answers, or the port is not available.
     """
     tracker.servers()  # TVM's own server would wait for a tracker for a minute, then fall over
     identity = identity or _identity(device_kind)
@@ -111,7 +111,7 @@ def tracker_server(*, host: str = "127.0.0.1", port: int = 9190) -> Iterator[Run
     """Runs TVM's tracker until the block is left.
 
     Raises:
-        MeasureError: the port cannot be had, or tornado, which TVM's tracker needs, is not installed.
+        MeasureError: The port is not available, or tornado, which TVM's tracker needs, is not installed.
     """
     with _running(TrackerRequest(host, port), None) as running:
         yield running
@@ -134,7 +134,7 @@ def _identity(device_kind: str) -> dict[str, Any]:
         try:
             reply: dict[str, Any] = worker.call(device_kind, timeout_s=worker.start_timeout_s)
         except (WorkerDied, WorkerTimeout) as error:
-            raise MeasureError(f"TVM could not tell what this machine is: {error}") from error
+            raise MeasureError(f"TVM could not identify this machine: {error}") from error
     if "error" in reply:
         raise DeviceError(reply["error"])
     return reply
@@ -176,7 +176,7 @@ def handle(request: BoardRequest | TrackerRequest) -> str | None:
         return f"TVM's tracker needs a package that is missing ({error}): pip install 'costhub[boards]'."
     except (OSError, ValueError) as error:
         return (
-            f"Port {request.port} of {request.host} cannot be had ({error}). Choose another one with "
+            f"Port {request.port} of {request.host} is not available ({error}). Choose another one with "
             "--port, or end what uses it."
         )
     return None
@@ -197,7 +197,7 @@ def _start_board(request: BoardRequest) -> None:
 def _send_at_once() -> None:
     """Spares messages to the tracker a wait of 40 ms each.
 
-    TVM sends each in two pieces, the second of which would wait until the first is acknowledged, which takes
+    TVM sends each in two pieces, and the second would wait until the first is acknowledged, which takes
     the system that long (RFC 896 against RFC 1122).
     """
     from tvm.rpc import base

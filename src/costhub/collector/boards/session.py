@@ -18,7 +18,7 @@ from costhub.collector.linker import can_link, link
 from costhub.collector.reference import ARGUMENTS, reference_module
 from costhub.errors import MeasureError, class_and_end
 
-# Where the header of an ELF file says what it is, and what it says of an object that is not linked yet.
+# Where the header of an ELF file states its type, and the type of an object that is not linked yet.
 ELF_TYPE, ELF_RELOCATABLE = slice(16, 18), b"\x01\x00"
 REFERENCE_EVALUATOR = Evaluator(number=1, repeat=3, min_repeat_ms=10)
 
@@ -37,7 +37,7 @@ class TimeRequest:
     """Time one program in the session that is open, then the reference kernel, and close the session."""
 
     artifact: str
-    """Path of a shared library, or of an object file (told by its header), which the board links."""
+    """Path of a shared library, or of an object file (known by its header), which the board links."""
     arguments: Arguments
     evaluator: Evaluator
     device_kind: str

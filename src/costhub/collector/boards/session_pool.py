@@ -34,10 +34,10 @@ class SessionPool:
     """Sessions with the boards of one key; as many at once as there are threads that open them.
 
     Args:
-        tracker: who gives the boards.
-        key: what they have registered under.
-        board_wait_s: how long to wait for a free board before giving up.
-        service: what the children run; it answers at least what `session.handle` does.
+        tracker: Who gives the boards.
+        key: What they have registered under.
+        board_wait_s: How long to wait for a free board before giving up.
+        service: What the children run; it answers at least what `session.handle` does.
     """
 
     def __init__(self, tracker: Tracker, key: str, *, board_wait_s: float, service: str = SERVICE) -> None:
@@ -62,7 +62,7 @@ class SessionPool:
         """An open session, which its board ends after `timeout_s`; boards that do not answer are passed over.
 
         Raises:
-            MeasureError: no tracker answers, or no board became free in time.
+            MeasureError: No tracker answers, or no board became free in time.
         """
         deadline = time.monotonic() + self.board_wait_s
         with self.worker() as worker:
@@ -83,7 +83,7 @@ class SessionPool:
         """A child that has imported TVM.
 
         Raises:
-            MeasureError: it cannot be started, or the pool is closed.
+            MeasureError: It cannot be started, or the pool is closed.
         """
         try:
             worker = self._free.get_nowait()

@@ -25,7 +25,7 @@ def address_of(tracker: str) -> tuple[str, int]:
     """Host and port of an address ``HOST:PORT``.
 
     Raises:
-        MeasureError: It is none.
+        MeasureError: It is not an address.
 
     Example:
         >>> address_of("127.0.0.1:9190")
@@ -34,7 +34,7 @@ def address_of(tracker: str) -> tuple[str, int]:
     host, _, port = tracker.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
         raise MeasureError(
-            f"{tracker!r} is no address of a tracker; write HOST:PORT, for example 127.0.0.1:9190."
+            f"{tracker!r} is not the address of a tracker; write HOST:PORT, for example 127.0.0.1:9190."
         )
     return host.strip("[]"), int(port)  # the brackets of IPv6
 
@@ -77,7 +77,7 @@ class Tracker:
         """The servers registered now, those under `key` only if it is given, by name.
 
         Raises:
-            MeasureError: no tracker answers there.
+            MeasureError: No tracker answers there.
         """
         infos = self._ask([SUMMARY])[1]["server_info"]
         servers = [Server(_name(*i["addr"]), i["key"].removeprefix("server:")) for i in infos]
@@ -92,11 +92,11 @@ class Tracker:
         """A board under `key` that is free, in the tracker's order.
 
         Args:
-            key: the boards' key.
-            give_up: asked twice a second; once it is true the answer is None.
+            key: The boards' key.
+            give_up: Asked twice a second; once it is true the answer is None.
 
         Raises:
-            MeasureError: no tracker answers there.
+            MeasureError: No tracker answers there.
         """
         # The last number is a priority: all of ours are alike.
         answer = self._ask([REQUEST, key, "", 1], give_up=give_up)
@@ -136,8 +136,8 @@ def _name(host: str, port: int) -> str:
 
 
 def _acknowledge_at_once(connection: socket.socket) -> None:
-    # The tracker sends an answer in two pieces, the second only when it knows that the first has come; by
-    # itself the system tells it after 40 ms (RFC 896 against RFC 1122).
+    # The tracker sends an answer in two pieces, the second only after the first is acknowledged; by
+    # itself the system acknowledges after 40 ms (RFC 896 against RFC 1122).
     if hasattr(socket, "TCP_QUICKACK"):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 

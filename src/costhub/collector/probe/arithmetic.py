@@ -1,7 +1,7 @@
 """Provides find_arithmetic: the fastest way in which a target multiplies and adds numbers of a type.
 
 The peak of a device is that of its widest instruction. Matrix units (AMX, SME, tensor cores) are left out: a
-program of TVM uses them only where its schedule was made for them.
+program of TVM uses them only where its schedule was written for them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def find_arithmetic(target: str, dtype: str) -> Arithmetic:
     """The fastest arithmetic of a target (JSON) on a type.
 
     Raises:
-        MeasureError: the target has none.
+        MeasureError: The target has none.
 
     Example:
         >>> target = '{"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "x86-64-v3"}'
@@ -47,7 +47,7 @@ def find_arithmetic(target: str, dtype: str) -> Arithmetic:
         return _of_x86(target, dtype)
     if architecture == "aarch64":
         return _of_arm(target, dtype)
-    raise MeasureError(f"no {dtype} arithmetic is known for {architecture}")
+    raise MeasureError(f"the probe has no {dtype} arithmetic for {architecture}")
 
 
 def _of_x86(target: str, dtype: str) -> Arithmetic:

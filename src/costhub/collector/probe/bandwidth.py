@@ -65,14 +65,14 @@ def level_gbs(
         {'l1_gbs': 400.0, 'l2_gbs': 200.0, 'l3_gbs': None, 'dram_gbs': 30.0}
     """
     private = {"l1d_bytes": cores, "l2_bytes": cores if device.get("kind", "cpu") == "cpu" else 1}
-    found: dict[str, float | None] = {}
+    levels: dict[str, float | None] = {}
     before = 0.0
     for column, size in (("l1_gbs", "l1d_bytes"), ("l2_gbs", "l2_bytes"), ("l3_gbs", "l3_bytes")):
         room = (device.get(size) or 0) * private.get(size, 1)
-        found[column] = _best(ladder, OUTSIDE * before, INSIDE * room)
+        levels[column] = _best(ladder, OUTSIDE * before, INSIDE * room)
         before = max(before, room)
-    found["dram_gbs"] = _best(ladder, BEYOND * before, float("inf"))
-    return found
+    levels["dram_gbs"] = _best(ladder, BEYOND * before, float("inf"))
+    return levels
 
 
 def _best(ladder: Sequence[Mapping[str, Any]], above: float, upto: float) -> float | None:
@@ -83,10 +83,10 @@ def read_gbs(bench: Bench, size: int, *, largest: int, budget_s: float) -> tuple
     """Reads an array of about `size` bytes again and again.
 
     Args:
-        bench: the device.
-        size: bytes of the array, all workers together.
-        largest: bytes of the largest array to come, which is allocated once.
-        budget_s: when to stop.
+        bench: The device.
+        size: Bytes of the array, all workers together.
+        largest: Bytes of the largest array to come, which is allocated once.
+        budget_s: When to stop.
 
     Returns:
         Bytes of the array as it was, a multiple of what the workers read at once; 10^9 bytes per second.

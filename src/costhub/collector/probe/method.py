@@ -17,7 +17,7 @@ KERNELS = (
 
 
 def method(setting: Setting, answers: Mapping[Step, Answer]) -> str:
-    """How the numbers were taken, with the instructions that LLVM chose and the clock that was found."""
+    """How the numbers were taken, with the instructions that LLVM chose and the measured clock."""
     workers = "Threads" if setting.device_kind == "cpu" else "Multiprocessors"
     parts = [KERNELS, f"{workers}: {setting.threads}."]
     clock = answers.get(Step("clock"))

@@ -32,7 +32,7 @@ def peak_gops(bench: Bench, dtype: str, *, workers: int, budget_s: float) -> tup
     """10^9 multiplications and additions per second on `workers` threads or blocks, and the instruction.
 
     Raises:
-        MeasureError: the target has no such arithmetic, or LLVM made something else of it.
+        MeasureError: The target has no such arithmetic, or LLVM made something else of it.
     """
     peak = peak_kernel(bench, dtype)
     arithmetic = peak.arithmetic
@@ -94,16 +94,16 @@ def emitted(arithmetic: Arithmetic, assembly: str) -> str:
     """The instruction that does the work, as ``vfmadd231ps zmm``.
 
     Raises:
-        MeasureError: it does not occur once for each chain, so the kernel does not measure what it should.
+        MeasureError: It does not occur once for each chain, so the kernel does not measure what it should.
     """
-    found = re.findall(rf"{arithmetic.instruction}.*", assembly)
-    if len(found) < arithmetic.chains:
+    matches = re.findall(rf"{arithmetic.instruction}.*", assembly)
+    if len(matches) < arithmetic.chains:
         raise MeasureError(
-            f"LLVM emitted {len(found)} instructions like {arithmetic.instruction!r} where "
+            f"LLVM emitted {len(matches)} instructions like {arithmetic.instruction!r} where "
             f"{arithmetic.chains} were expected, so the kernel would measure something else"
         )
-    words = re.match(r"\s*([a-z0-9.]+)\s.*?%?([xyz]mm|v\d+(?:\.\d+[a-z])?|$)", found[0])
-    return " ".join(words.groups()).strip() if words else found[0].strip()
+    words = re.match(r"\s*([a-z0-9.]+)\s.*?%?([xyz]mm|v\d+(?:\.\d+[a-z])?|$)", matches[0])
+    return " ".join(words.groups()).strip() if words else matches[0].strip()
 
 
 def _place(first: int, lanes: int) -> Any:

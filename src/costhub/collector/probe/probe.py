@@ -37,7 +37,7 @@ COLUMNS = (
 """What `probe` returns, of the devices table."""
 
 OnStep = Callable[[str, int, int], None]
-"""Told (what was measured, steps done, steps in all)."""
+"""Called with (what was measured, steps done, steps in all)."""
 
 
 def probe(
@@ -52,12 +52,12 @@ def probe(
     """Measures a device, in a process of its own; nothing else should run meanwhile.
 
     Args:
-        target: the TVM target, as JSON or a dictionary; instructions that it does not allow are not used.
-        device: the device's row so far, for the sizes of its caches; this machine's by default.
+        target: The TVM target, as JSON or a dictionary; instructions that it does not allow are not used.
+        device: The device's row so far, for the sizes of its caches; this machine's by default.
         device_kind: TVM's device name.
-        threads: threads of a CPU that programs may use; the target's cores by default.
-        budget_s: about how long it takes, TVM's start included; every figure is taken at least three times.
-        on_step: is told of every measurement.
+        threads: Threads of a CPU that programs may use; the target's cores by default.
+        budget_s: About how long it takes, TVM's start included; every figure is taken at least three times.
+        on_step: Called after each measurement.
 
     Returns:
         Columns of the devices table: the peaks, the bandwidths, launch_overhead_us, bandwidth_ladder,
@@ -65,21 +65,21 @@ def probe(
         probe_method says why.
 
     Raises:
-        MeasureError: the device does not run the float32 kernel, or the process does not start.
+        MeasureError: The device does not run the float32 kernel, or the process does not start.
     """
     end = time.monotonic() + budget_s
     target = target if isinstance(target, str) else json.dumps(target)
-    known = {"kind": device_kind, **(identify(device_kind) if device is None else device)}
-    threads = threads or json.loads(target).get("num-cores") or known.get("cores") or 1
-    sizes = ladder_sizes(known, threads)
+    row = {"kind": device_kind, **(identify(device_kind) if device is None else device)}
+    threads = threads or json.loads(target).get("num-cores") or row.get("cores") or 1
+    sizes = ladder_sizes(row, threads)
     setting = Setting(target, device_kind, threads, sizes[-1])
     answers = _take_all(setting, _steps(setting, sizes), end, on_step)
-    return _row(setting, known, answers)
+    return _row(setting, row, answers)
 
 
 def _steps(setting: Setting, sizes: list[int]) -> list[Step]:
     is_cpu = setting.device_kind == "cpu"
-    # First what may show that there is no point in going on.
+    # The steps whose failure ends the probe come first.
     peaks = [Step("peak", dtype=dtype) for dtype in PEAK_COLUMNS]
     scaling = [Step("peak", dtype="float32", workers=n) for n in range(1, setting.threads + 1) if is_cpu]
     ladder = [Step("bandwidth", bytes=size) for size in sizes]

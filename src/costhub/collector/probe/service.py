@@ -11,7 +11,7 @@ from costhub.collector.probe.bench import CUDA_BLOCKS_PER_CORE, Bench
 
 @dataclass(frozen=True)
 class Setting:
-    """What the child measures on; the same for all its steps."""
+    """What the child measures on, the same for all its steps."""
 
     target: str
     """The TVM target, as JSON."""
@@ -47,11 +47,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a step found."""
+    """The result of a step."""
 
     value: float | None
     how: str = ""
-    """The instruction that did the work; why there is no value, where there is none."""
+    """The instruction that did the work, or why there is no value."""
     bytes: int = 0
     """Of a bandwidth, the size of the array as it was."""
 

@@ -38,11 +38,11 @@ class Ssd(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         """(batch, 3, height, width) to (batch, boxes of all sizes, 4 + classes)."""
-        x, found = self.stem(image), []
+        x, outputs = self.stem(image), []
         for stage, head in zip(self.stages, self.heads, strict=True):
             x = stage(x)
-            found.append(head(x).permute(0, 2, 3, 1).reshape(x.shape[0], -1, self.values))
-        return torch.cat(found, 1)
+            outputs.append(head(x).permute(0, 2, 3, 1).reshape(x.shape[0], -1, self.values))
+        return torch.cat(outputs, 1)
 
 
 class Residual(nn.Module):

@@ -10,12 +10,12 @@ class ConvNorm(nn.Sequential):
     """Convolution without bias, batch normalisation and an activation; padded to keep the size at stride 1.
 
     Args:
-        inputs: channels.
-        outputs: channels.
-        kernel: window, in pixels, on each side.
-        stride: step of the window.
-        groups: of channels; `inputs` of them make it depthwise.
-        activation: after the normalisation; none by default.
+        inputs: Channels.
+        outputs: Channels.
+        kernel: Window, in pixels, on each side.
+        stride: Step of the window.
+        groups: Of channels; `inputs` of them make it depthwise.
+        activation: After the normalisation; none by default.
     """
 
     def __init__(

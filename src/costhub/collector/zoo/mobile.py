@@ -19,13 +19,13 @@ class InvertedResidual(nn.Module):
     """Pointwise to more channels, depthwise, pointwise to fewer; added to the input where the shapes agree.
 
     Args:
-        inputs: channels.
-        expanded: channels in between.
-        outputs: channels.
-        kernel: the depthwise window.
-        stride: of the depthwise convolution.
-        activation: makes the activation after the first two convolutions.
-        squeeze: channel attention in between; none by default.
+        inputs: Channels.
+        expanded: Channels in between.
+        outputs: Channels.
+        kernel: The depthwise window.
+        stride: Of the depthwise convolution.
+        activation: Makes the activation after the first two convolutions.
+        squeeze: Channel attention in between; none by default.
     """
 
     def __init__(

@@ -32,14 +32,12 @@ class Network:
         """The ``torch.nn.Module`` in evaluation mode.
 
         Args:
-            seed: of its weights, which are random.
+            seed: Of its weights, which are random.
             device: ``meta`` for a network that has shapes and no weights, in no time and no memory.
         """
         import torch
 
-        builder: Callable[[], torch.nn.Module] = getattr(
-            importlib.import_module(f"costhub.collector.zoo.{self.module}"), self.name
-        )
+        builder: Callable[[], torch.nn.Module] = getattr(importlib.import_module(self.module), self.name)
         with torch.random.fork_rng(devices=[]), torch.device(device):
             torch.manual_seed(seed)
             return builder().eval()
@@ -56,37 +54,45 @@ class Network:
         return torch.randn(self.shape, generator=generator)
 
 
+_CNN_CLASSIC = "costhub.collector.zoo.cnn_classic"
+_CNN_RESIDUAL = "costhub.collector.zoo.cnn_residual"
+_DETECTION = "costhub.collector.zoo.detection"
+_MIXER = "costhub.collector.zoo.mixer"
+_MOBILE = "costhub.collector.zoo.mobile"
+_RECURRENT = "costhub.collector.zoo.recurrent"
+_TRANSFORMER = "costhub.collector.zoo.transformer"
+_VIDEO = "costhub.collector.zoo.video"
 _IMAGE = (1, 3, 224, 224)
 
 # The papers' inputs, or smaller ones where a random schedule of some layer would run for long.
 _ALL = (
-    Network("resnet18", "resnet-18", "cnn_residual", _IMAGE, 11_689_512),
-    Network("resnet50", "resnet-50", "cnn_residual", _IMAGE, 25_557_032),
-    Network("resnext50", "resnext-50", "cnn_residual", _IMAGE, 25_028_904),
-    Network("vgg16", "vgg-16", "cnn_classic", (1, 3, 64, 64), 138_357_544),
-    Network("squeezenet", "squeezenet-v1.1", "cnn_classic", _IMAGE, 1_235_496),
-    Network("densenet121", "densenet-121", "cnn_classic", (1, 3, 128, 128), 7_978_856),
-    Network("googlenet", "googlenet", "cnn_classic", (1, 3, 128, 128), 6_624_904),
-    Network("mobilenet_v2", "mobilenet-v2", "mobile", _IMAGE, 3_504_872),
-    Network("mobilenet_v3_small", "mobilenet-v3-small", "mobile", _IMAGE, 2_542_856),
-    Network("efficientnet_b0", "efficientnet-b0", "mobile", _IMAGE, 5_288_548),
-    Network("shufflenet_v2", "shufflenet-v2", "mobile", _IMAGE, 2_278_604),
-    Network("bert_base", "bert-base", "transformer", (1, 128), 109_482_240, "int64"),
-    Network("bert_small", "bert-small", "transformer", (1, 128), 28_763_648, "int64"),
-    Network("bert_tiny", "bert-tiny", "transformer", (1, 128), 4_385_920, "int64"),
-    Network("gpt2", "gpt-2", "transformer", (1, 96), 124_439_808, "int64"),
-    Network("vit_b16", "vit-b16", "transformer", _IMAGE, 86_567_656),
-    Network("vit_s16", "vit-s16", "transformer", _IMAGE, 22_050_664),
-    Network("mixer_s16", "mixer-s16", "mixer", _IMAGE, 18_528_264),
-    Network("convnext_tiny", "convnext-tiny", "mixer", (1, 3, 128, 128), 28_589_128),
-    Network("lstm", "lstm", "recurrent", (1, 4, 256), 8_808_208),
-    Network("gru", "gru", "recurrent", (1, 4, 192), 1_937_896),
-    Network("r3d_18", "r3d-18", "video", (1, 3, 8, 40, 40), 33_371_472),
-    Network("speech", "speech", "video", (1, 64, 200), 1_311_261),
-    Network("ssd", "ssd", "detection", (1, 3, 160, 160), 3_437_486),
-    Network("yolo", "yolo", "detection", (1, 3, 128, 128), 5_744_334),
-    Network("unet", "unet", "detection", (1, 3, 96, 96), 1_942_917),
-    Network("dcgan", "dcgan", "detection", (1, 100, 1, 1), 3_576_704),
+    Network("resnet18", "resnet-18", _CNN_RESIDUAL, _IMAGE, 11_689_512),
+    Network("resnet50", "resnet-50", _CNN_RESIDUAL, _IMAGE, 25_557_032),
+    Network("resnext50", "resnext-50", _CNN_RESIDUAL, _IMAGE, 25_028_904),
+    Network("vgg16", "vgg-16", _CNN_CLASSIC, (1, 3, 64, 64), 138_357_544),
+    Network("squeezenet", "squeezenet-v1.1", _CNN_CLASSIC, _IMAGE, 1_235_496),
+    Network("densenet121", "densenet-121", _CNN_CLASSIC, (1, 3, 128, 128), 7_978_856),
+    Network("googlenet", "googlenet", _CNN_CLASSIC, (1, 3, 128, 128), 6_624_904),
+    Network("mobilenet_v2", "mobilenet-v2", _MOBILE, _IMAGE, 3_504_872),
+    Network("mobilenet_v3_small", "mobilenet-v3-small", _MOBILE, _IMAGE, 2_542_856),
+    Network("efficientnet_b0", "efficientnet-b0", _MOBILE, _IMAGE, 5_288_548),
+    Network("shufflenet_v2", "shufflenet-v2", _MOBILE, _IMAGE, 2_278_604),
+    Network("bert_base", "bert-base", _TRANSFORMER, (1, 128), 109_482_240, "int64"),
+    Network("bert_small", "bert-small", _TRANSFORMER, (1, 128), 28_763_648, "int64"),
+    Network("bert_tiny", "bert-tiny", _TRANSFORMER, (1, 128), 4_385_920, "int64"),
+    Network("gpt2", "gpt-2", _TRANSFORMER, (1, 96), 124_439_808, "int64"),
+    Network("vit_b16", "vit-b16", _TRANSFORMER, _IMAGE, 86_567_656),
+    Network("vit_s16", "vit-s16", _TRANSFORMER, _IMAGE, 22_050_664),
+    Network("mixer_s16", "mixer-s16", _MIXER, _IMAGE, 18_528_264),
+    Network("convnext_tiny", "convnext-tiny", _MIXER, (1, 3, 128, 128), 28_589_128),
+    Network("lstm", "lstm", _RECURRENT, (1, 4, 256), 8_808_208),
+    Network("gru", "gru", _RECURRENT, (1, 4, 192), 1_937_896),
+    Network("r3d_18", "r3d-18", _VIDEO, (1, 3, 8, 40, 40), 33_371_472),
+    Network("speech", "speech", _VIDEO, (1, 64, 200), 1_311_261),
+    Network("ssd", "ssd", _DETECTION, (1, 3, 160, 160), 3_437_486),
+    Network("yolo", "yolo", _DETECTION, (1, 3, 128, 128), 5_744_334),
+    Network("unet", "unet", _DETECTION, (1, 3, 96, 96), 1_942_917),
+    Network("dcgan", "dcgan", _DETECTION, (1, 100, 1, 1), 3_576_704),
 )
 
 NETWORKS: dict[str, Network] = {network.name: network for network in _ALL}
@@ -96,7 +102,7 @@ def find_network(name: str) -> Network:
     """The network of that name.
 
     Raises:
-        UnknownNameError: no network has it.
+        UnknownNameError: No network has it.
 
     Example:
         >>> find_network("resnet50").shape
