@@ -47,7 +47,7 @@ def test_a_relax_file_has_arguments_of_the_right_shape(file: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("{}", "no module in TVM's JSON"), ("tir", "no relax function named main")]
+    ("text", "words"), [("{}", "not a module in TVM's JSON"), ("tir", "no relax function named main")]
 )
 def test_a_file_without_a_network_is_a_sentence(tmp_path: Path, text: str, words: str) -> None:
     from costhub.collector.suite import find_workload

@@ -70,7 +70,7 @@ def test_a_written_input_is_found(expected: Expected) -> None:
         product(tensors)
         tensors[0].copyfrom(np.zeros((16, 32), np.float32))
 
-    assert "is no output" in (said(expected, greedy) or "")
+    assert "is not an output" in (said(expected, greedy) or "")
 
 
 def test_another_layout_without_its_description_cannot_be_compared(expected: Expected) -> None:

@@ -100,7 +100,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     [
         ("no_such_module:space", "ModuleNotFoundError: No module named 'no_such_module'"),
         ("my_rules:no_such_function", "has no attribute 'no_such_function'"),
-        ("my_rules:ms", "is a module and not a function"),
+        ("my_rules:ms", "is a module, not a function"),
     ],
 )
 def test_a_users_name_that_leads_nowhere_is_refused(name: str, said: str, own_rules: str) -> None:

@@ -16,7 +16,7 @@ MOST_DRIFT = 0.15
 QUIET_ATTEMPTS = 5
 QUIET_WAIT_S = 2.0
 # On a device whose reference kernel never settles, waiting would never end: it may take this share of a
-# session after the first waits. Rows record the state of the device, so that such measurements can be left out.
+# session after the first waits. Rows record the state of the device, so such measurements can be left out.
 MOST_WAITING = 0.05
 FREE_WAITING_S = 30.0
 # How often a program is measured again at most, where the reference kernel was slow after it.
