@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from costhub.dataset.memory_limit import limit_memory
+from costhub.isolation.limits import limit_memory
 
 # Threads that wait for one another must not spin: with two workers on two cores they would take each
 # other's time. Read when torch and xgboost are loaded, hence here.
@@ -55,7 +55,7 @@ def _ctrl_c_is_heeded() -> Iterator[None]:
 def _quiet() -> Iterator[None]:
     """What else runs on the machine of the tests changes no output."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("costhub.cli.busy._load_average", lambda: 0.0)
+        patched.setattr("costhub.cli.interaction._load_average", lambda: 0.0)
         yield
 
 
@@ -66,13 +66,25 @@ def torchrun() -> Callable[..., str]:
     def run(*command: str) -> str:
         done = subprocess.run(
             [
-                sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2",
-                "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "--local-addr", "127.0.0.1",
+                sys.executable,
+                "-m",
+                "torch.distributed.run",
+                "--nproc-per-node",
+                "2",
+                "--rdzv-backend",
+                "c10d",
+                "--rdzv-endpoint",
+                "127.0.0.1:0",
+                "--local-addr",
+                "127.0.0.1",
                 *command,
             ],
             env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
-            capture_output=True, text=True, check=False, timeout=600,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -138,8 +150,8 @@ def two_boards(free_port: Callable[[], int]) -> Iterator[tuple[str, str]]:
 
     from costhub.collector.boards.server import board_server, tracker_server
     from costhub.collector.boards.tracker import Tracker
-    from costhub.collector.device import identify
-    from costhub.collector.target import local_target
+    from costhub.collector.device.identify import identify
+    from costhub.collector.device.local import local_target
 
     identity = {"device": identify(), "target": local_target()}
     with ExitStack() as stack:

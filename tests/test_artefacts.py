@@ -1,4 +1,4 @@
-"""Folders that earlier versions wrote, opened by this one; `scripts/write_artefacts.py` writes them."""
+"""Folders that earlier versions wrote, opened by this one; `scripts/release/write_artefacts.py` writes them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pytest
 
 from costhub.cards import dataset_card, model_card
 from costhub.cards.adaptation import ADAPTATION, transfer_facts
-from costhub.cli.tune_report import REPORT, refuse_newer_report
-from costhub.dataset.features.cache import UNKNOWN, FeatureCache
-from costhub.dataset.features.spec import find_spec
+from costhub.cli.tune_output import REPORT, refuse_newer_report
+from costhub.dataset.features.cache import NOT_COMPUTED, FeatureCache
+from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.shard import read_shard
-from costhub.dataset.splits.split_file import list_splits, load_split
+from costhub.dataset.splits.split import list_splits, load_split
 from costhub.hub.data import load_measurements
-from costhub.hub.manifest import verify
+from costhub.hub.remote.manifest import verify
 from costhub.models.architectures import ARCHITECTURES
 from costhub.models.folder import load_model
 
@@ -113,7 +113,7 @@ def test_cached_features_are_found(artefacts: Path) -> None:
     found = cache.find(ids)
 
     assert len(ids) == 12
-    assert UNKNOWN not in found.counts.tolist()
+    assert NOT_COMPUTED not in found.counts.tolist()
     assert np.isfinite(cache.read(found)).all()
 
 

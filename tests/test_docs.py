@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import importlib.util
 import os
 import re
@@ -51,9 +50,7 @@ def anchors(path: Path) -> set[str]:
     """What a link may name after #: the headings as code hosts and the site write them."""
     seen: Counter[str] = Counter()
     found = set()
-    for heading in re.findall(
-        r"^#{1,6} +(.+)$", FENCE.sub("", path.read_text(encoding="utf-8")), re.MULTILINE
-    ):
+    for heading in re.findall(r"^#{1,6} +(.+)$", FENCE.sub("", path.read_text(encoding="utf-8")), re.MULTILINE):
         slug = re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
         found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
         seen[slug] += 1
@@ -81,9 +78,7 @@ def commands(path: Path) -> Iterator[list[str]]:
     lines = [line for code in shown for line in code.replace("\\\n", " ").splitlines()]
     lines += [span for span in SPAN.findall(rest) if span.startswith("costhub ")]
     for line in lines:
-        start = re.match(
-            r"(?:\s*(?:\$ |.*--no-python |ssh .* |\.venv/bin/|[A-Z_]+=\S+ ))*\s*costhub(?= )", line
-        )
+        start = re.match(r"(?:\s*(?:\$ |.*--no-python |ssh .* |\.venv/bin/|[A-Z_]+=\S+ ))*\s*costhub(?= )", line)
         if start:
             words = re.split(r"\s{2,}", line[start.end() :].strip())[0]  # what an example says beside it
             yield shlex.split(words, comments=True)
@@ -174,9 +169,7 @@ def test_what_is_marked_to_run_runs(page: Path, code: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("page", "line", "shown"), SESSIONS, ids=[line for _, line, _ in SESSIONS])
-def test_what_is_shown_of_a_command_is_what_it_prints(
-    page: Path, line: str, shown: str, tmp_path: Path
-) -> None:
+def test_what_is_shown_of_a_command_is_what_it_prints(page: Path, line: str, shown: str, tmp_path: Path) -> None:
     code = f"from costhub.cli.main import run; raise SystemExit(run({shlex.split(line)[1:]!r}))"
 
     printed = output(code, tmp_path).replace(str(tmp_path), "~/.cache")
@@ -214,8 +207,6 @@ def test_the_site_drops_links_out_of_the_docs_and_keeps_the_others() -> None:
     spec.loader.exec_module(hook)
     page = SimpleNamespace(file=SimpleNamespace(src_uri="adr/0008-tiles.md"))
 
-    text = hook.on_page_markdown(
-        "[a](../../src/x.py), [b](../models.md#c), ![d](../results/e.png)", page=page
-    )
+    text = hook.on_page_markdown("[a](../../src/x.py), [b](../models.md#c), ![d](../results/e.png)", page=page)
 
     assert text == "a, [b](../models.md#c), ![d](../results/e.png)"

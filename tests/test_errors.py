@@ -5,14 +5,7 @@ import inspect
 import pytest
 
 from costhub import errors
-from costhub.errors import (
-    AmbiguousNameError,
-    CosthubError,
-    DataError,
-    UnknownNameError,
-    class_and_end,
-    last_line,
-)
+from costhub.errors import AmbiguousNameError, CosthubError, DataError, UnknownNameError, class_and_end, last_line
 
 ERRORS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception)]
 

@@ -8,12 +8,12 @@ import pytest
 
 from costhub.cards import dataset_card, model_card
 from costhub.cards.adaptation import ADAPTATION_VERSION
-from costhub.cli.tune_report import REPORT_VERSION
+from costhub.cli.tune_output import REPORT_VERSION
 from costhub.dataset.schema import SCHEMA_VERSION
-from costhub.dataset.splits.split_file import SPLIT_VERSION
-from costhub.hub.index import INDEX_VERSION
+from costhub.dataset.splits.split import SPLIT_VERSION
+from costhub.hub.catalogue.devices import INDEX_VERSION
 from costhub.hub.install import EVALUATION_VERSION
-from costhub.hub.manifest import MANIFEST_VERSION
+from costhub.hub.remote.manifest import MANIFEST_VERSION
 from costhub.models.folder import FORMAT
 
 PAGE = (Path(__file__).parents[1] / "docs/formats.md").read_text(encoding="utf-8")

@@ -79,9 +79,7 @@ def test_functions_fit_a_screen_name_their_options_and_do_not_print(path: Path) 
             if lines > 60:
                 findings.append(f"line {node.lineno}: {node.name} has {lines} lines, 60 are the limit")
             if node.args.kwarg:
-                findings.append(
-                    f"line {node.lineno}: {node.name} takes **{node.args.kwarg.arg}; name the options"
-                )
+                findings.append(f"line {node.lineno}: {node.name} takes **{node.args.kwarg.arg}; name the options")
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
             findings.append(f"line {node.lineno}: print; only cli/ writes, with click.echo")
 
@@ -168,9 +166,7 @@ def test_no_file_names_a_package_registry() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "scripts").glob("bench_*.py")), ids=lambda path: str(path.stem)
-)
+@pytest.mark.parametrize("path", sorted((ROOT / "scripts").glob("bench_*.py")), ids=lambda path: str(path.stem))
 def test_every_benchmark_has_a_quick_form_that_needs_nothing_else(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
 

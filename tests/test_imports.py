@@ -109,7 +109,7 @@ def test_every_folder_of_the_package_is_a_stage_with_a_direction() -> None:
         ("costhub.cards.plots", "from ..collector.device import identify"),
         ("costhub.cards.plots", "from .. import hub"),
         ("costhub.hub.pull", "importlib.import_module('costhub.cli.main')"),
-        ("costhub.transfer.tune", "from costhub import evaluate"),
+        ("costhub.search.tune", "from costhub import evaluate"),
         ("costhub.dataset.load", "import costhub"),
         ("costhub.errors", "from costhub.dataset.schema import VERSION"),
     ],
@@ -125,18 +125,16 @@ def test_an_import_against_the_direction_is_seen(module: str, source: str) -> No
             "costhub.dataset.load",
             "from costhub import errors, progress\nfrom . import shard\nimport numpy.ma",
         ),
-        ("costhub.transfer.tune", "from costhub.collector.run import run\nfrom ..models import train"),
+        ("costhub.search.tune", "from costhub.collector.run import run\nfrom ..models import train"),
         ("costhub.cli.main", "from costhub.hub import pull\nimport costhub.worker"),
-        ("costhub.cards.site_page", "from costhub.versions import __version__"),
+        ("costhub.cards.site.site_page", "from costhub.versions import __version__"),
     ],
 )
 def test_an_import_along_the_direction_passes(module: str, source: str) -> None:
     assert wrong_imports(source, module) == []
 
 
-@pytest.mark.parametrize(
-    "imports", ["costhub", "costhub.cli.main", ", ".join(f"costhub.{s}" for s in ALLOWED)]
-)
+@pytest.mark.parametrize("imports", ["costhub", "costhub.cli.main", ", ".join(f"costhub.{s}" for s in ALLOWED)])
 def test_import_brings_in_nothing_heavy(imports: str) -> None:
     code = f"import sys, {imports}; print(*sorted(set({HEAVY}) & set(sys.modules)))"
 

@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-EXAMPLES = re.findall(
-    r"```python\n(.*?)```", (ROOT / "docs/loading.md").read_text(encoding="utf-8"), re.DOTALL
-)
+EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "docs/loading.md").read_text(encoding="utf-8"), re.DOTALL)
 # A repository on the real hub is no part of a test.
 HERE = [code for code in EXAMPLES if "hf-hub:" not in code]
 

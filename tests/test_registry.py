@@ -64,9 +64,7 @@ def test_entry_points_are_not_looked_up_for_a_name_of_costhubs_own(monkeypatch: 
 def test_an_unknown_name_is_refused_with_the_close_ones(site: Path) -> None:
     install(site, "alpha", "momentum = json:loads")
 
-    with pytest.raises(
-        UnknownNameError, match=r"no method named 'momentun'. Did you mean momentum\? `costhub adapt"
-    ):
+    with pytest.raises(UnknownNameError, match=r"no method named 'momentun'. Did you mean momentum\? `costhub adapt"):
         registry().find("momentun")
     with pytest.raises(KeyError):
         registry()["momentun"]
@@ -76,9 +74,7 @@ def test_two_packages_that_add_one_name_are_refused(site: Path) -> None:
     install(site, "alpha", "mine = json:loads")
     install(site, "beta", "mine = json:dumps")
 
-    with pytest.raises(
-        CosthubError, match=r"The method 'mine' comes from (alpha and from beta|beta and from alpha)\."
-    ):
+    with pytest.raises(CosthubError, match=r"The method 'mine' comes from (alpha and from beta|beta and from alpha)\."):
         list(registry())
 
 

@@ -20,9 +20,7 @@ def wheel_files(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     A copy, because setuptools leaves build/ in the tree it builds, and the next build packs what lies there.
     """
     tree = tmp_path_factory.mktemp("checkout") / "costhub"
-    aside = shutil.ignore_patterns(
-        ".*", "__pycache__", "*.egg-info", "build", "dist", "data", "out", "runs", "shared"
-    )
+    aside = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist", "data", "out", "runs", "shared")
     shutil.copytree(ROOT, tree, symlinks=True, ignore=aside)
     shutil.copytree(ROOT / "src/costhub", tree / "src/costhub", dirs_exist_ok=True)
     done = subprocess.run(

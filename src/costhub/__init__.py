@@ -10,28 +10,28 @@ from costhub.errors import CosthubError
 from costhub.versions import __version__
 
 if TYPE_CHECKING:
-    from costhub.dataset.load_programs import iter_programs, load_programs
+    from costhub.dataset.load import iter_programs, load_programs
     from costhub.hub.data import iter_measurements, load_measurements
     from costhub.hub.pull import pull
-    from costhub.models.evaluation.evaluate import evaluate
+    from costhub.models.evaluate import evaluate
     from costhub.models.folder import load_model
     from costhub.models.train import train_model as train
+    from costhub.search.tune import tune
     from costhub.transfer.adapt import adapt
-    from costhub.transfer.tune import tune
 
 # Resolved on first use (PEP 562): each of these modules imports tvm, torch or pyarrow, which takes seconds
 # that neither `costhub --help` nor a script that needs only one of them should have to wait.
 _LAZY = {
     "adapt": "costhub.transfer.adapt:adapt",
-    "evaluate": "costhub.models.evaluation.evaluate:evaluate",
+    "evaluate": "costhub.models.evaluate:evaluate",
     "iter_measurements": "costhub.hub.data:iter_measurements",
-    "iter_programs": "costhub.dataset.load_programs:iter_programs",
+    "iter_programs": "costhub.dataset.load:iter_programs",
     "load_measurements": "costhub.hub.data:load_measurements",
     "load_model": "costhub.models.folder:load_model",
-    "load_programs": "costhub.dataset.load_programs:load_programs",
+    "load_programs": "costhub.dataset.load:load_programs",
     "pull": "costhub.hub.pull:pull",
     "train": "costhub.models.train:train_model",
-    "tune": "costhub.transfer.tune:tune",
+    "tune": "costhub.search.tune:tune",
 }
 
 __all__ = [

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from costhub.dataset.stats.coverage import Cell
-from costhub.dataset.stats.folder_stats import Failure, FolderStats, Licence, Versions
+from costhub.dataset.stats.folder_stats import CoverageCell, Failure, FolderStats, Licence, Versions, WorkloadStats
 from costhub.dataset.stats.noise import PERCENTILES, DeviceNoise, Spread
-from costhub.dataset.stats.workload_stats import WorkloadStats
 
 NOTHING = Spread(0, None, None, ())
 SPREAD = Spread(90, 0.01, 0.09, tuple(0.0002 * p for p in PERCENTILES))
@@ -42,7 +40,7 @@ def make_stats(*, devices: int = 2, workloads: int = 3, name: str = "") -> Folde
         operators={"matmul": 128 * len(found)},
         statuses={"ok": 127 * len(found), "run_error": len(found)},
         proposed_by={f"random{name}": 1.0},
-        coverage=tuple(Cell(f"{name}family{k}", d, 3, 300 * k, 330) for d in ids for k in range(3)),
+        coverage=tuple(CoverageCell(f"{name}family{k}", d, 3, 300 * k, 330) for d in ids for k in range(3)),
         failures=tuple(Failure("run_error", f"{name} no registers {k}", 20 - k) for k in range(15)),
         versions=tuple(Versions(d, "0.27.0", None, None, "0.1", 128 * workloads) for d in ids),
         licences=(Licence("CC-BY-4.0", f"ann{name}", 128 * len(found)),),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from costhub.cards.site_facts import Site, SiteDataset, SiteModel
-from costhub.dataset.stats.coverage import Cell
+from costhub.cards.site.facts import Site, SiteDataset, SiteModel
+from costhub.dataset.stats.folder_stats import CoverageCell
 
 HOSTILE = (
     "<script>document.title='pwned'</script>\n\n<img src=x onerror=\"document.title='pwned'\">\n\n"
@@ -17,12 +17,17 @@ HOSTILE = (
 def make_site(*, text: str = "", card: str | None = "# Card\n\nOf a model.", **more: Any) -> Site:
     devices = (
         {
-            "device_id": f"acme-one{text}", "kind": f"cpu{text}", "aliases": [f"rocket{text}"],
-            "vendor": f"ACME{text}", "microarchitecture": "boom",
-            "model_name": f"ACME One{text}", "cores": 4, "peak_gflops": 512.5,
+            "device_id": f"acme-one{text}",
+            "kind": f"cpu{text}",
+            "aliases": [f"rocket{text}"],
+            "vendor": f"ACME{text}",
+            "microarchitecture": "boom",
+            "model_name": f"ACME One{text}",
+            "cores": 4,
+            "peak_gflops": 512.5,
         },
         {"device_id": "blit-gpu", "kind": "cuda", "aliases": [], "cores": "<many>"},
-    )  # fmt: skip
+    )
     models = tuple(
         SiteModel(
             name=f"lab/acme-one-{arch}{text}",
@@ -38,11 +43,17 @@ def make_site(*, text: str = "", card: str | None = "# Card\n\nOf a model.", **m
         for arch, top_1 in (("gbt", 0.9), ("mlp", 0.75))
     )
     cells = (
-        Cell("conv", f"acme-one{text}", 12, 990, 1000),
-        Cell(f"matmul{text}", f"acme-one{text}", 1, 10, 16),
+        CoverageCell("conv", f"acme-one{text}", 12, 990, 1000),
+        CoverageCell(f"matmul{text}", f"acme-one{text}", 1, 10, 16),
     )
     dataset = SiteDataset(
-        name=f"lab/boards{text}", rows={f"acme-one{text}": 1016}, ok=1000, workloads=13,
-        licences=("CC-BY-4.0", ""), tvm_versions=("0.27.0",), coverage=cells, card=card,
-    )  # fmt: skip
+        name=f"lab/boards{text}",
+        rows={f"acme-one{text}": 1016},
+        ok=1000,
+        workloads=13,
+        licences=("CC-BY-4.0", ""),
+        tvm_versions=("0.27.0",),
+        coverage=cells,
+        card=card,
+    )
     return Site(devices, models, (dataset,))

@@ -52,8 +52,17 @@ def test_the_table_has_first_and_last_share_and_the_mean_of_what_was_kept() -> N
     table = masks_table({"method": "lottery", **masks})
 
     assert table.splitlines()[1].split() == [
-        "layer", "first", "epoch", "last", "epoch", "kept", "from", "epoch", "to", "epoch",
-    ]  # fmt: skip
+        "layer",
+        "first",
+        "epoch",
+        "last",
+        "epoch",
+        "kept",
+        "from",
+        "epoch",
+        "to",
+        "epoch",
+    ]
     assert table.splitlines()[2].split() == ["w", "0.500", "0.250", "0.750"]
 
 

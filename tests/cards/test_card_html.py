@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costhub.cards.card_html import card_html, inline_html
-from costhub.cards.front_matter import MAX_CARD_CHARACTERS, split
-from costhub.hub.shelf import dataset_folders, list_models
+from costhub.cards.markdown import MAX_CARD_CHARACTERS, split
+from costhub.cards.site.card_html import card_html, inline_html
+from costhub.hub.catalogue.hubs import dataset_folders, list_models
 
 HOSTILE: str = runpy.run_path(str(Path(__file__).with_name("site_of_strangers.py")))["HOSTILE"]
 outline: Any = runpy.run_path(str(Path(__file__).with_name("test_stats_page.py")))["outline"]

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costhub.cards.card_text import check_card_text
 from costhub.cards.dataset_card import (
+    PICTURES,
     SAMPLE,
     DatasetCard,
     complete_dataset_card,
-    known_changes,
+    dataset_card_body,
     parse,
+    recorded_changes,
     render,
     with_change,
 )
-from costhub.cards.dataset_sections import PICTURES
-from costhub.cards.front_matter import split
+from costhub.cards.markdown import check_card_text, split
 from costhub.dataset.readme import CONFIGS, readme_text
 from costhub.errors import DataError
 
@@ -214,9 +214,7 @@ def test_the_configuration_of_a_device_that_is_gone_goes() -> None:
         (["LicenseRef-Lab"], {"license": "other", "license_name": "licenseref-lab"}),
     ],
 )
-def test_several_licences_and_unknown_ones_are_announced(
-    licences: list[str], expected: dict[str, Any]
-) -> None:
+def test_several_licences_and_unknown_ones_are_announced(licences: list[str], expected: dict[str, Any]) -> None:
     block = split(render(replace(CARD, licences=licences)))[0]
 
     assert {key: value for key, value in block.items() if key.startswith("license")} == expected
@@ -245,10 +243,10 @@ def test_the_same_data_are_no_new_version() -> None:
 
 
 def test_the_changes_of_a_card_are_known_and_of_another_text_there_are_none() -> None:
-    assert known_changes(render(CARD)) == CARD.changes
-    assert known_changes("# Data") == known_changes("---\na: 1\n---\n") == []
+    assert recorded_changes(render(CARD)) == CARD.changes
+    assert recorded_changes("# Data") == recorded_changes("---\na: 1\n---\n") == []
     with pytest.raises(DataError, match=r"has version 2, this costhub reads 1\. Update costhub"):
-        known_changes(render(CARD).replace("dataset_card_version: 1", "dataset_card_version: 2"))
+        recorded_changes(render(CARD).replace("dataset_card_version: 1", "dataset_card_version: 2"))
 
 
 @pytest.mark.parametrize(
@@ -266,3 +264,38 @@ def test_a_card_with_other_values_is_refused(old: str, new: str, sentence: str) 
     assert old in text
     with pytest.raises(DataError, match=sentence):
         parse(text.replace(old, new))
+
+
+EMPTY = DatasetCard(
+    name="data",
+    address="data",
+    licences=["MIT"],
+    devices=[],
+    rows=0,
+    ok=0,
+    workloads=0,
+    operators={},
+    tvm_versions=[],
+    contributors=[],
+    schema_version=2,
+    revision="e3b0c44298fc",
+    splits=[],
+)
+
+
+def test_what_is_not_known_leaves_no_gap() -> None:
+    text = dataset_card_body(EMPTY)
+
+    assert "None." in text
+    assert "## Changes" not in text
+    assert "`sample`" not in text
+    assert "![" not in text
+    assert "year" not in text
+    assert "`costhub split` divides it." in text
+    assert "the costhub contributors" in text
+
+
+def test_an_address_is_a_text_of_python() -> None:
+    text = dataset_card_body(DatasetCard(**{**EMPTY.__dict__, "address": 'a"b\\c'}))
+
+    assert 'costhub.load_measurements("a\\"b\\\\c", format="pandas")' in text

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costhub.cards.adaptation import PICTURES
-from costhub.cards.evaluation_plot import EVALUATION_PICTURE
-from costhub.cards.model_card import ModelCard, from_results, is_as_rendered, parse, render
+from costhub.cards.model_card import ModelCard, from_results, is_as_rendered, model_card_body, parse, render
+from costhub.cards.model_plots import EVALUATION_PICTURE
 from costhub.errors import DataError
-from costhub.hub.roots import EMBEDDED
+from costhub.hub.catalogue.hubs import EMBEDDED
 
 AWKWARD = (
     *("a|b", "it's", 'say "so"', "key: value", "- item", "# head", "```", "---", "a\nb", "\r\n", "[l](u)"),
@@ -113,9 +113,7 @@ def test_the_card_of_a_model_of_several_devices_names_them_and_says_how_to_bind_
     assert parse(text) == card
 
 
-def test_the_hugging_face_client_reads_the_metadata(
-    config: dict[str, Any], evaluation: dict[str, Any]
-) -> None:
+def test_the_hugging_face_client_reads_the_metadata(config: dict[str, Any], evaluation: dict[str, Any]) -> None:
     from huggingface_hub import ModelCard as HubCard
 
     data = HubCard(render(from_results(config, evaluation))).data
@@ -163,9 +161,7 @@ def test_the_cards_of_the_embedded_models_are_read_and_are_as_rendered() -> None
 
 
 @pytest.mark.parametrize("key", ["arch", "device_id", "feature_spec", "licence"])
-def test_a_configuration_with_a_gap_makes_no_card(
-    config: dict[str, Any], evaluation: dict[str, Any], key: str
-) -> None:
+def test_a_configuration_with_a_gap_makes_no_card(config: dict[str, Any], evaluation: dict[str, Any], key: str) -> None:
     del config[key]
 
     with pytest.raises(DataError, match=f"The configuration of the model lacks {key}"):
@@ -173,9 +169,7 @@ def test_a_configuration_with_a_gap_makes_no_card(
 
 
 @pytest.mark.parametrize("key", ["totals", "workloads", "noise_floor"])
-def test_an_evaluation_with_a_gap_makes_no_card(
-    config: dict[str, Any], evaluation: dict[str, Any], key: str
-) -> None:
+def test_an_evaluation_with_a_gap_makes_no_card(config: dict[str, Any], evaluation: dict[str, Any], key: str) -> None:
     del evaluation[key]
 
     with pytest.raises(DataError, match=f"The evaluation lacks {key}"):
@@ -214,3 +208,81 @@ def test_a_figure_typed_by_hand_is_found(config: dict[str, Any], evaluation: dic
 def test_a_text_that_is_no_card_is_refused(text: str, sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):
         parse(text)
+
+
+def headings(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("#")]
+
+
+def test_the_sections_come_in_the_order_of_a_reader(config: dict[str, Any], evaluation: dict[str, Any]) -> None:
+    assert headings(model_card_body(from_results(config, evaluation))) == [
+        "# nvidia-h200-mlp",
+        "## How to use it",
+        "## Device",
+        "## Training data",
+        "## Figures",
+        "## Limits",
+        "## Licence",
+        "## Citation",
+    ]
+
+
+TRANSFER = {
+    "source": "acme/a-mlp",
+    "method": "lottery",
+    "trials": 1024,
+    "chosen": "adapted",
+    "pictures": ["adaptation.png", "masks.png"],
+}
+
+
+def test_a_transfer_is_told_after_the_data_with_its_pictures(
+    config: dict[str, Any], evaluation: dict[str, Any]
+) -> None:
+    text = model_card_body(from_results(config, evaluation, transfer=TRANSFER))
+
+    assert headings(text)[3:6] == ["## Training data", "## Transfer", "## Figures"]
+    assert "Carried over from acme/a-mlp by `lottery`, with 1,024 programs measured on nvidia-h200." in text
+    assert "the guard chose the adapted model" in text
+    assert "did harm" not in text
+    assert "](adaptation.png)" in text
+    assert "](masks.png)" in text
+
+
+def test_a_transfer_that_did_harm_says_so_and_shows_what_there_is(
+    config: dict[str, Any], evaluation: dict[str, Any]
+) -> None:
+    transfer = {**TRANSFER, "chosen": "local", "pictures": []}
+
+    text = model_card_body(from_results(config, evaluation, transfer=transfer))
+
+    assert "the guard chose the local model" in text
+    assert "Transfer by lottery did harm here." in text
+    assert "![" not in text
+
+
+def test_a_device_without_a_descriptor_is_still_named(config: dict[str, Any], evaluation: dict[str, Any]) -> None:
+    assert "## Device\n\nnvidia-h200.\n" in model_card_body(from_results(config, evaluation))
+
+
+def test_a_model_without_workload_rows_shows_totals_only(config: dict[str, Any], evaluation: dict[str, Any]) -> None:
+    text = model_card_body(from_results(config, {**evaluation, "workloads": []}))
+
+    assert "| pairwise | 0.889 |" in text
+    assert "By operator" not in text
+    assert "weakest" not in text
+
+
+def test_the_noise_floor_is_the_one_of_the_evaluation(config: dict[str, Any], evaluation: dict[str, Any]) -> None:
+    text = model_card_body(from_results(config, {**evaluation, "noise_floor": 0.07}))
+
+    assert "differ by more than 7%" in text
+    assert "differ by less than 7% count as equal" in text
+
+
+def test_the_mean_of_an_operator_leaves_out_what_has_no_figure(
+    config: dict[str, Any], evaluation: dict[str, Any]
+) -> None:
+    evaluation["workloads"][0]["pairwise"] = float("nan")
+
+    assert "| conv2d | 2 | 104 | 0.850 | 0.990 | 0.850 | 0.800 |" in model_card_body(from_results(config, evaluation))

@@ -1,55 +1,131 @@
-"""Pictures of models: what they name, and that equal data give equal bytes."""
+"""Pictures of a transfer: what they name, what changes them, and that equal data give equal bytes."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
-from costhub.cards.model_plots import plot_calibration, plot_curves, plot_intervals
+import pytest
 
-CURVE = {"label": "gbt", "x": [1, 2, 4], "y": [0.5, 0.6, 0.7], "se": [0.1, 0.05, 0.0]}
-COVERED = {"covered": {"0.5": 0.4, "0.9": 0.7}, "bins": [[0.1, 0.2], [0.2, 0.3]]}
+from costhub.cards.model_plots import (
+    EVALUATION_PICTURE,
+    draw_adaptation,
+    draw_evaluation,
+    plot_adaptation,
+    plot_evaluation,
+    plot_masks,
+    running_means,
+)
 
 
-def words(path: Path) -> str:
+def test_a_picture_is_drawn_and_equal_figures_give_equal_bytes(evaluation: dict[str, Any]) -> None:
+    first, again = draw_evaluation(evaluation), draw_evaluation(evaluation)
+
+    assert first == again
+    assert first[EVALUATION_PICTURE].startswith(b"\x89PNG")
+
+
+def test_other_figures_give_another_picture(evaluation: dict[str, Any]) -> None:
+    before = draw_evaluation(evaluation)
+    evaluation["workloads"][0]["top_1"] = 0.1
+
+    assert draw_evaluation(evaluation) != before
+
+
+def test_without_figures_there_is_no_picture() -> None:
+    assert draw_evaluation({"workloads": []}) == {}
+    assert draw_evaluation({"workloads": [{"top_1": None, "pairwise": float("nan")}]}) == {}
+
+
+def test_every_operator_is_named(evaluation: dict[str, Any], tmp_path: Path) -> None:
+    path = plot_evaluation(tmp_path / "a.svg", [*evaluation["workloads"], {"operator": "a$b$", "top_1": 0.5}])
+
+    for name in ("conv2d (2)", "softmax (1)", "a$b$ (1)"):
+        assert f"<!-- {name} -->" in path.read_text()
+
+
+CHOSEN = ["adapted", "local", "local", "adapted", "local", "source"]
+CURVE: list[dict[str, Any]] = [
+    {
+        "trials": 32 * number,
+        "chosen": chosen,
+        "pairwise": {"adapted": 0.6 + number / 50, "source": 0.6} | ({"local": 0.7} if number else {}),
+    }
+    for number, chosen in enumerate(CHOSEN)
+]
+SHARES = [{"encode.weight": 0.5, "score.bias": 1.0}] * 3
+KEPT = [{"encode.weight": 0.75, "score.bias": 1.0}] * 2
+
+
+def words(path: Path) -> list[str]:
     # matplotlib draws letters as outlines, and says in a comment what they read.
     parser = ET.XMLParser(target=ET.TreeBuilder(insert_comments=True))  # noqa: S314 - our own
     tree = ET.parse(path, parser)  # noqa: S314
-    return " ".join(str(element.text) for element in tree.iter() if element.tag is ET.Comment)
+    return [str(element.text).strip() for element in tree.iter() if element.tag is ET.Comment]
 
 
-def test_curves_have_a_panel_for_each_device_and_one_legend(tmp_path: Path) -> None:
-    panels = {name: [CURVE, {**CURVE, "label": "mlp"}] for name in ("cpu0", "cpu1", "cpu2", "cpu3")}
+def test_the_curve_names_candidates_and_what_the_guard_chose_once(tmp_path: Path) -> None:
+    found = words(plot_adaptation(tmp_path / "a.svg", CURVE))
 
-    text = words(plot_curves(tmp_path / "c.svg", panels, x="trials", y="best so far", log=True))
-
-    assert all(name in text for name in panels)
-    assert text.count("mlp") == 1
-    assert "best so far" in text
+    for name in ("adapted", "source", "local", "chance", "guard chose local", "guard chose source"):
+        assert found.count(name) == 1
+    assert {"0", "32", "160"} <= set(found)
 
 
-def test_intervals_name_every_line(tmp_path: Path) -> None:
-    rows = [
-        {"label": "gbt rank", "value": 0.8, "error": 0.02, "colour": 1},
-        {"label": "random", "value": 0.3, "error": None},
-    ]
+def test_where_the_adapted_model_always_led_no_choice_is_marked(tmp_path: Path) -> None:
+    led = [{**batch, "chosen": "adapted"} for batch in CURVE]
 
-    text = words(plot_intervals(tmp_path / "i.svg", {"cpu0": rows}, x="top-1"))
+    found = words(plot_adaptation(tmp_path / "a.svg", led))
 
-    assert "gbt rank" in text
-    assert "random" in text
+    assert not any(word.startswith("guard") for word in found)
 
 
-def test_calibration_has_the_line_of_what_is_right(tmp_path: Path) -> None:
-    text = words(plot_calibration(tmp_path / "k.svg", {"trees": COVERED}))
+def test_a_batch_that_says_nothing_is_left_out_and_one_batch_is_a_picture(tmp_path: Path) -> None:
+    silent = {"trials": 16, "chosen": "adapted", "pairwise": {}}
+    first, second = (
+        plot_adaptation(tmp_path / f"{number}.svg", curve)
+        for number, curve in enumerate(([CURVE[0], silent, *CURVE[1:]], CURVE))
+    )
 
-    assert "share that it holds" in text
-    assert "trees" in text
-    assert "right" in text
+    # The edges of the bands move, the lines do not.
+    assert words(first)[-6:] == words(second)[-6:]
+    assert "local" not in words(plot_adaptation(tmp_path / "one.svg", CURVE[:1]))
+    assert plot_adaptation(tmp_path / "none.png", [silent]).read_bytes().startswith(b"\x89PNG")
 
 
-def test_equal_data_give_equal_bytes_and_a_suffix_chooses_the_format(tmp_path: Path) -> None:
-    first, second = (plot_curves(tmp_path / n, {"d": [CURVE]}, x="x", y="y") for n in ("a.svg", "b.svg"))
+def test_a_running_mean_looks_back_only() -> None:
+    assert running_means([1.0, 2.0, 6.0, 4.0, 0.0], 3) == pytest.approx([1.0, 1.5, 3.0, 4.0, 10 / 3])
+    assert running_means([], 3) == []
 
-    assert first.read_bytes() == second.read_bytes()
-    assert plot_curves(tmp_path / "c.png", {}, x="x", y="y").read_bytes().startswith(b"\x89PNG")
+
+def test_the_masks_have_a_panel_for_every_layer(tmp_path: Path) -> None:
+    found = words(plot_masks(tmp_path / "m.svg", [SHARES], [KEPT]))
+
+    assert found.count("encode.weight") == found.count("score.bias") == 1
+    assert {"transferable share of the layer", "epoch"} <= set(found)
+
+
+def test_both_kinds_of_shares_change_the_picture_of_the_masks(tmp_path: Path) -> None:
+    other = [{name: share / 2 for name, share in shares.items()} for shares in SHARES]
+
+    drawn = {
+        plot_masks(tmp_path / f"{number}.png", [shares], [kept]).read_bytes()
+        for number, (shares, kept) in enumerate(((SHARES, KEPT), (other, KEPT), (SHARES, other[:2])))
+    }
+
+    assert len(drawn) == 3
+
+
+def test_networks_that_learned_for_one_epoch_have_nothing_kept_to_draw(tmp_path: Path) -> None:
+    assert "encode.weight" in words(plot_masks(tmp_path / "m.svg", [SHARES[:1]] * 2, [[], []]))
+
+
+def test_a_method_without_masks_has_one_picture_and_equal_data_give_equal_bytes() -> None:
+    told = {"curve": CURVE, "transferable": [], "kept": []}
+    masked = {"curve": CURVE, "transferable": [SHARES], "kept": [KEPT]}
+
+    assert list(draw_adaptation(told)) == ["adaptation.png"]
+    assert list(draw_adaptation(masked)) == ["adaptation.png", "masks.png"]
+    assert draw_adaptation(masked) == draw_adaptation(masked)
+    assert all(picture.startswith(b"\x89PNG") for picture in draw_adaptation(masked).values())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from costhub.cards.network_text import duration, headline, latency_rows, usage
+from costhub.cards.reports.tune import duration, latency_rows, network_headline, network_usage
 
 
 def network(**more: Any) -> dict[str, Any]:
@@ -16,18 +16,24 @@ def network(**more: Any) -> dict[str, Any]:
         for form, us in (("untuned", 8000.0), ("tuned", 2000.0), ("torch", 1000.0))
     }
     return {
-        "network": "net", "error": None, "library": "out/it's \"net\".so", "reference": "torch",
-        "tolerance": 2e-4, "inputs": [["int64", [1, 128]], ["float32", []]], "latencies": latencies, **more,
-    }  # fmt: skip
+        "network": "net",
+        "error": None,
+        "library": 'out/it\'s "net".so',
+        "reference": "torch",
+        "tolerance": 2e-4,
+        "inputs": [["int64", [1, 128]], ["float32", []]],
+        "latencies": latencies,
+        **more,
+    }
 
 
 def test_the_headline_names_every_form_that_was_timed() -> None:
-    assert headline(network()) == (
+    assert network_headline(network()) == (
         "net: 8.00 ms before, 2.00 ms after, 4.0 times as fast; torch takes 1.00 ms. "
         "Its outputs equal torch's (tolerance 0.0002 of their size)."
     )
-    assert headline(network(latencies={})) == "net: compiled and checked, but it could not be timed."
-    assert headline(network(error="It is wrong.")) == "It is wrong."
+    assert network_headline(network(latencies={})) == "net: compiled and checked, but it could not be timed."
+    assert network_headline(network(error="It is wrong.")) == "It is wrong."
 
 
 def test_ratios_are_those_to_the_tuned_form() -> None:
@@ -36,11 +42,11 @@ def test_ratios_are_those_to_the_tuned_form() -> None:
 
 
 def test_the_lines_to_use_it_are_python_whatever_the_name() -> None:
-    text = usage(network())
+    text = network_usage(network())
 
     ast.parse(text)
     assert "np.zeros((1, 128), 'int64')" in text
-    assert usage(network(library=None)) == ""
+    assert network_usage(network(library=None)) == ""
 
 
 @pytest.mark.parametrize(

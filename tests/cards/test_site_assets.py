@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from costhub.cards.site_assets import SCRIPT, STYLE
-from costhub.cards.site_page import TITLE, site_page
-from costhub.cards.svg import DARK
+from costhub.cards.plots import DARK
+from costhub.cards.site.site_page import SCRIPT, STYLE, TITLE, site_page
 
 strangers: Any = runpy.run_path(str(Path(__file__).with_name("site_of_strangers.py")))
 make_site = strangers["make_site"]
@@ -50,19 +49,28 @@ Show = Callable[..., Shown]
 def show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Show:
     def run(site: Any, query: str = "", then: str = "") -> Shown:
         # What a reader would do is done by more lines of the one script that may run.
-        monkeypatch.setattr("costhub.cards.site_page.SCRIPT", SCRIPT + then)
+        monkeypatch.setattr("costhub.cards.site.site_page.SCRIPT", SCRIPT + then)
         page = tmp_path / "index.html"
         page.write_text(site_page(site), encoding="utf-8")
         assert BROWSER is not None
         done = subprocess.run(
             [
-                BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-                f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=2000", "--dump-dom",
+                BROWSER,
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--enable-logging=stderr",
+                f"--user-data-dir={tmp_path / 'profile'}",
+                "--virtual-time-budget=2000",
+                "--dump-dom",
                 f"{page.as_uri()}{query}",
             ],
             env={**os.environ, "HOME": str(tmp_path)},
-            capture_output=True, text=True, check=True, timeout=120,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        )
         console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
         return Shown(done.stdout, console)
 

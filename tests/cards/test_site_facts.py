@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costhub.cards.site_facts import as_number
+from costhub.cards.site.facts import as_number
 
 
 @pytest.mark.parametrize("value", [None, "1", True, [1], {}, float("nan"), float("inf"), 10**400])

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from costhub.cards.site_facts import Site
-from costhub.cards.site_page import MARK, site_page
+from costhub.cards.site.facts import Site
+from costhub.cards.site.site_page import MARK, site_page
 
 strangers: Any = runpy.run_path(str(Path(__file__).with_name("site_of_strangers.py")))
 make_site = strangers["make_site"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from costhub.cards.site_plots import MOST_MODELS, figures_svg
+from costhub.cards.site.site_page import MOST_MODELS, figures_svg
 
 make_site: Any = runpy.run_path(str(Path(__file__).with_name("site_of_strangers.py")))["make_site"]
 

@@ -8,8 +8,8 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-from costhub.cards.site_facts import Site
-from costhub.cards.site_tables import (
+from costhub.cards.site.facts import Site
+from costhub.cards.site.site_tables import (
     coverage_table,
     datasets_table,
     devices_table,

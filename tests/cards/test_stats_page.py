@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from costhub.cards.stats_page import stats_page
+from costhub.cards.reports.stats import stats_page
 
 make_stats: Any = runpy.run_path(str(Path(__file__).with_name("folder_of_stats.py")))["make_stats"]
 VOID = {"meta", "br", "link", "img"}

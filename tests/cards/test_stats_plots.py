@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from costhub.cards.stats_plots import (
+from costhub.cards.reports.stats_plots import (
     MOST_FAILURES,
     MOST_WORKLOADS,
     coverage_svg,

@@ -4,7 +4,7 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-from costhub.cards.stats_tables import stats_text
+from costhub.cards.reports.stats import stats_text
 
 make_stats: Any = runpy.run_path(str(Path(__file__).with_name("folder_of_stats.py")))["make_stats"]
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costhub.cards.tables import Column, cell, markdown_table, number, plain_table
+from costhub.cards.tables import TableColumn, cell, markdown_table, number, plain_table
 
-COLUMNS = (Column("name", "name"), number("us", "latency (us)", ".1f"))
+COLUMNS = (TableColumn("name", "name"), number("us", "latency (us)", ".1f"))
 ROWS = st.lists(st.fixed_dictionaries({"name": st.text(), "us": st.none() | st.floats(0, 1e6)}), max_size=5)
 
 
@@ -38,7 +38,7 @@ def test_plain_numbers_end_in_one_column(rows: list[dict[str, object]]) -> None:
 
 
 def test_plain_lines_carry_no_blanks_at_their_ends() -> None:
-    columns = (Column("a", "a"), Column("note", ""))
+    columns = (TableColumn("a", "a"), TableColumn("note", ""))
 
     assert plain_table([{"a": "x", "note": ""}, {"a": "long", "note": "here"}], columns) == "a\nx\nlong  here"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from costhub.cards.tune_page import tune_page
+from costhub.cards.reports.tune import tune_page
 
 outline: Any = runpy.run_path(str(Path(__file__).with_name("test_stats_page.py")))["outline"]
 
@@ -21,26 +21,49 @@ def latency(us: float) -> dict[str, Any]:
 def row(name: str, **more: Any) -> dict[str, Any]:
     stages = {"evolution": 5.0, "building": 2.0, "running": 3.0}
     return {
-        "workload": name, "weight": 2.0, "trials": 64, "failures": 1, "seconds": 10.0, "untuned_us": 900.0,
-        "best_us": 100.0, "share_before": 0.75, "share_after": 0.5, "stages": stages,
-        "curve": [[1, 400.0], [20, 120.0], [64, 100.0]], **more,
-    }  # fmt: skip
+        "workload": name,
+        "weight": 2.0,
+        "trials": 64,
+        "failures": 1,
+        "seconds": 10.0,
+        "untuned_us": 900.0,
+        "best_us": 100.0,
+        "share_before": 0.75,
+        "share_after": 0.5,
+        "stages": stages,
+        "curve": [[1, 400.0], [20, 120.0], [64, 100.0]],
+        **more,
+    }
 
 
 def report(kernel: str = "conv", network: str = "net") -> dict[str, Any]:
     whole = {
-        "network": network, "threads": 2, "error": None, "library": f"out/{network}.so", "reference": "torch",
-        "tolerance": 2e-4, "inputs": [["float32", [1, 3, 8, 8]]], "kernels": 5, "kernels_tuned": 2,
+        "network": network,
+        "threads": 2,
+        "error": None,
+        "library": f"out/{network}.so",
+        "reference": "torch",
+        "tolerance": 2e-4,
+        "inputs": [["float32", [1, 3, 8, 8]]],
+        "kernels": 5,
+        "kernels_tuned": 2,
         "latencies": {"untuned": latency(9000.0), "tuned": latency(3000.0), "torch": latency(4500.0)},
         "notes": [f"{network} was not timed."],
-    }  # fmt: skip
+    }
     return {
-        "device": "acme-one", "machine": "ACME One, 2 cores", "model": "acme/model", "method": "search",
-        "model_reason": "It is the only one.", "database": "out", "command": f"costhub tune {network}",
-        "created": "2026-01-02T03:04:05+00:00", "versions": {"tvm": "0.27"}, "networks": [whole],
+        "device": "acme-one",
+        "machine": "ACME One, 2 cores",
+        "model": "acme/model",
+        "method": "search",
+        "model_reason": "It is the only one.",
+        "database": "out",
+        "command": f"costhub tune {network}",
+        "created": "2026-01-02T03:04:05+00:00",
+        "versions": {"tvm": "0.27"},
+        "networks": [whole],
         "estimate": [[0, 2800.0], [1, 1800.0], [84, 300.0]],
         "workloads": [row(kernel), row("matmul", share_before=0.25, share_after=0.5, curve=[])],
-    }  # fmt: skip
+    }
 
 
 def test_the_page_says_what_became_of_the_network() -> None:

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from costhub.cards.tune_plots import (
+from costhub.cards.reports.tune_plots import (
     MOST_BARS,
     MOST_CURVES,
     STAGES,
@@ -46,9 +46,7 @@ def test_every_workload_has_a_curve_as_far_as_there_is_room(count: int) -> None:
     ]
     shown = texts(curves_svg([*rows, {"workload": "none", "curve": [], "untuned_us": None}]))
 
-    assert [name for name in shown if name.startswith("conv.")] == [
-        f"conv.{i}" for i in range(min(count, MOST_CURVES))
-    ]
+    assert [name for name in shown if name.startswith("conv.")] == [f"conv.{i}" for i in range(min(count, MOST_CURVES))]
     assert "none" not in shown
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from costhub.cards.tune_report import render_report, speedup
+from costhub.cards.reports.tune import render_report, speedup
 from costhub.errors import DataError
 
 
@@ -108,8 +108,6 @@ def test_a_row_with_a_gap_is_refused(summary: dict[str, Any]) -> None:
         render_report(summary)
 
 
-@pytest.mark.parametrize(
-    ("untuned", "best", "expected"), [(30.0, 10.0, 3.0), (None, 10.0, None), (30.0, None, None)]
-)
+@pytest.mark.parametrize(("untuned", "best", "expected"), [(30.0, 10.0, 3.0), (None, 10.0, None), (30.0, None, None)])
 def test_speedup_needs_both_sides(untuned: float | None, best: float | None, expected: float | None) -> None:
     assert speedup({"untuned_us": untuned, "best_us": best}) == expected

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from costhub.cache import CACHE_VARIABLE
 from costhub.cli.main import run
-from costhub.hub import roots
-from costhub.hub.index import register_device
+from costhub.files import CACHE_VARIABLE
+from costhub.hub.catalogue import hubs
+from costhub.hub.catalogue.devices import register_device
 from costhub.hub.install import install_model
 
 
@@ -50,7 +50,7 @@ def small_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         config = {"device_id": "acme-one", "arch": arch, "metrics": {"top_1": top_1}}
         (folder / "config.json").write_text(json.dumps(config))
         install_model(folder, root=root)
-    monkeypatch.setattr(roots, "EMBEDDED", root)
-    monkeypatch.delenv(roots.HUB_VARIABLE, raising=False)
+    monkeypatch.setattr(hubs, "EMBEDDED", root)
+    monkeypatch.delenv(hubs.HUB_VARIABLE, raising=False)
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     return root

@@ -10,10 +10,10 @@ import numpy as np
 
 from costhub.cli.main import run
 from costhub.dataset.features.cache import FeatureCache
-from costhub.dataset.features.spec import FeatureSpec, find_spec
+from costhub.dataset.features.spec import FeatureSpec
+from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.splits.split import Split
-from costhub.dataset.splits.split_file import save_split
+from costhub.dataset.splits.split import Split, save_split
 
 SPEC = find_spec("tiles@1")
 WORKLOADS = [f"{family}{i}" for family in ("conv2d", "matmul") for i in range(3)]
@@ -48,9 +48,7 @@ def build_data(
                 rows = rng.normal(size=(3, SPEC.width)).astype(np.float32)
                 ids.append(f"{device_id}-{name}-{number}")
                 features.append(rows)
-                writer.append(
-                    row(ids[-1], device_id, name, latency_s=float(1e-3 * np.exp(-rows[:, 0].sum())))
-                )
+                writer.append(row(ids[-1], device_id, name, latency_s=float(1e-3 * np.exp(-rows[:, 0].sum()))))
     FeatureCache(folder.path, device_id, SPEC).append(ids, features)
     for spec in more_specs:
         drawn = [rng.normal(size=(3, spec.width)).astype(np.float32) for _ in ids]

@@ -5,14 +5,19 @@ import re
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from costhub.cards.model_card import is_as_rendered
+from costhub.cli.adapt import AdaptedModel
 from costhub.cli.main import run
-from costhub.dataset.features.spec import find_spec
+from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
-from costhub.hub.shelf import list_models
+from costhub.dataset.programs import Programs
+from costhub.hub.catalogue.hubs import list_models
+from costhub.models.architectures import new_model
 from costhub.models.folder import load_model
+from costhub.transfer.adapt import adapt as adapt_
 
 _measured = runpy.run_path(str(Path(__file__).with_name("measured_folder.py")))
 build_data, WORKLOADS = _measured["build_data"], _measured["WORKLOADS"]
@@ -73,9 +78,7 @@ def test_a_model_for_the_target_is_written_with_its_card_and_its_way(
     assert f"Wrote {out}: mlp for acme-two, from local/source and 40 trials." in shown.out
 
 
-def test_the_result_as_json(
-    source: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_result_as_json(source: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
 
     assert adapt(source, data, tmp_path / "model", "--method", "residual", "--json") == 0
@@ -135,9 +138,7 @@ def test_auto_takes_the_model_of_the_hubs_that_ranks_the_first_measurements_best
 ) -> None:
     monkeypatch.delenv("COSTHUB_HUB", raising=False)
     read_by_treegru = [find_spec("loop_context@1")]
-    data = build_data(
-        tmp_path / "data", device_id="amd-epyc-zen5-2c-avx2", each=16, more_specs=read_by_treegru
-    )
+    data = build_data(tmp_path / "data", device_id="amd-epyc-zen5-2c-avx2", each=16, more_specs=read_by_treegru)
     capsys.readouterr()
 
     assert adapt("auto", data, tmp_path / "model", "--method", "frozen", "--trials", "40") == 0
@@ -150,9 +151,7 @@ def test_auto_takes_the_model_of_the_hubs_that_ranks_the_first_measurements_best
 
 
 @pytest.mark.slow
-def test_this_machine_is_measured_where_no_data_are_given(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_this_machine_is_measured_where_no_data_are_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "model"
     live = ["--suite", "matmul.128x128x128", "--suite", "softmax.64x1000", "--trials", "6"]
 
@@ -183,3 +182,33 @@ def test_what_does_not_go_together_is_refused_before_anything_is_measured(
     assert run(["adapt", "auto", "--out", out, "--device", "acme-one", "--trials", "4"]) != 0
     assert "This machine has no device named 'acme-one'" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def result() -> AdaptedModel:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(96, 3)).astype(np.float32)
+    workload, ids = np.arange(96) // 16, tuple("abcdef")
+    here = Programs(rows, np.ones(96, np.int64), workload, ids, np.exp(rows[:, 0]).astype(float))
+    source = new_model("gbt", feature_spec="demo@1", options={"objective": "log", "rounds": 10})
+    source.fit(here, None, seed=0, progress=False)
+    done = adapt_(source, here, trials=64, batch=32, progress=False)
+    return AdaptedModel("acme/theirs", "acme-two", done, {"before": None, "after": None}, [])
+
+
+def test_without_figures_there_is_a_model_and_no_card(result: AdaptedModel, tmp_path: Path) -> None:
+    result.save(tmp_path / "model", licence="Apache-2.0", seed=3)
+
+    model, info = load_model(tmp_path / "model")
+    assert (model.arch, info.device_id, info.base, info.seed) == ("gbt", "acme-two", "acme/theirs", 3)
+    assert not (tmp_path / "model/README.md").exists()
+    assert json.loads((tmp_path / "model/adaptation.json").read_text())["trials"] == 64
+
+
+def test_people_and_machines_are_told_the_same(result: AdaptedModel, tmp_path: Path) -> None:
+    told, text = json.loads(result.as_json(tmp_path)), result.report(tmp_path, explain=False)
+
+    assert (told["trials"], told["before"], len(told["curve"])) == (64, None, 2)
+    assert f"{told['curve'][1]['pairwise']['source']:.3f}" in text
+    assert "No workload was held out" in text
+    assert text.endswith(f"Wrote {tmp_path}: gbt for acme-two, from acme/theirs and 64 trials.")

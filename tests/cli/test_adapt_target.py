@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from costhub.cli.adapt_target import Stored, live
+from costhub.cli.adapt_target import StoredTarget, live_target
 from costhub.errors import DataError, WorkloadError
 
 _measured = runpy.run_path(str(Path(__file__).with_name("measured_folder.py")))
@@ -14,7 +14,7 @@ SPEC = "per_store@1"
 
 
 def test_stored_measurements_are_divided_once_for_each_spec(tmp_path: Path) -> None:
-    target = Stored(build_data(tmp_path / "data", each=16), None, None, 32, 0)
+    target = StoredTarget(build_data(tmp_path / "data", each=16), None, None, 32, 0)
 
     learn, test = target.first(SPEC), target.test(SPEC)
 
@@ -24,7 +24,7 @@ def test_stored_measurements_are_divided_once_for_each_spec(tmp_path: Path) -> N
 
 
 def test_a_device_that_was_not_measured_is_refused(tmp_path: Path) -> None:
-    target = Stored(build_data(tmp_path / "data", each=16), "acme-none", None, None, 0)
+    target = StoredTarget(build_data(tmp_path / "data", each=16), "acme-none", None, None, 0)
 
     with pytest.raises(DataError, match="acme-none"):
         target.first(SPEC)
@@ -35,7 +35,7 @@ def test_a_network_of_which_nothing_can_be_measured_is_said_to_be_one(
 ) -> None:
     monkeypatch.setattr("costhub.cli.adapt_target.named_workloads", lambda *_: [])
     about = {"device": None, "tracker": None, "key": None, "seed": 0, "licence": "CC-BY-4.0"}
-    place = live(tmp_path / "data", suites=(), networks=("odd.pt2",), trials=4, **about)  # type: ignore[arg-type]
+    place = live_target(tmp_path / "data", suites=(), networks=("odd.pt2",), trials=4, **about)  # type: ignore[arg-type]
 
     with pytest.raises(WorkloadError, match=r"odd\.pt2 has no kernel"), place:
         pass
@@ -43,7 +43,7 @@ def test_a_network_of_which_nothing_can_be_measured_is_said_to_be_one(
 
 def test_a_live_target_holds_out_nothing_of_few_trials(tmp_path: Path) -> None:
     about = {"device": None, "tracker": None, "key": None, "networks": (), "seed": 0, "licence": "CC-BY-4.0"}
-    with live(tmp_path / "data", suites=("matmul.128x128x128",), trials=4, **about) as target:  # type: ignore[arg-type]
+    with live_target(tmp_path / "data", suites=("matmul.128x128x128",), trials=4, **about) as target:  # type: ignore[arg-type]
         first = target.first("trace_decisions@1")
 
         assert first.n == 4

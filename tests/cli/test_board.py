@@ -78,9 +78,7 @@ def test_a_board_is_served_listed_and_ended_by_ctrl_c(
 
 
 @pytest.mark.parametrize("arguments", [["tracker"], ["serve", "--tracker", "127.0.0.1:9190", "--key", "k"]])
-def test_an_address_that_others_reach_is_refused(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_address_that_others_reach_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["board", *arguments, "--host", "192.0.2.1"]) == 2
     error = capsys.readouterr().err
     assert "192.0.2.1 can be reached from other machines" in error

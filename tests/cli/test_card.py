@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from costhub.cards.model_card import parse
-from costhub.dataset.splits.split import Split
-from costhub.dataset.splits.split_file import save_split
+from costhub.dataset.splits.split import Split, save_split
 from costhub.errors import DataError, ModelError
-from costhub.hub.manifest import write_manifest
+from costhub.hub.catalogue.hubs import read_config
+from costhub.hub.model_check.model_gate import check_model
 from costhub.hub.pull import resolve
-from costhub.hub.review.model_gate import check_model
-from costhub.hub.shelf import read_config
+from costhub.hub.remote.manifest import write_manifest
 
 _measured = runpy.run_path(str(Path(__file__).with_name("measured_folder.py")))
 build_data = _measured["build_data"]
@@ -67,7 +66,7 @@ def test_the_same_figures_give_the_same_card(costhub: Any, model: Path) -> None:
 def test_a_folder_with_a_manifest_stays_whole_and_publishable(
     costhub: Any, model: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("costhub.hub.review.model_gate.load_in_child", lambda folder: None)
+    monkeypatch.setattr("costhub.hub.model_check.model_gate.load_in_child", lambda folder: None)
     write_manifest(model)
     before = (model / "README.md").read_bytes()
     save_split(Split("one", (), ("id-matmul0",), 0), model.parent / "one.json")

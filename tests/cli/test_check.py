@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from costhub.cli.main import run
-from costhub.dataset.check.registry import RULES
+from costhub.dataset.check.rules import RULES
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.trace import program_id
 
@@ -48,14 +48,12 @@ def add(root: DataFolder, **changes: object) -> None:
         writer.append(ROW | changes)
 
 
-def test_a_model_cannot_paint_the_terminal(
-    costhub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_cannot_paint_the_terminal(costhub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from types import SimpleNamespace
 
     (tmp_path / "config.json").write_text("{}")
     told = SimpleNamespace(arch="\x1b[2Jmlp", device_id="\x1b]0;x")
-    monkeypatch.setattr("costhub.hub.review.model_gate.check_model", lambda *_, **__: told)
+    monkeypatch.setattr("costhub.hub.model_check.model_gate.check_model", lambda *_, **__: told)
 
     assert "\x1b" not in costhub("check", str(tmp_path)).out
 
@@ -67,9 +65,7 @@ def test_a_sound_folder_exits_with_0(root: DataFolder, capsys: pytest.CaptureFix
     assert capsys.readouterr().out == f"{root.path}: no errors, no warnings.\n"
 
 
-def test_an_error_exits_with_1_and_says_what_to_do(
-    root: DataFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_exits_with_1_and_says_what_to_do(root: DataFolder, capsys: pytest.CaptureFixture[str]) -> None:
     add(root, run_s=[])
 
     assert run(["check", str(root.path)]) == 1
@@ -151,7 +147,7 @@ def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_model_folder_is_checked_as_a_hub_does(
     costhub: Any, sound_model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("costhub.hub.review.model_gate.load_in_child", lambda folder: None)
+    monkeypatch.setattr("costhub.hub.model_check.model_gate.load_in_child", lambda folder: None)
     folder = sound_model("gbt")
 
     assert costhub("check", str(folder)).out == f"{folder}: a sound gbt model for amd-epyc-zen5-2c.\n"

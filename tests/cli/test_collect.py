@@ -15,7 +15,7 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from costhub.collector.device import identify
+from costhub.collector.device.identify import identify
 from costhub.dataset.folder import DataFolder
 
 
@@ -98,8 +98,6 @@ def test_a_folder_of_something_else_is_left_alone(costhub: Any, tmp_path: Path) 
     shard = tmp_path / "data" / "measurements" / "d" / "train-00000-of-00001.parquet"
     shard.parent.mkdir(parents=True)
     shard.write_bytes(b"PAR1 not really")
-    output = costhub(
-        "collect", "--suite", "softmax.64x1000", "--trials", "2", "--out", str(tmp_path / "data")
-    )
+    output = costhub("collect", "--suite", "softmax.64x1000", "--trials", "2", "--out", str(tmp_path / "data"))
     assert shard.read_bytes() == b"PAR1 not really"
     assert "Traceback" not in output.err

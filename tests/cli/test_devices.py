@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from costhub.collector import device as collector_device
+from costhub.collector.device import identify as collector_device
 from costhub.errors import DeviceError
-from costhub.hub.index import register_device
+from costhub.hub.catalogue.devices import register_device
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ import pytest
 
 from costhub.cli.main import run
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.splits.split import Split
-from costhub.dataset.splits.split_file import save_split
+from costhub.dataset.splits.split import Split, save_split
 
 _measured = runpy.run_path(str(Path(__file__).with_name("measured_folder.py")))
 build_data, WORKLOADS = _measured["build_data"], _measured["WORKLOADS"]
@@ -56,10 +55,7 @@ def test_a_split_names_the_workloads(
     save_split(Split("one", (), ("id-matmul0", "id-matmul1"), 0), tmp_path / "one.json")
     capsys.readouterr()
 
-    assert (
-        run(["evaluate", str(model), "--data", str(data), "--split", str(tmp_path / "one.json"), "--json"])
-        == 0
-    )
+    assert run(["evaluate", str(model), "--data", str(data), "--split", str(tmp_path / "one.json"), "--json"]) == 0
 
     # matmul1 is in the split too, but the model has learned from it.
     assert [w["workload"] for w in json.loads(capsys.readouterr().out)["workloads"]] == ["matmul0"]
@@ -84,9 +80,7 @@ def test_workloads_with_nothing_to_rank_are_counted(
     assert "None of the 2 workloads has two programs that differ" in capsys.readouterr().err
 
 
-def test_errors_families_and_networks_are_told(
-    model: Path, data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_families_and_networks_are_told(model: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = DataFolder.open(data)
     uses = [{"name": "net-a", "weight": 3.0}]
     folder.put_workloads([{**row, "networks": uses} for row in folder.workloads().to_pylist()])

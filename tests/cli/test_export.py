@@ -10,7 +10,7 @@ from tvm import te
 from tvm.s_tir import meta_schedule as ms
 
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.workload_row import workload_row
+from costhub.dataset.workload import workload_row
 
 Costhub = Callable[..., Any]
 
@@ -53,14 +53,10 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_a_database_is_written_and_described(costhub: Costhub, data: Path, tmp_path: Path) -> None:
-    output = costhub(
-        "export", "metaschedule", str(data), "--device", "acme-one", "--out", str(tmp_path / "db")
-    )
+    output = costhub("export", "metaschedule", str(data), "--device", "acme-one", "--out", str(tmp_path / "db"))
 
     assert (output.code, output.err) == (0, "")
-    assert (
-        output.out == f"Wrote 3 records of 1 workloads on acme-one to {tmp_path / 'db'}; 1 of them failed.\n"
-    )
+    assert output.out == f"Wrote 3 records of 1 workloads on acme-one to {tmp_path / 'db'}; 1 of them failed.\n"
     assert len(ms.database.JSONDatabase(work_dir=str(tmp_path / "db"))) == 3
 
 

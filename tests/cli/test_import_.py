@@ -13,7 +13,7 @@ from tvm import te
 from costhub.cli.main import run
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.workload import module_to_json
-from costhub.hub.index import load_devices
+from costhub.hub.catalogue.devices import load_devices
 
 TRACE = [[["GetSBlock", [], ["B", "main"], ["b0"]], ["GetLoops", ["b0"], [], ["l1"]]], []]
 
@@ -32,9 +32,7 @@ def database(tmp_path: Path) -> Path:
     folder = tmp_path / "db"
     folder.mkdir()
     (folder / "database_workload.json").write_text(json.dumps(["1", blob]) + "\n")
-    (folder / "database_tuning_record.json").write_bytes(
-        b"\n".join([record([1e-3]), b"", record(None), b"[1"])
-    )
+    (folder / "database_tuning_record.json").write_bytes(b"\n".join([record([1e-3]), b"", record(None), b"[1"]))
     return folder
 
 
@@ -55,9 +53,7 @@ def test_what_came_in_and_what_did_not_is_said(
         "  1 because it is not JSON; perhaps it was cut off, first database_tuning_record.json line 4.",
     ]
     folder = DataFolder.open(tmp_path / "out")
-    assert folder.devices().select(["device_id", "kind"]).to_pylist() == [
-        {"device_id": "my-board", "kind": "cpu"}
-    ]
+    assert folder.devices().select(["device_id", "kind"]).to_pylist() == [{"device_id": "my-board", "kind": "cpu"}]
 
 
 def test_options_go_into_the_rows(database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,9 +86,7 @@ def test_a_device_of_the_index_comes_with_what_is_known(database: Path, tmp_path
     assert (row["vendor"], row["cores"]) == (known.vendor, known.cores)
 
 
-def test_nothing_imported_is_a_failure(
-    database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_imported_is_a_failure(database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # The records are of a CPU.
     assert run_import(database, tmp_path / "out", device="nvidia-h200") == 2
 
@@ -121,17 +115,13 @@ def test_bad_names_are_a_sentence(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_that_is_no_database_is_a_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_is_no_database_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_import(tmp_path, tmp_path / "out") == 2
 
     assert "is no MetaSchedule database" in capsys.readouterr().err
 
 
-def test_an_empty_database_adds_nothing(
-    database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_empty_database_adds_nothing(database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (database / "database_tuning_record.json").write_bytes(b"")
 
     assert run_import(database, tmp_path / "out", device="nvidia-h200") == 0

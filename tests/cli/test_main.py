@@ -62,9 +62,7 @@ def test_version(costhub: Any) -> None:
     ("error", "code"),
     [(CosthubError("It broke."), 1), (DataError("It is no data."), 2), (MeasureError("No."), 1)],
 )
-def test_an_error_is_one_sentence_with_its_own_code(
-    costhub: Any, failing: Any, error: Any, code: int
-) -> None:
+def test_an_error_is_one_sentence_with_its_own_code(costhub: Any, failing: Any, error: Any, code: int) -> None:
     failing(error)
 
     done = costhub("pull")
@@ -145,9 +143,7 @@ def test_running_out_of_memory_is_a_sentence(costhub: Any, failing: Any) -> None
         (["--frobnicate"], "No such option"),
     ],
 )
-def test_a_mistake_in_the_command_line_is_a_sentence(
-    costhub: Any, arguments: list[str], sentence: str
-) -> None:
+def test_a_mistake_in_the_command_line_is_a_sentence(costhub: Any, arguments: list[str], sentence: str) -> None:
     done = costhub(*arguments)
 
     assert done.code == 2

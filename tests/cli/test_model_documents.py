@@ -5,8 +5,8 @@ import runpy
 from pathlib import Path
 
 from costhub.cards.model_card import is_as_rendered, parse
+from costhub.cli.learning import model_documents
 from costhub.cli.main import run
-from costhub.cli.model_documents import model_documents
 from costhub.models.folder import load_model
 
 build_data = runpy.run_path(str(Path(__file__).with_name("measured_folder.py")))["build_data"]
@@ -14,10 +14,7 @@ build_data = runpy.run_path(str(Path(__file__).with_name("measured_folder.py")))
 
 def test_the_card_shows_the_figures_and_is_not_written_without(tmp_path: Path) -> None:
     build_data(tmp_path / "data")
-    assert (
-        run(["train", "--data", str(tmp_path / "data"), "--arch", "gbt", "--out", str(tmp_path / "model")])
-        == 0
-    )
+    assert run(["train", "--data", str(tmp_path / "data"), "--arch", "gbt", "--out", str(tmp_path / "model")]) == 0
     model, info = load_model(tmp_path / "model")
     figures = json.loads((tmp_path / "model/evaluation.json").read_text())
 
@@ -45,8 +42,13 @@ def test_a_transfer_comes_with_its_pictures_also_without_a_card(tmp_path: Path) 
 
     assert sorted(bare) == ["adaptation.json", "adaptation.png"]
     assert sorted(full) == [
-        "README.md", "adaptation.json", "adaptation.png", "evaluation.json", "evaluation.png", "masks.png",
-    ]  # fmt: skip
+        "README.md",
+        "adaptation.json",
+        "adaptation.png",
+        "evaluation.json",
+        "evaluation.png",
+        "masks.png",
+    ]
     assert json.loads(full["adaptation.json"]) == {"version": 1, **told, **masks}
     card = full["README.md"].decode()
     assert is_as_rendered(card)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from costhub.cache import CACHE_VARIABLE
-from costhub.collector.device import identify
+from costhub.collector.device.identify import identify
 from costhub.dataset.folder import DataFolder
-from costhub.hub.device_rows import completed
+from costhub.files import CACHE_VARIABLE
+from costhub.hub.catalogue.devices import complete_device_row
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +57,7 @@ def test_searches_on_this_machine_know_what_was_probed(costhub: Any) -> None:
 
     row = json.loads(output.out)
     assert "now know these figures" in output.err
-    assert completed(identify(threads=1))["peak_gflops"] == row["peak_gflops"] > 0
+    assert complete_device_row(identify(threads=1))["peak_gflops"] == row["peak_gflops"] > 0
 
 
 @pytest.mark.parametrize("broken", ["cache", "cache/devices.json"])

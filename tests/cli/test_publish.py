@@ -14,12 +14,10 @@ SRC = Path(__file__).parents[2] / "src"
 
 @pytest.fixture(autouse=True)
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("costhub.hub.review.model_gate.load_in_child", lambda folder: None)
+    monkeypatch.setattr("costhub.hub.model_check.model_gate.load_in_child", lambda folder: None)
 
 
-def test_a_dry_run_shows_files_and_sizes_and_sends_nothing(
-    costhub: Any, sound_model: Any, hugging_face: Any
-) -> None:
+def test_a_dry_run_shows_files_and_sizes_and_sends_nothing(costhub: Any, sound_model: Any, hugging_face: Any) -> None:
     done = costhub("publish", str(sound_model("gbt")), "--to", "hf-hub:acme/one", "--dry-run")
 
     assert (done.code, done.err) == (0, "")
@@ -31,9 +29,7 @@ def test_a_dry_run_shows_files_and_sizes_and_sends_nothing(
     assert hugging_face.commits == {}
 
 
-def test_without_yes_and_without_a_person_nothing_goes(
-    costhub: Any, sound_model: Any, hugging_face: Any
-) -> None:
+def test_without_yes_and_without_a_person_nothing_goes(costhub: Any, sound_model: Any, hugging_face: Any) -> None:
     done = costhub("publish", str(sound_model("gbt")), "--to", "hf-hub:acme/one")
 
     assert done.code == 1
@@ -87,9 +83,7 @@ def test_a_refusal_is_one_sentence(costhub: Any, sound_model: Any, hugging_face:
     assert len(done.err.splitlines()) == 1
 
 
-def test_the_settings_of_the_client_are_those_of_its_environment(
-    sound_model: Any, server: Any, tmp_path: Path
-) -> None:
+def test_the_settings_of_the_client_are_those_of_its_environment(sound_model: Any, server: Any, tmp_path: Path) -> None:
     server.token = "of-the-lab"  # noqa: S105 - the tests' own
     env = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "COSTHUB_"))}
     env |= {"HF_ENDPOINT": server.url, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}

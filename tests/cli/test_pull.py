@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from costhub.hub.manifest import verify
+from costhub.hub.remote.manifest import verify
 
 
 def test_it_says_which_model_and_why_and_where(small_hub: Path, costhub: Any) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from costhub.hub import roots
-from costhub.hub.roots import EMBEDDED
+from costhub.hub.catalogue import hubs
+from costhub.hub.catalogue.hubs import EMBEDDED
 
 
 def test_the_embedded_hub_becomes_a_page(small_hub: Path, costhub: Any, tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_the_commands_it_shows_work(small_hub: Path, costhub: Any, tmp_path: Pat
 def test_other_hubs_take_its_place(
     small_hub: Path, costhub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(roots, "EMBEDDED", tmp_path / "nothing")
+    monkeypatch.setattr(hubs, "EMBEDDED", tmp_path / "nothing")
 
     done = costhub("site", "--hub", str(small_hub), "--hub", str(small_hub), "--out", str(tmp_path / "site"))
 
@@ -55,9 +55,7 @@ def test_a_damaged_model_is_named_and_left_out(small_hub: Path, costhub: Any, tm
     assert (told["models"], len(told["left_out"]), Path(told["page"]).name) == (1, 1, "index.html")
 
 
-def test_a_folder_that_is_no_hub_and_a_folder_in_use_are_refused(
-    small_hub: Path, costhub: Any, tmp_path: Path
-) -> None:
+def test_a_folder_that_is_no_hub_and_a_folder_in_use_are_refused(small_hub: Path, costhub: Any, tmp_path: Path) -> None:
     (tmp_path / "used").mkdir()
     (tmp_path / "used/thesis.tex").write_text("x")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.splits.split_file import list_splits, load_split
+from costhub.dataset.splits.split import list_splits, load_split
 
 Costhub = Callable[..., Any]
 
@@ -51,9 +51,7 @@ def test_one_split_for_each_network_is_written_and_counted(costhub: Costhub, dat
         (["device", "--hold-out", "blit-gpu", "--count", "2"], "device-blit-gpu-workload-2-seed0", 2),
     ],
 )
-def test_what_to_hold_out_can_be_named(
-    costhub: Costhub, data: Path, options: list[str], name: str, test: int
-) -> None:
+def test_what_to_hold_out_can_be_named(costhub: Costhub, data: Path, options: list[str], name: str, test: int) -> None:
     output = costhub("split", str(data), "--by", *options, "--json")
 
     [found] = json.loads(output.out)

@@ -11,14 +11,12 @@ from costhub.cards.model_card import is_as_rendered
 from costhub.cli.main import run
 from costhub.cli.train import command
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.splits.split import Split
-from costhub.dataset.splits.split_file import put_split, save_split
+from costhub.dataset.splits.split import Split, put_split, save_split
 from costhub.hub.install import install_model
 from costhub.hub.pull import pull
 from costhub.models.folder import load_model
+from costhub.models.networks.training_state import Checkpoint, TrainingState
 from costhub.models.train import STOP_SHARE
-from costhub.models.training.checkpoint import Checkpoint
-from costhub.models.training.training_state import TrainingState
 
 _measured = runpy.run_path(str(Path(__file__).with_name("measured_folder.py")))
 build_data, WORKLOADS = _measured["build_data"], _measured["WORKLOADS"]
@@ -63,9 +61,7 @@ def test_a_trained_model_can_be_installed_and_pulled(data: Path, tmp_path: Path)
     assert load_model(pulled)[1] == load_model(out)[1]
 
 
-def test_a_split_says_what_to_learn_from(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_split_says_what_to_learn_from(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     save_split(Split("mine", ("id-conv2d0", "id-conv2d1"), ("id-matmul2",), 0), tmp_path / "split.json")
     arguments = [
         "train",
@@ -214,9 +210,7 @@ def test_a_device_of_which_nothing_is_known_cannot_be_conditioned_on(
     assert "Nothing is known of the device 'acme-one'" in capsys.readouterr().err
 
 
-def test_an_unknown_architecture_exits_with_2(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unknown_architecture_exits_with_2(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["train", "--data", str(data), "--arch", "mpl", "--out", str(tmp_path / "model")]) == 2
     assert "no architecture named 'mpl'. Did you mean mlp?" in capsys.readouterr().err
     assert not (tmp_path / "model").exists()

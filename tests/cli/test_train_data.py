@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from costhub.cli.main import run
-from costhub.dataset.features.spec import find_spec
+from costhub.dataset.features.specs import find_spec
 from costhub.models.folder import load_model
 
 _measured = runpy.run_path(str(Path(__file__).with_name("measured_folder.py")))
@@ -72,13 +72,20 @@ def test_torchrun_is_for_streamed_networks_only(
 
 
 @pytest.mark.slow
-def test_two_processes_of_torchrun_write_one_model(
-    torchrun: Callable[..., str], data: Path, tmp_path: Path
-) -> None:
+def test_two_processes_of_torchrun_write_one_model(torchrun: Callable[..., str], data: Path, tmp_path: Path) -> None:
     printed = torchrun(
-        "--no-python", str(Path(sys.executable).with_name("costhub")), "train", "--data", str(data),
-        "--stream", "--json", "--option", "epochs=20", "--out", str(tmp_path / "model"),
-    )  # fmt: skip
+        "--no-python",
+        str(Path(sys.executable).with_name("costhub")),
+        "train",
+        "--data",
+        str(data),
+        "--stream",
+        "--json",
+        "--option",
+        "epochs=20",
+        "--out",
+        str(tmp_path / "model"),
+    )
 
     [folder] = [json.loads(printed)["folder"]]
     model, info = load_model(folder)
@@ -88,7 +95,7 @@ def test_two_processes_of_torchrun_write_one_model(
 
 
 def test_a_model_that_cannot_be_evaluated_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
-    from costhub.cli.train_data import evaluated
+    from costhub.cli.learning import evaluated
     from costhub.dataset.programs import Programs
     from costhub.models.trees.gbt import Gbt, GbtOptions
 

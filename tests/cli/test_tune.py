@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from costhub.cli.tune import _obstacle
-from costhub.collector.target import local_target
+from costhub.collector.device.local import local_target
 from costhub.dataset.workload import module_to_json
 
 
@@ -33,9 +33,7 @@ def test_a_named_workload_is_tuned_with_the_embedded_model(costhub: Any, tmp_pat
     assert len((out / "database_tuning_record.json").read_text().splitlines()) == 8
 
 
-def test_the_boards_of_a_tracker_are_tuned_for(
-    costhub: Any, tmp_path: Path, two_boards: tuple[str, str]
-) -> None:
+def test_the_boards_of_a_tracker_are_tuned_for(costhub: Any, tmp_path: Path, two_boards: tuple[str, str]) -> None:
     tracker, key = two_boards
     where = ("--tracker", tracker, "--key", key, "--out", str(tmp_path / "tuned"))
 
@@ -104,9 +102,7 @@ def test_the_kernels_of_a_network_share_the_trials(costhub: Any, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_a_network_is_tuned_and_run_on_boards(
-    costhub: Any, tmp_path: Path, two_boards: tuple[str, str]
-) -> None:
+def test_a_network_is_tuned_and_run_on_boards(costhub: Any, tmp_path: Path, two_boards: tuple[str, str]) -> None:
     tracker, key = two_boards
     path, out = _two_layers(tmp_path / "small.pt2"), tmp_path / "tuned"
 
@@ -162,14 +158,14 @@ def test_bad_input_is_one_sentence(costhub: Any, tmp_path: Path, arguments: list
 def test_a_network_whose_outputs_are_wrong_ends_with_a_sentence_after_its_report(
     costhub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from costhub.transfer.network import finish
+    from costhub.search.whole_network import finish
 
     wrong = finish.FinishedNetwork("net", 1, "The outputs of the tuned network net are not torch's.")
     monkeypatch.setattr(finish, "finish_network", lambda *_, **__: wrong)
     out = tmp_path / "tuned"
 
     # The network is a stand-in that is not looked at: the kernel is tuned by its name.
-    monkeypatch.setattr("costhub.cli.tune_jobs.network_jobs", lambda *_, **__: [])
+    monkeypatch.setattr("costhub.cli.measuring.network_jobs", lambda *_, **__: [])
     output = costhub("tune", "matmul.128x128x128", "--network", "lstm", "--trials", "2", "--out", str(out))
 
     assert output.code == 1

@@ -4,10 +4,11 @@ import sys
 from pathlib import Path
 
 from costhub.collector.collect import Proposals, collect
-from costhub.collector.evaluator import Evaluator
-from costhub.collector.local import find_local
-from costhub.collector.rig import Rights, local_rig
-from costhub.collector.suite import find_suites
+from costhub.collector.device.local import find_local
+from costhub.collector.measurer import local_collection_measurer
+from costhub.collector.run.evaluator import Evaluator
+from costhub.collector.session import Rights
+from costhub.collector.workloads.suites import find_suites
 from costhub.dataset.folder import DataFolder
 
 
@@ -16,7 +17,7 @@ def main(path: str, trials: str) -> None:
     devices = find_local(["auto"])
     folder.put_device(devices[0].stored_row)
     evaluator = Evaluator(repeat=1, min_repeat_ms=1)
-    with local_rig(devices, evaluator=evaluator, rights=Rights()) as rig:
+    with local_collection_measurer(devices, evaluator=evaluator, rights=Rights()) as rig:
         collect(
             find_suites(["matmul.128x128x128", "softmax.64x1000"]),
             folder,

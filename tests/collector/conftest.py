@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from costhub.collector.builder import Builder
-from costhub.collector.runner import Runner
-from costhub.collector.sampler import Program, Sampler
-from costhub.collector.suite import find_workload
-from costhub.collector.target import local_target
+from costhub.collector.build.builder import Builder
+from costhub.collector.device.local import local_target
+from costhub.collector.propose.sampler import Program, Sampler
+from costhub.collector.run.runner import Runner
+from costhub.collector.workloads.suites import find_workload
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""A collection: half of it near the good end, resumable, and safe from kill -9."""
+"""Where the time of a collection went."""
 
 from __future__ import annotations
 
@@ -7,22 +7,54 @@ import json
 import random
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from costhub.collector.builder import Builder
-from costhub.collector.collect import Progress, Proposals, collect
-from costhub.collector.device import identify
-from costhub.collector.evaluator import Evaluator
-from costhub.collector.local_bench import LocalBench
-from costhub.collector.rig import Rig
-from costhub.collector.row import Session
-from costhub.collector.runner import Runner
-from costhub.collector.sampler import RANDOM_FIRST
-from costhub.collector.suite import find_suites
+from costhub.collector.build.build_service import BuildSeconds
+from costhub.collector.build.builder import Builder, BuildResult
+from costhub.collector.collect import CollectionProgress, Profile, Proposals, collect
+from costhub.collector.device.identify import identify
+from costhub.collector.measurer import CollectionMeasurer, LocalBatchMeasurer
+from costhub.collector.propose.sampler import RANDOM_FIRST, Program
+from costhub.collector.run.drift_monitor import MachineState
+from costhub.collector.run.evaluator import Evaluator
+from costhub.collector.run.runner import Runner, RunResult
+from costhub.collector.session import CollectionSession, MeasureResult
+from costhub.collector.workloads.suites import find_suites
 from costhub.dataset.folder import DataFolder
+
+PROGRAM = Program("p", "[[],[]]", "{}", (), "random")
+BUILT = BuildResult("ok", "a.so", 0.6, None, BuildSeconds(lower=0.2, llvm=0.3, link=0.1))
+OUTCOME = MeasureResult(PROGRAM, BUILT, RunResult("ok", (1e-3,), 0.25, None), MachineState(0.0, 1e-3, 0.0), "d")
+
+
+def test_all_core_seconds_are_accounted_for() -> None:
+    profile = Profile(cores=2)
+    with profile.sampling():
+        sum(range(200_000))
+    with profile.measuring():
+        time.sleep(0.01)
+        profile.note(OUTCOME, is_first=True)
+    profile.stop()
+
+    assert sum(profile.seconds.values()) == pytest.approx(2 * profile.wall_s)
+    assert profile.seconds["sample"] > 0
+    assert profile.seconds["run"] == 0.5, "no other core may work while a program is timed"
+
+
+def test_a_build_that_devices_share_is_counted_once() -> None:
+    profile = Profile(cores=2)
+    profile.note(OUTCOME, is_first=True)
+    profile.note(OUTCOME, is_first=False)
+    profile.stop()
+
+    assert (profile.programs, profile.good) == (1, 2)
+    assert profile.seconds["llvm"] == 0.3
+    assert profile.floor_s == pytest.approx(0.3 / 2 + 0.25 * 2)
+
 
 CHILD = Path(__file__).with_name("collect_child.py")
 EVALUATOR = Evaluator(repeat=1, min_repeat_ms=1)
@@ -36,9 +68,9 @@ def run(
     runners: dict[str, Runner],
     trials: int,
     stop_after: int = 10**6,
-) -> Progress:
+) -> CollectionProgress:
     sessions = tuple(
-        Session(device_id, json.loads(target), EVALUATOR, "test", "CC-BY-4.0", None) for device_id in runners
+        CollectionSession(device_id, json.loads(target), EVALUATOR, "test", "CC-BY-4.0", None) for device_id in runners
     )
     seen = 0
 
@@ -51,7 +83,7 @@ def run(
     return collect(
         find_suites(["softmax.64x1000", "matmul.128x128x128"]),
         folder,
-        rig=Rig((), sessions, builder, LocalBench(runners, builder)),
+        rig=CollectionMeasurer((), sessions, builder, LocalBatchMeasurer(runners, builder)),
         proposals=Proposals(trials, seed=1),
         budget_s=600,
         on_outcome=on_outcome,
@@ -91,8 +123,7 @@ def test_devices_that_share_builds_have_a_row_each(
     assert done.good == 20
     assert done.profile.programs == 10
     programs = [
-        set(folder.measurements(d, columns=["program_id"])["program_id"].to_pylist())
-        for d in (DEVICE, "single")
+        set(folder.measurements(d, columns=["program_id"])["program_id"].to_pylist()) for d in (DEVICE, "single")
     ]
     assert programs[0] == programs[1]
     assert len(programs[0]) == 10
@@ -103,17 +134,13 @@ def test_a_program_that_cannot_be_built_is_a_row_and_the_others_go_on(
 ) -> None:
     submit = builder.submit
     number = itertools.count()
-    monkeypatch.setattr(
-        builder, "submit", lambda module: submit("no module" if next(number) == 3 else module)
-    )
+    monkeypatch.setattr(builder, "submit", lambda module: submit("no module" if next(number) == 3 else module))
     folder = DataFolder.create(tmp_path / "data")
 
     done = run(folder, target, builder, {DEVICE: runner}, trials=4)
 
     assert (done.good, done.failed) == (7, 1)
-    assert (
-        sorted(folder.measurements(columns=["status"])["status"].to_pylist()) == ["build_error"] + ["ok"] * 7
-    )
+    assert sorted(folder.measurements(columns=["status"])["status"].to_pylist()) == ["build_error"] + ["ok"] * 7
 
 
 def kill_collector(folder: Path, kills: int, seed: int) -> tuple[list[str], list[str]]:

@@ -12,10 +12,17 @@ from costhub.errors import DataError
 
 def row(number: int, **changes: Any) -> dict[str, Any]:
     return {
-        "record_id": f"r{number}", "program_id": f"p{number}", "workload_id": "w", "device_id": "one",
-        "target": '{"kind":"llvm"}', "trace": "[[],[]]", "status": "ok", "run_s": [1e-3],
-        "proposed_by": "random", **changes,
-    }  # fmt: skip
+        "record_id": f"r{number}",
+        "program_id": f"p{number}",
+        "workload_id": "w",
+        "device_id": "one",
+        "target": '{"kind":"llvm"}',
+        "trace": "[[],[]]",
+        "status": "ok",
+        "run_s": [1e-3],
+        "proposed_by": "random",
+        **changes,
+    }
 
 
 @pytest.fixture

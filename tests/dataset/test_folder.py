@@ -138,9 +138,7 @@ def test_measurements_are_chosen_by_device_status_and_column(root: DataFolder, m
     fill(root, [measurement(2, device_id="cpu1")])
 
     assert root.device_ids() == ["cpu0", "cpu1"]
-    assert root.measurements(columns=["record_id"]).to_pydict() == {
-        "record_id": ["r00000", "r00001", "r00002"]
-    }
+    assert root.measurements(columns=["record_id"]).to_pydict() == {"record_id": ["r00000", "r00001", "r00002"]}
     assert root.measurements("cpu0", ["status"], "ok").to_pydict() == {"status": ["ok"]}
     assert root.measurements(status="run_error")["error"].to_pylist() == ["x"]
     twice = list(root.iter_measurements(["cpu1", "cpu1"], columns=["record_id"]))

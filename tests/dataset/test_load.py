@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -10,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.load import iter_measurements, load_measurements
+from costhub.dataset.load import FormatError, convert_table, iter_measurements, load_measurements
 from costhub.dataset.schema import table_from_rows
 from costhub.dataset.shards.shard_set import add_shard
 from costhub.errors import DataError, UnknownNameError
@@ -127,3 +129,42 @@ def test_a_row_group_that_cannot_match_is_not_read(tmp_path: Path) -> None:
     assert load_measurements(folder.path, workload="w18").num_rows == 250
     with pytest.raises(DataError, match="cannot be read"):
         load_measurements(folder.path, workload="w19")
+
+
+TABLE = pa.table({"status": ["ok", None], "run_s": [[1.0, 2.0], []]})
+
+
+def test_the_rows_are_the_same_in_every_form() -> None:
+    rows = TABLE.to_pylist()
+
+    assert convert_table(TABLE, "arrow") is TABLE
+    assert list(convert_table(TABLE, "datasets")) == rows
+    assert [list(runs) for runs in convert_table(TABLE, "pandas")["run_s"]] == [[1.0, 2.0], []]
+
+
+def test_an_unknown_form_is_refused() -> None:
+    form: Any = "polars"
+    with pytest.raises(FormatError, match="no format 'polars'; it is 'arrow', 'pandas' or 'datasets'"):
+        convert_table(TABLE, form)
+
+
+@pytest.mark.parametrize("form", ["pandas", "datasets"])
+def test_a_missing_package_is_named(form: str) -> None:
+    # In a child process: this one has imported it.
+    code = f"""
+import sys
+class Absent:
+    def find_spec(self, name, *rest):
+        if name == {form!r}:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Absent())
+import pyarrow as pa
+from costhub.dataset.load import FormatError, convert_table
+try:
+    converted(pa.table({{"status": ["ok"]}}), {form!r})
+except FormatError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert f"needs the package {form}, which is not installed: `pip install 'costhub[datasets]'`" in done.stdout

@@ -7,14 +7,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from costhub.dataset import program_source as source_module
+from costhub.dataset import blocks as source_module
 from costhub.dataset.features import compute as compute_module
-from costhub.dataset.features.cache import UNKNOWN, FeatureCache
+from costhub.dataset.features.cache import NOT_COMPUTED, FeatureCache
+from costhub.dataset.features.cache_part import PartLost
 from costhub.dataset.features.combined import combine
-from costhub.dataset.features.part import PartLost
-from costhub.dataset.features.spec import find_spec, spec_names
+from costhub.dataset.features.specs import find_spec, spec_names
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.load_programs import iter_programs, load_programs
+from costhub.dataset.load import iter_programs, load_programs
 from costhub.dataset.programs import Programs
 from costhub.dataset.schema import STATUSES
 from costhub.errors import DataError, UnknownNameError
@@ -27,9 +27,7 @@ COMPOSITE = "trace_tokens@1+per_store@1"
 def real(tmp_path: Path, measurement: Any, workload: Any, tiny_matmul: Any) -> DataFolder:
     """Programs of a workload that TVM knows: four good, one whose trace does not replay, one that failed."""
     root = DataFolder.create(tmp_path / "data")
-    root.put_workloads(
-        [workload(0, workload_id=tiny_matmul.workload_id, module_json=tiny_matmul.module_json)]
-    )
+    root.put_workloads([workload(0, workload_id=tiny_matmul.workload_id, module_json=tiny_matmul.module_json)])
     common = {"workload_id": tiny_matmul.workload_id, "target": tiny_matmul.target}
     with root.writer("cpu0") as writer:
         for number, trace in enumerate([*tiny_matmul.traces, tiny_matmul.bad_trace]):
@@ -71,7 +69,7 @@ def test_an_interrupted_computation_is_resumed(real: DataFolder, monkeypatch: py
         with pytest.raises(KeyboardInterrupt):
             load_programs(real.path)
     found = FeatureCache(real.path, "cpu0", SPEC).find(pa.array([f"r{i:05d}" for i in range(11)]))
-    assert sum(found.counts != UNKNOWN) == 2
+    assert sum(found.counts != NOT_COMPUTED) == 2
 
     asked: list[int] = []
 
@@ -123,9 +121,7 @@ def test_programs_that_failed_are_there_where_they_are_asked_for(real: DataFolde
 
 
 @pytest.mark.parametrize("status", [status for status in STATUSES if status != "ok"])
-def test_every_failure_says_something_about_the_program(
-    status: str, tmp_path: Path, measurement: Any
-) -> None:
+def test_every_failure_says_something_about_the_program(status: str, tmp_path: Path, measurement: Any) -> None:
     root = DataFolder.create(tmp_path / "data")
     with root.writer("cpu0") as writer:
         writer.append(measurement(0, status=status, error="x", run_s=[]))
@@ -284,9 +280,7 @@ def test_a_folder_without_good_programs_has_no_batches(tmp_path: Path, measureme
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
-def test_a_part_that_breaks_is_computed_again(
-    real: DataFolder, when: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_that_breaks_is_computed_again(real: DataFolder, when: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = load_programs(real.path, spec="trace_tokens@1")
     [part] = (real.path / "features").rglob("part-*")
     if when == "before":

@@ -7,7 +7,7 @@ import pytest
 
 CODE = """
 import sys
-from costhub.dataset.memory_limit import limit_memory
+from costhub.isolation.limits import limit_memory
 limit_memory(1 << 28, beyond_tvm={beyond_tvm})
 held = bytearray(1 << 26)
 print("some")

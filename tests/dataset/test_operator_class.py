@@ -6,7 +6,7 @@ import pytest
 import tvm
 from tvm import te, topi
 
-from costhub.collector.suite import find_suites
+from costhub.collector.workloads.suites import find_suites
 from costhub.dataset.operator_class import FAMILIES, classify
 
 
@@ -29,29 +29,32 @@ A, K = data(1, 8, 9, 9), data(4, 8, 3, 3, name="K")
 CASES = {
     "conv": [A, K, topi.nn.relu(topi.nn.conv2d(A, K, 1, 1, 1, "NCHW"))],
     "conv, one channel in": [
-        a := data(1, 1, 9, 9), k := data(4, 1, 3, 3, name="K"), topi.nn.conv2d(a, k, 1, 1, 1, "NCHW")
+        a := data(1, 1, 9, 9),
+        k := data(4, 1, 3, 3, name="K"),
+        topi.nn.conv2d(a, k, 1, 1, 1, "NCHW"),
     ],
     "conv, grouped": [
-        a := data(1, 8, 9, 9), k := data(8, 4, 3, 3, name="K"), topi.nn.group_conv2d_nchw(a, k, 1, 1, 1, 2)
+        a := data(1, 8, 9, 9),
+        k := data(8, 4, 3, 3, name="K"),
+        topi.nn.group_conv2d_nchw(a, k, 1, 1, 1, 2),
     ],
-    "depthwise": [
-        a := data(1, 8, 9, 9), k := data(8, 1, 3, 3, name="K"), topi.nn.depthwise_conv2d_nchw(a, k, 1, 1, 1)
-    ],
-    "pointwise": [
-        a := data(1, 8, 9, 9), k := data(4, 8, 1, 1, name="K"), topi.nn.conv2d(a, k, 1, 0, 1, "NCHW")
-    ],
+    "depthwise": [a := data(1, 8, 9, 9), k := data(8, 1, 3, 3, name="K"), topi.nn.depthwise_conv2d_nchw(a, k, 1, 1, 1)],
+    "pointwise": [a := data(1, 8, 9, 9), k := data(4, 8, 1, 1, name="K"), topi.nn.conv2d(a, k, 1, 0, 1, "NCHW")],
     "winograd": [
-        a := data(1, 8, 8, 4), k := data(3, 3, 4, 4, name="K"),
-        topi.nn.conv2d_winograd_nhwc(a, k, 1, 1, 1, "float32")
+        a := data(1, 8, 8, 4),
+        k := data(3, 3, 4, 4, name="K"),
+        topi.nn.conv2d_winograd_nhwc(a, k, 1, 1, 1, "float32"),
     ],
     "matmul": [a := data(4, 8), k := data(6, 8, name="K"), topi.nn.dense(a, k)],
     "matmul, int8": [
-        a := data(4, 8, dtype="int8"), k := data(6, 8, name="K", dtype="int8"),
-        topi.nn.dense(a, k, out_dtype="int32")
+        a := data(4, 8, dtype="int8"),
+        k := data(6, 8, name="K", dtype="int8"),
+        topi.nn.dense(a, k, out_dtype="int32"),
     ],
     "matmul of a matrix with itself": [
-        a := data(4, 8), r := te.reduce_axis((0, 8)),
-        te.compute((4, 4), lambda i, j: te.sum(a[i, r] * a[j, r], axis=r))
+        a := data(4, 8),
+        r := te.reduce_axis((0, 8)),
+        te.compute((4, 4), lambda i, j: te.sum(a[i, r] * a[j, r], axis=r)),
     ],
     "batch_matmul": [a := data(2, 4, 8), k := data(2, 6, 8, name="K"), topi.nn.batch_matmul(a, k)],
     "softmax": [a := data(4, 8), topi.nn.softmax(a)],
@@ -63,7 +66,7 @@ CASES = {
     "reduce": [a := data(4, 8), topi.sum(a, axis=1)],
     "reduce, argmax": [a := data(4, 8), topi.argmax(a, axis=1)],
     "elementwise": [a := data(4, 8), topi.tanh(topi.transpose(a))],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -79,10 +82,7 @@ def test_operators_are_told_apart_by_their_structure(name: str) -> None:
 def test_names_say_nothing() -> None:
     a = data(4, 8)
 
-    assert (
-        classify(module(a, te.compute((4, 8), lambda i, j: a[i, j] * 2.0, name="conv2d_softmax")))
-        == "elementwise"
-    )
+    assert classify(module(a, te.compute((4, 8), lambda i, j: a[i, j] * 2.0, name="conv2d_softmax"))) == "elementwise"
 
 
 def test_a_function_without_blocks_is_something_else() -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from costhub.dataset.blocks import ProgramSource, open_sources
 from costhub.dataset.features.cache import FeatureCache
-from costhub.dataset.features.spec import find_spec
+from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.program_source import ProgramSource, open_sources
 from costhub.errors import DataError
 
 SPEC = find_spec("per_store@1")
@@ -22,17 +22,20 @@ def data(tmp_path: Path) -> Path:
     with root.writer("cpu0") as writer:
         for n, record_id in enumerate(ids):
             outcome = (
-                {"status": "ok", "run_s": [1.0 + n]}
-                if n != 2
-                else {"status": "run_error", "error": "x", "run_s": []}
+                {"status": "ok", "run_s": [1.0 + n]} if n != 2 else {"status": "run_error", "error": "x", "run_s": []}
             )
             writer.append(
                 {
-                    "record_id": record_id, "program_id": record_id, "workload_id": f"w{n % 2}",
-                    "device_id": "cpu0", "target": '{"kind":"llvm"}', "trace": "[[],[]]",
-                    "proposed_by": "random", **outcome,
+                    "record_id": record_id,
+                    "program_id": record_id,
+                    "workload_id": f"w{n % 2}",
+                    "device_id": "cpu0",
+                    "target": '{"kind":"llvm"}',
+                    "trace": "[[],[]]",
+                    "proposed_by": "random",
+                    **outcome,
                 }
-            )  # fmt: skip
+            )
     rows = [np.full((1, SPEC.width), n, np.float32) if n != 3 else None for n in range(6)]
     FeatureCache(root.path, "cpu0", SPEC).append(ids, rows)
     return root.path

@@ -123,9 +123,7 @@ def test_programs_of_other_layouts_cannot_be_joined() -> None:
     ("informative", "share", "held_out"),
     [(8, 0.25, 2), (8, 0.01, 2), (8, 0.5, 4), (8, 0.99, 6), (4, 0.2, 2), (3, 0.5, 0), (8, 0.0, 0)],
 )
-def test_whole_workloads_are_held_out_and_enough_of_them_stay(
-    informative: int, share: float, held_out: int
-) -> None:
+def test_whole_workloads_are_held_out_and_enough_of_them_stay(informative: int, share: float, held_out: int) -> None:
     # Each workload has two programs on each of two devices; of the last ones none differ.
     workload, device = np.repeat(np.arange(8), 4), np.tile([0, 0, 1, 1], 8)
     latency_s = np.where(workload < informative, np.arange(32.0) + 1, 1.0)

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.readme import QUERY, readme_text, write_readme
+from costhub.dataset.readme import EXAMPLE_QUERY, readme_text, write_readme
 from costhub.dataset.schema import TABLES
 
 
@@ -53,9 +53,7 @@ def test_datasets_loads_every_table_without_a_script(folder: DataFolder, tmp_pat
     def load(name: str) -> Any:
         cache = str(tmp_path / "cache")
         whole = datasets.load_dataset(str(folder.path), name, split="train", cache_dir=cache)
-        streamed = datasets.load_dataset(
-            str(folder.path), name, split="train", streaming=True, cache_dir=cache
-        )
+        streamed = datasets.load_dataset(str(folder.path), name, split="train", streaming=True, cache_dir=cache)
         assert list(streamed) == list(whole)
         return whole
 
@@ -67,8 +65,8 @@ def test_datasets_loads_every_table_without_a_script(folder: DataFolder, tmp_pat
 def test_duckdb_reads_the_same_files(folder: DataFolder) -> None:
     duckdb = pytest.importorskip("duckdb")
     # The query of the README, as it stands there but for the paths.
-    query = QUERY.replace("'measurements/", f"'{folder.path}/measurements/")
+    query = EXAMPLE_QUERY.replace("'measurements/", f"'{folder.path}/measurements/")
     query = query.replace("'workloads/", f"'{folder.path}/workloads/")
 
-    assert QUERY in readme_text()
+    assert EXAMPLE_QUERY in readme_text()
     assert duckdb.sql(query).fetchall() == [("matmul0", 2, 1.1e-3), ("matmul1", 2, 1.1e-3)]

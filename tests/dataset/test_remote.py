@@ -145,9 +145,7 @@ def test_a_damaged_shard_is_refused(tmp_path: Path, files: CountingFiles, start:
         load_measurements(str(tmp_path / "data"), filesystem=files)
 
 
-def test_a_file_of_something_else_is_refused(
-    folder: DataFolder, tmp_path: Path, files: CountingFiles
-) -> None:
+def test_a_file_of_something_else_is_refused(folder: DataFolder, tmp_path: Path, files: CountingFiles) -> None:
     place = tmp_path / SHARD
     place.parent.mkdir(parents=True)
     place.write_bytes((folder.path / "devices/train-00000-of-00001.parquet").read_bytes())

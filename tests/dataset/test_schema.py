@@ -8,15 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costhub.dataset.schema import (
-    STATUSES,
-    TABLES,
-    Column,
-    arrow_schema,
-    columns_of,
-    document,
-    table_from_rows,
-)
+from costhub.dataset.schema import STATUSES, TABLES, Column, arrow_schema, columns_of, document, table_from_rows
 from costhub.errors import DataError
 
 
@@ -50,9 +42,7 @@ def test_no_column_name_occurs_twice() -> None:
 
 
 def test_an_unknown_table_is_refused_with_the_names_of_the_tables() -> None:
-    with pytest.raises(
-        DataError, match="no table named 'runs'; the tables are devices, workloads, measurements"
-    ):
+    with pytest.raises(DataError, match="no table named 'runs'; the tables are devices, workloads, measurements"):
         columns_of("runs")
 
 
@@ -64,9 +54,7 @@ def test_nullable_columns_may_be_left_out(measurement: Any) -> None:
 
 
 def test_numpy_scalars_fit(measurement: Any) -> None:
-    row = measurement(
-        0, run_s=np.array([1.5, 2.5]), predicted_score=np.float32(0.5), cache_flush=np.bool_(True)
-    )
+    row = measurement(0, run_s=np.array([1.5, 2.5]), predicted_score=np.float32(0.5), cache_flush=np.bool_(True))
 
     stored = table_from_rows("measurements", [row]).to_pylist()[0]
 
@@ -94,9 +82,7 @@ def test_numpy_scalars_fit(measurement: Any) -> None:
         ({"status": "fine"}, "Row 1 of measurements has status = 'fine'; it must be one of ok, build_error"),
     ],
 )
-def test_a_row_that_does_not_fit_is_named_with_its_column(
-    measurement: Any, change: dict[str, Any], words: str
-) -> None:
+def test_a_row_that_does_not_fit_is_named_with_its_column(measurement: Any, change: dict[str, Any], words: str) -> None:
     with pytest.raises(DataError, match=words):
         table_from_rows("measurements", [measurement(0), measurement(1, **change)])
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from costhub.dataset.sparse_copy import SparseCopy
+from costhub.dataset.remote import SparseCopy
 
 ROWS, GROUP = 4000, 1000
 
@@ -33,9 +33,7 @@ def remote(table: pa.Table, **options: Any) -> io.BytesIO:
     return file
 
 
-@pytest.mark.parametrize(
-    "columns", [{"number"}, {"text", "other"}, {"list"}, {"number", "text", "list", "other"}]
-)
+@pytest.mark.parametrize("columns", [{"number"}, {"text", "other"}, {"list"}, {"number", "text", "list", "other"}])
 @pytest.mark.parametrize("group", range(ROWS // GROUP))
 def test_what_was_fetched_reads_as_it_is(table: pa.Table, columns: set[str], group: int) -> None:
     names = sorted(columns)

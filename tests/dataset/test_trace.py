@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
-from costhub.collector.sampler import Sampler
-from costhub.collector.suite import find_workload
-from costhub.dataset.trace import program_id, replay, trace_to_json
+from costhub.collector.propose.sampler import Sampler
+from costhub.collector.workloads.suites import find_workload
+from costhub.dataset.trace import (
+    MAX_TRACE_CHARACTERS,
+    before_postproc,
+    decision_pairs,
+    program_id,
+    read_trace,
+    replay,
+    trace_to_json,
+)
 from costhub.dataset.workload import module_to_json
 from costhub.errors import WorkloadError
 
@@ -30,9 +41,7 @@ def test_ids_tell_workloads_and_traces_apart() -> None:
     assert len({program_id("w", "t"), program_id("v", "t"), program_id("w", "u")}) == 3
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[]", "3", "[[], [], []]", '[[["GetBlock",[],["C","main"],["b0"]]],[]]']
-)
+@pytest.mark.parametrize("text", ["", "[]", "3", "[[], [], []]", '[[["GetBlock",[],["C","main"],["b0"]]],[]]'])
 def test_a_trace_that_does_not_fit_is_a_sentence(text: str) -> None:
     with pytest.raises(WorkloadError, match="trace"):
         replay(find_workload("matmul.128x128x128").module(), text)
@@ -44,3 +53,28 @@ def test_a_decision_of_no_instruction_does_not_reach_tvm(number: int) -> None:
 
     with pytest.raises(WorkloadError, match="decisions that are of none of its instructions"):
         replay(find_workload("matmul.128x128x128").module(), text)
+
+
+def test_a_trace_is_its_instructions_and_its_decisions() -> None:
+    instructions, decisions = [["GetLoops", ["b0"], [], ["l1"]]], [[0, [4, 8]]]
+    assert read_trace(json.dumps([instructions, decisions])) == (instructions, decisions)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "[[]]", "[[],[],[]]", "[[],{}]", '{"0":[],"1":[]}', "[" * 100_000, " " * (MAX_TRACE_CHARACTERS + 1)],
+    ids=["empty", "no JSON", "one list", "three lists", "an object within", "an object", "nested", "long"],
+)
+def test_any_other_text_is_none(text: str) -> None:
+    assert read_trace(text) is None
+
+
+@pytest.mark.parametrize("odd", [None, 3, "ab", [], [0], [0, 1, 2], ["0", 1], [True, 1], [0.0, 1], {"0": 1}])
+def test_what_is_no_pair_of_a_number_and_a_decision_is_left_out(odd: Any) -> None:
+    assert decision_pairs([[1, "a"], odd, [2, None]]) == [(1, "a"), (2, None)]
+
+
+@pytest.mark.parametrize("odd", [None, 3, [], {}, "EnterPostproc", ["Enter"]])
+def test_post_processing_begins_with_the_instruction_that_says_so(odd: Any) -> None:
+    assert before_postproc([odd, ["EnterPostproc"], ["EnterPostproc"]]) == 1
+    assert before_postproc([odd, odd]) == 2

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
 import pytest
+import tvm
+from tvm import te
 
-from costhub.collector.suite import find_workload
+from costhub.collector.workloads.suites import find_workload
+from costhub.dataset.schema import table_from_rows
 from costhub.dataset.workload import (
     argument_shapes,
     check_schedulable,
     module_from_json,
     module_to_json,
+    parse_target,
     workload_id,
+    workload_row,
 )
 from costhub.errors import WorkloadError
 
@@ -72,3 +78,34 @@ def test_a_workload_of_unknown_size_is_refused() -> None:
 
 def test_a_workload_of_a_suite_is_schedulable() -> None:
     check_schedulable(find_workload("softmax.64x1000").module())
+
+
+def matmul(n: int, m: int, k: int) -> tvm.IRModule:
+    a, b = te.placeholder((n, k), name="A"), te.placeholder((k, m), name="B")
+    axis = te.reduce_axis((0, k), name="k")
+    c = te.compute((n, m), lambda i, j: te.sum(a[i, axis] * b[axis, j], axis=axis), name="C")
+    return tvm.IRModule({"main": te.create_prim_func([a, b, c]).with_attr("global_symbol", "main")})
+
+
+def test_a_matmul_counts_its_operations_and_bytes() -> None:
+    row = workload_row(matmul(128, 768, 64), name="m", operator="matmul", networks=[("bert", 12.0)])
+
+    assert row["flop"] == 2 * 128 * 768 * 64
+    assert row["bytes"] == 4 * (128 * 64 + 64 * 768 + 128 * 768)
+    assert json.loads(row["shapes"]) == [[128, 64], [64, 768], [128, 768]]
+    assert (row["name"], row["operator"]) == ("m", "matmul")
+    assert row["networks"] == [{"name": "bert", "weight": 12.0}]
+
+
+def test_a_row_fits_the_table() -> None:
+    assert table_from_rows("workloads", [workload_row(matmul(8, 8, 8), name="m", operator="m")]).num_rows == 1
+
+
+@pytest.mark.parametrize("target", ["", "[]", '{"kind":"abacus"}', "llvm -mcpu=znver4"])
+def test_a_target_that_is_none_is_refused(target: str) -> None:
+    with pytest.raises(WorkloadError, match="is not one of TVM; it must be JSON such as"):
+        parse_target(target)
+
+
+def test_a_target_is_read_from_its_json() -> None:
+    assert str(parse_target('{"kind":"llvm","num-cores":2}').kind.name) == "llvm"

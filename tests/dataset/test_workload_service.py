@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from costhub.dataset.workload_service import Load, ModuleWorker, Replay, handle
+from costhub.dataset.workload_service import LoadModule, ModuleWorker, ReplayTrace, handle
 
 
 def test_a_module_becomes_its_row(tiny_matmul: Any) -> None:
-    row = handle(Load(tiny_matmul.module_json))
+    row = handle(LoadModule(tiny_matmul.module_json))
 
     assert isinstance(row, dict)
     assert row["workload_id"] == tiny_matmul.workload_id
@@ -17,17 +17,15 @@ def test_a_module_becomes_its_row(tiny_matmul: Any) -> None:
 
 @pytest.mark.parametrize("module", ["{}", "", "[" * 1000])
 def test_a_module_that_tvm_cannot_read_has_no_row(module: str) -> None:
-    assert handle(Load(module)) is None
+    assert handle(LoadModule(module)) is None
 
 
 def test_a_trace_replays_to_its_canonical_form(tiny_matmul: Any) -> None:
-    handle(Load(tiny_matmul.module_json))
+    handle(LoadModule(tiny_matmul.module_json))
 
-    assert [handle(Replay(trace, tiny_matmul.target)) for trace in tiny_matmul.traces] == list(
-        tiny_matmul.traces
-    )
-    assert handle(Replay(tiny_matmul.bad_trace, tiny_matmul.target)) is None
-    assert handle(Replay("{", tiny_matmul.target)) is None
+    assert [handle(ReplayTrace(trace, tiny_matmul.target)) for trace in tiny_matmul.traces] == list(tiny_matmul.traces)
+    assert handle(ReplayTrace(tiny_matmul.bad_trace, tiny_matmul.target)) is None
+    assert handle(ReplayTrace("{", tiny_matmul.target)) is None
 
 
 def test_a_trace_that_brings_tvm_down_costs_itself_only(tiny_matmul: Any) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from costhub.cache import CACHE_VARIABLE
-from costhub.hub import roots
-from costhub.hub.index import register_device
-from costhub.hub.manifest import write_manifest
+from costhub.files import CACHE_VARIABLE
+from costhub.hub.catalogue import hubs
+from costhub.hub.catalogue.devices import register_device
+from costhub.hub.remote.manifest import write_manifest
 
 MakeModel = Callable[..., Path]
 
@@ -67,8 +67,8 @@ def empty_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / "hub"
     for row in DEVICES:
         register_device(row, path=root / "devices.json")
-    monkeypatch.setattr(roots, "EMBEDDED", root)
-    monkeypatch.delenv(roots.HUB_VARIABLE, raising=False)
+    monkeypatch.setattr(hubs, "EMBEDDED", root)
+    monkeypatch.delenv(hubs.HUB_VARIABLE, raising=False)
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     return root
 

@@ -174,9 +174,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.silent = False
         with self.hub.lock:
             self.hub.requests.append(f"{self.command} {self.path}")
-            fault = next(
-                (f for f in self.hub.faults if f.times and re.search(f.request, self.hub.requests[-1])), None
-            )
+            fault = next((f for f in self.hub.faults if f.times and re.search(f.request, self.hub.requests[-1])), None)
             if fault:
                 fault.times -= 1
                 if not fault.after:
@@ -318,9 +316,7 @@ class _Handler(BaseHTTPRequestHandler):
         found = XET_FILE.fullmatch(self.path) or XET_BLOCK.fullmatch(self.path)
         if found is None:
             return None
-        every = (
-            c for commits in self.hub.commits.values() for files in commits.values() for c in files.values()
-        )
+        every = (c for commits in self.hub.commits.values() for files in commits.values() for c in files.values())
         content = next(content for content in every if _sha256(content) == found[1])
         chunks = [content[at : at + XET_CHUNK_BYTES] for at in range(0, len(content), XET_CHUNK_BYTES)]
         # A chunk: version, length as stored, how it is compressed (not at all), length.
@@ -382,16 +378,12 @@ class _Handler(BaseHTTPRequestHandler):
                     return self._fail(*refusal)
             if not self.query.get("create_pr"):
                 sha = self.hub.commit(repo, files, ref=ref, message=header["summary"])
-                return self._json(
-                    {"commitOid": sha, "commitUrl": f"{self.url}/{repo}/commit/{sha}", "success": True}
-                )
+                return self._json({"commitOid": sha, "commitUrl": f"{self.url}/{repo}/commit/{sha}", "success": True})
             pull = self._open(repo, header["summary"], header.get("description", ""))
             self.hub.refs[repo][f"refs/pr/{pull.num}"] = head
             sha = self.hub.commit(repo, files, ref=f"refs/pr/{pull.num}", message=header["summary"])
         page = f"{self.url}/{repo}/discussions/{pull.num}"
-        return self._json(
-            {"commitOid": sha, "commitUrl": f"{self.url}/{repo}/commit/{sha}", "pullRequestUrl": page}
-        )
+        return self._json({"commitOid": sha, "commitUrl": f"{self.url}/{repo}/commit/{sha}", "pullRequestUrl": page})
 
     def _apply(self, files: Files, key: str, value: dict[str, Any]) -> tuple[int, str, str] | None:
         """Applies one line of a commit; the refusal, where there is one."""
@@ -532,9 +524,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._json({"error": message}, status, {"X-Error-Code": code} if code else None)
 
     def _json(self, content: Any, status: int = 200, headers: dict[str, str] | None = None) -> None:
-        self._send(
-            status, json.dumps(content).encode(), {"Content-Type": "application/json"} | (headers or {})
-        )
+        self._send(status, json.dumps(content).encode(), {"Content-Type": "application/json"} | (headers or {}))
 
     def _send(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
         if self.silent:

@@ -9,9 +9,9 @@ import pytest
 from costhub.dataset.folder import DataFolder
 from costhub.errors import CosthubError, HubError, RefusedError
 from costhub.hub import contribute as module
-from costhub.hub.address import AddressError
 from costhub.hub.contribute import Offer, contribute, contribution_id, describe
 from costhub.hub.publish import publish
+from costhub.hub.remote.address import AddressError
 
 TO, REPO = "hf-hub:acme/data", "datasets/acme/data"
 
@@ -55,9 +55,7 @@ def test_a_pull_request_is_opened_in_one_commit(measured: Any, tmp_path: Path, d
     assert not any("README" in path for path in offers[0].files)
 
 
-def test_sending_it_again_finds_the_pull_request(
-    measured: Any, unchecked: None, tmp_path: Path, dataset: Any
-) -> None:
+def test_sending_it_again_finds_the_pull_request(measured: Any, unchecked: None, tmp_path: Path, dataset: Any) -> None:
     folder = measured(tmp_path / "mine", 100)
     first = contribute(folder, TO, deep=False)
 
@@ -69,9 +67,7 @@ def test_sending_it_again_finds_the_pull_request(
     assert len(dataset.pulls[REPO]) == 1
 
 
-def test_an_answer_that_was_lost_is_looked_for(
-    measured: Any, unchecked: None, tmp_path: Path, dataset: Any
-) -> None:
+def test_an_answer_that_was_lost_is_looked_for(measured: Any, unchecked: None, tmp_path: Path, dataset: Any) -> None:
     dataset.faults.append(_fault("POST .*/commit/", after=True))
 
     done = contribute(measured(tmp_path / "mine", 100), TO, deep=False)
@@ -127,9 +123,7 @@ def test_a_connection_that_is_cut_is_a_sentence_and_the_next_run_goes_on(
     assert len([r for r in dataset.requests if r.startswith("PUT")]) == sent > 0
 
 
-def test_a_commit_of_somebody_else_is_no_obstacle(
-    measured: Any, unchecked: None, tmp_path: Path, dataset: Any
-) -> None:
+def test_a_commit_of_somebody_else_is_no_obstacle(measured: Any, unchecked: None, tmp_path: Path, dataset: Any) -> None:
     dataset.before_commit = lambda: dataset.change(REPO, {"notes.md": b"x"}, message="quicker")
 
     done = contribute(measured(tmp_path / "mine", 100), TO, deep=False)
@@ -138,9 +132,7 @@ def test_a_commit_of_somebody_else_is_no_obstacle(
     assert "notes.md" in dataset.files(REPO, "refs/pr/1")
 
 
-def test_two_contributors_at_once_both_get_theirs(
-    measured: Any, unchecked: None, tmp_path: Path, dataset: Any
-) -> None:
+def test_two_contributors_at_once_both_get_theirs(measured: Any, unchecked: None, tmp_path: Path, dataset: Any) -> None:
     folders = [measured(tmp_path / name, start) for name, start in (("one", 100), ("two", 200))]
     results: list[Any] = []
 
@@ -185,7 +177,7 @@ def test_what_a_review_would_refuse_is_not_sent(
     dataset: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("costhub.hub.privacy.own_names", lambda: ("my-own-laptop",))
+    monkeypatch.setattr("costhub.hub.staging.own_names", lambda: ("my-own-laptop",))
     folder = DataFolder.open(measured(tmp_path / "mine", 100))
     row = folder.measurements().to_pylist()[-1]
     row["run_s"] = [seconds * 1.001 for seconds in row["run_s"]]  # a copy would be refused as one
@@ -215,14 +207,12 @@ def test_there_must_be_a_dataset(
 def test_the_environment_may_name_the_dataset(
     measured: Any, tmp_path: Path, dataset: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(module.VARIABLE, TO)
+    monkeypatch.setenv(module.CONTRIBUTE_VARIABLE, TO)
 
     assert contribute(measured(tmp_path / "mine", 100), deep=False) is not None
 
 
-def test_models_and_empty_folders_are_no_measurements(
-    sound_model: Any, tmp_path: Path, hugging_face: Any
-) -> None:
+def test_models_and_empty_folders_are_no_measurements(sound_model: Any, tmp_path: Path, hugging_face: Any) -> None:
     DataFolder.create(tmp_path / "empty")
     with pytest.raises(CosthubError, match="is a model"):
         contribute(sound_model("gbt"), TO)

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
-CUTS = SCRIPTS / "bench_cuts.py"
-MODULE = runpy.run_path(str(SCRIPTS / "cutting_proxy.py"))
+CUTS = SCRIPTS / "bench/data/cuts.py"
+MODULE = runpy.run_path(str(SCRIPTS / "bench/data/cutting_proxy.py"))
 CuttingProxy, Point, random_point = (MODULE[name] for name in ("CuttingProxy", "Point", "random_point"))
 CREATE = json.dumps({"name": "one", "organization": "acme"}).encode()
 
@@ -97,9 +97,7 @@ def cut(tmp_path: Path, *arguments: str) -> dict[str, Any]:
 def test_ten_cuts_are_put_right_by_a_second_run(tmp_path: Path) -> None:
     commands = ("pull", "load_measurements", "publish, measurements")
 
-    found = cut(
-        tmp_path, "--cuts", "10", "--seed", "3", "--jobs", "4", *(f"--command={name}" for name in commands)
-    )
+    found = cut(tmp_path, "--cuts", "10", "--seed", "3", "--jobs", "4", *(f"--command={name}" for name in commands))
 
     assert [row["command"] for row in found["rows"]] == list(commands)
     assert sum(row["reached"] for row in found["rows"]) == 10

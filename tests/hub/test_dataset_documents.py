@@ -5,16 +5,38 @@ from typing import Any
 
 import pytest
 
-from costhub.cards.card_text import check_card_text
-from costhub.cards.dataset_card import parse
-from costhub.cards.dataset_sections import LATENCIES
-from costhub.cards.front_matter import split
+from costhub.cards.dataset_card import LATENCIES_PICTURE, parse
+from costhub.cards.markdown import check_card_text, split
 from costhub.dataset.check.folder import check_folder
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.shards.seal import seal_state
+from costhub.dataset.shards.shard import seal_state
+from costhub.errors import DataError
+from costhub.hub.catalogue.hubs import EMBEDDED
 from costhub.hub.data import load_measurements
-from costhub.hub.dataset_documents import tables_revision, write_dataset_documents, write_sample
-from costhub.hub.roots import EMBEDDED
+from costhub.hub.dataset_documents import data_facts, tables_revision, write_dataset_documents, write_sample
+
+
+def test_rows_licences_and_versions_are_counted(measured: Any, tmp_path: Path) -> None:
+    folder = measured(tmp_path / "data", 13_700, 60)
+    table = DataFolder.open(folder).measurements()
+
+    facts = data_facts(folder)
+
+    assert facts.rows == {"amd-epyc-zen5-1c": 60}
+    assert facts.total == 60
+    assert facts.ok == table["status"].to_pylist().count("ok")
+    assert facts.workloads == len(set(table["workload_id"].to_pylist()))
+    assert facts.licences == ("CC-BY-4.0",)
+    assert facts.tvm_versions == ("0.27.0.post1",)
+
+
+def test_an_empty_folder_has_no_rows(tmp_path: Path) -> None:
+    DataFolder.create(tmp_path / "data")
+
+    assert data_facts(tmp_path / "data").total == 0
+    with pytest.raises(DataError):
+        data_facts(tmp_path / "nothing")
+
 
 SAMPLE = "sample/train-00000-of-00001.parquet"
 
@@ -28,7 +50,7 @@ def test_a_shipped_dataset_has_the_card_of_its_tables(folder: Path) -> None:
 
     assert card.revision == tables_revision(folder)
     assert card.rows == DataFolder.open(folder).measurements(columns=["record_id"]).num_rows
-    assert (len(card.licences), card.pictures) == (1, [LATENCIES])
+    assert (len(card.licences), card.pictures) == (1, [LATENCIES_PICTURE])
     assert (folder / SAMPLE).is_file()
 
 
@@ -50,15 +72,19 @@ def test_the_card_counts_what_is_in_the_tables(measured: Any, tmp_path: Path) ->
     assert card.ok == DataFolder.open(folder).measurements(status="ok").num_rows
     assert card.licences == ["CC-BY-4.0"]
     assert card.changes[0] == {
-        "date": "2026-01-02", "version": "v1", "rows": 40, "added": 40, "revision": tables_revision(folder)
-    }  # fmt: skip
-    assert (folder / LATENCIES).read_bytes().startswith(b"\x89PNG")
+        "date": "2026-01-02",
+        "version": "v1",
+        "rows": 40,
+        "added": 40,
+        "revision": tables_revision(folder),
+    }
+    assert (folder / LATENCIES_PICTURE).read_bytes().startswith(b"\x89PNG")
     check_card_text(split(text)[1], "README.md")
 
 
 def test_the_same_tables_give_the_same_files(measured: Any, tmp_path: Path) -> None:
     def files(folder: Path) -> dict[str, bytes]:
-        return {name: (folder / name).read_bytes() for name in ("README.md", LATENCIES, SAMPLE)}
+        return {name: (folder / name).read_bytes() for name in ("README.md", LATENCIES_PICTURE, SAMPLE)}
 
     folder = measured(tmp_path / "data")
     first = documented(folder)

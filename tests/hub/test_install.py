@@ -10,12 +10,12 @@ import pytest
 from costhub.cards.model_card import is_as_rendered, parse
 from costhub.dataset.programs import Programs
 from costhub.errors import DataError, ModelError
-from costhub.hub.find import find_model
+from costhub.hub.catalogue.find import find_model
 from costhub.hub.install import install_model
-from costhub.hub.manifest import read_manifest, verify
 from costhub.hub.pull import pull
+from costhub.hub.remote.manifest import read_manifest, verify
 from costhub.models.architectures import new_model
-from costhub.models.evaluation.evaluate import evaluate
+from costhub.models.evaluate import evaluate
 from costhub.models.folder import load_model, save_model
 from costhub.models.train import describe_model
 

@@ -34,9 +34,7 @@ def test_files_come_back_as_they_went_up_large_ones_too(api: HfApi, hugging_face
         with open(path, "rb") as file:
             assert file.read() == content
     assert [request for request in hugging_face.requests if request.startswith("PUT /lfs/")] != []
-    assert {e.path for e in api.list_repo_tree("acme/data", "a", repo_type="dataset")} == {
-        "a/train-0.parquet"
-    }
+    assert {e.path for e in api.list_repo_tree("acme/data", "a", repo_type="dataset")} == {"a/train-0.parquet"}
 
 
 def test_what_is_stored_already_is_not_sent_again(api: HfApi, hugging_face: Any) -> None:

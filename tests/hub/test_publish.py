@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 
 from costhub.cards.dataset_card import parse
-from costhub.cards.front_matter import split
+from costhub.cards.markdown import split
 from costhub.dataset.folder import DataFolder
 from costhub.errors import CosthubError, HubError, ModelError, RefusedError
 from costhub.hub import publish as module
-from costhub.hub.address import AddressError
+from costhub.hub.catalogue.find import find_model
 from costhub.hub.data import load_measurements
-from costhub.hub.find import find_model
-from costhub.hub.manifest import verify, write_manifest
-from costhub.hub.publish import Plan, publish
+from costhub.hub.publish import PublishPlan, publish
+from costhub.hub.remote import remote_repo as module_remote_repo
+from costhub.hub.remote.address import AddressError
+from costhub.hub.remote.manifest import verify, write_manifest
 
 SHARD = "measurements/amd-epyc-zen5-1c/train-00000-of-00001.parquet"
 TO = "hf-hub:acme/data"
@@ -26,15 +27,13 @@ REPO = "datasets/acme/data"
 @pytest.fixture(autouse=True)
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Does not load the models, which takes seconds; test_model_gate does."""
-    monkeypatch.setattr("costhub.hub.review.model_gate.load_in_child", lambda folder: None)
+    monkeypatch.setattr("costhub.hub.model_check.model_gate.load_in_child", lambda folder: None)
 
 
 def test_a_model_is_published_tagged_and_found_again(sound_model: Any, hugging_face: Any) -> None:
-    plans: list[Plan] = []
+    plans: list[PublishPlan] = []
 
-    done = publish(
-        sound_model("gbt"), "hf-hub:acme/one", tag="v1", agree=lambda plan: bool(plans.append(plan)) or True
-    )
+    done = publish(sound_model("gbt"), "hf-hub:acme/one", tag="v1", agree=lambda plan: bool(plans.append(plan)) or True)
 
     assert done is not None
     assert set(plans[0].files) == {
@@ -104,9 +103,7 @@ def test_a_dataset_is_published_and_read_from_there(measured: Any, tmp_path: Pat
     assert split(hugging_face.files(REPO)["README.md"].decode())[0]["license"] == "cc-by-4.0"
 
 
-def test_a_dataset_tells_its_versions_and_comes_with_a_sample(
-    measured: Any, tmp_path: Path, hugging_face: Any
-) -> None:
+def test_a_dataset_tells_its_versions_and_comes_with_a_sample(measured: Any, tmp_path: Path, hugging_face: Any) -> None:
     publish(measured(tmp_path / "one", 0, 20), TO, tag="v1")
     again = publish(measured(tmp_path / "again", 0, 20), TO)
     publish(measured(tmp_path / "two", 0, 30), TO, tag="v2", replace=True)
@@ -121,9 +118,7 @@ def test_a_dataset_tells_its_versions_and_comes_with_a_sample(
     assert load_measurements(TO, columns=["record_id"]).num_rows == 30
 
 
-def test_measurements_of_others_are_not_dropped_by_accident(
-    measured: Any, tmp_path: Path, hugging_face: Any
-) -> None:
+def test_measurements_of_others_are_not_dropped_by_accident(measured: Any, tmp_path: Path, hugging_face: Any) -> None:
     publish(measured(tmp_path / "one", 0, 20), TO)
     other = measured(tmp_path / "other", 20, 20)
 
@@ -207,7 +202,7 @@ def test_a_head_that_never_stands_still_ends_in_a_sentence(
 
     with pytest.raises(HubError, match="changed by somebody else"):
         publish(sound_model("gbt"), "hf-hub:acme/one")
-    assert len([r for r in hugging_face.requests if "/commit/" in r]) == module.ATTEMPTS
+    assert len([r for r in hugging_face.requests if "/commit/" in r]) == module_remote_repo.ATTEMPTS
 
 
 def test_a_commit_whose_answer_was_lost_is_found_by_the_next_run(sound_model: Any, hugging_face: Any) -> None:
@@ -277,7 +272,7 @@ def test_a_name_of_this_machine_in_the_rows_does_not_go(
     folder = measured(tmp_path / "data", 0, 5)
     opened = DataFolder.open(folder)
     opened.put_device({**opened.devices().to_pylist()[0], "model_name": "CPU of adalovelace"})
-    monkeypatch.setattr("costhub.hub.privacy.own_names", lambda: ("adalovelace",))
+    monkeypatch.setattr("costhub.hub.staging.own_names", lambda: ("adalovelace",))
 
     with pytest.raises(RefusedError, match="model_name holds 'adalovelace'"):
         publish(folder, TO)

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from costhub.cache import cache_root
 from costhub.errors import ModelError
-from costhub.hub.manifest import read_manifest, verify, write_manifest
+from costhub.files import cache_root
+from costhub.hub.catalogue.hubs import HUB_VARIABLE
 from costhub.hub.pull import pull, resolve
-from costhub.hub.roots import HUB_VARIABLE
+from costhub.hub.remote.manifest import read_manifest, verify, write_manifest
 
 
 def test_pulling_makes_a_verified_copy_in_the_cache(hub: Path) -> None:
@@ -58,9 +58,7 @@ def test_resolving_makes_no_copy(hub: Path) -> None:
     assert not cache_root().exists()
 
 
-def test_a_freshly_trained_folder_can_be_resolved_and_pulled(
-    hub: Path, make_model: Any, tmp_path: Path
-) -> None:
+def test_a_freshly_trained_folder_can_be_resolved_and_pulled(hub: Path, make_model: Any, tmp_path: Path) -> None:
     folder = make_model(tmp_path / "trained", device_id="acme-two", arch="mlp")
 
     assert resolve(f"local-dir:{folder}") == folder

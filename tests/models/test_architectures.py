@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from costhub.dataset.features.spec import find_spec
+from costhub.dataset.features.specs import find_spec
 from costhub.errors import UnknownNameError
 from costhub.models.architectures import ARCHITECTURES, find_architecture, new_model
 

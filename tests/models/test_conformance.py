@@ -8,9 +8,9 @@ from functools import cache
 import pytest
 
 from costhub.models.architectures import ARCHITECTURES, new_model
-from costhub.models.networks.token_attention import TokenAttention, TokenAttentionOptions
 from costhub.models.networks.tree_gru import TreeGru, TreeGruOptions
 from costhub.models.protocol import CostModel
+from costhub.papers.tlp import TokenAttention, TokenAttentionOptions
 from costhub.testing import Subject, properties
 from costhub.testing.properties import Property
 
@@ -23,9 +23,7 @@ def conditioned() -> CostModel:
     from costhub.models.compound.conditioned import Conditioned
 
     base = new_model("gbt", feature_spec="demo@1", options=TREES)
-    return Conditioned(feature_spec="demo@1", base=base).bind(
-        {"device_id": "demo", "kind": "cpu", "cores": 2}
-    )
+    return Conditioned(feature_spec="demo@1", base=base).bind({"device_id": "demo", "kind": "cpu", "cores": 2})
 
 
 def residual() -> CostModel:

@@ -34,9 +34,7 @@ def fitted(train: Programs) -> Fitted:
         else:
             model = Gbt(feature_spec="demo@1", options=GbtOptions(rounds=3))
         model.fit(train, None, seed=0, progress=False)
-        info = describe_model(
-            model, train, device_id="acme-one", seed=0, licence="Apache-2.0", metrics={"top_1": 0.5}
-        )
+        info = describe_model(model, train, device_id="acme-one", seed=0, licence="Apache-2.0", metrics={"top_1": 0.5})
         return model, info
 
     return fit
@@ -65,9 +63,7 @@ def test_a_model_comes_back_with_its_info(
     assert sorted(p.name for p in folder.iterdir()) == sorted([CONFIG, weights])
     assert found == info
     assert (loaded.arch, loaded.feature_spec) == (arch, "demo@1")
-    np.testing.assert_array_equal(
-        loaded.predict(unseen.rows, unseen.counts), model.predict(unseen.rows, unseen.counts)
-    )
+    np.testing.assert_array_equal(loaded.predict(unseen.rows, unseen.counts), model.predict(unseen.rows, unseen.counts))
 
 
 def test_the_configuration_says_format_and_options(saved: Path) -> None:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from costhub.dataset.programs import Programs
 from costhub.errors import DataError, ModelError
-from costhub.models.inputs import check_training, checked_rows, informative
+from costhub.models import inputs
+from costhub.models.inputs import check_training, check_weights_file, checked_rows, is_informative
 
 
 def programs(latency_s: list[float], workload: list[int]) -> Programs:
@@ -38,12 +41,29 @@ def test_an_empty_array_gets_the_right_width() -> None:
         ([1.0, 1.0, 3.0], [0, 1, 1], True),
     ],
 )
-def test_two_programs_of_one_workload_must_differ(
-    latency_s: list[float], workload: list[int], expected: bool
-) -> None:
-    assert informative(programs(latency_s, workload)) == expected
+def test_two_programs_of_one_workload_must_differ(latency_s: list[float], workload: list[int], expected: bool) -> None:
+    assert is_informative(programs(latency_s, workload)) == expected
 
 
 def test_nothing_to_learn_is_said_so() -> None:
     with pytest.raises(DataError, match="nothing to learn from 2 programs"):
         check_training(programs([1.0, 2.0], [0, 1]))
+
+
+def test_a_file_of_the_size_of_a_model_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "model.ubj"
+    path.write_bytes(b"1234")
+    monkeypatch.setattr(inputs, "MAX_WEIGHTS_BYTES", 4)
+
+    check_weights_file(path, "the trees")
+
+    path.write_bytes(b"12345")
+    with pytest.raises(ModelError, match="more than 4 bytes"):
+        check_weights_file(path, "the trees")
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "model.ubj").mkdir()
+
+    with pytest.raises(ModelError, match=r"lacks model\.ubj, the trees of the model"):
+        check_weights_file(tmp_path / "model.ubj", "the trees")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from costhub.errors import ModelError, UnknownNameError
-from costhub.models.options import added, changed_options, check_choice, check_ranges, parse_options
+from costhub.models.options import added_option, changed_options, check_choice, check_ranges, parse_options
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ def test_a_missing_option_is_named() -> None:
 
 @dataclass(frozen=True)
 class Later(Options):
-    objective: str = added("new", before="old")
-    layers: int = added(2)
+    objective: str = added_option("new", before="old")
+    layers: int = added_option(2)
     deep: bool = False
 
 

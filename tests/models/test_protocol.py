@@ -15,26 +15,25 @@ from hypothesis import strategies as st
 
 from costhub.dataset.programs import Programs
 from costhub.errors import DataError, ModelError
-from costhub.models.architectures import ARCHITECTURES
+from costhub.models.architectures import ARCHITECTURES, new_model
 from costhub.models.compound.blend import Blend, BlendOptions
 from costhub.models.compound.conditioned import Conditioned
-from costhub.models.compound.ensemble import Ensemble, EnsembleOptions
 from costhub.models.compound.residual import Residual
-from costhub.models.evaluation.evaluate import evaluate
+from costhub.models.evaluate import evaluate
 from costhub.models.networks.mlp import Mlp, MlpOptions
-from costhub.models.networks.token_attention import TokenAttention, TokenAttentionOptions
 from costhub.models.networks.tree_gru import TreeGru, TreeGruOptions
-from costhub.models.protocol import CostModel
+from costhub.models.protocol import CostModel, Resumable, SubModels, sub_models, update_sub_models
 from costhub.models.trees.gbt import Gbt, GbtOptions
+from costhub.papers.autotvm_models import Ensemble, EnsembleOptions
+from costhub.papers.tlp import TokenAttention, TokenAttentionOptions
+from costhub.testing import made_programs
 
 MakePrograms = Callable[..., Programs]
 Fitted = Callable[[str], CostModel]
 Scores = npt.NDArray[np.float64]
 
 SMALL: dict[str, Callable[[], CostModel]] = {
-    "mlp": lambda: Mlp(
-        feature_spec="demo@1", options=MlpOptions(hidden=24, epochs=25, learning_rate=5e-3, members=2)
-    ),
+    "mlp": lambda: Mlp(feature_spec="demo@1", options=MlpOptions(hidden=24, epochs=25, learning_rate=5e-3, members=2)),
     "gbt": lambda: Gbt(feature_spec="demo@1", options=GbtOptions(rounds=30, learning_rate=0.2, depth=4)),
     "treegru": lambda: TreeGru(
         feature_spec="demo@1",
@@ -79,9 +78,12 @@ def scores(model: CostModel, programs: Programs) -> Scores:
 
 def joined(a: Programs, b: Programs) -> Programs:
     return Programs(
-        np.concatenate([a.rows, b.rows]), np.concatenate([a.counts, b.counts]),
-        np.concatenate([a.workload, b.workload]), a.workload_ids, np.concatenate([a.latency_s, b.latency_s]),
-    )  # fmt: skip
+        np.concatenate([a.rows, b.rows]),
+        np.concatenate([a.counts, b.counts]),
+        np.concatenate([a.workload, b.workload]),
+        a.workload_ids,
+        np.concatenate([a.latency_s, b.latency_s]),
+    )
 
 
 def test_every_architecture_is_tested_here() -> None:
@@ -270,3 +272,67 @@ def test_rows_of_another_width_are_refused(arch: str, fitted: Fitted) -> None:
 def test_nothing_to_learn_from_is_refused(arch: str, train: Programs) -> None:
     with pytest.raises(DataError, match="nothing to learn"):
         ARCHITECTURES[arch]("demo@1").fit(train.select(np.array([0])), None, seed=0, progress=False)
+
+
+def test_networks_are_resumable_and_what_has_no_checkpoint_is_not() -> None:
+    assert isinstance(Mlp(feature_spec="demo@1"), Resumable)
+    assert not isinstance(object(), Resumable)
+
+
+TREES = "gbt(rounds=5,learning_rate=0.2,depth=3)"
+SPEC = "per_store@1+relation@1"
+CPU = {"device_id": "demo", "kind": "cpu", "cores": 2}
+
+
+def ensemble() -> CostModel:
+    return Ensemble(feature_spec="demo@1", options=EnsembleOptions(members=3, member=TREES))
+
+
+def conditioned() -> CostModel:
+    options = {"rounds": 5, "learning_rate": 0.2, "depth": 3}
+    base = new_model("gbt", feature_spec="demo@1", options=options)
+    return Conditioned(feature_spec="demo@1", base=base).bind(CPU)
+
+
+def test_a_simple_model_is_its_own_leaf(train: Programs) -> None:
+    model = Gbt(feature_spec="demo@1", options=GbtOptions(rounds=5))
+
+    assert not isinstance(model, SubModels)
+    assert list(sub_models(model, train)) == [(model, train)]
+
+
+@pytest.mark.parametrize(("make", "count"), [(ensemble, 3), (conditioned, 1)])
+def test_leaves_read_the_programs_as_they_get_them(make: Callable[[], CostModel], count: int, train: Programs) -> None:
+    model = make()
+    model.fit(train, None, seed=0, progress=False)
+
+    found = list(sub_models(model, train))
+
+    assert len(found) == count
+    scores = [part.predict(own.rows, own.counts) for part, own in found]
+    np.testing.assert_allclose(np.mean(scores, axis=0), model.predict(train.rows, train.counts), rtol=1e-6)
+
+
+def test_a_blend_in_a_blend_of_specs_is_followed_down() -> None:
+    programs = made_programs(SPEC, workloads=4, each=20)
+    members = f"{TREES} {TREES}:relation@1 mlp(hidden=4,epochs=1,bins=0):per_store@1"
+    model = Blend(feature_spec=SPEC, options=BlendOptions(members=members))
+    model.fit(programs, None, seed=0, progress=False)
+
+    found = list(sub_models(model, programs))
+
+    assert [part.arch for part, _ in found] == ["gbt", "gbt", "mlp"]
+    assert [own.rows.shape[1] for _, own in found] == [173, 123, 172]
+    assert all(own.n == programs.n for _, own in found)
+
+
+def test_updating_the_inner_models_changes_each(train: Programs, unseen: Programs) -> None:
+    model = ensemble()
+    model.fit(train, None, seed=0, progress=False)
+    assert isinstance(model, Ensemble)
+    before = [part.predict(unseen.rows, unseen.counts) for part, _ in sub_models(model, unseen)]
+
+    update_sub_models(model, unseen, seed=0)
+
+    after = [part.predict(unseen.rows, unseen.counts) for part, _ in sub_models(model, unseen)]
+    assert not any(np.array_equal(a, b) for a, b in zip(after, before, strict=True))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,16 +9,15 @@ import pytest
 
 from costhub.dataset.features.per_store import PER_STORE
 from costhub.dataset.programs import Programs
-from costhub.errors import ModelError, UnknownNameError
+from costhub.errors import DataError, ModelError, UnknownNameError
 from costhub.models.architectures import new_model
-from costhub.models.train import data_hash, describe_model, hold_out, train_model
+from costhub.models.evaluate import evaluate, evaluate_blocks
+from costhub.models.train import data_hash, describe_model, fit_blocks, hold_out, train_model
 
 
 def rows(**families: int) -> list[dict[str, str]]:
     return [
-        {"workload_id": f"{family}{i}", "operator": family}
-        for family, size in families.items()
-        for i in range(size)
+        {"workload_id": f"{family}{i}", "operator": family} for family, size in families.items() for i in range(size)
     ]
 
 
@@ -33,9 +33,7 @@ def test_a_trained_model_reads_the_features_that_its_programs_name(train: Progra
 
 
 @pytest.mark.parametrize(("share", "held_out"), [(None, 2), (0.5, 3), (0.0, 0)])
-def test_workloads_are_held_out_to_tell_when_to_stop(
-    share: float | None, held_out: int, train: Programs
-) -> None:
+def test_workloads_are_held_out_to_tell_when_to_stop(share: float | None, held_out: int, train: Programs) -> None:
     options, given = {"hidden": 8, "epochs": 4}, {} if share is None else {"stop_share": share}
     expected = new_model("mlp", feature_spec=PER_STORE, options=options)
     rest, valid = train.split_off(0.1 if share is None else share, seed=3)
@@ -44,18 +42,14 @@ def test_workloads_are_held_out_to_tell_when_to_stop(
 
     assert len(np.unique(rest.workload)) == 6 - held_out
     expected.fit(rest, valid, seed=3, progress=False)
-    np.testing.assert_array_equal(
-        model.predict(train.rows, train.counts), expected.predict(train.rows, train.counts)
-    )
+    np.testing.assert_array_equal(model.predict(train.rows, train.counts), expected.predict(train.rows, train.counts))
 
 
 def test_validation_reaches_the_model(train: Programs, unseen: Programs) -> None:
     with_it = train_model(train, "gbt", valid=unseen, progress=False)
     without = train_model(train, "gbt", progress=False, stop_share=0.0)
 
-    assert not np.allclose(
-        with_it.predict(train.rows, train.counts), without.predict(train.rows, train.counts)
-    )
+    assert not np.allclose(with_it.predict(train.rows, train.counts), without.predict(train.rows, train.counts))
 
 
 def test_an_unknown_architecture_is_refused(train: Programs) -> None:
@@ -83,9 +77,7 @@ def test_a_training_goes_on_from_its_checkpoint(
     again = train_model(train, arch, options=options, progress=False, checkpoint=str(tmp_path / "partial"))
 
     assert (tmp_path / "partial" / kept).is_file()
-    np.testing.assert_array_equal(
-        first.predict(train.rows, train.counts), again.predict(train.rows, train.counts)
-    )
+    np.testing.assert_array_equal(first.predict(train.rows, train.counts), again.predict(train.rows, train.counts))
     with pytest.raises(ModelError, match="progress of another training"):
         train_model(train, arch, options=other, checkpoint=tmp_path / "partial", progress=False)
 
@@ -144,3 +136,49 @@ def test_the_hash_changes_with_the_data_and_not_with_their_order(train: Programs
 
     assert data_hash(train.select(order)) == data_hash(train)
     assert len({data_hash(programs) for programs in (train, *changed)}) == 5
+
+
+def blocks_of(programs: Programs) -> list[Programs]:
+    """A block for each workload."""
+    return [programs.of_workloads({name}) for name in programs.workload_ids]
+
+
+@pytest.mark.parametrize(("arch", "options"), [("gbt", {"rounds": 20}), ("mlp", {"epochs": 30, "batch": 64})])
+def test_models_are_trained_and_evaluated_by_blocks(
+    arch: str, options: dict[str, int], train: Programs, unseen: Programs
+) -> None:
+    model = train_model(blocks_of(train), arch, valid=unseen, progress=False, feature_spec="demo@1", options=options)
+
+    # A failed program is not evaluated, in blocks either.
+    failed = dataclasses.replace(unseen, latency_s=np.where(np.arange(unseen.n) % 9, unseen.latency_s, np.inf))
+    assert evaluate_blocks(model, blocks_of(failed)) == evaluate(model, failed)
+    assert evaluate(model, unseen).pairwise > 0.7
+
+
+def test_a_model_says_the_same_of_blocks_as_of_all_programs_at_once(train: Programs) -> None:
+    model = new_model("gbt", feature_spec="demo@1")
+
+    whole, blocks = (
+        describe_model(model, found, device_id="a", seed=0, licence="MIT", test_workloads=("t",))
+        for found in (train, blocks_of(train))
+    )
+
+    assert dataclasses.replace(blocks, created="") == dataclasses.replace(whole, created="")
+    assert whole.data_hash == data_hash(train)
+    assert whole.data_rows == train.n
+
+
+def test_an_architecture_that_needs_all_programs_says_so(train: Programs) -> None:
+    with pytest.raises(ModelError, match="architecture conditioned learns from programs in memory only"):
+        fit_blocks(new_model("conditioned", feature_spec="demo@1"), blocks_of(train), None, seed=0, progress=False)
+
+
+def test_no_blocks_cannot_be_evaluated_or_learned_from(train: Programs) -> None:
+    model = train_model(train, "gbt", progress=False, feature_spec="demo@1", options={"rounds": 2})
+
+    with pytest.raises(DataError, match="nothing to rank"):
+        evaluate_blocks(model, [])
+    with pytest.raises(DataError):
+        train_model([], "mlp", progress=False, feature_spec="demo@1")
+    with pytest.raises(DataError):
+        train_model([], "gbt", progress=False, feature_spec="demo@1")

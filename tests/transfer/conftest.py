@@ -1,54 +1,74 @@
-"""A cost model small enough to reason about: linear in the sums of a program's rows."""
+"""A source device and a target that differs from it in one column, and models of the source."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from costhub.collector.target import local_target
 from costhub.dataset.programs import Programs
+from costhub.models.architectures import new_model
+from costhub.models.protocol import CostModel
+
+TREES = "gbt(objective=log,rounds=40,learning_rate=0.2)"
+NETWORK = {"hidden": 16, "bins": 0, "epochs": 30, "learning_rate": 5e-3}
 
 
-class LinearModel:
-    """score = weights . (sum of rows); `update` adds `shift` to every weight."""
-
-    arch = "linear"
-    feature_spec = "per_store@1"
-
-    def __init__(self, weights: np.ndarray, *, shift: float = 0.0) -> None:
-        self.weights = np.asarray(weights, dtype=float)
-        self.shift = shift
-        self.updates: list[Programs] = []
-
-    def fit(self, train: Programs, valid: Programs | None, *, seed: int, progress: bool = False) -> None:
-        raise AssertionError("a search never trains from scratch")
-
-    def predict(self, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        owner = np.repeat(np.arange(len(counts)), counts)
-        sums = np.zeros((len(counts), len(self.weights)))
-        np.add.at(sums, owner, rows[:, : len(self.weights)])
-        return sums @ self.weights
-
-    def update(self, programs: Programs, *, seed: int) -> None:
-        self.updates.append(programs)
-        self.weights = self.weights + self.shift
-
-    def save_weights(self, folder: Path) -> None:
-        raise AssertionError("a search never saves")
-
-    def load_weights(self, folder: Path, config: dict[str, Any]) -> None:
-        raise AssertionError("a search never loads")
-
-
-@pytest.fixture
-def linear() -> type[LinearModel]:
-    return LinearModel
+def made(workloads: int, each: int, *, seed: int, changed: float) -> Programs:
+    """Programs of 1 to 3 rows; `changed` is how much the device dislikes a column that the source ignores."""
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(1, 4, size=workloads * each)
+    rows = rng.normal(size=(int(counts.sum()), 5)).astype(np.float32)
+    cost = np.tanh(rows[:, 0]) + 0.5 * np.maximum(rows[:, 1], 0.0) + changed * rows[:, 2]
+    total = np.bincount(np.repeat(np.arange(len(counts)), counts), weights=cost)
+    workload = np.repeat(np.arange(workloads), each)
+    return Programs(rows, counts, workload, tuple(f"{seed}-{i}" for i in range(workloads)), np.exp(total))
 
 
 @pytest.fixture(scope="session")
-def target() -> str:
-    return json.dumps(local_target())
+def source_programs() -> Programs:
+    return made(8, 40, seed=0, changed=0.0)
+
+
+@pytest.fixture(scope="session")
+def target() -> Programs:
+    """A few programs of other workloads, measured on the target."""
+    return made(8, 16, seed=1, changed=0.7)
+
+
+@pytest.fixture(scope="session")
+def unseen() -> Programs:
+    """Programs of the target to be ranked."""
+    return made(5, 60, seed=2, changed=0.7)
+
+
+MAKE: dict[str, Callable[[], CostModel]] = {
+    "gbt": lambda: new_model(
+        "gbt",
+        feature_spec="demo@1",
+        options={
+            "objective": "log",
+            "rounds": 40,
+            "learning_rate": 0.2,
+        },
+    ),
+    "mlp": lambda: new_model("mlp", feature_spec="demo@1", options=NETWORK),
+    "blend": lambda: new_model(
+        "blend",
+        feature_spec="demo@1",
+        options={
+            "members": f"{TREES} mlp(hidden=16,bins=0,epochs=30,learning_rate=0.005)",
+        },
+    ),
+}
+
+
+@pytest.fixture(scope="session")
+def sources(source_programs: Programs) -> dict[str, CostModel]:
+    """Fitted models of the source device, by architecture; nobody may change them."""
+    found = {}
+    for arch, make in MAKE.items():
+        found[arch] = make()
+        found[arch].fit(source_programs, None, seed=0, progress=False)
+    return found

@@ -9,11 +9,10 @@ import pytest
 from costhub.dataset.programs import Programs
 from costhub.errors import DataError, UnknownNameError
 from costhub.models.architectures import new_model
-from costhub.models.evaluation.evaluate import evaluate
+from costhub.models.evaluate import evaluate
 from costhub.models.protocol import CostModel
 from costhub.transfer.adapt import adapt
-from costhub.transfer.candidates import ADAPTED
-from costhub.transfer.guard import Verdict
+from costhub.transfer.guard import ADAPTED, BatchVerdict
 from costhub.transfer.methods.lottery import Lottery
 
 
@@ -42,7 +41,7 @@ def target() -> Programs:
 
 def test_the_target_is_ranked_better_after_some_trials(source: CostModel, target: Programs) -> None:
     unseen = made(6, seed=2, changed=0.6)
-    told: list[Verdict] = []
+    told: list[BatchVerdict] = []
 
     done = adapt(source, target, trials=128, batch=32, on_batch=told.append, progress=False)
 

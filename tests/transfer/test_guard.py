@@ -8,12 +8,15 @@ import pytest
 
 from costhub.dataset.programs import Programs
 from costhub.models.architectures import new_model
-from costhub.models.evaluation.evaluate import evaluate
+from costhub.models.evaluate import evaluate
 from costhub.models.protocol import CostModel
-from costhub.transfer.candidates import ADAPTED, LOCAL, SOURCE
-from costhub.transfer.guard import RECENT, Guard
+from costhub.transfer.guard import ADAPTED, CANDIDATES, LOCAL, RECENT_WORKLOADS, SOURCE, Guard
 from costhub.transfer.methods.corrected import Corrected
-from costhub.transfer.methods.frozen import Frozen
+from costhub.transfer.methods.method import Frozen
+
+
+def test_the_adapted_model_comes_first() -> None:
+    assert CANDIDATES == (ADAPTED, SOURCE, LOCAL)
 
 
 def made(workloads: int, each: int, *, seed: int, sign: float) -> Programs:
@@ -147,7 +150,7 @@ def test_what_was_long_ago_no_longer_counts(source: CostModel) -> None:
 
     # From here on the method is a good one: as many workloads as count are ranked well again.
     guard.method = Corrected()
-    for number in range(2 * RECENT // 4):
+    for number in range(2 * RECENT_WORKLOADS // 4):
         guard.learn(made(4, 8, seed=50 + number, sign=1.0))
 
     assert guard.chosen == ADAPTED

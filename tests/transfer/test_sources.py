@@ -8,7 +8,7 @@ import pytest
 from costhub.dataset.features.combined import combine
 from costhub.dataset.programs import Programs
 from costhub.errors import DataError
-from costhub.transfer.sources import PROBED, rank_sources
+from costhub.transfer.sources import PROBED_PROGRAMS, rank_sources
 
 
 @dataclass
@@ -72,7 +72,7 @@ def test_only_a_few_programs_are_looked_at() -> None:
 
     rank_sources({"one": Counts("per_store@1", 0)}, programs)  # type: ignore[dict-item]
 
-    assert seen == [PROBED]
+    assert seen == [PROBED_PROGRAMS]
 
 
 def test_programs_that_are_equally_fast_tell_nothing() -> None:

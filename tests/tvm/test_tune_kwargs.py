@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 import costhub.tvm
-from costhub.collector.suite import Workload, find_workload
-from costhub.collector.target import local_target
+from costhub.collector.device.local import local_target
+from costhub.collector.workloads.suites import SuiteWorkload, find_workload
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.errors import MeasureError, UnknownNameError, WorkloadError
-from costhub.transfer.search.result import SearchOptions
-from costhub.transfer.strategies.annealing import Annealing
-from costhub.transfer.strategies.ppo import Ppo
-from costhub.transfer.strategies.random_top_k import RandomTopK
+from costhub.papers.autotvm import Annealing
+from costhub.papers.release import Ppo
+from costhub.search.result import SearchOptions
+from costhub.search.strategies.strategy import RandomTopK
 
 QUICK = SearchOptions(population=64, generations=1, trials_per_round=8)
 
@@ -43,9 +43,7 @@ def test_tvms_own_loop_measures_on_boards(
     from tvm.s_tir import meta_schedule as ms
 
     # As below: a second search in one process.
-    monkeypatch.setattr(
-        ms.tir_integration, "get_loggers_from_work_dir", lambda *_: [logging.getLogger("costhub.tvm")]
-    )
+    monkeypatch.setattr(ms.tir_integration, "get_loggers_from_work_dir", lambda *_: [logging.getLogger("costhub.tvm")])
     mod, target = find_workload("matmul.128x128x128").module(), tvm.target.Target(local_target())
     tracker, key = two_boards
     arguments = costhub.tvm.tune_kwargs("auto", target=target, tracker=tracker, key=key, options=QUICK)
@@ -58,20 +56,16 @@ def test_tvms_own_loop_measures_on_boards(
 @pytest.mark.parametrize(
     "strategy", ["annealing", *(pytest.param(n, marks=pytest.mark.slow) for n in ("ppo", "random-top-k"))]
 )
-def test_tvms_own_loop_takes_our_strategies(
-    tmp_path: Path, strategy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tvms_own_loop_takes_our_strategies(tmp_path: Path, strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import tvm
     from tvm.s_tir import meta_schedule as ms
 
     small = {"annealing": Annealing(8, 3), "ppo": Ppo(8, 3, 2), "random-top-k": RandomTopK(32)}
-    monkeypatch.setattr("costhub.transfer.strategies.registry.find_strategy", small.__getitem__)
+    monkeypatch.setattr("costhub.search.strategies.by_name.find_strategy", small.__getitem__)
     load_intrinsics("llvm")  # before TVM loads those of all devices
     # TVM 0.27 cannot make the log files of a second search in one process while pytest captures its output.
-    monkeypatch.setattr(
-        ms.tir_integration, "get_loggers_from_work_dir", lambda *_: [logging.getLogger("costhub.tvm")]
-    )
-    mod, target = Workload("matmul.64", "matmul", (64, 64, 64)).module(), tvm.target.Target(local_target())
+    monkeypatch.setattr(ms.tir_integration, "get_loggers_from_work_dir", lambda *_: [logging.getLogger("costhub.tvm")])
+    mod, target = SuiteWorkload("matmul.64", "matmul", (64, 64, 64)).module(), tvm.target.Target(local_target())
     arguments = costhub.tvm.tune_kwargs("auto", target=target, strategy=strategy, options=QUICK)
 
     database = ms.tune_tir(mod, target, str(tmp_path), max_trials_global=12, seed=1, **arguments)

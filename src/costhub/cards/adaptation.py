@@ -1,4 +1,4 @@
-"""Provides what is told of a transfer: its facts for a card, and its masks as a table."""
+"""Provides the facts of a transfer for a card, and its masks as a table."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from costhub.cards.tables import Column, number, plain_table
+from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.errors import DataError
-from costhub.format_version import refuse_newer
+from costhub.files import refuse_newer
 
 ADAPTATION = "adaptation.json"
 """File of the model folder that tells how the model was carried over."""
@@ -73,11 +73,7 @@ def by_layer(networks: Sequence[Sequence[Shares]]) -> dict[str, list[float]]:
         layer: [
             statistics.fmean(values)
             for values in zip(
-                *(
-                    [shares[layer] for shares in epochs]
-                    for epochs in networks
-                    if epochs and layer in epochs[0]
-                ),
+                *([shares[layer] for shares in epochs] for epochs in networks if epochs and layer in epochs[0]),
                 strict=False,
             )
         ]
@@ -104,7 +100,7 @@ def masks_table(told: Mapping[str, Any]) -> str:
         for layer, epochs in shares.items()
     ]
     columns = [
-        Column("layer", "layer"),
+        TableColumn("layer", "layer"),
         number("first", "first epoch"),
         number("last", "last epoch"),
         number("kept", "kept from epoch to epoch"),

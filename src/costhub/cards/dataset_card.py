@@ -1,26 +1,179 @@
-"""Provides DatasetCard: what a data folder says about itself to people and hubs, made from its tables."""
+"""Provides DatasetCard: what a data folder says about itself to people and hubs, as data and as Markdown."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, get_origin, get_type_hints
 
-from costhub.cards.dataset_sections import body
-from costhub.cards.front_matter import join, split
-from costhub.cards.model_card import HUB_LICENCES
-from costhub.dataset.check.report import clean
-from costhub.dataset.readme import CONFIGS, config, is_generated
+from costhub.cards.card_parts import DEVICE_FACTS, HUB_LICENCES, device_value, inline
+from costhub.cards.markdown import join, split
+from costhub.cards.tables import TableColumn, markdown_table, number
+from costhub.dataset.readme import CONFIGS, EXAMPLE_QUERY, dataset_config, is_generated
+from costhub.dataset.schema import TABLES, document
 from costhub.errors import DataError
+from costhub.terminal_text import clean
+
+LATENCIES_PICTURE = "latencies.png"
+PICTURES = {
+    LATENCIES_PICTURE: "Latencies of the measured programs, by operator",
+}
+"""File beside the card -> what it shows."""
+
+_CONTENT = (
+    TableColumn("device_id", "device"),
+    number("rows", "measurements", ",d"),
+    number("ok", "with a latency", ",d"),
+    number("workloads", "workloads", ",d"),
+)
+_CHANGES = (
+    TableColumn("date", "date"),
+    TableColumn("version", "version"),
+    number("added", "rows added", "+,d"),
+    number("rows", "rows", ",d"),
+    TableColumn("revision", "data revision"),
+)
+_CONFIGS = {
+    "measurements": "every measurement of every device; the one that is loaded where none is named",
+    "workloads": "what was measured: operator, shapes and the TVM module",
+    "devices": "what it was measured on",
+}
+
+
+def dataset_card_body(card: DatasetCard) -> str:
+    """The Markdown of a card below its metadata."""
+    parts = [
+        f"# {inline(card.name)}",
+        _purpose(card),
+        "## How to use it",
+        _use(card),
+        "## Devices",
+        _devices(card),
+        "## What is in it",
+        _content(card),
+        "## Configurations",
+        _configurations(card),
+        "## Columns",
+        *(f"### {table}\n\n{document(table)}" for table in TABLES),
+        "## Limits",
+        _limits(card),
+        *(["## Changes", markdown_table(card.changes[::-1], _CHANGES)] if card.changes else []),
+        "## Licence",
+        ", ".join(inline(licence) for licence in card.licences) + ".",
+        "## Citation",
+        _citation(card),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _purpose(card: DatasetCard) -> str:
+    return (
+        f"{card.rows:,} measurements of programs of Apache TVM MetaSchedule on "
+        f"{', '.join(inline(str(row['device_id'])) for row in card.devices) or 'no device'}, to learn cost "
+        "models from and to compare them on. A row is one program with the time it took, or with what went "
+        "wrong; failed attempts are rows too. The latency of a program is the median of `run_s` in seconds. "
+        f"The data have revision `{inline(card.revision)}`, in schema version {card.schema_version}."
+    )
+
+
+def _use(card: DatasetCard) -> str:
+    address = json.dumps(card.address, ensure_ascii=False)
+    return (
+        "```python\n"
+        "import costhub\n"
+        f'table = costhub.load_measurements({address}, status="ok", columns=["workload_id", "run_s"])\n'
+        f'frame = costhub.load_measurements({address}, format="pandas")  # or "datasets"\n'
+        "```\n\n"
+        "No code of costhub is needed: `datasets.load_dataset` takes the configurations below, and DuckDB "
+        f"the files. The best program of each workload:\n\n```sql\n{EXAMPLE_QUERY}\n```"
+    )
+
+
+def _devices(card: DatasetCard) -> str:
+    parts = []
+    for row in card.devices:
+        facts = [
+            {"fact": title, "value": device_value(key, row[key])}
+            for key, title in DEVICE_FACTS.items()
+            if row.get(key) is not None
+        ]
+        parts.append(markdown_table(facts, (TableColumn("fact", ""), TableColumn("value", ""))))
+    return "\n\n".join(parts) or "None."
+
+
+def _content(card: DatasetCard) -> str:
+    operators = [{"operator": name, "workloads": count} for name, count in card.operators.items()]
+    said = f"{card.rows:,} measurements of {card.workloads:,} workloads, {card.ok:,} of them with a latency"
+    if card.tvm_versions:
+        said += f", by TVM {', '.join(map(inline, card.tvm_versions))}"
+    if card.contributors:
+        said += f". Measured by {', '.join(map(inline, card.contributors))}"
+    parts = [f"{said}.", markdown_table(card.devices, _CONTENT)]
+    if operators:
+        parts.append(
+            markdown_table(operators, (TableColumn("operator", "operator"), number("workloads", "workloads", ",d")))
+        )
+    return "\n\n".join([*parts, *(f"![{PICTURES[name]}]({name})" for name in card.pictures)])
+
+
+def _configurations(card: DatasetCard) -> str:
+    rows = [{"name": f"`{name}`", "holds": holds} for name, holds in _CONFIGS.items()]
+    if card.sample_rows:
+        holds = f"{card.sample_rows:,} measurements drawn by their ids, some of every device, to look at"
+        rows.append({"name": "`sample`", "holds": holds})
+    named = {config["config_name"] for config in card.configs()}
+    for row in card.devices:
+        if row["device_id"] in named:
+            rows.append({"name": f"`{row['device_id']}`", "holds": "the measurements of that device"})
+    text = "Each has one split, `train`, which is all of it. What to hold out is a question of what is asked: "
+    splits = ", ".join(f"`{inline(name)}`" for name in card.splits)
+    text += f"the folder `splits` has {splits}, as ids of workloads." if splits else "`costhub split` divides it."
+    return markdown_table(rows, (TableColumn("name", "name"), TableColumn("holds", "holds"))) + f"\n\n{text}"
+
+
+def _limits(card: DatasetCard) -> str:
+    limits = [
+        "Latencies of different devices, or of different workloads, do not compare.",
+        "Programs were proposed by searches and by chance (`proposed_by`); they are no even sample of all.",
+        "Who learns from it holds out whole workloads: programs of one workload resemble one another.",
+    ]
+    failed = card.rows - card.ok
+    if failed:
+        limits.append(f"{failed:,} rows have no latency ({failed / card.rows:.1%}); `status` says why.")
+    few = [inline(str(row["device_id"])) for row in card.devices if row["ok"] < 1000]
+    if few:
+        limits.append(f"Fewer than 1,000 latencies: {', '.join(few)}.")
+    return "\n".join(f"- {limit}" for limit in limits)
+
+
+def _citation(card: DatasetCard) -> str:
+    year = str(card.changes[-1]["date"])[:4] if card.changes else ""
+    key = "".join(letter if letter.isalnum() else "_" for letter in card.name)
+    lines = [
+        f"@misc{{costhub_{key},",
+        f"  title = {{{inline(card.name)}: measured tensor programs}},",
+        f"  author = {{{' and '.join(map(inline, card.contributors)) or '{the costhub contributors}'}}},",
+        *([f"  year = {{{year}}},"] if year.isdigit() else []),
+        f"  note = {{data revision {inline(card.revision)}}},",
+        "}",
+    ]
+    return "```bibtex\n" + "\n".join(lines) + "\n```"
+
 
 CARD_VERSION = 1
 """Raised by one whenever `parse` could no longer read the cards written before."""
 
 _SIZES = (
-    (1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"),
-    (10_000_000, "1M<n<10M"), (100_000_000, "10M<n<100M"), (1_000_000_000, "100M<n<1B"),
-)  # fmt: skip
+    (1_000, "n<1K"),
+    (10_000, "1K<n<10K"),
+    (100_000, "10K<n<100K"),
+    (1_000_000, "100K<n<1M"),
+    (10_000_000, "1M<n<10M"),
+    (100_000_000, "10M<n<100M"),
+    (1_000_000_000, "100M<n<1B"),
+)
 _BEYOND = "1B<n<10B"
 _OWN = ("license", "license_name", "license_link", "size_categories", "tags", "configs", "costhub")
 SAMPLE = "sample"
@@ -63,12 +216,12 @@ class DatasetCard:
         """The configurations that `datasets.load_dataset` offers: the tables, the sample, each device."""
         found = [dict(entry) for entry in CONFIGS]
         if self.sample_rows:
-            found.append(config(SAMPLE, f"{SAMPLE}/train-*.parquet"))
+            found.append(dataset_config(SAMPLE, f"{SAMPLE}/train-*.parquet"))
         names = {entry["config_name"] for entry in found}
         for device in (str(row["device_id"]) for row in self.devices if row["rows"]):
             # What `datasets` takes for the name of a configuration, and for no pattern in a path.
             if device not in names and device.isprintable() and not set(device) & set('<>:/\\|?*[]{}"'):
-                found.append(config(device, f"measurements/{device}/train-*.parquet"))
+                found.append(dataset_config(device, f"measurements/{device}/train-*.parquet"))
         return found
 
 
@@ -78,7 +231,7 @@ def render(card: DatasetCard) -> str:
     Raises:
         DataError: A row has no licence.
     """
-    text = body(card)
+    text = dataset_card_body(card)
     return join(_metadata(card, text), text)
 
 
@@ -129,7 +282,7 @@ def _check_kinds(card: DatasetCard) -> None:
         )
 
 
-def known_changes(text: str) -> list[dict[str, Any]]:
+def recorded_changes(text: str) -> list[dict[str, Any]]:
     """The versions that a card tells of; none where it is no dataset card of costhub.
 
     Raises:
@@ -180,7 +333,7 @@ def complete_dataset_card(text: str, card: DatasetCard) -> str:
     block, written = split(text)
     is_ours = _is_ours(block, written)
     if is_ours:
-        written = body(card)
+        written = dataset_card_body(card)
     ours = _metadata(card, written if is_ours else None)
     ours["tags"] = list(dict.fromkeys([*ours["tags"], *_foreign_tags(block)]))
     ours["configs"] += _foreign_configs(block, ours["configs"])
@@ -235,7 +388,7 @@ def _foreign_configs(block: Mapping[str, Any], ours: Sequence[Mapping[str, Any]]
         if isinstance(entry, dict)
         and entry.get("config_name") not in names
         and entry
-        != config(str(entry.get("config_name")), f"measurements/{entry.get('config_name')}/train-*.parquet")
+        != dataset_config(str(entry.get("config_name")), f"measurements/{entry.get('config_name')}/train-*.parquet")
     ]
 
 

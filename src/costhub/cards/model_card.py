@@ -1,28 +1,216 @@
-"""Provides ModelCard: what a model says about itself to people, made from its configuration and results."""
+"""Provides ModelCard: what a model says about itself to people, as data and as the Markdown made from them."""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
+from statistics import fmean
 from typing import Any
 
 from yaml import YAMLError
 
-from costhub.cards.card_sections import DEVICE_FACTS, METRIC_NAMES, body
-from costhub.cards.front_matter import join, split
-from costhub.dataset.check.report import clean
+from costhub.cards.adaptation import ADAPTED, PICTURES
+from costhub.cards.card_parts import DEVICE_FACTS, HUB_LICENCES, device_value, facts_table
+from costhub.cards.markdown import join, split
+from costhub.cards.model_plots import EVALUATION_CAPTION
+from costhub.cards.tables import TableColumn, markdown_table, number
 from costhub.errors import DataError
+from costhub.terminal_text import clean
+
+METRIC_NAMES = {
+    "top_1": "top_1 (mean over workloads)",
+    "top_5": "top_5 (mean over workloads)",
+    "pairwise": "pairwise (mean over workloads)",
+    "spearman": "spearman (mean over workloads)",
+}
+METRIC_MEANINGS = {
+    "top_1": "best latency of the workload / latency of the program ranked first; 1 is perfect",
+    "top_5": "best latency of the workload / best latency among the five ranked first; 1 is perfect",
+    "pairwise": "share of pairs of programs put in the right order, of those that differ by more than "
+    "{floor:.0%}; 0.5 is chance",
+    "spearman": "rank correlation of score and speed; 0 is chance, 1 is perfect",
+}
+
+
+TRAINING_FACTS = {
+    "data_rows": "measured programs",
+    "workloads": "workloads",
+    "devices": "devices",
+    "data_credit": "measured by",
+    "data_hash": "sha256 of the data",
+    "base": "continued from",
+    "method": "carried over by",
+    "seed": "seed",
+    "created": "trained on",
+}
+
+
+_FIGURES = tuple(number(key, key) for key in METRIC_NAMES)
+
+
+def model_card_body(card: ModelCard) -> str:
+    """The Markdown of a card below its metadata."""
+    parts = [
+        f"# {card.name}",
+        _purpose(card),
+        "## How to use it",
+        _use(card),
+        "## Device",
+        facts_table({DEVICE_FACTS[k]: device_value(k, card.device[k]) for k in DEVICE_FACTS if k in card.device})
+        or f"{card.device_id}.",
+        "## Training data",
+        _training(card),
+        *(["## Transfer", _transfer(card)] if card.transfer else []),
+        "## Figures",
+        _figures(card),
+        "## Limits",
+        _limits(card),
+        "## Licence",
+        f"{card.licence}.",
+        "## Citation",
+        _citation(card),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _purpose(card: ModelCard) -> str:
+    return (
+        f"A cost model (`{card.arch}`) for {card.device_id}: it ranks the schedules of a tensor program by "
+        "how fast they will run there, so that a search with TVM MetaSchedule needs fewer measurements. A "
+        "score says which of two programs of one workload is faster. It is no latency, and scores of "
+        "different workloads do not compare."
+    )
+
+
+def _use(card: ModelCard) -> str:
+    # A conditioned model has to be told for which device it scores.
+    told = card.arch == "conditioned"
+    return (
+        "```python\n"
+        "import costhub\n"
+        + ("from costhub.collector.device import identify\n" if told else "")
+        + f'model, info = costhub.load_model(costhub.pull("{card.device_id}", arch="{card.arch}"))\n'
+        + ("model = model.bind(identify())  # what this machine is\n" if told else "")
+        + "scores = model.predict(programs.rows, programs.counts)"
+        "  # programs = costhub.load_programs(folder)\n"
+        "```\n\n"
+        f"To search with it: `costhub tune WORKLOAD --model {card.device_id} --trials 200 --out DIR`."
+    )
+
+
+def _training(card: ModelCard) -> str:
+    facts = {TRAINING_FACTS[k]: str(card.training[k]) for k in TRAINING_FACTS if k in card.training}
+    if "options" in card.training:
+        facts["options"] = ", ".join(f"{k} = {v}" for k, v in card.training["options"].items())
+    facts["features"] = card.feature_spec
+    facts["versions"] = ", ".join(f"{name} {version}" for name, version in sorted(card.versions.items()))
+    return facts_table({key: value for key, value in facts.items() if value})
+
+
+def _transfer(card: ModelCard) -> str:
+    told = card.transfer
+    trials, chosen = told["trials"], told["chosen"]
+    outcome = "" if chosen == ADAPTED else f" Transfer by {told['method']} did harm here."
+    parts = [
+        f"Carried over from {told['source']} by `{told['method']}`, with {trials:,} programs measured on "
+        f"{card.device_id}.",
+        "Before it was learned from, every batch of them was ranked by the candidates: the adapted model, "
+        "the source as it came and, after the first batch, a local model that knows the target alone. By "
+        f"these ranks the guard chose the {chosen} model, which is the one in this folder.{outcome}",
+        *(f"![{PICTURES[name]}]({name})" for name in told["pictures"]),
+    ]
+    return "\n\n".join(parts)
+
+
+def _figures(card: ModelCard) -> str:
+    programs = sum(row.get("programs") or 0 for row in card.workloads)
+    devices = {row.get("device_id") for row in card.workloads}
+    several = f", on one or more of {len(devices)} devices each," if len(devices) > 1 else ""
+    count = len({row.get("workload_id") for row in card.workloads}) if several else len(card.workloads)
+    intro = f"On {count} held-out workloads{several} ({programs} measured programs), none of which it was trained on:"
+    totals = [
+        {"metric": key, "value": card.totals[key], "meaning": meaning.format(floor=card.noise_floor)}
+        for key, meaning in METRIC_MEANINGS.items()
+    ]
+    columns = (
+        TableColumn("metric", "metric"),
+        number("value", "mean over workloads"),
+        TableColumn("meaning", "meaning"),
+    )
+    parts = [intro, markdown_table(totals, columns)]
+    parts += [f"![{EVALUATION_CAPTION}]({name})" for name in card.pictures]
+    if card.workloads:
+        operators = _by_operator(card.workloads)
+        counts = (number("workloads", "workloads", "d"), number("programs", "programs", "d"))
+        device = (TableColumn("device_id", "device"),) if several else ()
+        named = (TableColumn("workload", "workload"), *device, TableColumn("operator", "operator"), counts[1])
+        parts += [
+            "By operator:",
+            markdown_table(operators, (TableColumn("operator", "operator"), *counts, *_FIGURES)),
+        ]
+        parts += ["By workload:", markdown_table(card.workloads, (*named, *_FIGURES))]
+    return "\n\n".join(parts)
+
+
+def _by_operator(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        groups[str(row.get("operator") or "other")].append(row)
+    return [_mean_row(name, groups[name]) for name in sorted(groups)]
+
+
+def _mean_row(operator: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    means = {}
+    for key in METRIC_NAMES:
+        values = [row[key] for row in rows if row.get(key) is not None]
+        means[key] = fmean(values) if values else None
+    return {
+        "operator": operator,
+        "workloads": len(rows),
+        "programs": sum(r.get("programs") or 0 for r in rows),
+        **means,
+    }
+
+
+def _limits(card: ModelCard) -> str:
+    knows = card.training.get("devices", card.device_id)
+    limits = [
+        f"It knows {knows}. On another device its order of programs may be wrong: measure some there and adapt it.",
+        f"It reads the features `{card.feature_spec}` only"
+        + (f", as TVM {card.versions['tvm']} computes them." if "tvm" in card.versions else "."),
+        f"Latencies that differ by less than {card.noise_floor:.0%} count as equal; `pairwise` skips them.",
+    ]
+    operators = _by_operator(card.workloads)
+    scored = [row for row in operators if row["top_1"] is not None]
+    if len(scored) > 1:
+        worst = min(scored, key=lambda row: row["top_1"])
+        limits.append(f"It is weakest on {worst['operator']}: top_1 {worst['top_1']:.3f}.")
+    if operators:
+        names = ", ".join(row["operator"] for row in operators)
+        limits.append(f"The figures say nothing about operators other than {names}.")
+    return "\n".join(f"- {limit}" for limit in limits)
+
+
+def _citation(card: ModelCard) -> str:
+    year = str(card.training.get("created", ""))[:4]
+    key = card.name.replace("-", "_")
+    lines = [
+        f"@misc{{costhub_{key},",
+        f"  title = {{{card.name}: a cost model for TVM MetaSchedule}},",
+        "  author = {{the costhub contributors}},",
+        *([f"  year = {{{year}}},"] if year.isdigit() else []),
+        "}",
+    ]
+    return "```bibtex\n" + "\n".join(lines) + "\n```"
+
 
 CARD_VERSION = 2
 """Of cards with options or pictures, which version 1 lacks. Both are read, and each is rendered as it was."""
 
 METRICS = ("top_1", "top_5", "pairwise", "spearman")
 TRAINING_KEYS = ("data_rows", "data_hash", "seed", "created", "base", "method", "data_credit")
-# Licences that the Hugging Face hub knows by name; any other one is announced as `other`.
-HUB_LICENCES = frozenset(
-    {"apache-2.0", "mit", "bsd-3-clause", "cc-by-4.0", "cc-by-sa-4.0", "cc0-1.0", "odc-by"}
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +302,7 @@ def from_results(
 
 def render(card: ModelCard) -> str:
     """The README.md of the model folder: YAML for the Hugging Face hub and `parse`, Markdown for people."""
-    return join(_metadata(card), body(card))
+    return join(_metadata(card), model_card_body(card))
 
 
 def parse(text: str) -> ModelCard:

@@ -1,159 +1,257 @@
-"""Draws how cost models compare: curves with bands, means with their errors, calibration."""
+"""Draws the pictures of a model folder: its figures on held-out workloads, and how it was adapted."""
 
 from __future__ import annotations
 
+import itertools
+import math
+import statistics
+import tempfile
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from costhub.cards.adaptation import ADAPTED, CURVE_PICTURE, MASKS_PICTURE, Shares, by_layer
 from costhub.cards.plots import COLOURS, furnish, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_GREY = "#777777"
-_MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
-Curve = Mapping[str, Any]
+EVALUATION_PICTURE = "evaluation.png"
+"""File of the model folder."""
+EVALUATION_CAPTION = "top_1 and pairwise of each held-out workload, and their means, by operator"
+_SHOWN = {"top_1": (COLOURS[0], -0.14), "pairwise": (COLOURS[1], 0.14)}
+"""Metric -> its colour, and how far off the line of the operator it is drawn."""
 
 
-def plot_curves(
-    path: str | Path, panels: Mapping[str, Sequence[Curve]], *, x: str, y: str, log: bool = False
-) -> Path:
-    """Draws curves with bands of one standard error, a panel each for several devices, and saves them.
+def draw_evaluation(evaluation: Mapping[str, Any]) -> dict[str, bytes]:
+    """The picture of an evaluation, for the model folder.
+
+    Args:
+        evaluation: The content of `evaluation.json`.
+
+    Returns:
+        File name -> PNG; empty where no workload has a figure.
+    """
+    rows = [row for row in evaluation.get("workloads") or () if any(_has(row, key) for key in _SHOWN)]
+    if not rows:
+        return {}
+    with tempfile.TemporaryDirectory() as folder:
+        return {EVALUATION_PICTURE: plot_evaluation(Path(folder) / EVALUATION_PICTURE, rows).read_bytes()}
+
+
+def plot_evaluation(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+    """Draws top_1 and pairwise by operator: a faint point for each workload, a strong one for the mean.
 
     Args:
         path: Where the picture goes; its suffix, png or svg, chooses the format.
-        panels: Title -> curves: `label`, and lists `x`, `y` and `se` of equal length.
-        x: What the x axis shows, with its unit.
-        y: What the y axis shows; the panels share it.
-        log: Whether the x axis is logarithmic.
+        rows: Of each workload `operator`, `top_1` and `pairwise`, in [0, 1]; None or NaN where there is none.
+    """
+    from matplotlib.figure import Figure
+
+    groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        groups[str(row.get("operator") or "other")].append(row)
+    names = sorted(groups)
+    size = (7.2, 1.5 + 0.34 * max(len(names), 2))
+    figure = Figure(figsize=size, dpi=150, facecolor="white", layout="constrained")
+    axes = figure.add_subplot()
+    furnish(axes, title="", x="1 is perfect; of pairwise, 0.5 is chance", y="", title_size=11)
+    for key, (colour, shift) in _SHOWN.items():
+        for place, name in enumerate(names):
+            values = [float(row[key]) for row in groups[name] if _has(row, key)]
+            places = [place + shift] * len(values)
+            axes.plot(values, places, "o", color=colour, markersize=5, alpha=0.25, markeredgewidth=0)
+            if values:
+                label = key if place == 0 else None
+                axes.plot(fmean(values), place + shift, "D", color=colour, markersize=7, label=label)
+    # A name of many letters, or with a dollar in it, is shown as it is.
+    labels = [f"{name[:40]} ({len(groups[name])})".replace("$", r"\$") for name in names]
+    axes.set_yticks(range(len(names)), labels)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set_xlim(-0.02, 1.02)
+    figure.legend(loc="outside upper right", ncols=2, frameon=False, fontsize=9)
+    return save(figure, path)
+
+
+def _has(row: Mapping[str, Any], key: str) -> bool:
+    value = row.get(key)
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+SMOOTHED = 4
+"""Batches of a running mean; at four workloads a batch, the sixteen workloads by which the guard decides."""
+
+# The source is dashed, to show what lies under it: a method that changes nothing ranks as the source does.
+_LINES = {ADAPTED: (COLOURS[0], "-"), "source": (COLOURS[1], "--"), "local": (COLOURS[2], "-")}
+_GREY = "#777777"
+_COLUMNS = 4
+_TICKS = 9
+
+
+def draw_adaptation(told: Mapping[str, Any]) -> dict[str, bytes]:
+    """The pictures of a transfer, for its model folder.
+
+    Args:
+        told: The content of `adaptation.json`.
+
+    Returns:
+        File name -> PNG: of the curve, and of the masks where the method has some.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        found = {CURVE_PICTURE: plot_adaptation(Path(folder) / CURVE_PICTURE, told["curve"])}
+        if any(told["transferable"]):
+            path = Path(folder) / MASKS_PICTURE
+            found[MASKS_PICTURE] = plot_masks(path, told["transferable"], told["kept"])
+        return {name: path.read_bytes() for name, path in found.items()}
+
+
+def plot_adaptation(path: str | Path, curve: Sequence[Mapping[str, Any]]) -> Path:
+    """Draws how well each candidate ranked new batches, against how much was measured, and saves it.
+
+    Faint points are single batches. Lines are running means over `SMOOTHED` batches, of those that all
+    candidates ranked, so that they compare. Where the guard chose another candidate than the adapted model
+    after a batch, the batch stands on that candidate's colour.
+
+    Args:
+        path: Where the picture goes; its suffix, png or svg, chooses the format.
+        curve: Of each batch the `trials` before it, the candidate `chosen` after it, and `pairwise`:
+            candidate -> share of the batch's pairs that it ranked right before learning from them.
+    """
+    figure = _figure(7.2, 4.4)
+    axes = figure.add_subplot()
+    furnish(
+        axes,
+        title="Pairs of each new batch ranked right, before learning from it",
+        x="programs measured on the target before the batch",
+        y=f"share of pairs (lines: means of {SMOOTHED} batches)",
+        title_size=11,
+    )
+    names = [name for name in _LINES if any(name in batch["pairwise"] for batch in curve)]
+    by_all = [batch for batch in curve if all(name in batch["pairwise"] for name in names)]
+    for name in names:
+        colour, style = _LINES[name]
+        own = [batch for batch in curve if name in batch["pairwise"]]
+        axes.plot(*_points(own, name), "o", color=colour, markersize=5, alpha=0.3, markeredgewidth=0)
+        trials, shares = _points(by_all, name)
+        means = running_means(shares, SMOOTHED)
+        # A mark too, since a single batch makes no line.
+        axes.plot(trials, means, style, color=colour, linewidth=2.2, marker=".", markersize=6, label=name)
+    axes.axhline(0.5, color=_GREY, linewidth=1, linestyle=":", label="chance")
+    _mark_choices(axes, curve)
+    trials = [batch["trials"] for batch in curve]
+    axes.set_xticks(trials[:: -(-len(trials) // _TICKS) or 1])
+    figure.legend(loc="outside lower center", ncols=6, frameon=False, fontsize=9)
+    return save(figure, path)
+
+
+def plot_masks(path: str | Path, transferable: Sequence[Sequence[Shares]], kept: Sequence[Sequence[Shares]]) -> Path:
+    """Draws how much of each layer was transferable, and how much of that stayed so from epoch to epoch.
+
+    Masks drawn by chance would keep just what is transferable of a layer: the further the line lies above the
+    area, the more a parameter that was transferable once remains so.
+
+    Args:
+        path: Where the picture goes; its suffix, png or svg, chooses the format.
+        transferable: Of each network the share of every layer, for all epochs; means over networks are drawn.
+        kept: Of each network, from its second epoch on, the share of what was transferable that still is.
     """
     from matplotlib.ticker import MaxNLocator
 
-    figure, places = _panels(len(panels))
-    labels = list(dict.fromkeys(curve["label"] for curves in panels.values() for curve in curves))
-    for axes, (title, curves) in zip(places, panels.items(), strict=True):
-        furnish(axes, title=title, x=x, y=y if axes is places[0] else "", title_size=10)
-        for curve in curves:
-            number = labels.index(curve["label"])
-            colour, mark = COLOURS[number % len(COLOURS)], _MARKS[number % len(_MARKS)]
-            low = [v - e for v, e in zip(curve["y"], curve["se"], strict=True)]
-            high = [v + e for v, e in zip(curve["y"], curve["se"], strict=True)]
-            axes.fill_between(curve["x"], low, high, color=colour, alpha=0.15, linewidth=0)
-            axes.plot(
-                curve["x"], curve["y"], color=colour, linewidth=1.8, marker=mark, markersize=4,
-                label=curve["label"],
-            )  # fmt: skip
-        if log:
-            _doublings(axes)
-        else:
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    _legend(figure, places)
-    return save(figure, path)
-
-
-def plot_intervals(path: str | Path, panels: Mapping[str, Sequence[Mapping[str, Any]]], *, x: str) -> Path:
-    """Draws means with their standard errors, one line each, the highest on top, and saves them.
-
-    Args:
-        path: Where the picture goes; its suffix, png or svg, chooses the format.
-        panels: Title -> rows: `label`, `value`, `error` (None for none) and perhaps `colour`, a number:
-            rows of one number share a colour.
-        x: What is shown.
-    """
-    from matplotlib.figure import Figure
-
-    most = max((len(rows) for rows in panels.values()), default=1)
-    figure = Figure(
-        figsize=(4.2 * max(len(panels), 1) + 1.0, 1.3 + 0.27 * most), dpi=150, layout="constrained"
-    )
-    made = figure.subplots(1, max(len(panels), 1), squeeze=False)[0]
-    for axes, (title, rows) in zip(made, panels.items(), strict=True):
-        ranked = sorted(rows, key=lambda row: float(row["value"]))
-        furnish(axes, title=title, x=x, y="", title_size=10)
-        for place, row in enumerate(ranked):
-            colour = COLOURS[int(row.get("colour", 0)) % len(COLOURS)]
-            axes.errorbar(
-                [row["value"]],
-                [place],
-                xerr=[row["error"] or 0.0],
-                fmt="o",
-                color=colour,
-                markersize=5,
-                capsize=3,
-            )
-        axes.set_yticks(range(len(ranked)), [row["label"] for row in ranked], fontsize=8)
-        axes.set_ylim(-0.7, len(ranked) - 0.3)
-    return save(figure, path)
-
-
-def plot_calibration(path: str | Path, rows: Mapping[str, Mapping[str, Any]]) -> Path:
-    """Draws nominal against actual coverage, and spread against error, and saves both.
-
-    Args:
-        path: Where the picture goes; its suffix, png or svg, chooses the format.
-        rows: Label -> `covered` (nominal level as text -> share) and `bins` (spread, error), as
-            `Calibration.to_json` has them.
-    """
-    figure, (left, right) = _panels(2, shared=False)
-    furnish(left, title="", x="share that the interval should hold", y="share that it holds", title_size=10)
-    furnish(right, title="", x="spread of the members", y="root mean square error", title_size=10)
-    left.plot([0, 1], [0, 1], color=_GREY, linewidth=1, linestyle="--", label="right")
-    for number, (label, row) in enumerate(rows.items()):
-        colour, mark = COLOURS[number % len(COLOURS)], _MARKS[number % len(_MARKS)]
-        levels = sorted(float(level) for level in row["covered"])
-        shares = {float(level): share for level, share in row["covered"].items()}
-        style: dict[str, Any] = {"color": colour, "marker": mark, "markersize": 5, "linewidth": 1.6}
-        left.plot(levels, [shares[level] for level in levels], label=label, **style)
-        right.plot([pair[0] for pair in row["bins"]], [pair[1] for pair in row["bins"]], **style)
-    most = max((max(pair) for row in rows.values() for pair in row["bins"]), default=1.0)
-    right.plot([0, most], [0, most], color=_GREY, linewidth=1, linestyle="--")
-    left.set_xlim(0, 1)
-    left.set_ylim(0, 1)
-    right.set_xlim(left=0)
-    right.set_ylim(bottom=0)
-    _legend(figure, [left])
-    return save(figure, path)
-
-
-def _panels(count: int, *, shared: bool = True) -> tuple[Figure, list[Axes]]:
-    """A figure of panels side by side, at most three in a row, free of pyplot's global state."""
-    from matplotlib.figure import Figure
-
-    columns = min(max(count, 1), 3)
-    lines = -(-max(count, 1) // columns)
-    figure = Figure(figsize=(3.4 * columns + 1.2, 3.3 * lines + 0.7), dpi=150, layout="constrained")
-    made = figure.subplots(lines, columns, squeeze=False, sharey=shared).ravel().tolist()
-    for spare in made[count:]:
+    shares, stayed = by_layer(transferable), by_layer(kept)
+    lines = -(-len(shares) // _COLUMNS)
+    figure = _figure(1.9 * _COLUMNS + 0.6, 1.45 * lines + 1.0)
+    places = figure.subplots(lines, _COLUMNS, squeeze=False, sharex=True, sharey=True).ravel().tolist()
+    for axes, (layer, values) in zip(places, shares.items(), strict=False):
+        furnish(axes, title=layer, x="", y="", title_size=8)
+        _draw_layer(axes, values, stayed.get(layer, []))
+    places[0].set(xlim=(0.5, max(map(len, shares.values())) + 0.5), ylim=(0, 1.05), yticks=(0, 0.5, 1))
+    places[0].xaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
+    for axes in places[max(0, len(shares) - _COLUMNS) : len(shares)]:
+        axes.tick_params(labelbottom=True)  # also where a panel is missing below
+    for spare in places[len(shares) :]:
         spare.set_visible(False)
-    return figure, made[:count]
+    figure.supxlabel("epoch", fontsize=9)
+    figure.legend(
+        *places[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, frameon=False, fontsize=9
+    )
+    return save(figure, path)
 
 
-def _doublings(axes: Axes) -> None:
-    """A logarithmic axis with plain numbers, at powers of two."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+def _draw_layer(axes: Axes, shares: Sequence[float], stayed: Sequence[float]) -> None:
+    """The shares of one layer, epoch by epoch; `stayed` begins with the second one."""
+    epochs = range(1, len(shares) + 1)
+    axes.fill_between(epochs, shares, color=COLOURS[1], alpha=0.35, linewidth=0)
+    # With marks, since a single epoch makes no line.
+    axes.plot(
+        epochs,
+        shares,
+        ".-",
+        color=COLOURS[1],
+        linewidth=1.2,
+        markersize=2,
+        label="transferable share of the layer",
+    )
+    axes.plot(
+        range(2, len(stayed) + 2),
+        stayed,
+        ".-",
+        color=COLOURS[0],
+        linewidth=1.6,
+        markersize=3,
+        label="share that stayed transferable since the epoch before",
+    )
+    axes.tick_params(labelsize=8)
 
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_locator(LogLocator(base=2, subs=(1.0,), numticks=8))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-    axes.xaxis.set_minor_locator(NullLocator())
+
+def running_means(values: Sequence[float], window: int) -> list[float]:
+    """Of each value the mean of it and those before it, `window` in all as far as there are so many.
+
+    Example:
+        >>> running_means([1.0, 2.0, 6.0, 4.0], 2)
+        [1.0, 1.5, 4.0, 5.0]
+    """
+    return [statistics.fmean(values[max(0, i - window) : i]) for i in range(1, len(values) + 1)]
 
 
-def _legend(figure: Figure, places: Sequence[Axes]) -> None:
-    """One legend below all panels, of everything that any of them shows."""
-    found = {
-        label: handle
-        for axes in places
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
-    if found:
-        columns = min(len(found), int(figure.get_figwidth() / 2.2))
-        figure.legend(
-            list(found.values()),
-            list(found),
-            loc="outside lower center",
-            ncols=columns,
-            frameon=False,
-            fontsize=9,
-        )
+def _figure(width: float, height: float) -> Figure:
+    """An empty picture, inches wide and high, free of pyplot's global state."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), dpi=150, facecolor="white", layout="constrained")
+
+
+def _points(batches: Sequence[Mapping[str, Any]], name: str) -> tuple[list[int], list[float]]:
+    """The trials before each batch, and the share of its pairs that a candidate ranked right."""
+    return [batch["trials"] for batch in batches], [batch["pairwise"][name] for batch in batches]
+
+
+def _mark_choices(axes: Axes, curve: Sequence[Mapping[str, Any]]) -> None:
+    """Puts the batches after which the guard chose another candidate on the colour of that one."""
+    edges = _edges([batch["trials"] for batch in curve])
+    named = set()
+    place = 0
+    for chosen, run in itertools.groupby(batch["chosen"] for batch in curve):
+        end = place + len(list(run))
+        if chosen != ADAPTED:
+            label = None if chosen in named else f"guard chose {chosen}"
+            axes.axvspan(edges[place], edges[end], color=_LINES[chosen][0], alpha=0.14, linewidth=0, label=label)
+            named.add(chosen)
+        place = end
+    axes.set_xlim(edges[0], edges[-1])
+
+
+def _edges(trials: Sequence[int]) -> list[float]:
+    """Where the stretch of each batch begins, and where that of the last one ends.
+
+    Example:
+        >>> _edges([0, 32, 64])
+        [-16.0, 16.0, 48.0, 80.0]
+        >>> _edges([0])
+        [-0.5, 0.5]
+    """
+    middles = [(a + b) / 2 for a, b in itertools.pairwise(trials)]
+    first, last = (middles[0], middles[-1]) if middles else (trials[0] + 0.5, trials[0] - 0.5)
+    return [2 * trials[0] - first, *middles, 2 * trials[-1] - last]

@@ -1,13 +1,15 @@
-"""Draws the pictures of cards and reports: search curves, latencies by operator."""
+"""Provides the colours, axes and files that all pictures share, as PNG, as SVG and as SVG inside a page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import io
+import re
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,97 +22,6 @@ Points = Sequence[Sequence[float]]
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 OTHER = "#999999"
 _INK, _FAINT = "#333333", "#dddddd"
-
-
-def plot_tuning(
-    path: str | Path, series: Mapping[str, Points], *, title: str = "", untuned_us: float | None = None
-) -> Path:
-    """Draws the best latency so far against the number of measured programs, and saves it as PNG.
-
-    Args:
-        path: Where the picture goes.
-        series: Label -> (trial, ..., best latency in microseconds), trials rising.
-        title: Above the picture, for example workload and device.
-        untuned_us: The latency without tuning, drawn as a dashed line.
-    """
-    figure, axes = _canvas(title, "measured programs", "best latency so far (µs)")
-    for (label, points), colour in zip(series.items(), _cycle(len(series)), strict=True):
-        trials, best = [point[0] for point in points], [point[-1] for point in points]
-        # A best-so-far value holds until the next trial improves it: steps, not slopes.
-        reached = f"{label}: {_latency(best[-1])}" if best else f"{label}: no program ran"
-        alone = "." if len(best) == 1 else None  # a search that had ended before has one point
-        axes.step(trials, best, where="post", color=colour, linewidth=2, label=reached, marker=alone)
-    if untuned_us is not None:
-        axes.axhline(
-            untuned_us, color=_INK, linestyle="--", linewidth=1.2, label=f"untuned: {_latency(untuned_us)}"
-        )
-    _log_axis(axes, "y")
-    axes.set_xlim(left=0)
-    if series or untuned_us is not None:
-        axes.legend(frameon=False)
-    return save(figure, path)
-
-
-def plot_latencies(
-    path: str | Path, latency_us: Mapping[str, npt.NDArray[np.floating]], *, title: str = ""
-) -> Path:
-    """Draws how the latencies of each operator are distributed, and saves it as PNG.
-
-    Args:
-        path: Where the picture goes.
-        latency_us: Operator -> (n,) latencies in microseconds.
-        title: Above the picture.
-    """
-    names = sorted(
-        (name for name in latency_us if len(latency_us[name])), key=lambda n: float(np.median(latency_us[n]))
-    )
-    figure, axes = _canvas(
-        title,
-        "latency (µs)      circle: median, bar: middle half, line: 5 to 95 %",
-        "",
-        height=1.4 + 0.34 * max(len(names), 2),
-    )
-    for place, name in enumerate(names):
-        values = np.asarray(latency_us[name], dtype=np.float64)
-        low, quarter, middle, three, high = np.percentile(values, [5, 25, 50, 75, 95])
-        axes.plot([low, high], [place, place], color=COLOURS[0], linewidth=1.5, solid_capstyle="round")
-        axes.plot(
-            [quarter, three], [place, place], color=COLOURS[0], linewidth=9, alpha=0.45, solid_capstyle="butt"
-        )
-        axes.plot(
-            [middle],
-            [place],
-            "o",
-            color="white",
-            markeredgecolor=COLOURS[0],
-            markeredgewidth=1.8,
-            markersize=6,
-        )
-    axes.set_yticks(range(len(names)), [f"{name} ({len(latency_us[name])})" for name in names])
-    axes.set_ylim(len(names) - 0.4, -0.6)  # the fastest on top
-    _log_axis(axes, "x")
-    return save(figure, path)
-
-
-def plot_growth(path: str | Path, series: Mapping[str, Points], *, x: str, y: str, title: str = "") -> Path:
-    """Draws how something grows with something else, both on logarithmic axes, and saves it as PNG.
-
-    Args:
-        path: Where the picture goes.
-        series: Label -> (x, y), x rising; a straight line of slope 1 is growth in proportion.
-        x: What the x axis shows, with its unit.
-        y: What the y axis shows, with its unit.
-        title: Above the picture.
-    """
-    figure, axes = _canvas(title, x, y)
-    for (label, points), colour in zip(series.items(), _cycle(len(series)), strict=True):
-        xs, ys = [point[0] for point in points], [point[1] for point in points]
-        axes.plot(xs, ys, "o-", color=colour, linewidth=2, markersize=5, label=label)
-    _log_axis(axes, "x")
-    _log_axis(axes, "y")
-    if series:
-        axes.legend(frameon=False, loc="upper left")
-    return save(figure, path)
 
 
 def _canvas(title: str, x: str, y: str, *, height: float = 4.2) -> tuple[Figure, Axes]:
@@ -135,11 +46,6 @@ def furnish(axes: Axes, *, title: str, x: str, y: str, title_size: float) -> Non
     axes.tick_params(colors=_INK)
     axes.grid(visible=True, color=_FAINT, linewidth=0.6)
     axes.set_axisbelow(True)
-
-
-def _latency(us: float) -> str:
-    """A latency with three digits that mean something."""
-    return f"{us:,.0f} µs" if us >= 1000 else f"{us:.3g} µs"
 
 
 def _log_axis(axes: Axes, which: str) -> None:
@@ -175,3 +81,108 @@ def save(figure: Figure, path: str | Path) -> Path:
     with rc_context({"svg.hashsalt": "costhub"}):
         figure.savefig(target, metadata={"Date" if target.suffix == ".svg" else "Software": None})
     return target
+
+
+# matplotlib writes these into the picture, and svg_text puts the names of the style sheet in their place.
+INK, FAINT, PAPER = "#010203", "#020304", "#030405"
+SERIES = tuple(f"#{number:x}00000" for number in range(1, 9))
+_VARIABLES = {INK: "--ink", FAINT: "--faint", PAPER: "--paper"} | {
+    colour: f"--series-{number}" for number, colour in enumerate(SERIES)
+}
+
+LIGHT = """\
+--paper: #ffffff; --ink: #24292f; --faint: #d8dee4; --series-0: #0072b2; --series-1: #d55e00;
+  --series-2: #009e73; --series-3: #b6578c; --series-4: #b07d00; --series-5: #3b9fd8; --series-6: #6f4fb0;
+  --series-7: #7a6a58;"""
+DARK = """\
+--paper: #0f1419; --ink: #d7dde3; --faint: #333c45; --series-0: #4a9fe0; --series-1: #ff8f4c;
+    --series-2: #35c99b; --series-3: #e08fbd; --series-4: #e6b43c; --series-5: #a0dcff; --series-6: #b39ae8;
+    --series-7: #b8a894;"""
+PAGE_COLOURS = f"""\
+:root {{ {LIGHT} color-scheme: light dark; }}
+@media (prefers-color-scheme: dark) {{
+  :root {{ {DARK} }}
+}}
+"""
+"""What the names in the pictures stand for: colours after Okabe and Ito (2008), for either paper."""
+
+WIDTH_INCHES = 7.6
+
+
+def page_figure(height: float, *, x: str = "", y: str = "", grid: str = "both") -> tuple[Figure, Axes]:
+    """An empty diagram without a frame, `height` inches high."""
+    from matplotlib.figure import Figure
+
+    made = Figure(figsize=(WIDTH_INCHES, height), layout="constrained")
+    made.patch.set_visible(False)
+    axes = made.add_subplot()
+    furnish_for_page(axes, grid=grid)
+    axes.set_xlabel(x, color=INK)
+    axes.set_ylabel(y, color=INK)
+    return made, axes
+
+
+def furnish_for_page(axes: Axes, *, grid: str = "both") -> None:
+    """Gives axes the colours of the page and a faint grid, and takes their frame."""
+    axes.patch.set_visible(False)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(INK)
+    axes.tick_params(which="both", colors=INK)
+    if grid:
+        axes.grid(visible=True, axis=grid, color=FAINT, linewidth=0.7)  # type: ignore[arg-type]
+    axes.set_axisbelow(True)
+
+
+def page_log_axis(axes: Axes, which: str) -> None:
+    """Makes an axis logarithmic, with plain numbers on it: 20 and 500 instead of powers of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    (axes.set_xscale if which == "x" else axes.set_yscale)("log")
+    axes.autoscale_view()  # the margins so far are those of a linear axis
+    axis: Axis = axes.xaxis if which == "x" else axes.yaxis
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 300 * low else (1.0,), numticks=12))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
+
+
+def page_legend(axes: Axes) -> None:
+    """Names the lines and points that have a label."""
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=True, facecolor=PAPER, edgecolor=FAINT, labelcolor=INK, framealpha=0.85, fontsize=8)
+
+
+def svg_text(drawn: Figure, *, name: str, label: str) -> str:
+    """Renders a figure as an <svg> element to stand in a page; equal data give equal text.
+
+    Args:
+        drawn: The figure; what is in it is data of strangers and is escaped.
+        name: Unlike that of every other picture of the page, since it starts the ids in it.
+        label: What the picture shows, for those who cannot see it.
+    """
+    from html import escape
+
+    from matplotlib import rc_context
+
+    out = io.StringIO()
+    # Letters stay letters, to be searched and read aloud; the salt keeps ids the same from run to run.
+    with warnings.catch_warnings(), rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+        # The browser has more letters than the font that matplotlib measures with.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        drawn.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    text = out.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\1{name}-", text)
+    for colour, variable in _VARIABLES.items():
+        text = text.replace(colour, f"var({variable})")
+    width, height = (round(inches * 96) for inches in drawn.get_size_inches())
+    return re.sub(
+        r'<svg [^>]*?viewBox="([^"]*)"[^>]*>',
+        lambda found: (
+            f'<svg xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="{found[1]}" width="{width}" '
+            f'height="{height}" role="img" aria-label="{escape(label)}">'
+        ),
+        text,
+        count=1,
+    )

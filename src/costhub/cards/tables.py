@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """One column of a table."""
 
     key: str
@@ -20,12 +20,12 @@ class Column:
     align: Literal["left", "right"] = "left"
 
 
-def number(key: str, title: str, spec: str = ".3f") -> Column:
+def number(key: str, title: str, spec: str = ".3f") -> TableColumn:
     """A right-aligned column of numbers."""
-    return Column(key, title, spec, "right")
+    return TableColumn(key, title, spec, "right")
 
 
-def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> str:
+def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableColumn]) -> str:
     """A Markdown table, without a line break at its end; a value that is None or missing shows as a dash.
 
     Example:
@@ -42,7 +42,7 @@ def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column])
     return "\n".join(lines)
 
 
-def plain_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> str:
+def plain_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableColumn]) -> str:
     """The same as text for a terminal: columns aligned, two blanks apart, no blanks at line ends.
 
     Example:
@@ -63,7 +63,7 @@ def plain_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) ->
     return "\n".join(lines)
 
 
-def cell(row: Mapping[str, Any], column: Column) -> str:
+def cell(row: Mapping[str, Any], column: TableColumn) -> str:
     """The text of one value."""
     value = row.get(column.key)
     if value is None:

@@ -1,24 +1,96 @@
-"""Provides `costhub adapt`: a model for this device, from a model of others and some measured programs."""
+"""Provides `costhub adapt`: a model for another device, from a model of others and some measured programs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from costhub.cli.adapt_result import Result
-from costhub.cli.adapt_target import Stored, Target, live
-from costhub.cli.evaluate import described
-from costhub.cli.measuring import check_board
+from costhub.cli.adapt_target import AdaptTarget, StoredTarget, live_target
+from costhub.cli.figures import described_figures
+from costhub.cli.options import check_tracker_options
+from costhub.transfer.guard import ADAPTED, CANDIDATES
 
 if TYPE_CHECKING:
     from costhub.dataset.programs import Programs
-    from costhub.hub.find import Found
+    from costhub.hub.catalogue.find import ResolvedModel
     from costhub.models.protocol import CostModel
+    from costhub.transfer.adapt import Adaptation
     from costhub.transfer.methods.method import TransferMethod
+
+
+@dataclass(frozen=True)
+class AdaptedModel:
+    """An adapted model, with its figures and its origin."""
+
+    source: str
+    """Name of the model that was adapted."""
+    device_id: str
+    done: Adaptation
+    figures: Mapping[str, dict[str, Any] | None]
+    """`before` and `after` -> figures on held-out workloads; None if nothing was held out."""
+    held_out: Sequence[str]
+    """Ids of these workloads."""
+    data_credit: str | None = None
+    """Who measured the programs that both models learned from."""
+
+    def save(self, out: Path, *, licence: str, seed: int) -> None:
+        """Writes the model folder, with card and `adaptation.json`."""
+        from costhub.cli.learning import model_documents
+        from costhub.models.folder import save_model
+        from costhub.models.train import describe_model
+
+        after = self.figures["after"]
+        info = describe_model(
+            self.done.model,
+            self.done.learned,
+            device_id=self.device_id,
+            seed=seed,
+            licence=licence,
+            base=self.source,
+            method=self.done.summary,
+            metrics=after["totals"] if after else None,
+            test_workloads=self.held_out,
+            data_credit=self.data_credit,
+        )
+        told = {"source": self.source, **self.done.to_json()}
+        documents = model_documents(self.done.model, info, after, out.name, transfer=told)
+        save_model(self.done.model, out, info, documents=documents)
+
+    def as_json(self, out: Path) -> str:
+        """The result for machines."""
+        return json.dumps({"folder": str(out), **self.figures, **self.done.to_json()}, indent=2)
+
+    def report(self, out: Path, *, explain: bool) -> str:
+        """The result for people."""
+        from costhub.cards.adaptation import masks_table
+        from costhub.cards.tables import TableColumn, number, plain_table
+        from costhub.models.evaluate import METRICS
+
+        done = self.done
+        totals = [{"model": side, **found["totals"]} for side, found in self.figures.items() if found]
+        asked = [{"trials": v.trials, **v.pairwise} for v in done.verdicts if v.pairwise]
+        shares = [number("trials", "trials", "d"), *(number(name, name) for name in CANDIDATES)]
+        parts = [
+            "On held-out workloads:\n"
+            + plain_table(totals, [TableColumn("model", ""), *(number(name, name) for name in METRICS)])
+            if totals
+            else "No workload was held out, so the model was not evaluated.",
+            f"Share of the pairs in each new batch that were ranked correctly before learning from it:\n"
+            f"{plain_table(asked, shares)}",
+        ]
+        if done.chosen != ADAPTED:
+            parts.append(f"Transfer by {done.method} made the model worse, so the {done.chosen} model was written.")
+        if explain:
+            parts.append(masks_table(done.to_json()))
+        wrote = f"{done.model.arch} for {self.device_id}, from {self.source} and {done.trials} trials."
+        return "\n\n".join(parts) + f"\nWrote {out}: {wrote}"
+
 
 EXAMPLE = """
 \b
@@ -30,15 +102,19 @@ Example:
 """
 TRIALS = 256
 """Trials of a device that is measured, where no number is given."""
-RIGHTS = "CC-BY-4.0"
+DATA_LICENCE = "CC-BY-4.0"
 """Licence of the measurements."""
 
 
 @click.command("adapt", epilog=EXAMPLE)
 @click.argument("name")
-@click.option("--data", type=click.Path(path_type=Path), help="Data folder with measurements of the target. "
-              "Without it, or with --suite, --network or --tracker, the target is measured, and the results "
-              "go to this folder, by default OUT-data.")  # fmt: skip
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    help="Data folder with measurements of the target. "
+    "Without it, or with --suite, --network or --tracker, the target is measured, and the results "
+    "go to this folder, by default OUT-data.",
+)
 @click.option("--device", help="Target device: one in the data, or one of this machine (`costhub devices`).")
 @click.option("--suite", "suites", multiple=True, help="Measure workloads of a suite, as `costhub collect`.")
 @click.option("--network", "networks", multiple=True, help="Measure workloads of a network.")
@@ -46,17 +122,26 @@ RIGHTS = "CC-BY-4.0"
 @click.option("--key", help="The boards' key at the tracker.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Model folder to write.")
 @click.option("--arch", help="Architecture of the source, for example mlp; by default the best one.")
-@click.option("--method", default="corrected", show_default=True,
-              help="frozen, brief, fine-tune, residual, lottery, momentum or corrected.")  # fmt: skip
-@click.option("--trials", type=click.IntRange(min=2), help="Number of programs to learn from; by default "
-              f"all in the data folder, or {TRIALS} if the target is measured.")  # fmt: skip
-@click.option("--split", "chosen", help="Split, by name in the data folder or as a file: learn "
-              "from its train workloads, evaluate on its test workloads.")  # fmt: skip
+@click.option(
+    "--method",
+    default="corrected",
+    show_default=True,
+    help="frozen, brief, fine-tune, residual, lottery, momentum or corrected.",
+)
+@click.option(
+    "--trials",
+    type=click.IntRange(min=2),
+    help=f"Number of programs to learn from; by default all in the data folder, or {TRIALS} if the target is measured.",
+)
+@click.option(
+    "--split",
+    "chosen",
+    help="Split, by name in the data folder or as a file: learn "
+    "from its train workloads, evaluate on its test workloads.",
+)
 @click.option("--explain", is_flag=True, help="Show what each layer was allowed to learn.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
-@click.option(
-    "--licence", default="Apache-2.0", show_default=True, help="Licence of the model (an SPDX name)."
-)
+@click.option("--licence", default="Apache-2.0", show_default=True, help="Licence of the model (an SPDX name).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
     name: str,
@@ -87,57 +172,58 @@ def command(
     Stop a measurement with Ctrl-C or `kill` at any time and start it again: nothing is measured twice.
     """
     from costhub.models.folder import check_replaceable
-    from costhub.transfer.methods.registry import find_method
+    from costhub.transfer.methods.by_name import find_method
 
-    check_board(tracker, key)
+    check_tracker_options(tracker, key)
     check_replaceable(out)
     how = find_method(method)
-    opened: AbstractContextManager[Target]
+    opened: AbstractContextManager[AdaptTarget]
     if data is None or suites or networks or tracker:
         if chosen is not None:
             raise click.UsageError("--split divides existing measurements; leave it out to measure new ones.")
-        opened = live(
-            data or out.with_name(f"{out.name}-data"), device=device, tracker=tracker, key=key, suites=suites,
-            networks=networks, trials=trials or TRIALS, seed=seed, licence=RIGHTS,
-        )  # fmt: skip
+        opened = live_target(
+            data or out.with_name(f"{out.name}-data"),
+            device=device,
+            tracker=tracker,
+            key=key,
+            suites=suites,
+            networks=networks,
+            trials=trials or TRIALS,
+            seed=seed,
+            licence=DATA_LICENCE,
+        )
     else:
-        opened = nullcontext(Stored(data, device, chosen, trials, seed))
+        opened = nullcontext(StoredTarget(data, device, chosen, trials, seed))
     with opened as target:
         result = _carry(name, target, how, arch=arch, seed=seed)
     result.save(out, licence=licence, seed=seed)
     click.echo(result.as_json(out) if as_json else result.report(out, explain=explain))
 
 
-def _carry(name: str, target: Target, how: TransferMethod, *, arch: str | None, seed: int) -> Result:
+def _carry(name: str, target: AdaptTarget, how: TransferMethod, *, arch: str | None, seed: int) -> AdaptedModel:
     """Chooses the source, adapts it, and evaluates both."""
     from costhub.dataset.credit import data_credit, joined_credit
-    from costhub.hub.shelf import read_config
+    from costhub.hub.catalogue.hubs import read_config
 
     found, source = _source(name, target.row, arch, target.first, seed)
     done = target.adapted(source, how, seed)
     test = target.test(source.feature_spec)
-    figures = {
-        side: _figures(model, test, target.data)
-        for side, model in (("before", source), ("after", done.model))
-    }
+    figures = {side: _figures(model, test, target.data) for side, model in (("before", source), ("after", done.model))}
     held_out = [] if test is None else sorted({test.workload_ids[i] for i in test.workload.tolist()})
     device_id = str(target.row["device_id"])
-    credit = joined_credit(
-        read_config(found.entry.folder).get("data_credit"), data_credit(target.data, [device_id])
-    )
-    return Result(found.entry.name, device_id, done, figures, held_out, credit)
+    credit = joined_credit(read_config(found.entry.folder).get("data_credit"), data_credit(target.data, [device_id]))
+    return AdaptedModel(found.entry.name, device_id, done, figures, held_out, credit)
 
 
 def _source(
     name: str, row: Mapping[str, Any], arch: str | None, programs: Callable[[str], Programs], seed: int
-) -> tuple[Found, CostModel]:
+) -> tuple[ResolvedModel, CostModel]:
     """The model to begin with, told of the target: that of a name, or the one that ranks it best."""
-    from costhub.hub.auto import AUTO, models_of_kind
-    from costhub.hub.find import find_model
+    from costhub.hub.catalogue.find import AUTO, find_model, models_of_kind
     from costhub.hub.pull import pull_found
     from costhub.models.compound.conditioned import bound_to
     from costhub.models.folder import load_model
-    from costhub.transfer.sources import PROBED, rank_sources
+    from costhub.transfer.sources import PROBED_PROGRAMS, rank_sources
 
     listed = models_of_kind(row, arch=arch) if name == AUTO else [find_model(name, arch=arch)]
     candidates = {found.entry.name: found for found in listed}
@@ -148,7 +234,7 @@ def _source(
         chosen = best.name
         second = f"; next is {others[0].name} with {others[0].pairwise:.3f}" if others else ""
         reason = (
-            f"Of {len(models)} models, it ranks {PROBED} programs measured here best: "
+            f"Of {len(models)} models, it ranks {PROBED_PROGRAMS} programs measured here best: "
             f"{best.pairwise:.3f} of the pairs are in the right order{second}."
         )
     click.echo(f"Source {chosen} ({models[chosen].arch}). {reason}", err=True)
@@ -157,7 +243,7 @@ def _source(
 
 def _figures(model: CostModel, test: Programs | None, data: Path) -> dict[str, Any] | None:
     """How a model ranks the held-out workloads; None without any."""
-    from costhub.cli.train_data import evaluated
+    from costhub.cli.learning import evaluated
 
     evaluation = None if test is None else evaluated(model, test)
-    return described(evaluation, data) if evaluation else None
+    return described_figures(evaluation, data) if evaluation else None

@@ -1,4 +1,4 @@
-"""Provides Stored and Live: the target of `costhub adapt`, measured before or while it adapts."""
+"""Provides the targets of `costhub adapt`: devices measured already, or measured on the way."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from costhub.cli.interrupt import ended_like_by_ctrl_c
+from costhub.cli.interaction import interruptible
 from costhub.cli.measuring import folder_of, named_workloads, opened_rig
 from costhub.errors import WorkloadError
 from costhub.progress import bar
 
 if TYPE_CHECKING:
-    from costhub.collector.collect import Progress
-    from costhub.collector.outcome import Outcome
-    from costhub.collector.plan import Plan
+    from costhub.collector.collect import CollectionProgress
+    from costhub.collector.session import MeasureResult
+    from costhub.collector.workload_queue import QueuedWorkload
     from costhub.dataset.programs import Programs
     from costhub.models.protocol import CostModel
     from costhub.transfer.adapt import Adaptation
-    from costhub.transfer.live import LiveTrials
     from costhub.transfer.methods.method import TransferMethod
+    from costhub.transfer.online_trials import OnlineTrials
 
 EVERYTHING = ("all",)
 
 
-class Target(Protocol):
+class AdaptTarget(Protocol):
     """A device, with the programs from which a model for it can learn."""
 
     data: Path
@@ -50,7 +50,7 @@ class Target(Protocol):
 
 
 @dataclass
-class Stored:
+class StoredTarget:
     """Measurements of a data folder.
 
     Args:
@@ -72,7 +72,7 @@ class Stored:
     def row(self) -> Mapping[str, Any]:
         """The known facts of the device."""
         from costhub.dataset.folder import DataFolder
-        from costhub.hub.device_rows import device_rows
+        from costhub.hub.catalogue.devices import device_rows
 
         name = self.device or DataFolder.open(self.data).only_device(" with --device.")
         return device_rows(self.data, [name])[name]
@@ -97,8 +97,8 @@ class Stored:
         return self._read_before[spec]
 
     def _read(self, spec: str) -> tuple[Programs, Programs]:
-        from costhub.cli.train import split_of
-        from costhub.dataset.load_programs import load_programs
+        from costhub.cli.learning import split_of
+        from costhub.dataset.load import load_programs
 
         device = self.row["device_id"]
         programs = load_programs(self.data, device=device, spec=spec)
@@ -108,13 +108,13 @@ class Stored:
 
 
 @dataclass
-class Live:
+class LiveTarget:
     """A device that is measured while the model learns."""
 
     data: Path
     row: Mapping[str, Any]
-    trials: LiveTrials
-    held_out: LiveTrials | None
+    trials: OnlineTrials
+    held_out: OnlineTrials | None
 
     def first(self, spec: str) -> Programs:
         """The first batch of trials."""
@@ -125,9 +125,13 @@ class Live:
         from costhub.transfer.adapt import adapt_to_batches
 
         found = adapt_to_batches(
-            source, self.trials.batches(source.feature_spec), trials=self.trials.trials, method=method,
-            seed=seed, progress=False,
-        )  # fmt: skip
+            source,
+            self.trials.batches(source.feature_spec),
+            trials=self.trials.trials,
+            method=method,
+            seed=seed,
+            progress=False,
+        )
         for name, problem in self.trials.problems.items():
             click.echo(f"{name} was given up: {problem}", err=True)
         return found
@@ -140,7 +144,7 @@ class Live:
 
 
 @contextmanager
-def live(
+def live_target(
     data: Path,
     *,
     device: str | None,
@@ -151,7 +155,7 @@ def live(
     trials: int,
     seed: int,
     licence: str,
-) -> Iterator[Live]:
+) -> Iterator[LiveTarget]:
     """A device of this machine, or the boards of a tracker, to measure while the model adapts.
 
     Args:
@@ -165,25 +169,25 @@ def live(
         seed: Chooses the programs.
         licence: Licence of the measurements.
     """
-    from costhub.hub.device_rows import completed
-    from costhub.transfer.live import LiveTrials, distinct
+    from costhub.hub.catalogue.devices import complete_device_row
+    from costhub.transfer.online_trials import OnlineTrials, distinct_workloads
 
     devices = (device or "auto",)
     with (
-        ended_like_by_ctrl_c(),
+        interruptible(),
         opened_rig(devices, tracker, key, contributor="anonymous", licence=licence) as rig,
     ):
         workloads = named_workloads(suites or (() if networks else EVERYTHING), networks, rig)
         if not workloads:
             raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be measured.")
         folder = folder_of(data, rig)
-        row = completed(rig.rows[0])
+        row = complete_device_row(rig.rows[0])
         with bar(trials, desc=row["device_id"], unit="trial") as shown:
 
-            def show(plan: Plan, outcome: Outcome, progress: Progress) -> None:
+            def show(plan: QueuedWorkload, outcome: MeasureResult, progress: CollectionProgress) -> None:
                 best = f"best {plan.best_us:,.0f} us" if plan.best_us else outcome.status
                 shown.set_postfix_str(f"{plan.workload.name} {best}", refresh=False)
                 shown.update(1)
 
-            found = LiveTrials(distinct(workloads), folder, rig, trials, seed=seed, on_outcome=show)
-            yield Live(data, row, *found.split())
+            found = OnlineTrials(distinct_workloads(workloads), folder, rig, trials, seed=seed, on_outcome=show)
+            yield LiveTarget(data, row, *found.split())

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from costhub.cli.interrupt import ended_like_by_ctrl_c
+from costhub.cli.interaction import interruptible
 from costhub.errors import MeasureError
 
 if TYPE_CHECKING:
-    from costhub.collector.boards.server import Running
+    from costhub.collector.boards.server import RunningServer
     from costhub.collector.boards.tracker import Tracker
 
 WARNING = """\
@@ -31,7 +31,7 @@ Example:
 """
 
 
-class Address(click.ParamType["Tracker"]):
+class TrackerAddress(click.ParamType["Tracker"]):
     """The address of a tracker, ``HOST:PORT``."""
 
     name = "host:port"
@@ -69,7 +69,7 @@ def _where_to_listen(port: int) -> Callable[[Callable[..., None]], Callable[...,
 
 
 tracker_option = click.option(
-    "--tracker", required=True, type=Address(), help="The tracker, HOST:PORT.", metavar="HOST:PORT"
+    "--tracker", required=True, type=TrackerAddress(), help="The tracker, HOST:PORT.", metavar="HOST:PORT"
 )
 
 
@@ -83,9 +83,7 @@ def command() -> None:
 @click.option("--key", required=True, help="A label that all boards of one kind share; no secret.")
 @click.option("--device", "device_kind", default="cpu", show_default=True, type=click.Choice(["cpu", "cuda"]))
 @_where_to_listen(9090)
-def serve(
-    tracker: Tracker, key: str, device_kind: str, host: str, port: int, is_trusted: bool, as_json: bool
-) -> None:
+def serve(tracker: Tracker, key: str, device_kind: str, host: str, port: int, is_trusted: bool, as_json: bool) -> None:
     """Offers this machine to a tracker, until ^C."""
     from costhub.collector.boards.server import board_server
 
@@ -96,7 +94,7 @@ def serve(
         facts = {"device": device_id, "key": key, "host": host, "port": port}
         where = f"{host}:{port} to the tracker at {tracker.host}:{tracker.port}"
         sentence = f"Serving {device_id} as {key!r} on {where}; ^C ends it."
-        _say_and_wait(running, json.dumps(facts) if as_json else sentence)
+        _print_and_wait(running, json.dumps(facts) if as_json else sentence)
 
 
 @command.command("tracker")
@@ -109,7 +107,7 @@ def track(host: str, port: int, is_trusted: bool, as_json: bool) -> None:
     with _until_interrupted(), tracker_server(host=host, port=port) as running:
         facts = {"host": host, "port": port}
         sentence = f"Tracking boards on {host}:{port}; ^C ends it."
-        _say_and_wait(running, json.dumps(facts) if as_json else sentence)
+        _print_and_wait(running, json.dumps(facts) if as_json else sentence)
 
 
 @command.command("list")
@@ -151,10 +149,10 @@ def _is_loopback(host: str) -> bool:
 @contextlib.contextmanager
 def _until_interrupted() -> Iterator[None]:
     """^C and a request to end are how this ends, so neither is a failure."""
-    with contextlib.suppress(KeyboardInterrupt), ended_like_by_ctrl_c():
+    with contextlib.suppress(KeyboardInterrupt), interruptible():
         yield
 
 
-def _say_and_wait(running: Running, said: str) -> None:
+def _print_and_wait(running: RunningServer, said: str) -> None:
     click.echo(said)
     running.wait()

@@ -22,24 +22,24 @@ Example:
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--data", type=click.Path(path_type=Path), help="Data folder to evaluate the model on first.")
 @click.option(
-    "--device", "devices", multiple=True,
+    "--device",
+    "devices",
+    multiple=True,
     help="Device whose measurements to use, may be repeated; not needed if the data or split has only one.",
-)  # fmt: skip
+)
 @click.option("--split", help="Split, by name in the data folder or as a file: its test workloads only.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-def command(
-    folder: Path, data: Path | None, devices: tuple[str, ...], split: str | None, as_json: bool
-) -> None:
+def command(folder: Path, data: Path | None, devices: tuple[str, ...], split: str | None, as_json: bool) -> None:
     """Write the card (README.md) of the model in FOLDER, with its figures and a picture of them.
 
     With --data the model is evaluated on the workloads that it has not learned from, as by `costhub
     evaluate`; without, the card shows the figures that the folder holds. `costhub publish` asks for a card.
     """
-    from costhub.cards.front_matter import CARD
+    from costhub.cards.markdown import CARD
     from costhub.cards.model_card import METRICS
+    from costhub.hub.catalogue.hubs import CONFIG, read_config
     from costhub.hub.install import write_card
-    from costhub.hub.manifest import MANIFEST, verify, write_manifest
-    from costhub.hub.shelf import CONFIG, read_config
+    from costhub.hub.remote.manifest import MANIFEST, verify, write_manifest
 
     if data is None and (devices or split):
         raise click.UsageError("--device and --split select from --data; name a data folder with it.")
@@ -67,18 +67,16 @@ def _figures(
     folder: Path, config: Mapping[str, Any], data: Path | None, devices: tuple[str, ...], split: str | None
 ) -> Mapping[str, Any]:
     """What the card shows: figures of the model's own devices, evaluated now or found in the folder."""
-    from costhub.cli.evaluate import figures_of
+    from costhub.cli.figures import figures_of
     from costhub.errors import DataError
-    from costhub.hub.install import read_recorded
-    from costhub.hub.shelf import EVALUATION
-    from costhub.models.evaluation.evaluate import NOISE_FLOOR
+    from costhub.hub.catalogue.hubs import EVALUATION
+    from costhub.hub.install import read_figures
+    from costhub.models.evaluate import NOISE_FLOOR
 
     if data is None:
-        figures = read_recorded(folder, EVALUATION)
+        figures = read_figures(folder, EVALUATION)
     else:
-        figures = figures_of(
-            str(folder.resolve()), data, devices, split=split, every=False, noise_floor=NOISE_FLOOR
-        )
+        figures = figures_of(str(folder.resolve()), data, devices, split=split, every=False, noise_floor=NOISE_FLOOR)
     if figures is None:
         raise DataError(
             f"{folder} holds no figures that a card could show (it has no {EVALUATION}). Name measurements "

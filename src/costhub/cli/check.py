@@ -27,7 +27,7 @@ PLACES_SHOWN = 5
 def _list_rules(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if not value or context.resilient_parsing:
         return
-    from costhub.dataset.check.registry import RULES
+    from costhub.dataset.check.rules import RULES
 
     for rule in RULES.values():
         click.echo(f"{rule.id}  {rule.severity:<7}  {rule.title}{' (with --deep)' if rule.is_deep else ''}")
@@ -39,9 +39,7 @@ def _list_rules(context: click.Context, _parameter: click.Parameter, value: bool
 @click.option("--deep", is_flag=True, help="Also load every module into TVM and replay a sample of traces.")
 @click.option("--strict", is_flag=True, help="Apply the deep rules too, and let warnings count as errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-@click.option(
-    "--rules", is_flag=True, is_eager=True, expose_value=False, callback=_list_rules, help="List the rules."
-)
+@click.option("--rules", is_flag=True, is_eager=True, expose_value=False, callback=_list_rules, help="List the rules.")
 @click.pass_context
 def command(context: click.Context, folder: Path, deep: bool, strict: bool, as_json: bool) -> None:
     """Check the data folder FOLDER against every rule, or a model folder as a hub does.
@@ -66,8 +64,8 @@ def command(context: click.Context, folder: Path, deep: bool, strict: bool, as_j
 
 
 def _check_model(folder: Path, as_json: bool) -> None:
-    from costhub.dataset.check.report import clean
-    from costhub.hub.review.model_gate import check_model
+    from costhub.hub.model_check.model_gate import check_model
+    from costhub.terminal_text import clean
 
     info = check_model(folder, needs_card=False)
     if as_json:
@@ -78,7 +76,7 @@ def _check_model(folder: Path, as_json: bool) -> None:
 
 def _lines(findings: Sequence[Finding]) -> Iterator[str]:
     """The findings by rule: its title, the first places, and what to do."""
-    from costhub.dataset.check.registry import RULES
+    from costhub.dataset.check.rules import RULES
 
     for rule_id, group in groupby(findings, key=lambda finding: finding.rule):
         rule, places = RULES[rule_id], list(group)

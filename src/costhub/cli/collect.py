@@ -9,21 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from costhub.cli.duration import Duration
-from costhub.cli.interrupt import ended_like_by_ctrl_c
-from costhub.cli.listing import list_option
-from costhub.cli.measuring import check_board, folder_of, named_workloads, opened_rig
+from costhub.cli.interaction import interruptible
+from costhub.cli.measuring import folder_of, named_workloads, opened_rig
+from costhub.cli.options import Duration, check_tracker_options, list_option
 from costhub.progress import bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from costhub.collector.collect import Progress, Proposals
-    from costhub.collector.outcome import Outcome
-    from costhub.collector.plan import Plan, Subject
-    from costhub.collector.profile import Profile
-    from costhub.collector.rig import Rig
-    from costhub.collector.sampler import Scorer
+    from costhub.collector.collect import CollectionProgress, Profile, Proposals
+    from costhub.collector.measurer import CollectionMeasurer
+    from costhub.collector.propose.sampler import Scorer
+    from costhub.collector.session import MeasureResult
+    from costhub.collector.workload_queue import QueuedWorkload, WorkloadSpec
     from costhub.dataset.folder import DataFolder
 
 EXAMPLE = """
@@ -43,9 +41,7 @@ Example:
     multiple=True,
     help="A suite, one workload of it (resnet18.c7), or 'all'; may be repeated.",
 )
-@click.option(
-    "--network", "networks", multiple=True, help="A network by name, a file.pt2, or 'all'; may be repeated."
-)
+@click.option("--network", "networks", multiple=True, help="A network by name, a file.pt2, or 'all'; may be repeated.")
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Data folder.")
 @click.option(
     "--device",
@@ -65,9 +61,7 @@ Example:
     help="Programs per workload, those already there included.",
 )
 @click.option("--budget", type=Duration(), default="30m", show_default=True, help="Time limit: 90s, 30m, 2h.")
-@click.option(
-    "--space", default="default", show_default=True, help="Design space: a name, or module:function."
-)
+@click.option("--space", default="default", show_default=True, help="Design space: a name, or module:function.")
 @click.option(
     "--shares",
     help="Share of the programs from each source, e.g. random=0.5,mutation=0.3,model=0.2; by default "
@@ -108,14 +102,12 @@ def command(
     """
     if not suites and not networks:
         raise click.UsageError("Nothing to measure: name workloads with --suite or --network.")
-    check_board(tracker, key)
+    check_tracker_options(tracker, key)
     if tracker is not None and (check_outputs or profile is not None):
         raise click.UsageError("--check-outputs and --profile are for this machine; leave out --tracker.")
     with (
-        ended_like_by_ctrl_c(),
-        opened_rig(
-            devices, tracker, key, contributor=contributor, licence=licence, flush_caches=flush_caches
-        ) as rig,
+        interruptible(),
+        opened_rig(devices, tracker, key, contributor=contributor, licence=licence, flush_caches=flush_caches) as rig,
     ):
         workloads = named_workloads(suites, networks, rig)
         proposals = replace(
@@ -129,14 +121,14 @@ def command(
     # Boards measure while we build: shares of this machine's time would say little.
     _report(progress, rig, out, as_json=as_json, with_profile=tracker is None)
     if profile is not None:
-        from costhub.cards.profile_plot import plot_profile
+        from costhub.cards.reports.device_plots import plot_profile
 
         plot_profile({", ".join(s.device_id for s in rig.sessions): progress.profile.as_dict()}, profile)
 
 
 def _proposals(trials: int, shares: str | None, guide: str | None, device: dict[str, Any]) -> Proposals:
     from costhub.collector.collect import Proposals
-    from costhub.collector.shares import Shares
+    from costhub.collector.propose.sampler import Shares
 
     chosen = Shares.parse(shares) if shares else Shares()
     if chosen.model and guide is None:
@@ -147,26 +139,31 @@ def _proposals(trials: int, shares: str | None, guide: str | None, device: dict[
 def _scorer(guide: str | None, device: dict[str, Any]) -> Scorer | None:
     if guide is None:
         return None
-    from costhub.hub.device_rows import completed
+    from costhub.hub.catalogue.devices import complete_device_row
     from costhub.hub.pull import pull
     from costhub.models.compound.conditioned import bound_to
     from costhub.models.folder import load_model
-    from costhub.transfer.schedule_scorer import ScheduleScorer
+    from costhub.search.search_model import ScheduleScorer
 
     model, _ = load_model(pull(guide))
-    return ScheduleScorer(bound_to(model, completed(device)))
+    return ScheduleScorer(bound_to(model, complete_device_row(device)))
 
 
 def _collect(
-    workloads: Sequence[Subject], folder: DataFolder, rig: Rig, proposals: Proposals, *, budget_s: float
-) -> Progress:
+    workloads: Sequence[WorkloadSpec],
+    folder: DataFolder,
+    rig: CollectionMeasurer,
+    proposals: Proposals,
+    *,
+    budget_s: float,
+) -> CollectionProgress:
     from costhub.collector.collect import collect
 
     devices = ", ".join(session.device_id for session in rig.sessions)
     total = len(workloads) * proposals.trials * len(rig.sessions)
     with bar(total, desc=devices, unit="program") as shown:
 
-        def show(plan: Plan, outcome: Outcome, progress: Progress) -> None:
+        def show(plan: QueuedWorkload, outcome: MeasureResult, progress: CollectionProgress) -> None:
             best = f"best {plan.best_us:,.0f} us" if plan.best_us else outcome.status
             shown.set_postfix_str(f"{plan.workload.name} {best}, failed {progress.failed}", refresh=False)
             shown.update(1)
@@ -174,7 +171,9 @@ def _collect(
         return collect(workloads, folder, rig=rig, proposals=proposals, budget_s=budget_s, on_outcome=show)
 
 
-def _report(progress: Progress, rig: Rig, out: Path, *, as_json: bool, with_profile: bool) -> None:
+def _report(
+    progress: CollectionProgress, rig: CollectionMeasurer, out: Path, *, as_json: bool, with_profile: bool
+) -> None:
     devices = [session.device_id for session in rig.sessions]
     profile = progress.profile.as_dict()
     for name, problem in progress.problems.items():
@@ -184,8 +183,7 @@ def _report(progress: Progress, rig: Rig, out: Path, *, as_json: bool, with_prof
         click.echo(json.dumps({"devices": devices, **counts, "folder": str(out), "profile": profile}))
         return
     click.echo(
-        f"{progress.good} good measurements and {progress.failed} failures of {' and '.join(devices)} added "
-        f"to {out}."
+        f"{progress.good} good measurements and {progress.failed} failures of {' and '.join(devices)} added to {out}."
     )
     if progress.done and with_profile:
         click.echo(_table(progress.profile))
@@ -195,8 +193,7 @@ def _table(profile: Profile) -> str:
     """Where the time went, for people."""
     total = profile.wall_s * profile.cores
     lines = [
-        f"  {stage:10} {seconds:8.1f} core-s  {seconds / total:5.1%}"
-        for stage, seconds in profile.seconds.items()
+        f"  {stage:10} {seconds:8.1f} core-s  {seconds / total:5.1%}" for stage, seconds in profile.seconds.items()
     ]
     summary = (
         f"{profile.good_per_s:.2f} good/s over {profile.wall_s:,.0f} s on {profile.cores} cores; "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from costhub.cli.consent import agreed, in_bytes
+from costhub.cli.interaction import confirmed, size_text
 
 if TYPE_CHECKING:
     from costhub.hub.contribute import Offer
@@ -45,17 +45,24 @@ def command(folder: Path, to: str | None, name: str | None, dry_run: bool, yes: 
             if not as_json or not (yes or dry_run):
                 click.echo(line, err=as_json)
         question = f"Send this to {offer.to}, where everybody can read it?"
-        return not dry_run and agreed(question, yes=yes, verb="contribute")
+        return not dry_run and confirmed(question, yes=yes, verb="contribute")
 
     done = contribute(folder, to, name=name, agree=ask)
     if as_json:
         offer = done.offer if done else offers[0]
         fields = {
-            "to": offer.to, "id": offer.contribution_id, "rows": dict(offer.facts.rows), "ok": offer.facts.ok,
-            "workloads": offer.facts.workloads, "bytes": offer.bytes, "licences": list(offer.facts.licences),
-            "contributors": list(offer.facts.contributors), "sent": done is not None,
-            "was_there": done.was_there if done else False, "url": done.url if done else None,
-        }  # fmt: skip
+            "to": offer.to,
+            "id": offer.contribution_id,
+            "rows": dict(offer.facts.rows),
+            "ok": offer.facts.ok,
+            "workloads": offer.facts.workloads,
+            "bytes": offer.bytes,
+            "licences": list(offer.facts.licences),
+            "contributors": list(offer.facts.contributors),
+            "sent": done is not None,
+            "was_there": done.was_there if done else False,
+            "url": done.url if done else None,
+        }
         click.echo(json.dumps(fields, indent=2))
     elif done is None:
         click.echo("Nothing was sent.")
@@ -72,7 +79,7 @@ def _lines(offer: Offer) -> Iterator[str]:
         yield f"  device       {device}: {rows:,} rows"
     yield f"  latencies    {facts.ok:,} of {facts.total:,} rows; the others are failures and their errors"
     yield f"  workloads    {facts.workloads}"
-    yield f"  size         {in_bytes(offer.bytes)} in {len(offer.files)} files"
+    yield f"  size         {size_text(offer.bytes)} in {len(offer.files)} files"
     yield f"  licence      {', '.join(facts.licences)}"
     yield f"  contributor  {', '.join(facts.contributors) or 'not named'}"
     yield "  personal     no folder, account, address or machine name was found in the texts"

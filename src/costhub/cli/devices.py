@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from costhub.cards.tables import Column, plain_table
+from costhub.cards.tables import TableColumn, plain_table
 from costhub.errors import CosthubError
-from costhub.hub.index import Device, load_devices, models_for
-from costhub.hub.names import resolve_device
-from costhub.hub.shelf import ModelEntry, list_datasets, unreadable_models
+from costhub.hub.catalogue.devices import Device, load_devices, models_for
+from costhub.hub.catalogue.hubs import ModelEntry, list_datasets, unreadable_models
+from costhub.hub.catalogue.names import resolve_device
 
 EXAMPLE = """
 \b
@@ -21,12 +21,12 @@ Example:
 """
 
 COLUMNS = (
-    Column("device", "device"),
-    Column("kind", "kind"),
-    Column("models", "models"),
-    Column("data", "data"),
-    Column("aliases", "aliases"),
-    Column("note", ""),
+    TableColumn("device", "device"),
+    TableColumn("kind", "kind"),
+    TableColumn("models", "models"),
+    TableColumn("data", "data"),
+    TableColumn("aliases", "aliases"),
+    TableColumn("note", ""),
 )
 UNITS = {
     "l1d_bytes": "bytes per core",
@@ -61,7 +61,7 @@ def command(name: str | None, as_json: bool) -> None:
         click.echo(json.dumps({"this_machine": here, "devices": rows}, indent=2))
     elif name is None:
         click.echo(plain_table([_line(row) for row in rows], COLUMNS))
-        _say_where_we_are(here, devices)
+        _report_this_machine(here, devices)
     else:
         click.echo("\n".join(_facts(rows[0])))
     for sentence in unreadable_models():
@@ -70,7 +70,7 @@ def command(name: str | None, as_json: bool) -> None:
 
 def this_machine() -> str | None:
     """The device id of this machine, or None where it cannot be identified."""
-    from costhub.collector.device import identify
+    from costhub.collector.device.identify import identify
 
     try:
         device_id = identify()["device_id"]
@@ -112,7 +112,7 @@ def _line(row: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _say_where_we_are(here: str | None, devices: Sequence[Device]) -> None:
+def _report_this_machine(here: str | None, devices: Sequence[Device]) -> None:
     if here is None:
         click.echo("\nThis machine could not be identified; `costhub probe` says why.")
     elif here not in [device.device_id for device in devices]:
@@ -122,13 +122,9 @@ def _say_where_we_are(here: str | None, devices: Sequence[Device]) -> None:
 def _facts(row: dict[str, Any]) -> list[str]:
     """One line per fact that is known."""
     shown = {key: value for key, value in row.items() if value not in (None, [], False) and key != "models"}
-    lines = [
-        f"{key:20} {_fact(value)}{' ' + UNITS[key] if key in UNITS else ''}" for key, value in shown.items()
-    ]
+    lines = [f"{key:20} {_fact(value)}{' ' + UNITS[key] if key in UNITS else ''}" for key, value in shown.items()]
     for model in row["models"]:
-        figure = (
-            "not evaluated" if model["top_1"] is None else f"top_1 {model['top_1']:.3f} on held-out workloads"
-        )
+        figure = "not evaluated" if model["top_1"] is None else f"top_1 {model['top_1']:.3f} on held-out workloads"
         lines.append(f"{'model':20} {model['name']} ({figure}; {model['origin']})")
     return lines if row["models"] else [*lines, f"{'model':20} none yet"]
 

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from costhub.cards.model_tables import evaluation_text
-
-if TYPE_CHECKING:
-    from costhub.models.evaluation.evaluate import Evaluation
+from costhub.cli.figures import figures_of, figures_table
 
 EXAMPLE = """
 \b
@@ -25,21 +20,22 @@ Example:
 
 @click.command("evaluate", epilog=EXAMPLE)
 @click.argument("model")
-@click.option(
-    "--data", required=True, type=click.Path(path_type=Path), help="Data folder with the measurements."
-)
+@click.option("--data", required=True, type=click.Path(path_type=Path), help="Data folder with the measurements.")
 @click.option(
     "--device",
     "devices",
     multiple=True,
     help="Device whose measurements to use, may be repeated; not needed if the data or split has only one.",
 )
-@click.option(
-    "--split", help="Split, by name in the data folder or as a file: evaluate on its test workloads only."
-)
+@click.option("--split", help="Split, by name in the data folder or as a file: evaluate on its test workloads only.")
 @click.option("--all", "every", is_flag=True, help="Also workloads the model has learned from.")
-@click.option("--noise-floor", default=0.02, show_default=True, type=click.FloatRange(0, 1, max_open=True),
-              help="Relative difference below which two programs count as equally fast.")  # fmt: skip
+@click.option(
+    "--noise-floor",
+    default=0.02,
+    show_default=True,
+    type=click.FloatRange(0, 1, max_open=True),
+    help="Relative difference below which two programs count as equally fast.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(
     model: str,
@@ -57,126 +53,4 @@ def command(
     Programs of different devices are never compared with one another; each workload counts once per device.
     """
     figures = figures_of(model, data, devices, split=split, every=every, noise_floor=noise_floor)
-    click.echo(json.dumps(figures, indent=2) if as_json else table(figures))
-
-
-def figures_of(
-    model: str,
-    data: Path,
-    devices: tuple[str, ...],
-    *,
-    split: str | None,
-    every: bool,
-    noise_floor: float,
-) -> dict[str, Any]:
-    """The figures of a model on the programs of a data folder.
-
-    Args:
-        model: A name, an address or a model folder.
-        data: The data folder.
-        devices: Whose measurements to use; none where the data or the split have only one.
-        split: Evaluate on its test workloads only.
-        every: Also workloads that the model has learned from.
-        noise_floor: Relative difference below which two programs count as equally fast.
-
-    Raises:
-        DataError: The model has learned from every workload asked for.
-        CosthubError: One of its kinds: there is no such model, data folder, device or split.
-    """
-    from costhub.dataset.load_programs import load_programs
-    from costhub.dataset.splits.split_file import find_split
-    from costhub.errors import DataError
-    from costhub.hub.device_rows import device_rows
-    from costhub.hub.pull import resolve
-    from costhub.models.compound.conditioned import tell_devices
-    from costhub.models.evaluation.evaluate import evaluate
-    from costhub.models.folder import load_model
-
-    loaded, info = load_model(resolve(model))
-    chosen = find_split(data, split) if split is not None else None
-    wanted = set(chosen.test) if chosen else workload_ids(data)
-    if chosen:
-        devices = devices or chosen.test_devices
-        for device_id in devices:
-            chosen.check_device(device_id, "test")
-    # On devices that are new to the model, a workload that it knows from another one is a fair test.
-    new_devices = (
-        chosen is not None and bool(chosen.test_devices) and set(info.device_ids).isdisjoint(devices)
-    )
-    if not every and not new_devices:
-        wanted -= set(info.train_workloads)
-    if not wanted:
-        raise DataError(
-            f"{model} was trained on every workload asked for. Use --all to evaluate on them anyway."
-        )
-    programs = load_programs(data, device=devices or None, workloads=wanted, spec=info.feature_spec)
-    tell_devices(loaded, device_rows(data, programs.device_ids))
-    return described(evaluate(loaded, programs, noise_floor=noise_floor), data)
-
-
-def workload_ids(data: Path) -> set[str]:
-    """The ids of all workloads of a data folder."""
-    from costhub.dataset.folder import DataFolder
-
-    return set(DataFolder.open(data).workloads()["workload_id"].to_pylist())
-
-
-def described(evaluation: Evaluation, data: Path) -> dict[str, Any]:
-    """The evaluation as JSON values, with the name and operator of every workload, as cards want it.
-
-    Beside what `Evaluation.to_json` has: `operators` and `networks`, the same figures by family and by
-    network, and `variants`, the literature's totals where the data know of networks.
-    """
-    from costhub.dataset.folder import DataFolder
-    from costhub.models.evaluation.breakdown import by_network, by_operator, network_top_k, workload_uses
-
-    about = DataFolder.open(data).workloads(["workload_id", "name", "operator", "networks"])
-    known: dict[str, Mapping[str, Any]] = {row["workload_id"]: row for row in about.to_pylist()}
-    uses = workload_uses(about)
-    figures = evaluation.to_json()
-    for row in figures["workloads"]:
-        found = known.get(row["workload_id"], {})
-        row["workload"] = found.get("name") or row["workload_id"][:12]
-        row["operator"] = found.get("operator")
-        row["programs"] = row.pop("n")
-    figures["workloads"].sort(key=lambda row: (row["operator"] or "", row["workload"], row["device_id"]))
-    figures["operators"] = [
-        {"operator": name, **_part(part)} for name, part in by_operator(evaluation, uses).items()
-    ]
-    networks = {k: network_top_k(evaluation, uses, k=k) for k in (1, 5)}
-    figures["networks"] = [
-        {
-            "network": name,
-            **_part(part),
-            **{f"top_{k}_weighted": found.networks[name] for k, found in networks.items() if found},
-        }
-        for name, part in by_network(evaluation, uses).items()
-    ]
-    figures["variants"] = {
-        f"top_{k}_{name}": getattr(found, name)
-        for name in ("tenset", "tlp")
-        for k, found in networks.items()
-        if found
-    }
-    return figures
-
-
-def table(figures: Mapping[str, Any]) -> str:
-    """The figures as text, with what was left out."""
-    lines = [evaluation_text(figures)]
-    if figures["skipped"]:
-        lines.append(
-            f"{len(figures['skipped'])} workloads left out: no two of their programs differ by more than "
-            f"{figures['noise_floor']:.0%}."
-        )
-    return "\n".join(lines)
-
-
-def _part(part: Evaluation) -> dict[str, Any]:
-    errors = part.to_json()["standard_errors"]
-    return {
-        "workloads": len(part.workloads),
-        "programs": sum(row.n for row in part.workloads),
-        **part.totals,
-        "standard_errors": errors,
-    }
+    click.echo(json.dumps(figures, indent=2) if as_json else figures_table(figures))

@@ -21,9 +21,7 @@ Example:
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("--device", help="Device whose measurements to write; may be left out where there is only one.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder to write; must be new.")
-@click.option(
-    "--best", type=click.IntRange(min=1), help="Only so many records of each workload, the fastest ones."
-)
+@click.option("--best", type=click.IntRange(min=1), help="Only so many records of each workload, the fastest ones.")
 @click.option("--workload", multiple=True, help="Id or name of a workload to write; may be repeated.")
 @click.option("--operator", multiple=True, help="Operator family to write; may be repeated.")
 @click.option("--no-failures", is_flag=True, help="Leave out programs that failed.")

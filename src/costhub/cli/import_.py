@@ -22,9 +22,7 @@ Example:
 @click.command("import", epilog=EXAMPLE)
 @click.argument("kind", type=click.Choice(["metaschedule"]))
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option(
-    "--device", required=True, help="Id of the device that was measured; `costhub devices` has them."
-)
+@click.option("--device", required=True, help="Id of the device that was measured; `costhub devices` has them.")
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Data folder.")
 @click.option(
     "--names",
@@ -70,7 +68,7 @@ def command(
 
 def _device_row(device_id: str) -> dict[str, Any]:
     """What the index knows about the device; of another one, only its name."""
-    from costhub.hub.index import find_device
+    from costhub.hub.catalogue.devices import find_device
 
     known = find_device(device_id)
     if known is None:

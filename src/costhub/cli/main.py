@@ -59,7 +59,7 @@ _ADVICE = {
 
 
 @dataclass
-class Session:
+class GroupOptions:
     """The options of the group, for the code around it."""
 
     debug: bool = False
@@ -105,7 +105,7 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="costhub")
 @click.option("--debug", is_flag=True, help="Show the traceback of a failure.")
 @click.pass_obj
-def group(session: Session, debug: bool) -> None:
+def group(session: GroupOptions, debug: bool) -> None:
     """Pretrained cost models for TVM MetaSchedule, and the measurements they learn from."""
     session.debug = debug
 
@@ -121,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code; a failure is one sentence on stderr."""
-    session = Session()
+    session = GroupOptions()
     try:
         args = None if arguments is None else list(arguments)
         result = group.main(args=args, prog_name="costhub", standalone_mode=False, obj=session)
@@ -129,7 +129,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except click.ClickException as error:
-        return _say(_usage_sentence(error), error.exit_code)
+        return _print_failure(_usage_sentence(error), error.exit_code)
     except BaseException as error:
         if session.debug and not isinstance(error, SystemExit | click.Abort):
             raise
@@ -143,14 +143,14 @@ def _explain(error: BaseException) -> int:
     if isinstance(error, SystemExit):
         raise error
     if isinstance(error, click.Abort | KeyboardInterrupt):
-        return _say("stopped; everything finished so far is kept.", INTERRUPTED)
+        return _print_failure("stopped; everything finished so far is kept.", INTERRUPTED)
     if isinstance(error, CosthubError):
-        return _say(str(error), error.exit_code)
+        return _print_failure(str(error), error.exit_code)
     if isinstance(error, OSError):
-        return _say(_os_sentence(error), 1)
+        return _print_failure(_os_sentence(error), 1)
     if isinstance(error, MemoryError):
-        return _say("out of memory. Use less data at once, or a machine with more memory.", 1)
-    return _say(_bug_sentence(error), 1)
+        return _print_failure("out of memory. Use less data at once, or a machine with more memory.", 1)
+    return _print_failure(_bug_sentence(error), 1)
 
 
 def _usage_sentence(error: click.ClickException) -> str:
@@ -176,6 +176,6 @@ def _bug_sentence(error: BaseException) -> str:
     return f"this is a bug in costhub ({what}). Report it with the traceback that `costhub --debug` shows."
 
 
-def _say(sentence: str, exit_code: int) -> int:
+def _print_failure(sentence: str, exit_code: int) -> int:
     click.echo(f"costhub: {sentence}", err=True)
     return exit_code

@@ -1,4 +1,4 @@
-"""Provides what the verbs that measure share: where programs run, which ones, and the folder they go to."""
+"""Provides what the commands that measure share: the devices, the workloads by name, and the data folder."""
 
 from __future__ import annotations
 
@@ -12,23 +12,15 @@ from typing import TYPE_CHECKING
 import click
 
 from costhub.cards.tables import counted
-from costhub.cli.busy import tell_if_busy
+from costhub.cli.interaction import warn_if_busy
+from costhub.errors import WorkloadError
 
 if TYPE_CHECKING:
-    from costhub.collector.network import NetworkReport
-    from costhub.collector.plan import Subject
-    from costhub.collector.rig import Rig
+    from costhub.collector.measurer import CollectionMeasurer
+    from costhub.collector.workload_queue import WorkloadSpec
+    from costhub.collector.workloads.network_kernels import NetworkReport
     from costhub.dataset.folder import DataFolder
-
-
-def check_board(tracker: str | None, key: str | None) -> None:
-    """Refuses --tracker without --key and --key without --tracker.
-
-    Raises:
-        UsageError: One of the two is missing.
-    """
-    if (tracker is None) != (key is None):
-        raise click.UsageError("--tracker and --key go together: give both or neither.")
+    from costhub.search.tune import Job
 
 
 @contextmanager
@@ -40,7 +32,7 @@ def opened_rig(
     contributor: str,
     licence: str,
     flush_caches: bool = False,
-) -> Iterator[Rig]:
+) -> Iterator[CollectionMeasurer]:
     """What measures on devices of this machine, or on the boards of a tracker.
 
     Args:
@@ -51,23 +43,23 @@ def opened_rig(
         licence: Licence of the rows, an SPDX name.
         flush_caches: Flush the caches before every repeat.
     """
-    from costhub.collector.boards.board_rig import board_rig
-    from costhub.collector.evaluator import COLLECTING
-    from costhub.collector.local import find_local
-    from costhub.collector.rig import Rights, local_rig
+    from costhub.collector.device.local import find_local
+    from costhub.collector.measurer import board_collection_measurer, local_collection_measurer
+    from costhub.collector.run.evaluator import COLLECTING
+    from costhub.collector.session import Rights
 
     rights = Rights(contributor, licence)
     evaluator = replace(COLLECTING, cache_flush=flush_caches)
     if tracker is not None and key is not None:
-        with board_rig(tracker, key, evaluator=evaluator, rights=rights) as rig:
+        with board_collection_measurer(tracker, key, evaluator=evaluator, rights=rights) as rig:
             yield rig
     else:
-        tell_if_busy()
-        with local_rig(find_local(devices), evaluator=evaluator, rights=rights) as rig:
+        warn_if_busy()
+        with local_collection_measurer(find_local(devices), evaluator=evaluator, rights=rights) as rig:
             yield rig
 
 
-def folder_of(out: Path, rig: Rig) -> DataFolder:
+def folder_of(out: Path, rig: CollectionMeasurer) -> DataFolder:
     """The data folder `out`, created if it is missing, with a row for each device of the rig."""
     from costhub.dataset.folder import DataFolder
 
@@ -79,19 +71,19 @@ def folder_of(out: Path, rig: Rig) -> DataFolder:
     return folder
 
 
-def named_workloads(suites: Sequence[str], networks: Sequence[str], rig: Rig) -> list[Subject]:
+def named_workloads(suites: Sequence[str], networks: Sequence[str], rig: CollectionMeasurer) -> list[WorkloadSpec]:
     """The workloads of suites and networks by name; a kernel that two of them contain occurs twice."""
-    from costhub.collector.network import network_workloads
-    from costhub.collector.suite import find_suites
+    from costhub.collector.workloads.network_kernels import network_workloads
+    from costhub.collector.workloads.suites import find_suites
 
-    found: list[Subject] = list(find_suites(suites))
+    found: list[WorkloadSpec] = list(find_suites(suites))
     if networks:
         target = json.dumps(rig.sessions[0].target)
-        found += network_workloads(networks, target=target, on_network=tell_network)
+        found += network_workloads(networks, target=target, on_network=report_network)
     return found
 
 
-def tell_network(report: NetworkReport) -> None:
+def report_network(report: NetworkReport) -> None:
     """Reports on stderr which kernels a network contains."""
     left_out = ", ".join(f"{count} {reason}" for reason, count in report.left_out.items())
     click.echo(
@@ -99,3 +91,59 @@ def tell_network(report: NetworkReport) -> None:
         f"{report.seconds:.0f} s" + (f" (left out: {left_out})" if left_out else ""),
         err=True,
     )
+
+
+def exported_among(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Separates names of workloads from exported networks (.pt2), which do not need `--network`.
+
+    Example:
+        >>> exported_among(["softmax", "mine.pt2"])
+        (['softmax'], ['mine.pt2'])
+    """
+    files = [name for name in names if name.endswith(".pt2")]
+    return [name for name in names if name not in files], files
+
+
+def named_jobs(text: str) -> list[Job]:
+    """The workloads that `text` names: a single one, all of a suite, or the one in a file.
+
+    Raises:
+        WorkloadError: The file is missing or does not hold a TVM module.
+        UnknownNameError: No workload has that name.
+    """
+    from costhub.collector.workloads.suites import find_suites
+    from costhub.dataset.workload import module_from_json
+    from costhub.search.tune import Job
+
+    path = Path(text)
+    if path.suffix != ".json":
+        return [Job(workload.name, workload.module()) for workload in find_suites([text])]
+    if not path.is_file():
+        raise WorkloadError(
+            f"The file {path} does not exist. Write it with tvm.ir.save_json(module), or name a workload."
+        )
+    try:
+        return [Job(path.stem, module_from_json(path.read_text()))]
+    except UnicodeDecodeError as error:
+        raise WorkloadError(f"{path} is not a text file. A workload file holds a TVM module as JSON.") from error
+
+
+def network_jobs(networks: Sequence[str], target: str, *, fast_math: bool = False) -> list[Job]:
+    """The kernels of networks, weighted by how often they are called; reports them on stderr.
+
+    Args:
+        networks: What `costhub.collector.workloads.network_kernels.network_workloads` takes.
+        target: The TVM target, as JSON.
+        fast_math: Whether to replace exp, tanh and erf by polynomials.
+
+    Raises:
+        WorkloadError: A network has no kernel that TVM can tune.
+        UnknownNameError: No network has that name.
+    """
+    from costhub.collector.workloads.network_kernels import network_workloads
+    from costhub.search.tune import Job
+
+    if not networks:
+        return []
+    found = network_workloads(networks, target=target, fast_math=fast_math, on_network=report_network)
+    return [Job(each.name, each.module(), sum(count for _, count in each.networks)) for each in found]

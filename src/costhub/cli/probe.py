@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from costhub.cards.tables import Column, number, plain_table
-from costhub.cli.busy import tell_if_busy
+from costhub.cards.tables import TableColumn, number, plain_table
+from costhub.cli.interaction import warn_if_busy
 from costhub.errors import CosthubError
 from costhub.progress import bar
 
@@ -34,7 +34,7 @@ FIGURES = (
     ("dram_gbs", "reading memory", "GB/s"),
     ("launch_overhead_us", "an empty program", "us"),
 )
-COLUMNS = (Column("what", "what"), number("value", "best", ",.4g"), Column("unit", "unit"))
+COLUMNS = (TableColumn("what", "what"), number("value", "best", ",.4g"), TableColumn("unit", "unit"))
 
 
 @click.command("probe", epilog=EXAMPLE)
@@ -45,12 +45,8 @@ COLUMNS = (Column("what", "what"), number("value", "best", ",.4g"), Column("unit
     type=click.IntRange(min=1),
     help="Limit the CPU to this many cores; it then counts as another device.",
 )
-@click.option(
-    "--budget", default=25.0, show_default=True, type=click.FloatRange(min=0), help="Time limit in seconds."
-)
-@click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), help="Data folder to write the row into."
-)
+@click.option("--budget", default=25.0, show_default=True, type=click.FloatRange(min=0), help="Time limit in seconds.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Data folder to write the row into.")
 @click.option(
     "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Picture of the bandwidths, .svg or .png."
 )
@@ -72,22 +68,22 @@ def command(
     if out is not None:
         row = _put(out, row)
     if plot is not None:
-        from costhub.cards.probe_plot import plot_ladders
+        from costhub.cards.reports.device_plots import plot_ladders
 
         plot_ladders([row], plot)
     click.echo(json.dumps(row, default=str) if as_json else _page(row))
-    _say_what_next(row, out)
+    _report_differences(row, out)
 
 
 def _probed(kind: str, isa: str | None, threads: int | None, budget_s: float) -> dict[str, Any]:
     """The device's row with what was measured."""
-    from costhub.collector.device import identify
+    from costhub.collector.device.identify import identify
+    from costhub.collector.device.local import local_target
     from costhub.collector.probe.probe import probe
-    from costhub.collector.target import local_target
 
     device = identify(kind, isa=isa, threads=threads)
     target = local_target(kind, isa=isa, threads=threads)
-    tell_if_busy()
+    warn_if_busy()
     with bar(None, desc=device["device_id"], unit="step") as shown:
 
         def show(what: str, done: int, total: int) -> None:
@@ -95,15 +91,13 @@ def _probed(kind: str, isa: str | None, threads: int | None, budget_s: float) ->
             shown.set_postfix_str(what, refresh=False)
             shown.update(1)
 
-        found = probe(
-            target, device=device, device_kind=kind, threads=threads, budget_s=budget_s, on_step=show
-        )
+        found = probe(target, device=device, device_kind=kind, threads=threads, budget_s=budget_s, on_step=show)
     return {**device, "target": json.dumps(target), **found}
 
 
-def _say_what_next(row: Mapping[str, Any], out: Path | None) -> None:
+def _report_differences(row: Mapping[str, Any], out: Path | None) -> None:
     """Whether anything was kept, and which figures are far from those of the index."""
-    from costhub.hub.index import find_device
+    from costhub.hub.catalogue.devices import find_device
     from costhub.hub.review.contribution import MOST_DIFFERENCE  # as far off, `costhub review` refuses it
 
     if out is None:
@@ -122,11 +116,11 @@ def _say_what_next(row: Mapping[str, Any], out: Path | None) -> None:
 
 def _keep(row: Mapping[str, Any]) -> None:
     """Puts the figures where searches and adaptations on this machine find them."""
-    from costhub.hub.device_rows import keep_figures
+    from costhub.hub.catalogue.devices import keep_probed_figures
 
     told = "`costhub tune` and `costhub adapt` on this machine"
     try:
-        keep_figures(row)
+        keep_probed_figures(row)
     except (OSError, CosthubError) as error:  # What was measured is printed even so.
         click.echo(f"{told} will not know these figures: they cannot be kept ({error}).", err=True)
     else:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from costhub.cli.consent import agreed, in_bytes
+from costhub.cli.interaction import confirmed, size_text
 
 if TYPE_CHECKING:
-    from costhub.hub.publish import Plan
+    from costhub.hub.publish import PublishPlan
 
 EXAMPLE = """
 \b
@@ -32,9 +32,15 @@ Example:
 @click.option("--yes", is_flag=True, help="Send without asking for confirmation.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(
-    folder: Path, to: str, name: str | None, tag: str | None, replace: bool, dry_run: bool, yes: bool,
+    folder: Path,
+    to: str,
+    name: str | None,
+    tag: str | None,
+    replace: bool,
+    dry_run: bool,
+    yes: bool,
     as_json: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Put a model or a dataset into a hub, in one commit.
 
     FOLDER is a model folder with its card, or a data folder. Nothing is sent if `costhub check`, or the check
@@ -42,23 +48,29 @@ def command(
     """
     from costhub.hub.publish import publish
 
-    plans: list[Plan] = []
+    plans: list[PublishPlan] = []
 
-    def ask(plan: Plan) -> bool:
+    def ask(plan: PublishPlan) -> bool:
         plans.append(plan)
         for line in _lines(plan):
             if not as_json or not (yes or dry_run):
                 click.echo(line, err=as_json)
-        return not dry_run and agreed(f"Publish to {plan.to}?", yes=yes, verb="publish")
+        return not dry_run and confirmed(f"Publish to {plan.to}?", yes=yes, verb="publish")
 
     done = publish(folder, to, name=name, tag=tag, replace=replace, agree=ask)
     plan = plans[0]
     if as_json:
         fields = {
-            "to": plan.to, "kind": plan.kind, "files": dict(plan.files), "removed": list(plan.removed),
-            "bytes": plan.bytes, "published": done is not None, "commit": done.commit if done else None,
-            "url": done.url if done else None, "tag": done.tag if done else None,
-        }  # fmt: skip
+            "to": plan.to,
+            "kind": plan.kind,
+            "files": dict(plan.files),
+            "removed": list(plan.removed),
+            "bytes": plan.bytes,
+            "published": done is not None,
+            "commit": done.commit if done else None,
+            "url": done.url if done else None,
+            "tag": done.tag if done else None,
+        }
         click.echo(json.dumps(fields, indent=2))
     elif done is None:
         click.echo("Nothing was sent.")
@@ -66,10 +78,10 @@ def command(
         click.echo(f"Published: {done.url}" + (f" as {done.tag}" if done.tag else ""))
 
 
-def _lines(plan: Plan) -> Iterator[str]:
+def _lines(plan: PublishPlan) -> Iterator[str]:
     yield f"{plan.to}, a {plan.kind}" + (", which is new:" if plan.is_new else ":")
     for path, size in plan.files.items():
-        yield f"  {in_bytes(size):>9}  {path}"
+        yield f"  {size_text(size):>9}  {path}"
     for path in plan.removed:
         yield f"    removed  {path}"
-    yield f"{len(plan.files)} files, {in_bytes(plan.bytes)}; {plan.unchanged} are there already."
+    yield f"{len(plan.files)} files, {size_text(plan.bytes)}; {plan.unchanged} are there already."

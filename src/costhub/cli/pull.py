@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from costhub.hub.auto import AUTO, choose_model
-from costhub.hub.find import Found, find_model
+from costhub.hub.catalogue.find import AUTO, ResolvedModel, choose_model, find_model
 from costhub.hub.pull import pull_found
 
 EXAMPLE = """
@@ -22,9 +21,7 @@ Example:
 @click.command("pull", epilog=EXAMPLE)
 @click.argument("name")
 @click.option("--arch", help="The architecture wanted, for example mlp; by default the best one.")
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="The model folder to make; by default in the cache."
-)
+@click.option("--out", type=click.Path(path_type=Path), help="The model folder to make; by default in the cache.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(name: str, arch: str | None, out: Path | None, as_json: bool) -> None:
     """Fetch a cost model by the name of its device.
@@ -55,7 +52,7 @@ def command(name: str, arch: str | None, out: Path | None, as_json: bool) -> Non
     click.echo(str(folder))
 
 
-def _here(arch: str | None) -> Found:
-    from costhub.collector.device import identify
+def _here(arch: str | None) -> ResolvedModel:
+    from costhub.collector.device.identify import identify
 
     return choose_model(AUTO, identify(), arch=arch)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from costhub.hub.review.verdict import Verdict
+    from costhub.hub.review.comparison import ReviewVerdict
 
 EXAMPLE = """
 \b
@@ -59,8 +59,8 @@ def command(
         context.exit(1)
 
 
-def _lines(verdict: Verdict) -> Iterator[str]:
-    from costhub.dataset.check.report import clean
+def _lines(verdict: ReviewVerdict) -> Iterator[str]:
+    from costhub.terminal_text import clean
 
     for found in verdict.comparisons:
         shift = "-" if found.shift is None else f"{found.shift:.2f}"

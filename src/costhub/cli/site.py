@@ -16,9 +16,7 @@ Example:
 
 
 @click.command("site", epilog=EXAMPLE)
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, help="The folder to make, with its index.html."
-)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="The folder to make, with its index.html.")
 @click.option(
     "--hub",
     "hubs",
@@ -32,10 +30,9 @@ def command(out: Path, hubs: tuple[Path, ...], as_json: bool) -> None:
 
     The site is one page and the pictures it shows. It fetches nothing, and any static host can serve it.
     """
-    from costhub.cards.site_page import site_page
-    from costhub.hub.roots import embedded_root, folder_root
-    from costhub.hub.site_contents import site_contents
-    from costhub.hub.site_folder import refuse_occupied, write_site
+    from costhub.cards.site.site_page import site_page
+    from costhub.hub.catalogue.hubs import embedded_root, folder_root
+    from costhub.hub.site import refuse_occupied, site_contents, write_site
 
     roots = [folder_root(path) for path in hubs] or [embedded_root()]
     refuse_occupied(out)  # before the reading, which takes seconds

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from costhub.cards.tables import Column, number, plain_table
+from costhub.cards.tables import TableColumn, number, plain_table
 
 if TYPE_CHECKING:
     from costhub.dataset.folder import DataFolder
@@ -25,8 +25,8 @@ Example:
 """
 
 COLUMNS = (
-    Column("name", "split"),
-    Column("kind", "by"),
+    TableColumn("name", "split"),
+    TableColumn("kind", "by"),
     number("train", "train", "d"),
     number("test", "test", "d"),
     number("train_programs", "programs", "d"),
@@ -36,18 +36,25 @@ COLUMNS = (
 
 @click.command("split", epilog=EXAMPLE)
 @click.argument("data", type=click.Path(path_type=Path))
-@click.option("--by", "kind", type=click.Choice(["workload", "network", "operator", "device"]),
-              help="What to hold out in new splits; without it, list the existing splits.")  # fmt: skip
-@click.option("--hold-out", multiple=True,
-              help="Network, operator family or device to test on; may be repeated. Without it, one split "
-              "for each.")  # fmt: skip
-@click.option("--tenset", is_flag=True, help="With --by network: hold out TenSet's five test networks.")
-@click.option("--count", type=click.IntRange(min=1),
-              help="With --by workload: how many to test on, a fifth by default. With --by device: also "
-              "hold out this many workloads and test only on them.")  # fmt: skip
 @click.option(
-    "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Chooses the workloads."
+    "--by",
+    "kind",
+    type=click.Choice(["workload", "network", "operator", "device"]),
+    help="What to hold out in new splits; without it, list the existing splits.",
 )
+@click.option(
+    "--hold-out",
+    multiple=True,
+    help="Network, operator family or device to test on; may be repeated. Without it, one split for each.",
+)
+@click.option("--tenset", is_flag=True, help="With --by network: hold out TenSet's five test networks.")
+@click.option(
+    "--count",
+    type=click.IntRange(min=1),
+    help="With --by workload: how many to test on, a fifth by default. With --by device: also "
+    "hold out this many workloads and test only on them.",
+)
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Chooses the workloads.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(
     data: Path,
@@ -64,7 +71,7 @@ def command(
     workloads and options always give the same split. `costhub train` and `costhub evaluate` take its NAME.
     """
     from costhub.dataset.folder import DataFolder
-    from costhub.dataset.splits.split_file import list_splits, load_split, put_split
+    from costhub.dataset.splits.split import list_splits, load_split, put_split
 
     _check_options(kind, hold_out, tenset, count)
     folder = DataFolder.open(data)
@@ -125,7 +132,7 @@ def _make(
 
 def _described(folder: DataFolder, splits: Sequence[Split]) -> list[dict[str, Any]]:
     """Each split, how many programs ran on either side, and where it does not fit the folder."""
-    from costhub.dataset.splits.split import fit
+    from costhub.dataset.splits.split import compare_split
 
     counts = _programs(folder)
     ids, devices = folder.workloads()["workload_id"].to_pylist(), folder.device_ids()
@@ -143,7 +150,7 @@ def _described(folder: DataFolder, splits: Sequence[Split]) -> list[dict[str, An
             "test": len(split.test),
             "train_programs": programs(split.train, split.train_devices),
             "test_programs": programs(split.test, split.test_devices),
-            "misfits": fit(split, ids, devices).sentences(),
+            "misfits": compare_split(split, ids, devices).sentences(),
         }
         for split in splits
     ]

@@ -19,12 +19,8 @@ Example:
 
 @click.command("stats", epilog=EXAMPLE)
 @click.argument("where")
-@click.option(
-    "--page", type=click.Path(path_type=Path, dir_okay=False), help="Write a page with pictures (HTML)."
-)
-@click.option(
-    "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw latencies by operator (PNG)."
-)
+@click.option("--page", type=click.Path(path_type=Path, dir_okay=False), help="Write a page with pictures (HTML).")
+@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw latencies by operator (PNG).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(where: str, page: Path | None, plot: Path | None, as_json: bool) -> None:
     """Count what WHERE holds: devices, operators, failures, latencies, noise.
@@ -32,22 +28,20 @@ def command(where: str, page: Path | None, plot: Path | None, as_json: bool) -> 
     WHERE is a data folder, the name of a dataset or device in the hubs here, or hf-hub:ORG/NAME@REVISION. For
     a device, only the measurements made on it are counted.
     """
-    from costhub.cards.stats_tables import stats_text
+    from costhub.cards.reports.stats import stats_text
     from costhub.dataset.stats.folder_stats import folder_stats, latencies_by_operator
-    from costhub.hub.data_place import data_at
+    from costhub.hub.data import locate_data
 
-    with data_at(where) as place:
+    with locate_data(where) as place:
         own = None if place.device_id is None else [place.device_id]
         stats = folder_stats(place.path, filesystem=place.filesystem, device_ids=own)
-        latencies = (
-            latencies_by_operator(place.path, filesystem=place.filesystem, device_ids=own) if plot else {}
-        )
+        latencies = latencies_by_operator(place.path, filesystem=place.filesystem, device_ids=own) if plot else {}
     if plot is not None:
-        from costhub.cards.plots import plot_latencies
+        from costhub.cards.reports.stats_plots import plot_latencies
 
         plot_latencies(plot, latencies, title=where)
     if page is not None:
-        from costhub.cards.stats_page import stats_page
+        from costhub.cards.reports.stats import stats_page
 
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(stats_page(stats, title=where), encoding="utf-8")

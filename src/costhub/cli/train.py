@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from costhub.cli.evaluate import described, table
-from costhub.cli.interrupt import ended_like_by_ctrl_c
-from costhub.cli.train_data import evaluated, joined, read_programs, to_learn_from
+from costhub.cli.figures import described_figures, figures_table
+from costhub.cli.interaction import interruptible
+from costhub.cli.learning import evaluated, joined_processes, read_programs, split_of, training_share
 
 if TYPE_CHECKING:
-    from costhub.dataset.program_blocks import ProgramBlocks
+    from costhub.dataset.blocks import ProgramBlocks
     from costhub.dataset.programs import Programs
     from costhub.dataset.splits.split import Split
     from costhub.models.info import ModelInfo
@@ -47,29 +47,42 @@ Example:
     multiple=True,
     help="Device whose measurements to use, may be repeated; not needed if the data have only one.",
 )
-@click.option("--for", "meant_for", callback=lambda _, __, value: _plain_name(value), metavar="DEVICE",
-              help="Device that the model is for; by default the one it learns from. If it learns from "
-              "several and this is one of them, it is evaluated on this one only.")  # fmt: skip
-@click.option("--split", "chosen", help="Split, by name in the data folder or as a file: learn "
-              "from its train workloads, evaluate on its test workloads.")  # fmt: skip
-@click.option("--features", "spec",
-              help="Feature spec: tiles@1, per_store@1, relation@1, loop_context@1, trace_tokens@1, "
-              "trace_decisions@1, or several joined with +. By default loop_context@1 for treegru, "
-              "trace_tokens@1 for tokens, and tiles@1 for all others.")  # fmt: skip
 @click.option(
-    "--objective", help="What to learn: regression, rank, lambdarank, (trees) log or (networks) gap."
+    "--for",
+    "meant_for",
+    callback=lambda _, __, value: _plain_name(value),
+    metavar="DEVICE",
+    help="Device that the model is for; by default the one it learns from. If it learns from "
+    "several and this is one of them, it is evaluated on this one only.",
 )
-@click.option("--option", "pairs", multiple=True, metavar="NAME=VALUE",
-              help="Option of the architecture, may be repeated.")  # fmt: skip
-@click.option("--stop-share", default=0.1, show_default=True, type=click.FloatRange(0, 0.5),
-              help="Share of the training workloads held out to decide when to stop; with 0, training "
-              "uses all of them and runs to its full length.")  # fmt: skip
-@click.option("--stream", is_flag=True,
-              help="Read the data block by block: for more programs than fit in memory.")  # fmt: skip
+@click.option(
+    "--split",
+    "chosen",
+    help="Split, by name in the data folder or as a file: learn "
+    "from its train workloads, evaluate on its test workloads.",
+)
+@click.option(
+    "--features",
+    "spec",
+    help="Feature spec: tiles@1, per_store@1, relation@1, loop_context@1, trace_tokens@1, "
+    "trace_decisions@1, or several joined with +. By default loop_context@1 for treegru, "
+    "trace_tokens@1 for tokens, and tiles@1 for all others.",
+)
+@click.option("--objective", help="What to learn: regression, rank, lambdarank, (trees) log or (networks) gap.")
+@click.option(
+    "--option", "pairs", multiple=True, metavar="NAME=VALUE", help="Option of the architecture, may be repeated."
+)
+@click.option(
+    "--stop-share",
+    default=0.1,
+    show_default=True,
+    type=click.FloatRange(0, 0.5),
+    help="Share of the training workloads held out to decide when to stop; with 0, training "
+    "uses all of them and runs to its full length.",
+)
+@click.option("--stream", is_flag=True, help="Read the data block by block: for more programs than fit in memory.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
-@click.option(
-    "--licence", default="Apache-2.0", show_default=True, help="Licence of the model (an SPDX name)."
-)
+@click.option("--licence", default="Apache-2.0", show_default=True, help="Licence of the model (an SPDX name).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
     data: Path,
@@ -95,10 +108,10 @@ def command(
     The progress of a training is kept in OUT.partial until OUT is written: after an interruption, run the
     same command again to continue.
     """
-    from costhub.cli.model_documents import model_documents
+    from costhub.cli.learning import model_documents
     from costhub.dataset.credit import data_credit
     from costhub.dataset.folder import DataFolder
-    from costhub.hub.device_rows import device_rows
+    from costhub.hub.catalogue.devices import device_rows
     from costhub.models.architectures import find_architecture, new_model
     from costhub.models.folder import check_replaceable, save_model
     from costhub.models.train import describe_model, train_model
@@ -109,28 +122,44 @@ def command(
     new_model(arch, feature_spec=spec, options=options)  # refuses what cannot be before the features are made
     devices = tuple(sorted(set(devices))) or (DataFolder.open(data).only_device(" with --device."),)
     partial = out.absolute().with_name(f"{out.absolute().name}.partial")
-    with joined(arch, stream=stream) as place:
+    with joined_processes(arch, stream=stream) as place:
         programs = read_programs(data, devices, spec, stream=stream, place=place)
         split = _to_learn_on(devices, split_of(data, programs.workload_ids, chosen, seed))
         train = programs.of_workloads(set(split.train))
-        own, valid = to_learn_from(train, place, seed=seed)
-        model = _resumable(partial, lambda: train_model(
-            own, arch, valid=valid, seed=seed, devices=device_rows(data, devices), options=options,
-            checkpoint=None if place[1] > 1 else partial, progress=place[0] == 0, feature_spec=spec,
-            stop_share=stop_share,
-        ))  # fmt: skip
+        own, valid = training_share(train, place, seed=seed)
+        model = _resumable(
+            partial,
+            lambda: train_model(
+                own,
+                arch,
+                valid=valid,
+                seed=seed,
+                devices=device_rows(data, devices),
+                options=options,
+                checkpoint=None if place[1] > 1 else partial,
+                progress=place[0] == 0,
+                feature_spec=spec,
+                stop_share=stop_share,
+            ),
+        )
     if place[0]:
         return  # All processes end with the same model, and the first one writes it.
     evaluation = evaluated(model, _to_test(programs, split, {d for d in devices if d == meant_for}))
-    figures = described(evaluation, data) if evaluation else None
+    figures = described_figures(evaluation, data) if evaluation else None
     info = describe_model(
-        model, train, device_id=meant_for or "+".join(devices), seed=seed, licence=licence,
-        metrics=evaluation.totals if evaluation else None, test_workloads=split.test,
-        data_credit=data_credit(data, devices), train_devices=devices if meant_for else (),
-    )  # fmt: skip
+        model,
+        train,
+        device_id=meant_for or "+".join(devices),
+        seed=seed,
+        licence=licence,
+        metrics=evaluation.totals if evaluation else None,
+        test_workloads=split.test,
+        data_credit=data_credit(data, devices),
+        train_devices=devices if meant_for else (),
+    )
     save_model(model, out, info, documents=model_documents(model, info, figures, out.name))
     shutil.rmtree(partial, ignore_errors=True)
-    _say(out, info, figures, as_json=as_json)
+    _report(out, info, figures, as_json=as_json)
 
 
 def _to_learn_on(devices: Sequence[str], split: Split) -> Split:
@@ -149,13 +178,13 @@ def _to_test(programs: Programs | ProgramBlocks, split: Split, on: set[str]) -> 
     return test.of_devices(on) if on else test
 
 
-def _say(out: Path, info: ModelInfo, figures: dict[str, Any] | None, *, as_json: bool) -> None:
+def _report(out: Path, info: ModelInfo, figures: dict[str, Any] | None, *, as_json: bool) -> None:
     """What was written, and how good it is."""
     if as_json:
         click.echo(json.dumps({"folder": str(out), "evaluation": figures}, indent=2))
         return
     untested = "No workload could be held out to tell how good the model is, so it has no figures."
-    click.echo(f"{table(figures) if figures else untested}\n")
+    click.echo(f"{figures_table(figures) if figures else untested}\n")
     click.echo(
         f"Wrote {out}: {info.arch} for {info.device_id}, "
         f"from {info.data_rows} programs of {len(info.train_workloads)} workloads."
@@ -163,7 +192,7 @@ def _say(out: Path, info: ModelInfo, figures: dict[str, Any] | None, *, as_json:
 
 
 def _plain_name(value: str | None) -> str | None:
-    from costhub.hub.shelf import is_plain_name
+    from costhub.hub.catalogue.hubs import is_plain_name
 
     if value is not None and not is_plain_name(value):
         raise click.BadParameter(f"{value!r} is no name of a device; expected letters, digits and . _ + -")
@@ -184,7 +213,7 @@ def _options(objective: str | None, pairs: tuple[str, ...]) -> dict[str, str]:
 def _resumable(partial: Path, train: Callable[[], CostModel]) -> CostModel:
     """The trained model; who interrupts the training is told how to go on."""
     try:
-        with ended_like_by_ctrl_c():
+        with interruptible():
             return train()
     except KeyboardInterrupt:
         if partial.exists():
@@ -194,15 +223,3 @@ def _resumable(partial: Path, train: Callable[[], CostModel]) -> CostModel:
                 err=True,
             )
         raise
-
-
-def split_of(data: Path, workload_ids: Sequence[str], chosen: str | None, seed: int) -> Split:
-    """The split that was chosen, or one of the workloads that have programs."""
-    from costhub.dataset.folder import DataFolder
-    from costhub.dataset.splits.split_file import find_split
-    from costhub.models.train import hold_out
-
-    if chosen is not None:
-        return find_split(data, chosen)
-    rows = DataFolder.open(data).workloads().select(["workload_id", "operator"]).to_pylist()
-    return hold_out([row for row in rows if row["workload_id"] in workload_ids], seed=seed)

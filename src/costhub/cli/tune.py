@@ -10,27 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from costhub.cli.busy import tell_if_busy
-from costhub.cli.interrupt import ended_like_by_ctrl_c
-from costhub.cli.listing import list_option
-from costhub.cli.measuring import check_board
+from costhub.cli.interaction import interruptible, warn_if_busy
+from costhub.cli.options import check_tracker_options, list_option
 from costhub.errors import NetworkError, WorkloadError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from costhub.collector.place import Place
-    from costhub.hub.shelf import ModelEntry
+    from costhub.collector.measurer import Measurer
+    from costhub.hub.catalogue.hubs import ModelEntry
+    from costhub.search.result import TuneResult
+    from costhub.search.selection import Selection
+    from costhub.search.strategies.strategy import Strategy
+    from costhub.search.tune import Job
+    from costhub.search.whole_network.finish import FinishedNetwork
     from costhub.transfer.methods.method import TransferMethod
-    from costhub.transfer.network.finish import FinishedNetwork
-    from costhub.transfer.search.result import TuneResult
-    from costhub.transfer.selection.selection import Selection
-    from costhub.transfer.strategies.strategy import Strategy
-    from costhub.transfer.tune import Job
 
 
 @dataclass(frozen=True)
-class How:
+class SearchParts:
     """The parts of a search that have a name."""
 
     method: TransferMethod
@@ -74,8 +72,12 @@ Example:
     help="A cheap model, such as one that reads trace_decisions@1. It ranks all candidates, and --model then "
     "scores only the best of them.",
 )
-@click.option("--device", default="auto", show_default=True,
-              help="The device of this machine to tune for, such as cuda; 'auto' is its CPU.")  # fmt: skip
+@click.option(
+    "--device",
+    default="auto",
+    show_default=True,
+    help="The device of this machine to tune for, such as cuda; 'auto' is its CPU.",
+)
 @click.option("--tracker", metavar="HOST:PORT", help="Tune for the boards of a TVM RPC tracker instead.")
 @click.option("--key", help="The boards' key at the tracker.")
 @click.option(
@@ -92,25 +94,33 @@ Example:
     help="Folder for the results.",
 )
 @click.option(
-    "--method", default="brief", show_default=True,
+    "--method",
+    default="brief",
+    show_default=True,
     help="How the model learns from what is measured: brief, frozen, or a method of `costhub adapt`.",
-)  # fmt: skip
+)
 @click.option(
-    "--strategy", default="evolutionary", show_default=True,
+    "--strategy",
+    default="evolutionary",
+    show_default=True,
     help="How programs are proposed: evolutionary (TVM's own), annealing, ppo, random-top-k or random.",
-)  # fmt: skip
+)
 @click.option(
-    "--select", default="ranked", show_default=True,
+    "--select",
+    default="ranked",
+    show_default=True,
     help="Which of them are measured: ranked (by score), diverse or clustered.",
-)  # fmt: skip
+)
 @click.option(
-    "--fast-math", is_flag=True,
+    "--fast-math",
+    is_flag=True,
     help="Polynomials for exp, tanh and erf in networks: several times as fast, the last digits differ.",
-)  # fmt: skip
+)
 @click.option(
-    "--torch-compile", is_flag=True,
+    "--torch-compile",
+    is_flag=True,
     help="Time networks under torch.compile as well, which takes a minute or more.",
-)  # fmt: skip
+)
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
@@ -141,19 +151,19 @@ def command(
 
     Stop it with Ctrl-C at any time and start it again with the same --out: it continues where it stopped.
     """
-    from costhub.cli.tune_jobs import exported_among, named_jobs, network_jobs
-    from costhub.cli.tune_report import TuneReport, told
-    from costhub.hub.auto import choose_model
+    from costhub.cli.measuring import exported_among, named_jobs, network_jobs
+    from costhub.cli.tune_output import TuneReport, result_text
+    from costhub.hub.catalogue.find import choose_model
     from costhub.hub.pull import pull, pull_found
 
     if not workloads and not networks:
         raise click.UsageError("Nothing to tune: name a WORKLOAD, or a network with --network.")
-    check_board(tracker, key)
-    how = _named(method, strategy, select)
+    check_tracker_options(tracker, key)
+    how = _search_parts(method, strategy, select)
     names, files = exported_among(workloads)
     networks = (*networks, *files)
     jobs = [job for text in names for job in named_jobs(text)]
-    with ended_like_by_ctrl_c(), ExitStack() as measuring:
+    with interruptible(), ExitStack() as measuring:
         place = measuring.enter_context(_opened(device, tracker, key))
         found = choose_model(model_name, place.row, arch=arch)
         folder = pull_found(found)
@@ -171,37 +181,37 @@ def command(
         report.write()  # What was found is told, whatever becomes of the networks.
         finished = _finish(networks, place, out, fast_math=fast_math, torch_compile=torch_compile)
     summary = report.write(finished)
-    click.echo(json.dumps(summary) if as_json else told(results, finished, out))
+    click.echo(json.dumps(summary) if as_json else result_text(results, finished, out))
     _check(finished)
 
 
-def _named(method: str, strategy: str, select: str) -> How:
+def _search_parts(method: str, strategy: str, select: str) -> SearchParts:
     """The parts of a search by their names."""
-    from costhub.transfer.methods.registry import find_method
-    from costhub.transfer.selection.registry import find_selection
-    from costhub.transfer.strategies.registry import find_strategy
+    from costhub.search.selection import find_selection
+    from costhub.search.strategies.by_name import find_strategy
+    from costhub.transfer.methods.by_name import find_method
 
     said = f"{strategy} search, {select}; the model learns from each round by: {method}"
-    return How(find_method(method), find_strategy(strategy), find_selection(select), said)
+    return SearchParts(find_method(method), find_strategy(strategy), find_selection(select), said)
 
 
 @contextmanager
-def _opened(device: str, tracker: str | None, key: str | None) -> Iterator[Place]:
+def _opened(device: str, tracker: str | None, key: str | None) -> Iterator[Measurer]:
     """Where to measure: a device of this machine, or boards."""
-    from costhub.collector.place import board_place, local_place
+    from costhub.collector.measurer import board_measurer, local_measurer
 
     if tracker is not None and key is not None:
         if device != "auto":
             raise click.UsageError("--device selects a device of this machine; leave it out with --tracker.")
-        with board_place(tracker, key) as place:
+        with board_measurer(tracker, key) as place:
             yield place
     else:
-        tell_if_busy()
-        with local_place(device) as place:
+        warn_if_busy()
+        with local_measurer(device) as place:
             yield place
 
 
-def _warn(entry: ModelEntry, place: Place, networks: Sequence[str]) -> None:
+def _warn(entry: ModelEntry, place: Measurer, networks: Sequence[str]) -> None:
     """Tells before the search, which may take hours, what is not to be expected of it."""
     _warn_of_another_kind(entry, place.row)
     obstacle = _obstacle(place) if networks else None
@@ -215,7 +225,7 @@ def _warn(entry: ModelEntry, place: Place, networks: Sequence[str]) -> None:
 
 def _warn_of_another_kind(entry: ModelEntry, device: Mapping[str, Any]) -> None:
     """Says so where a CPU is to be tuned for by the model of a GPU, or the other way about."""
-    from costhub.hub.index import find_device
+    from costhub.hub.catalogue.devices import find_device
 
     meant = find_device(entry.device_id)
     if meant is not None and meant.kind != device["kind"]:
@@ -237,57 +247,74 @@ def _tune(
     jobs: Sequence[Job],
     folder: Path,
     drafting: Path | None,
-    place: Place,
+    place: Measurer,
     *,
     trials: int,
     out: Path,
-    how: How,
+    how: SearchParts,
     seed: int,
 ) -> tuple[list[TuneResult], list[str]]:
     """What was found, and the workload of each trial."""
-    from costhub.cli.tune_progress import TuneProgress
-    from costhub.cli.tune_report import refuse_newer_report
-    from costhub.hub.device_rows import completed
+    from costhub.cli.tune_output import TuneProgress, refuse_newer_report
+    from costhub.hub.catalogue.devices import complete_device_row
     from costhub.models.compound.conditioned import bound_to
     from costhub.models.folder import load_model
-    from costhub.transfer.tune import tune_all
+    from costhub.search.tune import tune_all
 
     refuse_newer_report(out)
-    known = completed(place.row)
+    known = complete_device_row(place.row)
     model = bound_to(load_model(folder)[0], known)
     draft = bound_to(load_model(drafting)[0], known) if drafting else None
     total = trials * len(jobs)
     with TuneProgress(total) as progress:
         results = tune_all(
-            jobs, model=model, draft=draft, target=place.target, out=out, trials=total, builder=place.builder,
-            runner=place.timer, method=how.method, strategy=how.strategy, selection=how.selection, seed=seed,
-            on_trial=progress.trial, on_batch=progress.batch,
-        )  # fmt: skip
+            jobs,
+            model=model,
+            draft=draft,
+            target=place.target,
+            out=out,
+            trials=total,
+            builder=place.builder,
+            runner=place.timer,
+            method=how.method,
+            strategy=how.strategy,
+            selection=how.selection,
+            seed=seed,
+            on_trial=progress.trial,
+            on_batch=progress.batch,
+        )
     return results, progress.order
 
 
 def _finish(
-    networks: Sequence[str], place: Place, out: Path, *, fast_math: bool, torch_compile: bool
+    networks: Sequence[str], place: Measurer, out: Path, *, fast_math: bool, torch_compile: bool
 ) -> list[FinishedNetwork]:
     """The networks as a whole, after the search; none where that cannot be done for the device."""
-    from costhub.collector.network import name_networks
-    from costhub.transfer.network.finish import finish_network
+    from costhub.collector.workloads.network_kernels import name_networks
+    from costhub.search.whole_network.finish import finish_network
 
     if _obstacle(place) is not None:
         return []
     return [
         finish_network(
-            network, label=label, target=json.dumps(place.target), database=out, out=out,
-            threads=place.target["num-cores"], fast_math=fast_math, torch_compile=torch_compile,
-            boards=place.boards, on_step=lambda step: click.echo(f"{step} ...", err=True),
+            network,
+            label=label,
+            target=json.dumps(place.target),
+            database=out,
+            out=out,
+            threads=place.target["num-cores"],
+            fast_math=fast_math,
+            torch_compile=torch_compile,
+            boards=place.boards,
+            on_step=lambda step: click.echo(f"{step} ...", err=True),
         )
         for label, network in name_networks(networks).items()
-    ]  # fmt: skip
+    ]
 
 
-def _obstacle(place: Place) -> str | None:
+def _obstacle(place: Measurer) -> str | None:
     """Why networks cannot be compiled for a place; a sentence."""
-    from costhub.collector.linker import can_link
+    from costhub.collector.build.linker import can_link
 
     triple = place.target.get("mtriple")
     if place.row["kind"] != "cpu":

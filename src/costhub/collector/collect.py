@@ -1,25 +1,102 @@
-"""Provides collect: measure workloads into a data folder, resumably, building and timing in turns."""
+"""Provides collect: measure workloads into a data folder, resumably, and a profile of where the time went."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from costhub.collector.bench import Bench, Expected, Made
-from costhub.collector.builder import Builder, Built
-from costhub.collector.default_program import default_program
-from costhub.collector.isolated_sampler import open_samplers
-from costhub.collector.outcome import Outcome
-from costhub.collector.plan import Plan, Subject, make_plans, next_plan
-from costhub.collector.profile import Profile
-from costhub.collector.rig import Rig
-from costhub.collector.sampler import Program, Scorer
-from costhub.collector.shares import Shares
+from costhub.collector.build.builder import Builder, BuildResult
+from costhub.collector.measurer import BatchMeasurer, BuiltProgram, BuiltReference, CollectionMeasurer
+from costhub.collector.propose.isolated_sampler import open_samplers
+from costhub.collector.propose.sampler import Program, Scorer, Shares
+from costhub.collector.run.output_check import default_program
+from costhub.collector.session import MeasureResult
+from costhub.collector.workload_queue import QueuedWorkload, WorkloadSpec, make_queue, next_workload
 from costhub.dataset.folder import DataFolder
+
+STAGES = ("sample", "lower", "llvm", "link", "run", "reference", "other")
+
+
+@dataclass
+class Profile:
+    """Core-seconds by stage.
+
+    Sampling and building take one core each; while a program or the reference kernel is timed, no other core
+    may work, so that those take all of them. What is left over, `other`, is start-up, messages
+    between processes, writing rows, and cores with nothing to do.
+    """
+
+    cores: int
+    wall_s: float = 0.0
+    programs: int = 0
+    good: int = 0
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
+    """Core-seconds by stage; `other` is filled in by `stop`."""
+    _start: float = field(default_factory=time.monotonic)
+
+    @contextmanager
+    def sampling(self) -> Iterator[None]:
+        """Counts the block as sampling; by CPU time, as it shares the cores with the builds."""
+        start = time.thread_time()
+        yield
+        self.seconds["sample"] += time.thread_time() - start
+
+    @contextmanager
+    def measuring(self) -> Iterator[None]:
+        """Counts the block as the reference kernel, but for the run, which `note` takes off again."""
+        start = time.monotonic()
+        yield
+        self.seconds["reference"] += (time.monotonic() - start) * self.cores
+
+    def note(self, outcome: MeasureResult, *, is_first: bool) -> None:
+        """Counts an outcome; its build only on the first of several devices that share it."""
+        if is_first:
+            self.programs += 1
+            for stage in ("lower", "llvm", "link"):
+                self.seconds[stage] += getattr(outcome.built.seconds, stage)
+        self.good += outcome.status == "ok"
+        if outcome.ran is not None:
+            self.seconds["run"] += outcome.ran.wall_s * self.cores
+            self.seconds["reference"] -= outcome.ran.wall_s * self.cores
+
+    def stop(self) -> None:
+        """Ends the account."""
+        self.wall_s = time.monotonic() - self._start
+        counted = sum(s for stage, s in self.seconds.items() if stage != "other")
+        self.seconds["other"] = self.wall_s * self.cores - counted
+
+    @property
+    def floor_s(self) -> float:
+        """Wall seconds that no collector can avoid: LLVM's time over all cores, plus the runs."""
+        return (self.seconds["llvm"] + self.seconds["run"]) / self.cores
+
+    @property
+    def good_per_s(self) -> float:
+        """Good measurements per wall second."""
+        return self.good / self.wall_s if self.wall_s else 0.0
+
+    @property
+    def floor_share(self) -> float:
+        """`floor_s` over `wall_s`."""
+        return self.floor_s / self.wall_s if self.wall_s else 0.0
+
+    def as_dict(self) -> dict[str, float | dict[str, float]]:
+        """The figures for a JSON file."""
+        return {
+            "cores": self.cores,
+            "wall_s": self.wall_s,
+            "programs": self.programs,
+            "good": self.good,
+            "good_per_s": self.good_per_s,
+            "floor_s": self.floor_s,
+            "floor_share": self.floor_share,
+            "core_seconds": dict(self.seconds),
+        }
+
 
 # Programs timed in one go. The builders are frozen meanwhile, and the reference kernel is run in full before.
 BATCH = 32
@@ -43,7 +120,7 @@ class Proposals:
 
 
 @dataclass
-class Progress:
+class CollectionProgress:
     """What a collection has done so far, as passed to `on_outcome`."""
 
     profile: Profile
@@ -55,20 +132,20 @@ class Progress:
 
 
 class _Job(NamedTuple):
-    plan: Plan
+    plan: QueuedWorkload
     program: Program
-    building: Future[Built]
+    building: Future[BuildResult]
 
 
 def collect(
-    workloads: Sequence[Subject],
+    workloads: Sequence[WorkloadSpec],
     folder: DataFolder,
     *,
-    rig: Rig,
+    rig: CollectionMeasurer,
     proposals: Proposals,
     budget_s: float,
-    on_outcome: Callable[[Plan, Outcome, Progress], None],
-) -> Progress:
+    on_outcome: Callable[[QueuedWorkload, MeasureResult, CollectionProgress], None],
+) -> CollectionProgress:
     """Measures programs of each workload within `budget_s`, the least measured workload first.
 
     Every row is safe on disk before the next program runs: an interruption at any moment loses at most the
@@ -97,10 +174,10 @@ def collect(
         rig.builder.launch()
         rig.bench.launch()
         open_sampler = held.enter_context(open_samplers(proposals.space))
-        plans = make_plans(
+        plans = make_queue(
             workloads, folder, first, open_sampler=open_sampler, space=proposals.space, seed=proposals.seed
         )
-        work = _Work(plans, proposals, rig.builder, Progress(Profile(rig.builder.processes)))
+        work = _Work(plans, proposals, rig.builder, CollectionProgress(Profile(rig.builder.processes)))
         end = time.monotonic() + budget_s
         while time.monotonic() < end and (jobs := work.next_batch()):
             for plan, outcome in work.measured(jobs, rig.bench):
@@ -118,7 +195,7 @@ class _Work:
     """Programs under way: proposed and being built, or built and waiting to be timed."""
 
     def __init__(
-        self, plans: Sequence[Plan], proposals: Proposals, builder: Builder, progress: Progress
+        self, plans: Sequence[QueuedWorkload], proposals: Proposals, builder: Builder, progress: CollectionProgress
     ) -> None:
         self.progress = progress
         self._plans = plans
@@ -140,7 +217,7 @@ class _Work:
     def _propose(self) -> None:
         proposals = self._proposals
         while sum(not job.building.done() for job in self._jobs) < CHUNK:
-            plan = next_plan(self._plans, proposals.trials)
+            plan = next_workload(self._plans, proposals.trials)
             if plan is None:
                 return
             count = min(CHUNK, proposals.trials - plan.attempts)
@@ -150,12 +227,12 @@ class _Work:
                 self.progress.problems[plan.workload.name] = plan.problem
             self._jobs += [_Job(plan, p, self._builder.submit(p.module_json)) for p in programs]
 
-    def measured(self, jobs: Sequence[_Job], bench: Bench) -> Iterator[tuple[Plan, Outcome]]:
+    def measured(self, jobs: Sequence[_Job], bench: BatchMeasurer) -> Iterator[tuple[QueuedWorkload, MeasureResult]]:
         """Times the programs of `jobs`."""
         plans = {job.program.program_id: job.plan for job in jobs}
         if self._proposals.check_outputs:
             self._build_expected([plan for plan in plans.values() if plan.expected is None])
-        programs = [Made(job.program, job.building.result(), job.plan.expected) for job in jobs]
+        programs = [BuiltProgram(job.program, job.building.result(), job.plan.expected) for job in jobs]
         with closing(bench.measure(programs)) as outcomes:
             while True:
                 with self.progress.profile.measuring():
@@ -164,14 +241,14 @@ class _Work:
                     return
                 yield plans[outcome.program.program_id], outcome
 
-    def _build_expected(self, plans: Sequence[Plan]) -> None:
+    def _build_expected(self, plans: Sequence[QueuedWorkload]) -> None:
         for plan in {id(plan): plan for plan in plans}.values():
             program = default_program(plan.workload.module(), self._builder.target)
             (built,) = self._builder.build([program.module_json])
             if built.artifact is not None:
-                plan.expected = Expected(program, built.artifact)
+                plan.expected = BuiltReference(program, built.artifact)
 
-    def note(self, plan: Plan, outcome: Outcome, *, is_first: bool) -> None:
+    def note(self, plan: QueuedWorkload, outcome: MeasureResult, *, is_first: bool) -> None:
         """Counts an outcome whose row is safe."""
         progress = self.progress
         progress.profile.note(outcome, is_first=is_first)

@@ -26,7 +26,7 @@ def data_credit(folder: str | Path, device_ids: Sequence[str] | None = None) -> 
         DataError: The folder cannot be read, or has no such device.
 
     Example:
-        >>> from costhub.hub.shelf import dataset_folders
+        >>> from costhub.hub.catalogue.hubs import dataset_folders
         >>> data_credit(dataset_folders()["costhub/nvidia-h200"])
         'costhub (Apache-2.0)'
     """

@@ -14,8 +14,13 @@ from costhub.dataset.schema import table_from_rows
 from costhub.dataset.shards.journal import JOURNAL, read_journal
 from costhub.dataset.shards.lock import FolderLock
 from costhub.dataset.shards.shard import ROW_GROUP_ROWS, empty_table, write_shard
-from costhub.dataset.shards.shard_set import read_shards, remove_temporaries, shard_name, shard_paths
-from costhub.dataset.shards.stream import stream_measurements
+from costhub.dataset.shards.shard_set import (
+    read_shards,
+    remove_temporaries,
+    shard_name,
+    shard_paths,
+    stream_measurements,
+)
 from costhub.dataset.shards.writer import COMPACT_ROWS, MeasurementWriter
 from costhub.errors import DataError
 
@@ -138,8 +143,7 @@ class DataFolder:
         known = self.device_ids()
         if len(known) != 1:
             raise DataError(
-                f"{self.path} has measurements of {len(known)} devices ({', '.join(known)}); "
-                f"name one of them{advice}"
+                f"{self.path} has measurements of {len(known)} devices ({', '.join(known)}); name one of them{advice}"
             )
         return known[0]
 
@@ -220,9 +224,7 @@ class DataFolder:
                 )
         return known if device_ids is None else list(dict.fromkeys(device_ids))
 
-    def _of_device(
-        self, device_id: str, columns: Sequence[str] | None, where: pc.Expression | None
-    ) -> pa.Table:
+    def _of_device(self, device_id: str, columns: Sequence[str] | None, where: pc.Expression | None) -> pa.Table:
         folder = self.path / "measurements" / device_id
         # The journal is read first: rows that move to a shard meanwhile are then seen twice, not never.
         rows, _ = read_journal(folder / JOURNAL)

@@ -1,8 +1,11 @@
 """Provides load_intrinsics: the tensor intrinsics of one kind of target, without TVM's 14-second import.
 
-Importing ``tvm.s_tir.tensor_intrin`` parses the TVMScript of every CUDA, ROCm, Metal, Hexagon and RISC-V
-intrinsic. TVM imports that package itself when a TuneContext is made; a package object put in its place
-beforehand lets only the submodules of the wanted target be parsed (about 1 s for CPUs).
+Importing ``tvm.s_tir.tensor_intrin`` parses the TVMScript of every CUDA, ROCm, Metal, Hexagon and RISC-V intrinsic.
+TVM imports that package itself when it makes a TuneContext; a package object put in its place beforehand lets TVM
+parse only the submodules of the target at hand (about 1 s for CPUs).
+
+TVM 0.27 passes ``vpdpbusd`` its bytes as 32-bit words, as LLVM took them until version 21. LLVM 22 takes bytes and
+refuses anything else, so `register_vnni` corrects the intrinsic: without it no program that names it would build.
 """
 
 from __future__ import annotations
@@ -11,8 +14,45 @@ import importlib
 import os
 import sys
 import types
+from functools import cache
 
-from costhub.dataset.vnni import register_vnni
+VNNI_DOT = "dot_16x4_vnni"
+"""TVM's name of the intrinsic, kept: a trace means the same with and without the correction."""
+
+FIRST_LLVM_WITH_BYTES = 22
+
+
+@cache
+def register_vnni() -> None:
+    """Puts the corrected intrinsic in the place of TVM's; with an older LLVM nothing changes."""
+    from tvm.s_tir import TensorIntrin
+    from tvm.s_tir.tensor_intrin.x86 import dot_product_16x4_u8i8i32_desc
+    from tvm.script import tirx as T
+    from tvm.target.codegen import llvm_version_major
+
+    if llvm_version_major() < FIRST_LLVM_WITH_BYTES:
+        return
+
+    @T.prim_func(s_tir=True)  # type: ignore[untyped-decorator]
+    def dot_product(
+        a: T.Buffer((4,), "uint8", offset_factor=1),  # type: ignore[valid-type]
+        b: T.Buffer((16, 4), "int8", offset_factor=1),  # type: ignore[valid-type]
+        c: T.Buffer((16,), "int32", offset_factor=1),  # type: ignore[valid-type]
+    ) -> None:
+        with T.sblock("root"):
+            T.reads(c[0:16], a[0:4], b[0:16, 0:4])
+            T.writes(c[0:16])
+            word = T.reinterpret(a.vload([0], "uint8x4"), dtype="int32")
+            c[T.ramp(T.int32(0), 1, 16)] = T.call_llvm_pure_intrin(
+                T.llvm_lookup_intrinsic_id("llvm.x86.avx512.vpdpbusd.512"),
+                c.vload([0], dtype="int32x16"),
+                T.reinterpret(T.broadcast(word, 16), dtype="uint8x64"),
+                b.vload([0, 0], dtype="int8x64"),
+                dtype="int32x16",
+            )
+
+    TensorIntrin.register(VNNI_DOT, dot_product_16x4_u8i8i32_desc, dot_product, override=True)
+
 
 PACKAGE = "tvm.s_tir.tensor_intrin"
 
@@ -24,7 +64,7 @@ MODULES_OF_KIND = {"llvm": ("x86", "arm_cpu"), "c": ("x86", "arm_cpu"), "cuda": 
 def load_intrinsics(target_kind: str) -> None:
     """Registers the tensor intrinsics that schedules for `target_kind` (``"llvm"``, ``"cuda"``, …) may name.
 
-    TVM's VNNI intrinsic is corrected on the way (`costhub.dataset.vnni`). Safe to call again, and for several
+    TVM's VNNI intrinsic is corrected on the way (`costhub.dataset.intrinsics`). Safe to call again, and for several
     kinds in turn.
 
     Example:

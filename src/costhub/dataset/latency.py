@@ -1,4 +1,4 @@
-"""Provides median_latency_s: the one latency of a program, out of its repeats."""
+"""Provides median_latency_s: the one latency of a program, from its repeats."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-FloatArray = npt.NDArray[np.float64]
+_Seconds = npt.NDArray[np.float64]
 
 
-def median_latency_s(run_s: pa.ChunkedArray | pa.ListArray) -> FloatArray:
+def median_latency_s(run_s: pa.ChunkedArray | pa.ListArray) -> _Seconds:
     """(n,) median of each list of seconds; NaN for an empty one, or one with a null in it.
 
     Example:
@@ -22,14 +22,14 @@ def median_latency_s(run_s: pa.ChunkedArray | pa.ListArray) -> FloatArray:
     return np.concatenate([np.zeros(0), *(_medians(chunk) for chunk in chunks)])
 
 
-def _medians(lists: pa.ListArray) -> FloatArray:
+def _medians(lists: pa.ListArray) -> _Seconds:
     found = np.full(len(lists), np.nan)
     for rows, values in repeats_by_length(lists):
         found[rows] = np.median(values, axis=1)
     return found
 
 
-def repeats_by_length(lists: pa.ListArray) -> Iterator[tuple[npt.NDArray[np.intp], FloatArray]]:
+def repeats_by_length(lists: pa.ListArray) -> Iterator[tuple[npt.NDArray[np.intp], _Seconds]]:
     """Yields (k,) rows whose lists are equally long, and (k, length) what is in them; not the empty ones.
 
     Most rows of a folder have the same number of repeats, so this is a few arrays instead of a million lists.

@@ -1,4 +1,7 @@
-"""Provides load_measurements and iter_measurements: what a data folder holds, filtered while it is read."""
+"""Provides what a data folder holds: load_measurements and iter_measurements as tables.
+
+Load_programs and iter_programs as arrays to learn from.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,26 @@ import contextlib
 import functools
 import operator as operators
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal, overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from costhub.dataset.blocks import open_sources
 from costhub.dataset.folder import DataFolder
+from costhub.dataset.programs import Programs
 from costhub.dataset.remote import FileSystem, RemoteFolder
 from costhub.dataset.schema import STATUSES
 from costhub.dataset.shards.shard import ROW_GROUP_ROWS, empty_table
-from costhub.dataset.shards.shard_set import PATTERN
-from costhub.errors import DataError, UnknownNameError
+from costhub.dataset.shards.shard_set import SHARD_PATTERN
+from costhub.errors import CosthubError, DataError, UnknownNameError
 from costhub.names import close_names
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from pandas import DataFrame
 
 Names = str | Sequence[str]
 Folder = DataFolder | RemoteFolder
@@ -77,7 +88,7 @@ def load_measurements(
 
 
 def _shards(folder: DataFolder) -> list[Path]:
-    return sorted((folder.path / "measurements").glob(f"*/{PATTERN}"))
+    return sorted((folder.path / "measurements").glob(f"*/{SHARD_PATTERN}"))
 
 
 def iter_measurements(
@@ -164,3 +175,115 @@ def among(column: str, names: Sequence[str]) -> pc.Expression:
     """The condition that a column of text holds one of the names."""
     # Typed: Arrow cannot tell what an empty list is a list of.
     return pc.field(column).isin(pa.array(list(names), pa.string()))
+
+
+Format = Literal["arrow", "pandas", "datasets"]
+
+
+class FormatError(CosthubError):
+    """A table was asked for in a form that is not known here."""
+
+    exit_code = 2
+
+
+@overload
+def convert_table(table: pa.Table, form: Literal["arrow"]) -> pa.Table: ...
+@overload
+def convert_table(table: pa.Table, form: Literal["pandas"]) -> DataFrame: ...
+@overload
+def convert_table(table: pa.Table, form: Literal["datasets"]) -> Dataset: ...
+
+
+def convert_table(table: pa.Table, form: Format) -> pa.Table | DataFrame | Dataset:
+    """Returns a table in another form.
+
+    Raises:
+        FormatError: There is no such form, or its package is not installed.
+
+    Example:
+        >>> converted(pa.table({"status": ["ok"]}), "arrow").num_rows
+        1
+    """
+    if form == "arrow":
+        return table
+    if form not in ("pandas", "datasets"):
+        raise FormatError(f"There is no format {form!r}; it is 'arrow', 'pandas' or 'datasets'.")
+    try:
+        import_module(form)
+    except ImportError as error:
+        raise FormatError(
+            f"The format {form!r} needs the package {form}, which is not installed: "
+            "`pip install 'costhub[datasets]'` brings it."
+        ) from error
+    if form == "pandas":
+        return table.to_pandas()
+    from datasets import Dataset
+
+    return Dataset(table)
+
+
+def load_programs(
+    path: str | Path,
+    *,
+    device: str | Sequence[str] | None = None,
+    workloads: set[str] | None = None,
+    spec: str = "per_store@1",
+    failures: bool = False,
+    progress: bool = True,
+) -> Programs:
+    """Reads the programs that ran on some devices; features that are missing are computed and cached.
+
+    Args:
+        path: A data folder.
+        device: The device, or several; may be left out if the folder has only one.
+        workloads: Ids of the workloads to keep; all by default.
+        spec: Name of the feature spec; for a composite one, a program has features only if it has those of
+            every part.
+        failures: Add the programs that failed, whatever their status, with infinite latency.
+        progress: Show a progress bar on a terminal while features are computed.
+
+    Returns:
+        The programs whose status is `ok` and that have features: device by device, within a device by
+        workload, and within a workload in the order of the measurements.
+
+    Raises:
+        DataError: The folder cannot be read, lacks the device, or has several devices and none is named.
+        UnknownNameError: There is no such feature spec.
+    """
+    sources = open_sources(path, device, workloads, spec, failures=failures)
+    return Programs.join([source.load(source.measured, progress=progress) for source in sources])
+
+
+def iter_programs(
+    path: str | Path,
+    *,
+    device: str | Sequence[str] | None = None,
+    workloads: set[str] | None = None,
+    spec: str = "per_store@1",
+    failures: bool = False,
+    batch_programs: int = 65_536,
+    progress: bool = True,
+) -> Iterator[Programs]:
+    """Reads what `load_programs` reads, some workloads at a time, with only one batch in memory.
+
+    Args:
+        path: As for `load_programs`, like the other arguments.
+        device: The device, or several; a batch is of one device.
+        workloads: Ids of the workloads to keep.
+        spec: Name of the feature spec.
+        failures: Add the programs that failed.
+        batch_programs: A batch ends with the workload that brings it to this many programs; a workload is
+            never split, since its programs are compared with one another.
+        progress: Show a progress bar on a terminal while features are computed.
+
+    Yields:
+        The programs of one or more workloads; all batches joined are what `load_programs` returns.
+
+    Raises:
+        DataError: As `load_programs`.
+        UnknownNameError: As `load_programs`.
+    """
+    for source in open_sources(path, device, workloads, spec, failures=failures):
+        measured, _ = source.complete(source.measured, progress=progress)
+        for part in measured.cut(batch_programs):
+            yield source.load(part, progress=progress)

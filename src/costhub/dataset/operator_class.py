@@ -1,4 +1,4 @@
-"""Provides classify: the operator family of a workload, by the structure of its blocks, not their names."""
+"""Provides classify: the operator family of a workload, from the structure of its blocks, not their names."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ FAMILIES = (
 
 _REDUCTION = 2  # an IterVar's type
 _CONV_RANK = 4
-_PARTS = (
-    "a b condition true_value false_value value var args indices body block seq then_case else_case init"
-).split()
+_PARTS = ("a b condition true_value false_value value var args indices body block seq then_case else_case init").split()
 
 
 def classify(mod: Any) -> str:
@@ -103,9 +101,7 @@ class _Block:
             added[0][0] if added and extents[1] else "",
             tuple(_loads(stores, skip={store.buffer for store in stores} if extents[1] else set())),
             factors[0] if factors else (),
-            frozenset(
-                str(n.op.name) for n in _walk(block.body) if _kind(n) == "Call" and _kind(n.op) == "Op"
-            ),
+            frozenset(str(n.op.name) for n in _walk(block.body) if _kind(n) == "Call" and _kind(n.op) == "Op"),
         )
 
     @property

@@ -50,8 +50,7 @@ class Programs:
             object.__setattr__(self, "device", np.zeros(len(self.counts), np.int64))
         if self.rows.ndim != 2 or int(self.counts.sum()) != len(self.rows):
             raise ValueError(
-                f"rows must be (r, d) with r = counts.sum() = {int(self.counts.sum())}, "
-                f"got shape {self.rows.shape}."
+                f"rows must be (r, d) with r = counts.sum() = {int(self.counts.sum())}, got shape {self.rows.shape}."
             )
         if len({len(self.counts), len(self.workload), len(self.latency_s), len(self.device)}) > 1:
             raise ValueError("counts, workload, latency_s and device must have one entry per program.")
@@ -67,9 +66,7 @@ class Programs:
         """Builds the set from one (rows, d) array per program."""
         counts = np.array([len(f) for f in features], dtype=np.int64)
         rows = np.concatenate(features).astype(np.float32) if features else np.zeros((0, 0), np.float32)
-        return cls(
-            rows, counts, np.asarray(workload, np.int64), workload_ids, np.asarray(latency_s, np.float64)
-        )
+        return cls(rows, counts, np.asarray(workload, np.int64), workload_ids, np.asarray(latency_s, np.float64))
 
     @classmethod
     def join(cls, parts: Sequence[Programs]) -> Programs:
@@ -90,8 +87,8 @@ class Programs:
             raise ValueError(f"Programs of one spec and width can be joined, got {layouts}.")
         if len(parts) == 1:
             return parts[0]
-        workload_ids, workload = _united([(part.workload_ids, part.workload) for part in parts])
-        device_ids, device = _united([(part.device_ids, part.device) for part in parts])
+        workload_ids, workload = _union([(part.workload_ids, part.workload) for part in parts])
+        device_ids, device = _union([(part.device_ids, part.device) for part in parts])
         return cls(
             np.concatenate([part.rows for part in parts]),
             np.concatenate([part.counts for part in parts]),
@@ -172,11 +169,11 @@ class Programs:
 
     def of_workloads(self, ids: set[str]) -> Programs:
         """The programs whose workload is in `ids`."""
-        return self.select(_among(ids, self.workload_ids)[self.workload])
+        return self.select(_is_among(ids, self.workload_ids)[self.workload])
 
     def of_devices(self, ids: set[str]) -> Programs:
         """The programs whose device is in `ids`."""
-        return self.select(_among(ids, self.device_ids)[self.device])
+        return self.select(_is_among(ids, self.device_ids)[self.device])
 
     def split_off(self, share: float, *, seed: int) -> tuple[Programs, Programs | None]:
         """Holds out whole workloads, on all devices, to tell when training should stop.
@@ -205,7 +202,7 @@ class Programs:
         if share == 0 or held_out < 2:
             return self, None
         chosen = np.random.default_rng(seed).permutation(len(names))[:held_out]
-        is_held_out = _among({names[i] for i in chosen}, self.workload_ids)[self.workload]
+        is_held_out = _is_among({names[i] for i in chosen}, self.workload_ids)[self.workload]
         return self.select(~is_held_out), self.select(is_held_out)
 
 
@@ -221,11 +218,11 @@ def row_numbers(starts: IntArray, counts: IntArray) -> IntArray:
     return np.repeat(starts, counts) + within
 
 
-def _among(wanted: set[str], ids: tuple[str, ...]) -> BoolArray:
+def _is_among(wanted: set[str], ids: tuple[str, ...]) -> BoolArray:
     return np.array([name in wanted for name in ids], dtype=bool)
 
 
-def _united(parts: Sequence[tuple[tuple[str, ...], IntArray]]) -> tuple[tuple[str, ...], IntArray]:
+def _union(parts: Sequence[tuple[tuple[str, ...], IntArray]]) -> tuple[tuple[str, ...], IntArray]:
     """The ids of all parts, and the indices of all parts among them."""
     united = tuple(dict.fromkeys(name for ids, _ in parts for name in ids))
     place = {name: number for number, name in enumerate(united)}

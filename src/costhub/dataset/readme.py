@@ -12,7 +12,7 @@ import yaml
 from costhub.dataset.schema import SCHEMA_VERSION, TABLES, document
 
 
-def config(name: str, path: str, *, default: bool = False) -> dict[str, Any]:
+def dataset_config(name: str, path: str, *, default: bool = False) -> dict[str, Any]:
     """A configuration as `datasets` reads it, with all of its files in one split.
 
     Example:
@@ -24,13 +24,13 @@ def config(name: str, path: str, *, default: bool = False) -> dict[str, Any]:
 
 
 CONFIGS = (
-    config("measurements", "measurements/*/train-*.parquet", default=True),
-    config("workloads", "workloads/train-*.parquet"),
-    config("devices", "devices/train-*.parquet"),
+    dataset_config("measurements", "measurements/*/train-*.parquet", default=True),
+    dataset_config("workloads", "workloads/train-*.parquet"),
+    dataset_config("devices", "devices/train-*.parquet"),
 )
 """A configuration for each table."""
 
-QUERY = """\
+EXAMPLE_QUERY = """\
 select name, count(*) as programs, min(list_median(run_s)) as best_s
     from 'measurements/*/*.parquet' join 'workloads/*.parquet' using (workload_id)
     where status = 'ok' group by name order by name"""
@@ -48,7 +48,7 @@ The latency of a program is the median of `run_s`, in seconds. No code of costhu
 
 or, in DuckDB, the best of each workload:
 
-    {QUERY}
+    {EXAMPLE_QUERY}
 
 With costhub, `costhub.load_measurements` reads it filtered, and `costhub stats` counts what is in it.
 """

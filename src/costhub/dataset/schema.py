@@ -212,8 +212,7 @@ def table_from_rows(table: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
         unknown = row.keys() - known.keys()
         if unknown:
             raise DataError(
-                f"Row {number} of {table} has the unknown column {min(unknown)!r}; "
-                f"the columns are {', '.join(known)}."
+                f"Row {number} of {table} has the unknown column {min(unknown)!r}; the columns are {', '.join(known)}."
             )
     schema = arrow_schema(table)
     return pa.table([_array(table, column, rows) for column in columns], schema=schema)
@@ -244,13 +243,10 @@ def _array(table: str, column: Column, rows: Sequence[Mapping[str, Any]]) -> pa.
     values = [row.get(column.name) for row in rows]
     for number, value in enumerate(values):
         if value is None and not column.nullable:
-            raise DataError(
-                f"Row {number} of {table} lacks the column {column.name!r}, which every row must have."
-            )
+            raise DataError(f"Row {number} of {table} lacks the column {column.name!r}, which every row must have.")
         if column.allowed and value not in column.allowed:
             raise DataError(
-                f"Row {number} of {table} has {column.name} = {value!r}; "
-                f"it must be one of {', '.join(column.allowed)}."
+                f"Row {number} of {table} has {column.name} = {value!r}; it must be one of {', '.join(column.allowed)}."
             )
     try:
         return pa.array(values, type=column.type)

@@ -1,9 +1,10 @@
-"""Provides schedules as text: a MetaSchedule trace to JSON and back to a schedule."""
+"""Provides schedules as text: a MetaSchedule trace to JSON, back to a schedule, and read without TVM."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from costhub.errors import WorkloadError, last_line
@@ -36,7 +37,7 @@ def replay(mod: Any, trace_json: str) -> Any:
     """The schedule (``tvm.s_tir.Schedule``) that the trace makes of `mod`, post-processing included.
 
     A malformed trace can crash TVM: text from strangers is replayed in a child process only
-    (`costhub.worker`).
+    (`costhub.isolation.child`).
 
     Raises:
         WorkloadError: the trace is not JSON or does not fit the workload.
@@ -47,9 +48,7 @@ def replay(mod: Any, trace_json: str) -> Any:
     try:
         instructions, decisions = json.loads(trace_json)
     except (ValueError, TypeError) as error:
-        raise WorkloadError(
-            f"The trace is not a JSON pair of instructions and decisions: {error}."
-        ) from error
+        raise WorkloadError(f"The trace is not a JSON pair of instructions and decisions: {error}.") from error
     check_decisions(instructions, decisions)
     schedule = tvm.s_tir.Schedule(mod, error_render_level="none")
     try:
@@ -100,3 +99,54 @@ def plain(value: Any) -> Any:
         return float(number) if is_float else int(number)
 
     return made(value)
+
+
+MAX_TRACE_CHARACTERS = 1 << 22
+"""A longer trace has no features: it would take memory out of proportion."""
+
+
+def read_trace(trace_json: str) -> tuple[list[Any], list[Any]] | None:
+    """The lists of instructions and of decisions; what is in them is not looked at.
+
+    Args:
+        trace_json: The pair of the two as JSON.
+
+    Returns:
+        The lists, or None where the text is no such pair or longer than `MAX_CHARACTERS`.
+
+    Example:
+        >>> read_trace('[[["GetSBlock",[],["C","main"],["b0"]]],[[0,4]]]')
+        ([['GetSBlock', [], ['C', 'main'], ['b0']]], [[0, 4]])
+    """
+    if len(trace_json) > MAX_TRACE_CHARACTERS:
+        return None
+    try:
+        trace = json.loads(trace_json)
+    except (ValueError, RecursionError):
+        return None
+    if not (isinstance(trace, list) and len(trace) == 2 and all(isinstance(part, list) for part in trace)):
+        return None
+    return trace[0], trace[1]
+
+
+def before_postproc(instructions: Sequence[Any]) -> int:
+    """How many instructions come before post-processing, which follows from them and their decisions.
+
+    Example:
+        >>> before_postproc([["GetLoops", ["b0"], [], ["l1"]], ["EnterPostproc", [], [], []]])
+        1
+    """
+    kinds = [i[0] if isinstance(i, list) and i else None for i in instructions]
+    return kinds.index("EnterPostproc") if "EnterPostproc" in kinds else len(kinds)
+
+
+def decision_pairs(decisions: Sequence[Any]) -> list[tuple[int, Any]]:
+    """Number of the instruction and what was decided, of the decisions that are such pairs.
+
+    Example:
+        >>> decision_pairs([[0, 4], [True, 1], "x", [2, [8, 8]]])
+        [(0, 4), (2, [8, 8])]
+    """
+    return [
+        (pair[0], pair[1]) for pair in decisions if isinstance(pair, list) and len(pair) == 2 and type(pair[0]) is int
+    ]

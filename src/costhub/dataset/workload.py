@@ -1,9 +1,16 @@
-"""Provides workloads as text: a TIR module to JSON and back, and the id that outlives a TVM version."""
+"""Provides workloads and targets as text: a TIR module to JSON and back, its id that outlives a TVM version.
+
+And its row of the workloads table.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from costhub.errors import WorkloadError, last_line
 
@@ -33,9 +40,7 @@ def module_from_json(text: str) -> Any:
     if isinstance(mod, tvm.tirx.PrimFunc):
         mod = tvm.IRModule({"main": mod.with_attr("global_symbol", "main")})
     if not isinstance(mod, tvm.IRModule) or "main" not in [g.name_hint for g in mod.get_global_vars()]:
-        raise WorkloadError(
-            "The JSON holds no module with a function named 'main'; a workload is one such module."
-        )
+        raise WorkloadError("The JSON holds no module with a function named 'main'; a workload is one such module.")
     return mod
 
 
@@ -86,6 +91,48 @@ def check_schedulable(mod: Any) -> None:
     except Exception:
         blocks = []
     if not blocks:
+        raise WorkloadError("TVM cannot schedule this workload: it has no block, so its design space is empty.")
+
+
+def workload_row(mod: Any, *, name: str, operator: str, networks: Sequence[tuple[str, float]] = ()) -> dict[str, Any]:
+    """Describes a workload; its bytes are those of all its arguments.
+
+    Args:
+        mod: The workload (``tvm.IRModule``).
+        name: The name people read.
+        operator: Its operator family.
+        networks: Networks that use it, and how often each.
+
+    Raises:
+        WorkloadError: an argument is no tensor of known size.
+    """
+    from tvm.s_tir.analysis import estimate_tir_flops
+
+    arguments = argument_shapes(mod)
+    return {
+        "workload_id": workload_id(mod),
+        "name": name,
+        "operator": operator,
+        "shapes": json.dumps([shape for _, shape in arguments]),
+        "dtypes": [dtype for dtype, _ in arguments],
+        "flop": float(estimate_tir_flops(mod)),
+        "bytes": float(sum(int(np.prod(shape)) * np.dtype(dtype).itemsize for dtype, shape in arguments)),
+        "module_json": module_to_json(mod),
+        "networks": [{"name": network, "weight": weight} for network, weight in networks],
+    }
+
+
+def parse_target(target: str) -> Any:
+    """Builds the ``tvm.target.Target`` of a JSON text.
+
+    Raises:
+        WorkloadError: TVM does not accept it.
+    """
+    from tvm.target import Target
+
+    try:
+        return Target(json.loads(target))
+    except Exception as error:
         raise WorkloadError(
-            "TVM cannot schedule this workload: it has no block, so its design space is empty."
-        )
+            f'The target {target:.200} is not one of TVM; it must be JSON such as {{"kind": "llvm", "num-cores": 2}}.'
+        ) from error

@@ -8,12 +8,11 @@ from types import TracebackType
 from typing import Any
 
 from costhub.dataset.intrinsics import load_intrinsics, names_intrinsics
-from costhub.dataset.memory_limit import limit_memory
 from costhub.dataset.trace import replay, trace_to_json
-from costhub.dataset.workload import module_from_json
-from costhub.dataset.workload_row import workload_row
+from costhub.dataset.workload import module_from_json, workload_row
 from costhub.errors import WorkloadError
-from costhub.worker import Worker, WorkerDied, WorkerTimeout
+from costhub.isolation.child import ChildDied, ChildTimeout, Worker
+from costhub.isolation.limits import limit_memory
 
 SERVICE = "costhub.dataset.workload_service:handle"
 _LOAD_TIMEOUT_S = 60.0
@@ -21,14 +20,14 @@ _REPLAY_TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True)
-class Load:
+class LoadModule:
     """Loads a module, on which traces are replayed from then on."""
 
     module_json: str
 
 
 @dataclass(frozen=True)
-class Replay:
+class ReplayTrace:
     """Replays a trace on the module that was loaded last."""
 
     trace: str
@@ -38,11 +37,11 @@ class Replay:
 _loaded: list[Any] = []
 
 
-def handle(request: Load | Replay) -> dict[str, Any] | str | None:
+def handle(request: LoadModule | ReplayTrace) -> dict[str, Any] | str | None:
     """The row of a module as `workload_row` makes it, or a canonical trace; None where TVM cannot."""
     limit_memory()
     try:
-        if isinstance(request, Load):
+        if isinstance(request, LoadModule):
             _loaded[:] = [module_from_json(request.module_json)]
             return workload_row(_loaded[0], name="", operator="")
         if names_intrinsics(request.trace):
@@ -72,7 +71,7 @@ class ModuleWorker:
             MeasureError: The child process does not start.
         """
         self._module = module_json
-        row: dict[str, Any] | None = self._call(Load(module_json), _LOAD_TIMEOUT_S)
+        row: dict[str, Any] | None = self._call(LoadModule(module_json), _LOAD_TIMEOUT_S)
         return row
 
     def replay(self, trace: str, target: str) -> str | None:
@@ -81,16 +80,16 @@ class ModuleWorker:
         Raises:
             MeasureError: The child process does not start.
         """
-        found: str | None = self._call(Replay(trace, target), _REPLAY_TIMEOUT_S)
+        found: str | None = self._call(ReplayTrace(trace, target), _REPLAY_TIMEOUT_S)
         if found is None and self._worker.pid is None:
             # The trace took the child with it, which has to learn the module again.
-            self._call(Load(self._module), _LOAD_TIMEOUT_S)
+            self._call(LoadModule(self._module), _LOAD_TIMEOUT_S)
         return found
 
-    def _call(self, request: Load | Replay, timeout_s: float) -> Any:
+    def _call(self, request: LoadModule | ReplayTrace, timeout_s: float) -> Any:
         try:
             return self._worker.call(request, timeout_s=timeout_s)
-        except (WorkerDied, WorkerTimeout):
+        except (ChildDied, ChildTimeout):
             return None
 
     def __enter__(self) -> ModuleWorker:

@@ -9,19 +9,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from costhub.cards.model_card import HUB_LICENCES
+from costhub.cards.card_parts import HUB_LICENCES
 from costhub.dataset.check.folder import check_folder
-from costhub.dataset.check.report import clean
 from costhub.errors import HubError, RefusedError
-from costhub.hub.address import AddressError
-from costhub.hub.data_facts import DataFacts, data_facts
-from costhub.hub.manifest import hash_file
-from costhub.hub.privacy import own_traces
-from costhub.hub.publish import ATTEMPTS, Repo, repository
-from costhub.hub.remote_repo import Head, Pushed, RemoteRepo, StaleError
-from costhub.hub.staging import staged
+from costhub.hub.dataset_documents import DataFacts, data_facts
+from costhub.hub.remote.address import AddressError
+from costhub.hub.remote.folder_repo import Repository, open_repository
+from costhub.hub.remote.manifest import hash_file
+from costhub.hub.remote.remote_repo import ATTEMPTS, Head, PushedCommit, RemoteRepo, StaleError
+from costhub.hub.staging import own_names_in, staged
+from costhub.terminal_text import clean
 
-VARIABLE = "COSTHUB_CONTRIBUTE_TO"
+CONTRIBUTE_VARIABLE = "COSTHUB_CONTRIBUTE_TO"
 INBOX = "contributions"
 """Where contributions lie in a dataset until a review takes them into its tables; no reader looks there."""
 _TABLES = ("devices/", "workloads/", "measurements/")
@@ -46,9 +45,7 @@ class Offer:
     @property
     def title(self) -> str:
         """Of the pull request."""
-        return (
-            f"Measurements of {', '.join(self.facts.rows)}: {self.facts.total} rows [{self.contribution_id}]"
-        )
+        return f"Measurements of {', '.join(self.facts.rows)}: {self.facts.total} rows [{self.contribution_id}]"
 
 
 @dataclass(frozen=True)
@@ -89,13 +86,13 @@ def contribute(
     Raises:
         CosthubError: One of its kinds: a finding of the check, personal data, the hub does not take it.
     """
-    to = to or os.environ.get(VARIABLE)
+    to = to or os.environ.get(CONTRIBUTE_VARIABLE)
     if not to:
-        raise AddressError(f"Say with --to which dataset it is for, as hf-hub:ORG/NAME, or set {VARIABLE}.")
+        raise AddressError(f"Say with --to which dataset it is for, as hf-hub:ORG/NAME, or set {CONTRIBUTE_VARIABLE}.")
     with staged(folder) as ready:
         if ready.kind != "dataset":
             raise RefusedError(f"{folder} is a model; `costhub publish` puts it into a hub.")
-        repo = repository(to, name, "dataset")
+        repo = open_repository(to, name, "dataset")
         files = {path: local for path, local in ready.files().items() if path.startswith(_TABLES)}
         refuse_unfit(ready.folder, deep=deep)
         offer = Offer(
@@ -105,7 +102,7 @@ def contribute(
             data_facts(ready.folder),
         )
         head = _head(repo, offer)
-        known = _earlier(repo, head, offer)
+        known = _sent_earlier(repo, head, offer)
         if known is not None:
             return known
         if not agree(offer):
@@ -149,22 +146,21 @@ def refuse_unfit(folder: Path, *, deep: bool) -> None:
             f"Rows have the licence {clean(closed[0], 40)!r}, under which a hub cannot share them. The "
             f"licences it takes are {', '.join(sorted(HUB_LICENCES))}."
         )
-    traces = own_traces(folder)
+    traces = own_names_in(folder)
     if traces:
         raise RefusedError(f"{traces[0]} Nothing was sent: remove it from the rows, or from the device.")
 
 
-def _head(repo: Repo, offer: Offer) -> Head:
+def _head(repo: Repository, offer: Offer) -> Head:
     head = repo.head()
     if head is None:
         raise HubError(
-            f"{offer.to} does not exist, or you may not read it. Check its name; `costhub publish` makes a "
-            "new one."
+            f"{offer.to} does not exist, or you may not read it. Check its name; `costhub publish` makes a new one."
         )
     return head
 
 
-def _earlier(repo: Repo, head: Head, offer: Offer) -> Contribution | None:
+def _sent_earlier(repo: Repository, head: Head, offer: Offer) -> Contribution | None:
     """The same contribution where an earlier run sent it."""
     if any(path.startswith(f"{INBOX}/{offer.contribution_id}/") for path in head.files):
         return Contribution(offer, offer.to, None, was_there=True)
@@ -172,30 +168,28 @@ def _earlier(repo: Repo, head: Head, offer: Offer) -> Contribution | None:
     return None if pull is None else Contribution(offer, pull.url, pull.pull_request, was_there=True)
 
 
-def _send(repo: Repo, offer: Offer, files: Mapping[str, Path]) -> Contribution:
+def _send(repo: Repository, offer: Offer, files: Mapping[str, Path]) -> Contribution:
     added = {f"{INBOX}/{offer.contribution_id}/{path}": local for path, local in files.items()}
     for attempt in range(ATTEMPTS):
         head = _head(repo, offer)
         try:
-            pushed = repo.commit(
-                head, added, [], message=offer.title, description=describe(offer), pull_request=True
-            )
+            pushed = repo.commit(head, added, [], message=offer.title, description=describe(offer), pull_request=True)
         except StaleError:
             if attempt == ATTEMPTS - 1:
                 raise
             time.sleep(0.1 * 2**attempt)
         except HubError:
             # The commit may have been made, and only the answer lost.
-            known = _earlier(repo, _head(repo, offer), offer)
+            known = _sent_earlier(repo, _head(repo, offer), offer)
             if known is None:
                 raise
             return known
         else:
-            return _first(repo, offer, pushed)
+            return _first_sent(repo, offer, pushed)
     raise AssertionError("the last attempt raises")
 
 
-def _first(repo: Repo, offer: Offer, pushed: Pushed) -> Contribution:
+def _first_sent(repo: Repository, offer: Offer, pushed: PushedCommit) -> Contribution:
     """What was sent; where another run of the same sent it a moment before, that, and ours is closed."""
     try:
         first = repo.find_pull_request(f"[{offer.contribution_id}]")

@@ -1,22 +1,135 @@
-"""Loads measurements from wherever an address points: a folder, a hub on this machine, or Hugging Face."""
+"""Provides load_measurements and iter_measurements: from a folder, a hub on this machine, or Hugging Face."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
 import pyarrow as pa
 
 from costhub.dataset import load
-from costhub.dataset.formats import Format, converted
-from costhub.dataset.load import Names
+from costhub.dataset.load import Format, Names, convert_table
+from costhub.dataset.remote import FileSystem
 from costhub.dataset.shards.shard import ROW_GROUP_ROWS
-from costhub.hub.data_place import data_at
+from costhub.errors import AmbiguousNameError, CosthubError, DataError, UnknownNameError
+from costhub.hub.catalogue.hubs import dataset_folders
+from costhub.hub.catalogue.names import LISTING, resolve_device
+from costhub.hub.remote.address import Address, AddressError, parse_address
+from costhub.hub.remote.hugging_face import readable_errors
+from costhub.names import close_names
 
 if TYPE_CHECKING:
     from datasets import Dataset
     from pandas import DataFrame
+
+SHARD_PATTERNS = ["*/train-*.parquet"]
+"""Everything of a dataset that is read; other files of a repository are never fetched."""
+
+
+@dataclass(frozen=True)
+class DataAddress:
+    """Where a data folder is."""
+
+    path: str
+    filesystem: FileSystem | None = None
+    """What `path` is on; None for this machine."""
+    device_id: str | None = None
+    """The device that was named; None where the folder itself was, with all its devices."""
+
+
+@contextlib.contextmanager
+def locate_data(where: str | Path) -> Iterator[DataAddress]:
+    """Finds the data folder that `where` stands for; what its hub raises in the block becomes a sentence.
+
+    Args:
+        where: A path, the name of a dataset or device in the hubs on this machine, `local-dir:/PATH` or
+            `hf-hub:ORG/NAME@REVISION`.
+
+    Raises:
+        CosthubError: One of its kinds: not an address, no such dataset, a hub that cannot be reached.
+
+    Example:
+        >>> with data_at("local-dir:/data/boards") as place:
+        ...     place.path
+        '/data/boards'
+    """
+    found = DataAddress(str(where)) if isinstance(where, Path) else _parsed(where)
+    if isinstance(found, DataAddress):
+        yield found
+        return
+    with readable_errors(found.name, found.revision, DataError):
+        yield _on_hugging_face(found)
+
+
+def _parsed(text: str) -> DataAddress | Address:
+    """A folder on this machine, or an address on the Hugging Face hub."""
+    try:
+        address = parse_address(text)
+        if address.source == "index":
+            return _in_local_hub(address)
+    except CosthubError:
+        # A bare word is a name first; a data folder of that name in the working directory comes second.
+        if (Path(text) / "measurements").is_dir():
+            return DataAddress(text)
+        raise
+    return DataAddress(address.name) if address.source == "local-dir" else address
+
+
+def _in_local_hub(address: Address) -> DataAddress:
+    name = address.name
+    if address.revision is not None:
+        raise AddressError(
+            f"{address} names a revision, which datasets have on the Hugging Face hub only. Write {name}, or "
+            f"hf-hub:ORG/NAME@{address.revision}."
+        )
+    known = dataset_folders()
+    fitting = [full for full in known if name in (full, full.split("/")[1])]
+    device_id = None if fitting else _device(name, known)
+    if device_id is not None:
+        fitting = [full for full, folder in known.items() if (folder / "measurements" / device_id).is_dir()]
+    if len(fitting) > 1:
+        raise AmbiguousNameError("dataset", name, fitting)
+    if not fitting:
+        raise DataError(f"No hub on this machine has measurements of {name}; {LISTING} lists what there is for each.")
+    return DataAddress(str(known[fitting[0]]), device_id=device_id)
+
+
+def _device(name: str, known: dict[str, Path]) -> str:
+    try:
+        return resolve_device(name).device_id
+    except UnknownNameError:
+        close = close_names(name, sorted({full.split("/")[1] for full in known}))
+        raise UnknownNameError("dataset or device", name, close, LISTING) from None
+
+
+def _on_hugging_face(address: Address) -> DataAddress:
+    # Imported here: it costs a quarter of a second, which reading a folder need not pay.
+    from huggingface_hub import HfApi, HfFileSystem
+
+    api = HfApi(library_name="costhub")
+    # Once: a push between two reads must not mix two versions.
+    commit = api.resolve_revision(address.name, repo_type="dataset", revision=address.revision).resolved
+    cached = _cached(address.name, commit)
+    if cached is not None:
+        return DataAddress(cached)
+    return DataAddress(f"datasets/{address.name}@{commit}", HfFileSystem(endpoint=api.endpoint))
+
+
+def _cached(repo: str, commit: str) -> str | None:
+    """The folder of a dataset that was downloaded in full, with `hf download` for example."""
+    from huggingface_hub import errors, get_cached_repo_tree, snapshot_download
+
+    try:
+        # Without the list of its files nobody can tell whether a folder in the cache is complete.
+        get_cached_repo_tree(repo, repo_type="dataset", revision=commit)
+        return snapshot_download(
+            repo, repo_type="dataset", revision=commit, allow_patterns=SHARD_PATTERNS, local_files_only=True
+        )
+    except (errors.CachedRepoTreeNotFoundError, errors.LocalEntryNotFoundError):
+        return None
 
 
 @overload
@@ -87,7 +200,7 @@ def load_measurements(
         >>> load_measurements("amd-epyc-zen5-2c", status="ok", columns=["run_s"]).num_rows > 1000
         True
     """
-    with data_at(where) as place:
+    with locate_data(where) as place:
         table = load.load_measurements(
             place.path,
             device=place.device_id if device is None else device,
@@ -97,7 +210,7 @@ def load_measurements(
             columns=columns,
             filesystem=place.filesystem,
         )
-    return converted(table, format)
+    return convert_table(table, format)
 
 
 def iter_measurements(
@@ -132,7 +245,7 @@ def iter_measurements(
         >>> max(batch.num_rows for batch in batches)
         500
     """
-    with data_at(where) as place:
+    with locate_data(where) as place:
         yield from load.iter_measurements(
             place.path,
             device=place.device_id if device is None else device,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import heapq
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,87 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from costhub.cards.card_sections import DEVICE_FACTS
-from costhub.cards.dataset_card import SAMPLE, DatasetCard, complete_dataset_card, with_change
-from costhub.cards.dataset_sections import LATENCIES, PICTURES
-from costhub.cards.front_matter import CARD
+from costhub.cards.card_parts import DEVICE_FACTS
+from costhub.cards.dataset_card import (
+    LATENCIES_PICTURE,
+    PICTURES,
+    SAMPLE,
+    DatasetCard,
+    complete_dataset_card,
+    with_change,
+)
+from costhub.cards.markdown import CARD
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.schema import SCHEMA_VERSION
 from costhub.dataset.shards.shard import write_shard
 from costhub.dataset.shards.shard_set import shard_name
-from costhub.dataset.splits.split_file import list_splits
+from costhub.dataset.splits.split import list_splits
 from costhub.dataset.stats.observations import read_observations
-from costhub.hub.data_facts import count_facts
-from costhub.hub.manifest import hash_file
+from costhub.hub.remote.manifest import hash_file
+
+_FACT_COLUMNS = ("device_id", "workload_id", "status", "licence", "contributor", "tvm_version")
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What is in a data folder."""
+
+    rows: Mapping[str, int]
+    """Device -> measurements, failures included."""
+    ok: int
+    """Measurements that have a latency."""
+    workloads: int
+    licences: tuple[str, ...]
+    """SPDX names; "" where a row has none."""
+    contributors: tuple[str, ...]
+    tvm_versions: tuple[str, ...]
+
+    @property
+    def total(self) -> int:
+        """Measurements of all devices."""
+        return sum(self.rows.values())
+
+
+def data_facts(folder: str | Path) -> DataFacts:
+    """Counts the rows of a data folder; one batch is in memory at a time.
+
+    Raises:
+        DataError: There is none, or it cannot be read.
+
+    Example:
+        >>> from costhub.hub.catalogue.hubs import dataset_folders
+        >>> data_facts(dataset_folders()["costhub/nvidia-h200"]).rows
+        {'nvidia-h200': 2520}
+    """
+    return count_facts(DataFolder.open(folder).iter_measurements(columns=_FACT_COLUMNS))
+
+
+def count_facts(batches: Iterable[pa.RecordBatch]) -> DataFacts:
+    """Counts measurements that are read already.
+
+    Args:
+        batches: With device_id, workload_id, status, licence, contributor and tvm_version, at least.
+    """
+    counts: dict[str, Counter[str]] = {name: Counter() for name in _FACT_COLUMNS}
+    for batch in batches:
+        for name, counted in counts.items():
+            for entry in batch.column(name).value_counts().to_pylist():
+                counted[entry["values"] or ""] += entry["counts"]
+
+    def names(column: str) -> tuple[str, ...]:
+        return tuple(sorted(counts[column]))
+
+    versions = tuple(version for version in names("tvm_version") if version)
+    contributors = tuple(name for name in names("contributor") if name)
+    return DataFacts(
+        rows={name: counts["device_id"][name] for name in names("device_id")},
+        ok=counts["status"]["ok"],
+        workloads=len(counts["workload_id"]),
+        licences=names("licence"),
+        contributors=contributors,
+        tvm_versions=versions,
+    )
+
 
 SAMPLE_ROWS = 100
 """Of each device, at most."""
@@ -32,9 +102,15 @@ _TABLES = ("devices", "workloads", "measurements")
 
 
 def write_dataset_documents(
-    place: Path, text: str, *, name: str, address: str, changes: Sequence[Mapping[str, Any]], date: str,
+    place: Path,
+    text: str,
+    *,
+    name: str,
+    address: str,
+    changes: Sequence[Mapping[str, Any]],
+    date: str,
     version: str | None = None,
-) -> DatasetCard:  # fmt: skip
+) -> DatasetCard:
     """Writes the card of a data folder, a sample of its rows and a picture of its latencies.
 
     The same tables give the same files.
@@ -150,14 +226,13 @@ def _operators(place: Path) -> dict[str, int]:
 
 
 def _pictures(place: Path, observed: pa.Table) -> list[str]:
-    from costhub.cards.plots import plot_latencies
+    from costhub.cards.reports.stats_plots import plot_latencies
 
     ran = observed.filter(pc.is_finite(observed["latency_us"])).group_by("operator")
     shown = {
-        row["operator"]: np.array(row["latency_us_list"])
-        for row in ran.aggregate([("latency_us", "list")]).to_pylist()
+        row["operator"]: np.array(row["latency_us_list"]) for row in ran.aggregate([("latency_us", "list")]).to_pylist()
     }
     if not shown:
         return []
-    plot_latencies(place / LATENCIES, shown, title=PICTURES[LATENCIES])
-    return [LATENCIES]
+    plot_latencies(place / LATENCIES_PICTURE, shown, title=PICTURES[LATENCIES_PICTURE])
+    return [LATENCIES_PICTURE]

@@ -1,4 +1,4 @@
-"""Puts a trained model into a hub folder, with its card and manifest."""
+"""Provides install_model and write_card: a trained model goes into a hub folder, with its card and manifest."""
 
 from __future__ import annotations
 
@@ -9,17 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from costhub.cards.adaptation import ADAPTATION, PICTURES, transfer_facts
-from costhub.cards.evaluation_plot import draw_evaluation
-from costhub.cards.front_matter import CARD
+from costhub.cards.markdown import CARD
 from costhub.cards.model_card import from_results, render
+from costhub.cards.model_plots import draw_evaluation
 from costhub.errors import DataError
-from costhub.format_version import refuse_newer
-from costhub.hub.copying import copy_verified
-from costhub.hub.index import find_device
-from costhub.hub.manifest import scan, write_manifest
-from costhub.hub.roots import EMBEDDED
-from costhub.hub.shelf import EVALUATION, read_config
-from costhub.swap import swap_in
+from costhub.files import refuse_newer, swap_in
+from costhub.hub.catalogue.devices import find_device
+from costhub.hub.catalogue.hubs import EMBEDDED, EVALUATION, read_config
+from costhub.hub.remote.manifest import copy_verified, scan, write_manifest
 
 EVALUATION_VERSION = 1
 """Raised by one whenever code of today could not read what it wrote before."""
@@ -54,7 +51,7 @@ def install_model(
     with tempfile.TemporaryDirectory(prefix=".install-", dir=target.parent) as temporary:
         made = copy_verified(source, Path(temporary) / target.name, manifest=scan(source))
         if evaluation is None:
-            write_recorded_card(made, name=made.name)
+            write_card_from_figures(made, name=made.name)
         else:
             write_card(made, config, evaluation, name=made.name)
         write_manifest(made)
@@ -65,7 +62,7 @@ def install_model(
     return target
 
 
-def write_recorded_card(folder: Path, *, name: str) -> None:
+def write_card_from_figures(folder: Path, *, name: str) -> None:
     """Renders the card of a model from the figures beside it; without any it gets none.
 
     Args:
@@ -76,12 +73,12 @@ def write_recorded_card(folder: Path, *, name: str) -> None:
         ModelError: `folder` is no model folder.
         DataError: The configuration or the figures lack what a card needs.
     """
-    figures = read_recorded(folder, EVALUATION)
+    figures = read_figures(folder, EVALUATION)
     if figures is not None:
         write_card(folder, read_config(folder), figures, name=name)
 
 
-def read_recorded(folder: Path, name: str) -> dict[str, Any] | None:
+def read_figures(folder: Path, name: str) -> dict[str, Any] | None:
     """What a file beside the model tells; None without the file.
 
     Raises:
@@ -120,9 +117,13 @@ def card_documents(
     device = find_device(config["device_id"])
     drawn = draw_evaluation(evaluation)
     card = from_results(
-        config, evaluation, name=name, device=device.row() if device else None, transfer=transfer,
+        config,
+        evaluation,
+        name=name,
+        device=device.row() if device else None,
+        transfer=transfer,
         pictures=list(drawn),
-    )  # fmt: skip
+    )
     return {**drawn, CARD: render(card).encode(), EVALUATION: evaluation_text(evaluation).encode()}
 
 
@@ -143,7 +144,7 @@ def write_card(folder: Path, config: Mapping[str, Any], evaluation: Mapping[str,
     Raises:
         DataError: The configuration or the figures lack what a card needs.
     """
-    told = read_recorded(folder, ADAPTATION)
+    told = read_figures(folder, ADAPTATION)
     pictures = [name for name in PICTURES if (folder / name).is_file()]
     transfer = None if told is None else transfer_facts(told, pictures)
     for file, content in card_documents(config, evaluation, name=name, transfer=transfer).items():

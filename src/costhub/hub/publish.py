@@ -10,31 +10,24 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from costhub.cards.card_text import check_card_text
-from costhub.cards.dataset_card import SAMPLE, known_changes
-from costhub.cards.dataset_sections import PICTURES
-from costhub.cards.front_matter import CARD, MAX_CARD_CHARACTERS, split
+from costhub.cards.dataset_card import PICTURES, SAMPLE, recorded_changes
+from costhub.cards.markdown import CARD, MAX_CARD_CHARACTERS, check_card_text, split
 from costhub.dataset.check.folder import check_folder
 from costhub.errors import HubError, ModelError, RefusedError
-from costhub.hub.address import Address, AddressError, parse_address
 from costhub.hub.dataset_documents import write_dataset_documents
-from costhub.hub.folder_repo import FolderRepo
-from costhub.hub.manifest import MANIFEST, MAX_MANIFEST_BYTES, hash_file, read_manifest
-from costhub.hub.privacy import own_traces, personal_texts
-from costhub.hub.remote_repo import Head, Kind, Pushed, RemoteRepo, StaleError, blob_id
-from costhub.hub.review.model_gate import check_model
-from costhub.hub.staging import Staged, read_card, staged
+from costhub.hub.model_check.model_gate import check_model
+from costhub.hub.remote.address import AddressError
+from costhub.hub.remote.folder_repo import FolderRepo, Repository, open_repository
+from costhub.hub.remote.manifest import MANIFEST, MAX_MANIFEST_BYTES, hash_file, read_manifest
+from costhub.hub.remote.remote_repo import ATTEMPTS, Head, Kind, PushedCommit, RemoteRepo, StaleError, blob_id
+from costhub.hub.staging import Staged, own_names_in, personal_texts, read_card, staged
 
-Repo = RemoteRepo | FolderRepo
-ATTEMPTS = 6
-"""Times a commit is made anew on a head that somebody else moved."""
 # Without what git refuses, and what would be taken for a branch or a commit.
-_TAG = re.compile(r"(?!(?:main|HEAD|[0-9a-f]{40}|.*\.\..*|.*\.|.*\.lock)$)[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
+_TAG_NAME = re.compile(r"(?!(?:main|HEAD|[0-9a-f]{40}|.*\.\..*|.*\.|.*\.lock)$)[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 
 
 @dataclass(frozen=True)
-class Plan:
+class PublishPlan:
     """What is about to happen."""
 
     to: str
@@ -54,10 +47,10 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedVersion:
     """What happened."""
 
-    plan: Plan
+    plan: PublishPlan
     commit: str
     """The commit on the Hugging Face hub."""
     url: str
@@ -71,8 +64,8 @@ def publish(
     name: str | None = None,
     tag: str | None = None,
     replace: bool = False,
-    agree: Callable[[Plan], bool] = lambda plan: True,
-) -> Published | None:
+    agree: Callable[[PublishPlan], bool] = lambda plan: True,
+) -> PublishedVersion | None:
     """Checks a folder and puts it into a hub, in one commit: all of it, or nothing.
 
     Args:
@@ -89,16 +82,16 @@ def publish(
     Raises:
         CosthubError: One of its kinds: the check found something, the hub does not take it.
     """
-    if tag is not None and not _TAG.fullmatch(tag):
+    if tag is not None and not _TAG_NAME.fullmatch(tag):
         raise AddressError(f"{tag!r} cannot be a tag; use letters, digits, dots and dashes, as in v1.0.")
     with staged(folder) as ready:
-        repo = repository(to, name, ready.kind)
+        repo = open_repository(to, name, ready.kind)
         if tag is not None and isinstance(repo, FolderRepo):
             repo.tag(tag, "")
         _check(ready)
         head = repo.head()
         if ready.kind == "dataset":
-            _describe(repo, ready, head, tag)
+            _write_dataset_card(repo, ready, head, tag)
         plan = _plan(repo, ready, head, replace)
         if tag is not None and head is not None and isinstance(repo, RemoteRepo):
             repo.refuse_taken(tag, "" if plan.files or plan.removed else head.commit)
@@ -109,34 +102,7 @@ def publish(
         pushed = _push(repo, ready, plan, f"{ready.name} {tag}" if tag else ready.name, replace)
         if tag is not None:
             repo.tag(tag, pushed.commit)
-    return Published(plan, pushed.commit, pushed.url, tag)
-
-
-def repository(to: str, name: str | None, kind: Kind) -> Repo:
-    """The repository that a person names.
-
-    Raises:
-        AddressError: It is none that can be written to.
-    """
-    address = _place(to)
-    if address.source == "hf-hub":
-        if name is not None or address.revision is not None:
-            raise AddressError(
-                f"{to} names the repository; leave --as and @REVISION out (--tag names a version)."
-            )
-        return RemoteRepo(address.name, kind)
-    if name is None or not _NAME.fullmatch(name):
-        raise AddressError(f"In the hub {to} the {kind} needs a name: give --as ORG/NAME.")
-    return FolderRepo(address.name, name, kind)
-
-
-def _place(to: str) -> Address:
-    if Path(to).is_dir():
-        return Address("local-dir", to)
-    address = parse_address(to)
-    if address.source == "index":
-        raise AddressError(f"{to!r} is no place to write to. Write hf-hub:ORG/NAME, or the folder of a hub.")
-    return address
+    return PublishedVersion(plan, pushed.commit, pushed.url, tag)
 
 
 def _check(ready: Staged) -> None:
@@ -152,18 +118,18 @@ def _check(ready: Staged) -> None:
             f"`costhub check` does not pass ({len(errors)} in all): {errors[0].rule} in {errors[0].where}: "
             f"{errors[0].message} {errors[0].fix} Nothing was sent."
         )
-    traces = own_traces(ready.folder)
+    traces = own_names_in(ready.folder)
     if traces:
         raise RefusedError(f"{traces[0]} Nothing was sent: remove it from the rows, or from the device.")
     check_card_text(split(read_card(ready.folder / CARD))[1], CARD)
 
 
-def _describe(repo: Repo, ready: Staged, head: Head | None, tag: str | None) -> None:
+def _write_dataset_card(repo: Repository, ready: Staged, head: Head | None, tag: str | None) -> None:
     """Writes the card of a dataset, which goes on from the versions that the one in the hub tells of."""
     text = read_card(ready.folder / CARD)
-    changes = known_changes(text)
+    changes = recorded_changes(text)
     if head is not None and CARD in head.files and head.sizes.get(CARD, 0) <= MAX_CARD_CHARACTERS:
-        changes = _told(repo.fetch(head, CARD)) or changes
+        changes = _recorded_changes(repo.fetch(head, CARD)) or changes
     write_dataset_documents(
         ready.folder,
         text,
@@ -176,25 +142,25 @@ def _describe(repo: Repo, ready: Staged, head: Head | None, tag: str | None) -> 
     check_card_text(split(read_card(ready.folder / CARD))[1], CARD)
 
 
-def _told(card: Path) -> list[dict[str, Any]]:
+def _recorded_changes(card: Path) -> list[dict[str, Any]]:
     """The versions that a card in a hub tells of."""
     try:
-        return known_changes(card.read_text(encoding="utf-8"))
+        return recorded_changes(card.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
         return []  # the card of something else
 
 
-def _changes(repo: Repo, ready: Staged, head: Head | None) -> tuple[dict[str, Path], list[str]]:
+def _changes(repo: Repository, ready: Staged, head: Head | None) -> tuple[dict[str, Path], list[str]]:
     """What goes, and what the hub holds of ours that is not in the folder any more."""
     files = ready.files()
     if head is None:
         return dict(files), []
     added = {path: local for path, local in files.items() if not head.has(path, local)}
-    ours = _version(repo, head)
+    ours = _version_files(repo, head)
     return added, sorted(path for path in head.files if path in ours and path not in files)
 
 
-def _version(repo: Repo, head: Head) -> set[str]:
+def _version_files(repo: Repository, head: Head) -> set[str]:
     """The files that are the version in the repository; what people add beside it stays."""
     if repo.kind == "dataset":
         tables = ("measurements/", "devices/", "workloads/", "splits/", f"{SAMPLE}/train-")
@@ -207,10 +173,10 @@ def _version(repo: Repo, head: Head) -> set[str]:
         return set()
 
 
-def _plan(repo: Repo, ready: Staged, head: Head | None, replace: bool) -> Plan:
+def _plan(repo: Repository, ready: Staged, head: Head | None, replace: bool) -> PublishPlan:
     added, removed = _changes(repo, ready, head)
     _refuse_loss(repo, ready, head, replace)
-    return Plan(
+    return PublishPlan(
         repo.folder.as_posix() if isinstance(repo, FolderRepo) else f"hf-hub:{repo.name}",
         repo.kind,
         {path: local.stat().st_size for path, local in added.items()},
@@ -220,7 +186,7 @@ def _plan(repo: Repo, ready: Staged, head: Head | None, replace: bool) -> Plan:
     )
 
 
-def _refuse_loss(repo: Repo, ready: Staged, head: Head | None, replace: bool) -> None:
+def _refuse_loss(repo: Repository, ready: Staged, head: Head | None, replace: bool) -> None:
     """Refuses to drop measurements that only the hub has; a shard under another name is not lost."""
     if replace or head is None or ready.kind == "model":
         return
@@ -234,7 +200,7 @@ def _refuse_loss(repo: Repo, ready: Staged, head: Head | None, replace: bool) ->
         )
 
 
-def _push(repo: Repo, ready: Staged, plan: Plan, message: str, replace: bool) -> Pushed:
+def _push(repo: Repository, ready: Staged, plan: PublishPlan, message: str, replace: bool) -> PushedCommit:
     for attempt in range(ATTEMPTS):
         head = repo.head()
         if head is None:
@@ -244,7 +210,7 @@ def _push(repo: Repo, ready: Staged, plan: Plan, message: str, replace: bool) ->
         if not set(removed) <= set(plan.removed):
             raise StaleError(f"{plan.to} was changed by somebody else meanwhile. Run the command again.")
         if not added and not removed:
-            return Pushed(head.commit, plan.to)
+            return PushedCommit(head.commit, plan.to)
         try:
             return repo.commit(head, added, removed, message=f"Publish {message} with costhub")
         except StaleError:

@@ -1,13 +1,12 @@
-"""Brings a model here: a verified copy of a model folder, from wherever its address points."""
+"""Provides pull: a verified copy of a model folder, from wherever its address points."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from costhub.cache import cache_root
-from costhub.hub.copying import copy_verified
-from costhub.hub.find import Found, find_model
-from costhub.hub.manifest import MANIFEST, read_manifest, scan, verify
+from costhub.files import cache_root
+from costhub.hub.catalogue.find import ResolvedModel, find_model
+from costhub.hub.remote.manifest import MANIFEST, copy_verified, read_manifest, scan, verify
 
 
 def pull(name: str, *, arch: str | None = None, out: str | Path | None = None) -> Path:
@@ -28,7 +27,7 @@ def pull(name: str, *, arch: str | None = None, out: str | Path | None = None) -
     return pull_found(find_model(name, arch=arch), out=out)
 
 
-def pull_found(found: Found, *, out: str | Path | None = None) -> Path:
+def pull_found(found: ResolvedModel, *, out: str | Path | None = None) -> Path:
     """Copies a model that was found already; see `pull`.
 
     A model that anybody may have written is first loaded in a child process with limits; only then does the
@@ -43,7 +42,7 @@ def pull_found(found: Found, *, out: str | Path | None = None) -> Path:
     if not found.fetched:
         return copy_verified(source, target, manifest=manifest)
     # Imported here: most models lie in the package, and need neither the cards' code nor YAML.
-    from costhub.hub.review.model_gate import check_loadable
+    from costhub.hub.model_check.model_gate import check_loadable
 
     return copy_verified(source, target, manifest=manifest, check=check_loadable)
 

@@ -1,27 +1,33 @@
-"""Provides staged: a private copy of a model or data folder, holding what a hub gets and nothing else."""
+"""Provides staged, a private copy of what a hub gets of a folder, and the search for personal data in it."""
 
 from __future__ import annotations
 
 import contextlib
+import getpass
 import os
+import re
 import shutil
+import socket
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from costhub.cards.front_matter import CARD
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from costhub.cards.markdown import CARD
+from costhub.dataset.check.texts import PERSONAL_COLUMNS, personal_data
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.journal import JOURNAL
 from costhub.dataset.shards.lock import LOCK
 from costhub.dataset.shards.shard_set import shard_paths
 from costhub.errors import DataError
-from costhub.hub.copying import copy_verified
-from costhub.hub.install import write_recorded_card
-from costhub.hub.manifest import scan, write_manifest
-from costhub.hub.remote_repo import Kind
-from costhub.hub.review.model_files import check_model_files
-from costhub.hub.shelf import CONFIG
+from costhub.hub.catalogue.hubs import CONFIG
+from costhub.hub.install import write_card_from_figures
+from costhub.hub.model_check.model_files import check_model_files
+from costhub.hub.remote.manifest import copy_verified, scan, write_manifest
+from costhub.hub.remote.remote_repo import Kind
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,7 @@ class Staged:
         return {path.relative_to(self.folder).as_posix(): path for path in paths}
 
 
-def kind_of(folder: str | Path) -> Kind:
+def folder_kind(folder: str | Path) -> Kind:
     """Whether a folder holds a model or measurements.
 
     Raises:
@@ -51,8 +57,7 @@ def kind_of(folder: str | Path) -> Kind:
     if (root / "measurements").is_dir():
         return "dataset"
     raise DataError(
-        f"{root} is neither a model folder (it has no {CONFIG}) nor a data folder (it has no folder "
-        "`measurements`)."
+        f"{root} is neither a model folder (it has no {CONFIG}) nor a data folder (it has no folder `measurements`)."
     )
 
 
@@ -66,13 +71,13 @@ def staged(folder: str | Path) -> Iterator[Staged]:
     Raises:
         CosthubError: One of its kinds: no such folder, links in it, or it changes meanwhile.
     """
-    source, kind = Path(folder), kind_of(folder)
+    source, kind = Path(folder), folder_kind(folder)
     with tempfile.TemporaryDirectory(prefix="costhub-") as temporary:
         place = Path(temporary) / "staged"
         if kind == "model":
             _stage_model(source, place)
         else:
-            _stage_data(source, place)
+            _stage_dataset(source, place)
         yield Staged(place, kind, source.resolve().name)
 
 
@@ -80,12 +85,12 @@ def _stage_model(source: Path, place: Path) -> None:
     check_model_files(source)
     copy_verified(source, place, manifest=scan(source))
     if not (place / CARD).is_file():
-        write_recorded_card(place, name=source.resolve().name)
+        write_card_from_figures(place, name=source.resolve().name)
     write_manifest(place)
 
 
-def _stage_data(source: Path, place: Path) -> None:
-    before = _listed(source)
+def _stage_dataset(source: Path, place: Path) -> None:
+    before = _files_to_send(source)
     for name in before:
         path = source / name
         if path.is_symlink() or path.parent.is_symlink():
@@ -94,9 +99,9 @@ def _stage_data(source: Path, place: Path) -> None:
         try:
             shutil.copyfile(path, place / name)
         except FileNotFoundError:
-            raise _changing(source) from None
-    if _listed(source) != before:
-        raise _changing(source)
+            raise _changed_meanwhile(source) from None
+    if _files_to_send(source) != before:
+        raise _changed_meanwhile(source)
     (place / "measurements").mkdir(parents=True, exist_ok=True)
     folder = DataFolder.create(place)
     for journal in place.glob(f"measurements/*/{JOURNAL}"):
@@ -119,23 +124,104 @@ def read_card(card: Path) -> str:
         raise DataError(f"{card.name} is no text in UTF-8 ({error.reason}). Save it as one.") from error
 
 
-def _listed(source: Path) -> list[str]:
+def _files_to_send(source: Path) -> list[str]:
     """What of a data folder goes, in order."""
     tables = [source / "devices", source / "workloads"]
     # Not by a pattern, which matches hidden folders: no check looks into those.
     tables += [source / "measurements" / name for name in DataFolder.open(source).device_ids()]
     found = [path for folder in tables for path in shard_paths(folder)]
     found += sorted(source.glob("splits/*.json"))
-    found += [
-        path for path in (source / CARD, *(folder / JOURNAL for folder in tables[2:])) if path.is_file()
-    ]
+    found += [path for path in (source / CARD, *(folder / JOURNAL for folder in tables[2:])) if path.is_file()]
     try:
         return [os.path.relpath(path, source) for path in found if path.stat().st_size]
     except FileNotFoundError:
-        raise _changing(source) from None
+        raise _changed_meanwhile(source) from None
 
 
-def _changing(source: Path) -> DataError:
-    return DataError(
-        f"{source} changed while it was copied; stop the program that writes there, then try again."
-    )
+def _changed_meanwhile(source: Path) -> DataError:
+    return DataError(f"{source} changed while it was copied; stop the program that writes there, then try again.")
+
+
+_NAME_COLUMNS = (*(name for name in PERSONAL_COLUMNS if name != "contributor"), "space")
+"""Who measured says so in `contributor`, and agrees to it by sending it."""
+_DEVICE_NAME_COLUMNS = ("device_id", "aliases", "model_name", "driver", "probe_method", "governor")
+_COMMON_NAMES = frozenset(
+    {"localhost", "root", "user", "users", "home", "ubuntu", "debian", "runner", "admin", "nobody", "builder"}
+)
+_SHORTEST_NAME = 4
+"""A shorter name stands in too many words."""
+
+
+def personal_texts(files: Mapping[str, Path]) -> list[str]:
+    """Finds what cards and configurations tell of a person's machine.
+
+    An e-mail address in a card is meant to be read, so it stays.
+
+    Args:
+        files: Path in the repository -> file; only `.md` and `.json` are looked at.
+
+    Returns:
+        Sentences, one for each file and kind; empty where there is none.
+    """
+    names = own_names()
+    found = []
+    for name, path in files.items():
+        if path.suffix not in (".md", ".json"):
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        told = [kind for kind in personal_data(text, is_version=True) if "e-mail" not in kind]
+        told += [f"{own!r}, a name of this machine or its user" for own in names if _holds_word(own, text)]
+        found += [f"{name} holds {kind}." for kind in told]
+    return found
+
+
+def own_names() -> tuple[str, ...]:
+    """The names of this machine and of its user, without those that tell nothing.
+
+    Example:
+        >>> "root" in own_names()
+        False
+    """
+    found = {socket.gethostname(), socket.gethostname().partition(".")[0], Path.home().name}
+    with contextlib.suppress(OSError, KeyError):  # a user without a name, as in some containers
+        found.add(getpass.getuser())
+    return tuple(sorted(n for n in found if len(n) >= _SHORTEST_NAME and n.casefold() not in _COMMON_NAMES))
+
+
+def own_names_in(folder: str | Path, names: Iterable[str] | None = None) -> list[str]:
+    """Finds names in the texts of a data folder.
+
+    Args:
+        folder: The data folder.
+        names: What is looked for, as whole words in any case; by default `own_names`.
+
+    Returns:
+        Sentences, one for each column and name; empty where there is none.
+
+    Raises:
+        DataError: The folder cannot be read.
+    """
+    wanted = [name for name in (own_names() if names is None else names) if name]
+    opened = DataFolder.open(folder)
+    devices = opened.devices(_DEVICE_NAME_COLUMNS)
+    found: set[tuple[str, str]] = set()
+    for batch in [*devices.to_batches(), *opened.iter_measurements(columns=_NAME_COLUMNS)]:
+        for column in batch.schema.names:
+            texts = _flattened(batch.column(column))
+            found |= {(column, name) for name in wanted if _any_holds(texts, name)}
+    return [
+        f"The column {column} holds {name!r}, a name of this machine or its user." for column, name in sorted(found)
+    ]
+
+
+def _holds_word(name: str, text: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) is not None
+
+
+def _flattened(column: pa.Array) -> pa.Array:
+    return pc.list_flatten(column) if pa.types.is_list(column.type) else column
+
+
+def _any_holds(texts: pa.Array, name: str) -> bool:
+    pattern = rf"(?i)(^|[^\pL\pN_]){re.escape(name)}($|[^\pL\pN_])"
+    return bool(pc.any(pc.match_substring_regex(texts, pattern)).as_py())

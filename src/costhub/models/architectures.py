@@ -17,7 +17,7 @@ class Architecture:
     """A kind of cost model; called with a feature spec, it gives one with default options, not yet fitted."""
 
     module: str
-    """Below `costhub.models`; imported when it is needed, so that trees do not bring in torch, nor networks
+    """Imported when it is needed, so that trees do not bring in torch, nor networks
     xgboost."""
     name: str
     """Of the class."""
@@ -26,21 +26,19 @@ class Architecture:
 
     def __call__(self, feature_spec: str) -> CostModel:
         """A model that will read the feature spec."""
-        made: CostModel = getattr(import_module(f"costhub.models.{self.module}"), self.name)(
-            feature_spec=feature_spec
-        )
+        made: CostModel = getattr(import_module(self.module), self.name)(feature_spec=feature_spec)
         return made
 
 
 ARCHITECTURES: dict[str, Architecture] = {
-    "mlp": Architecture("networks.mlp", "Mlp"),
-    "gbt": Architecture("trees.gbt", "Gbt"),
-    "treegru": Architecture("networks.tree_gru", "TreeGru", "loop_context@1"),
-    "tokens": Architecture("networks.token_attention", "TokenAttention", "trace_tokens@1"),
-    "conditioned": Architecture("compound.conditioned", "Conditioned"),
-    "ensemble": Architecture("compound.ensemble", "Ensemble"),
-    "blend": Architecture("compound.blend", "Blend"),
-    "residual": Architecture("compound.residual", "Residual"),
+    "mlp": Architecture("costhub.models.networks.mlp", "Mlp"),
+    "gbt": Architecture("costhub.models.trees.gbt", "Gbt"),
+    "treegru": Architecture("costhub.models.networks.tree_gru", "TreeGru", "loop_context@1"),
+    "tokens": Architecture("costhub.papers.tlp", "TokenAttention", "trace_tokens@1"),
+    "conditioned": Architecture("costhub.models.compound.conditioned", "Conditioned"),
+    "ensemble": Architecture("costhub.papers.autotvm_models", "Ensemble"),
+    "blend": Architecture("costhub.models.compound.blend", "Blend"),
+    "residual": Architecture("costhub.models.compound.residual", "Residual"),
 }
 """Every architecture by name."""
 
@@ -79,8 +77,6 @@ def new_model(arch: str, *, feature_spec: str, options: Mapping[str, object] | N
     """
     made: Any = find_architecture(arch)(feature_spec)
     if options:
-        made = type(made)(
-            feature_spec=feature_spec, options=changed_options(made.options, options, arch=arch)
-        )
+        made = type(made)(feature_spec=feature_spec, options=changed_options(made.options, options, arch=arch))
     model: CostModel = made
     return model

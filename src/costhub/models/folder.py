@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from costhub.errors import ModelError, UnknownNameError
+from costhub.files import swap_in
 from costhub.models.architectures import new_model
 from costhub.models.info import ModelInfo
 from costhub.models.protocol import CostModel
-from costhub.swap import swap_in
 
 CONFIG = "config.json"
 FORMAT = 1
@@ -131,9 +131,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
     try:
         config = json.loads(path.read_bytes())
     except (ValueError, RecursionError, OSError) as error:
-        raise ModelError(
-            f"{path} cannot be read as JSON ({error}); fetch or train the model again."
-        ) from error
+        raise ModelError(f"{path} cannot be read as JSON ({error}); fetch or train the model again.") from error
     found = config.get("costhub_format") if isinstance(config, dict) else None
     if type(found) is not int:
         raise ModelError(f"{path} has no costhub_format, so it was not written by costhub.")

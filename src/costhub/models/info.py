@@ -86,9 +86,7 @@ def _is_text_map(value: object) -> bool:
 
 
 def _is_number_map(value: object) -> bool:
-    return isinstance(value, dict) and all(
-        type(v) in (int, float) and math.isfinite(v) for v in value.values()
-    )
+    return isinstance(value, dict) and all(type(v) in (int, float) and math.isfinite(v) for v in value.values())
 
 
 def _is_text_list(value: object) -> bool:

@@ -1,6 +1,8 @@
-"""Provides the checks that every model makes of its input."""
+"""Provides the checks that every model makes of its input: rows, programs to learn from, files of weights."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 
@@ -8,7 +10,7 @@ from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.errors import DataError, ModelError
 
 
-def not_fitted() -> ModelError:
+def not_fitted_error() -> ModelError:
     """The error of a model that has no weights to use."""
     return ModelError("The model has no weights yet; fit it on measured programs or load a model folder.")
 
@@ -44,11 +46,11 @@ def check_training(train: Programs) -> None:
     Raises:
         DataError: No workload has two programs of different latency.
     """
-    if not informative(train):
-        raise nothing_to_learn(train.n)
+    if not is_informative(train):
+        raise nothing_to_learn_error(train.n)
 
 
-def nothing_to_learn(count: int, what: str = "programs") -> DataError:
+def nothing_to_learn_error(count: int, what: str = "programs") -> DataError:
     """The error of so many programs of which no two of one workload differ in latency."""
     return DataError(
         f"There is nothing to learn from {count} {what}: some workload needs two programs whose "
@@ -56,7 +58,7 @@ def nothing_to_learn(count: int, what: str = "programs") -> DataError:
     )
 
 
-def informative(programs: Programs) -> bool:
+def is_informative(programs: Programs) -> bool:
     """Whether two programs of one workload differ in latency.
 
     Example:
@@ -65,3 +67,23 @@ def informative(programs: Programs) -> bool:
         (True, False)
     """
     return bool(programs.n) and bool((programs.throughput() < 1.0).any())
+
+
+MAX_WEIGHTS_BYTES = 1 << 30
+"""A cost model has a few MB; nothing larger is read."""
+
+
+def check_weights_file(path: Path, what: str) -> None:
+    """Refuses a file that is not there or too large.
+
+    Args:
+        path: In a model folder.
+        what: What it should hold, for example ``the trees``.
+
+    Raises:
+        ModelError: It is one of these.
+    """
+    if not path.is_file():
+        raise ModelError(f"{path.parent} lacks {path.name}, {what} of the model. Fetch the folder again.")
+    if path.stat().st_size > MAX_WEIGHTS_BYTES:
+        raise ModelError(f"{path} has more than {MAX_WEIGHTS_BYTES} bytes, so it is no cost model.")

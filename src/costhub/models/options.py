@@ -23,7 +23,7 @@ _BEFORE = "before"
 _TRUTH = {"true": True, "false": False}
 
 
-def added(default: Value, *, before: Value | None = None) -> Value:
+def added_option(default: Value, *, before: Value | None = None) -> Value:
     """A field of an options dataclass that older model folders lack.
 
     Args:
@@ -87,9 +87,7 @@ def changed_options(options: Options, changes: Mapping[str, object], *, arch: st
     for name in changes:
         if name not in present:
             known = tuple(present)
-            raise UnknownNameError(
-                f"option of {arch}", name, close_or_all(name, known), "`costhub train --help`"
-            )
+            raise UnknownNameError(f"option of {arch}", name, close_or_all(name, known), "`costhub train --help`")
     try:
         return replace(options, **{name: _read(name, changes[name], present[name]) for name in changes})
     except ValueError as error:

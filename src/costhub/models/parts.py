@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from costhub.dataset.features.combined import combine, split_parts
-from costhub.dataset.features.spec import find_spec, spec_names
+from costhub.dataset.features.specs import find_spec, spec_names
 from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.errors import ModelError
 

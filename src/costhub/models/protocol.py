@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -64,3 +64,56 @@ class CostModel(Protocol):
         Raises:
             ModelError: A file is missing, damaged, or not what `config` and the code expect.
         """
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """What a model has beside `CostModel` if its `fit` keeps its progress.
+
+    `fit` with equal programs, options and seed goes on from what an interrupted one has left, and ends with
+    the model that it would have reached without the break; progress of another training is refused with a
+    ModelError.
+
+    Example:
+        >>> from costhub.models.architectures import new_model
+        >>> isinstance(new_model("mlp", feature_spec="per_store@1"), Resumable)
+        True
+    """
+
+    checkpoint: Path | None
+    """Folder for the progress, made when there is some; None keeps none."""
+
+
+@runtime_checkable
+class SubModels(Protocol):
+    """A model that scores by others, which can learn in its place."""
+
+    def inner(self, programs: Programs) -> list[tuple[CostModel, Programs]]:
+        """The models it is made of, each with these programs as that model reads them.
+
+        Raises:
+            ModelError: It was neither fitted nor loaded, or reads rows of another width.
+        """
+
+
+def sub_models(model: CostModel, programs: Programs) -> Iterator[tuple[CostModel, Programs]]:
+    """The networks and trees of a model, down through compounds of compounds; of a simple one, itself.
+
+    Args:
+        model: Any model.
+        programs: As it reads them.
+
+    Yields:
+        Each with the programs as it reads them.
+    """
+    if not isinstance(model, SubModels):
+        yield model, programs
+        return
+    for part, own in model.inner(programs):
+        yield from sub_models(part, own)
+
+
+def update_sub_models(model: SubModels, programs: Programs, *, seed: int) -> None:
+    """Every model that this one is made of learns a little more."""
+    for number, (part, own) in enumerate(model.inner(programs)):
+        part.update(own, seed=seed + number)

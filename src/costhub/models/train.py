@@ -1,4 +1,4 @@
-"""Provides train_model: a fitted cost model from measured programs."""
+"""Provides train_model, a fitted cost model from measured programs, and what its folder says about it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,45 @@ from costhub.dataset.features.per_store import PER_STORE
 from costhub.dataset.programs import Programs
 from costhub.dataset.splits.split import Split
 from costhub.dataset.splits.split_rules import split_by_workload
+from costhub.errors import ModelError
 from costhub.models.architectures import ARCHITECTURES, new_model
 from costhub.models.compound.conditioned import tell_devices
 from costhub.models.info import ModelInfo
-from costhub.models.protocol import CostModel
-from costhub.models.resumable import Resumable
-from costhub.models.training.fit_blocks import fit_blocks
+from costhub.models.protocol import CostModel, Resumable
 from costhub.versions import costhub_version, installed_versions
+
+
+def fit_blocks(
+    model: CostModel, blocks: Sequence[Programs], valid: Programs | None, *, seed: int, progress: bool = True
+) -> None:
+    """Fits a model as its `fit` does, with a few blocks in memory at a time.
+
+    Args:
+        model: Trees or a network.
+        blocks: Blocks of whole groups, such as `ProgramBlocks`.
+        valid: Programs of other workloads that tell when to stop; they are in memory.
+        seed: Equal seeds give equal models on one machine.
+        progress: Show a progress bar on a terminal.
+
+    Raises:
+        DataError: No workload has two programs of different latency.
+        ModelError: The architecture cannot.
+    """
+    if model.arch == "gbt":
+        from costhub.models.trees.gbt import Gbt, fit_trees
+
+        if isinstance(model, Gbt):
+            fit_trees(model, blocks, valid, seed=seed, progress=progress)
+            return
+    from costhub.models.networks.neural import NeuralModel, fit_network
+
+    if not isinstance(model, NeuralModel):
+        raise ModelError(
+            f"A model of the architecture {model.arch} learns from programs in memory only; train trees "
+            "(gbt) or a network from blocks, or this one without streaming."
+        )
+    fit_network(model, blocks, valid, seed=seed, progress=progress)
+
 
 __all__ = ["ARCHITECTURES", "data_hash", "describe_model", "hold_out", "train_model"]
 
@@ -187,11 +219,13 @@ def _digests(programs: Programs) -> list[bytes]:
     ends = np.cumsum(programs.counts)
     return [
         hashlib.sha256(
-            b"\0".join([
-                programs.workload_ids[programs.workload[i]].encode(),
-                np.float64(programs.latency_s[i]).tobytes(),
-                programs.rows[ends[i] - programs.counts[i] : ends[i]].tobytes(),
-            ])
+            b"\0".join(
+                [
+                    programs.workload_ids[programs.workload[i]].encode(),
+                    np.float64(programs.latency_s[i]).tobytes(),
+                    programs.rows[ends[i] - programs.counts[i] : ends[i]].tobytes(),
+                ]
+            )
         ).digest()
         for i in range(programs.n)
-    ]  # fmt: skip
+    ]

@@ -2,6 +2,6 @@
 
 from costhub.testing.conformance import check_cost_model, properties
 from costhub.testing.made_programs import made_programs
-from costhub.testing.subject import Subject
+from costhub.testing.properties import Subject
 
 __all__ = ["Subject", "check_cost_model", "made_programs", "properties"]

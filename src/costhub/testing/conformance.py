@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from costhub.dataset.programs import Programs
 from costhub.models.protocol import CostModel
-from costhub.testing.properties import PROPERTIES, Property
-from costhub.testing.subject import Subject
+from costhub.testing.properties import PROPERTIES, Property, Subject
 
 
 def properties() -> tuple[Property, ...]:

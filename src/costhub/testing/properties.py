@@ -1,4 +1,4 @@
-"""Provides PROPERTIES: what every cost model must do, one function for each."""
+"""Provides PROPERTIES: what every cost model must do, one function for each, and Subject, the model under test."""
 
 from __future__ import annotations
 
@@ -9,20 +9,144 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from costhub.testing.checks import agreement, require, require_equal, require_model_error, scores_of
-from costhub.testing.subject import Subject
-from costhub.testing.variants import (
+from costhub.dataset.programs import Programs
+from costhub.errors import ModelError
+from costhub.models.metrics import pairwise
+from costhub.models.protocol import CostModel, Scores
+from costhub.testing.made_programs import (
     filled,
     first_rows,
+    made_programs,
     none_of,
     partly_failed,
     rescaled,
     reversed_order,
     without_rows,
 )
+
+
+class Subject:
+    """A cost model under test; it is fitted when a property first needs it.
+
+    Args:
+        make: Makes the model, not yet fitted, each time a new one; with options that train it in a second.
+        columns: Width of the rows it reads where costhub does not know its feature spec; 6 by default.
+        programs: Programs to fit and to score, of two workloads or more; by default made up, see
+            `made_programs`.
+
+    Raises:
+        ValueError: `programs` are of a single workload.
+    """
+
+    def __init__(
+        self, make: Callable[[], CostModel], *, columns: int | None = None, programs: Programs | None = None
+    ) -> None:
+        self.make = make
+        model = make()
+        self.feature_spec = model.feature_spec
+        self.name = f"The model {type(model).__name__} ({model.arch}, {model.feature_spec})"
+        """For messages."""
+        if programs is None:
+            self.train = made_programs(self.feature_spec, columns=columns)
+            self.unseen = made_programs(self.feature_spec, columns=columns, workloads=2, seed=1)
+        else:
+            self.train, self.unseen = _divided(programs)
+
+    @property
+    def width(self) -> int:
+        """Number of columns of a row."""
+        return int(self.train.rows.shape[1])
+
+    @functools.cached_property
+    def fitted(self) -> CostModel:
+        """The model after `fit` on `train`; properties must not change it."""
+        return self.fit(self.train)
+
+    def fit(self, programs: Programs) -> CostModel:
+        """A new model, fitted on these programs with seed 0."""
+        model = self.make()
+        model.fit(programs, None, seed=0, progress=False)
+        return model
+
+
+def _divided(programs: Programs) -> tuple[Programs, Programs]:
+    """The programs of the first two thirds of the workloads, and those of the others."""
+    used = [programs.workload_ids[number] for number in np.unique(programs.workload)]
+    if len(used) < 2:
+        raise ValueError(f"Programs of two workloads or more are needed, got {len(used)}.")
+    last = set(used[-max(1, len(used) // 3) :])
+    return programs.of_workloads(set(used) - last), programs.of_workloads(last)
+
+
+def require(condition: object, sentence: str) -> None:
+    """Raises AssertionError with the sentence unless the condition holds; `python -O` drops `assert`."""
+    if not condition:
+        raise AssertionError(sentence)
+
+
+def require_equal(found: Scores, expected: Scores, what: str, *, tolerance: float = 1e-4) -> None:
+    """Refuses scores that differ by more than rounding.
+
+    Args:
+        found: (n,) scores.
+        expected: (n,) scores.
+        what: Says which scores must be equal to which, for the message.
+        tolerance: Largest difference, as a share of the standard deviation of the scores. At 0 they must be
+            equal to the last digit.
+    """
+    if not len(expected):
+        return
+    # Single precision has seven digits, so scores far from 0 differ by more.
+    most = tolerance * float(expected.std()) + bool(tolerance) * 1e-6 * float(np.abs(expected).max())
+    distance = np.abs(found - expected)
+    odd = int((distance > most).sum())
+    require(not odd, f"{what}, but {odd} of {len(expected)} scores differ by up to {distance.max():.3g}.")
+
+
+def require_model_error(use: Callable[[], object], what: str) -> None:
+    """Refuses a call that does not end in a `ModelError`.
+
+    Args:
+        use: Makes the call.
+        what: Says what is called, for the message.
+    """
+    try:
+        use()
+    except ModelError:
+        return
+    except Exception as error:
+        raise AssertionError(f"{what} must raise ModelError, but raised {type(error).__name__}.") from error
+    raise AssertionError(f"{what} must raise ModelError, but did not.")
+
+
+def scores_of(model: CostModel, programs: Programs) -> Scores:
+    """(n,) scores, after checking that they are a finite double for each program."""
+    scores: Any = model.predict(programs.rows, programs.counts)
+    said = f"{getattr(scores, 'dtype', type(scores).__name__)} of shape {getattr(scores, 'shape', None)}"
+    good = isinstance(scores, np.ndarray) and scores.shape == (programs.n,) and scores.dtype == np.float64
+    require(good, f"predict must return float64 of shape {(programs.n,)}, got {said}.")
+    odd = int((~np.isfinite(scores)).sum())
+    require(not odd, f"{odd} of {programs.n} scores are NaN or infinite.")
+    checked: Scores = scores
+    return checked
+
+
+def agreement(model: CostModel, programs: Programs) -> float:
+    """Share of the measured pairs within a group that the model has in the right order; 0.5 is chance."""
+    programs = programs.measured()
+    scores = scores_of(model, programs)
+    groups = [programs.group == number for number in np.unique(programs.group)]
+    shares = [
+        pairwise(scores[own], programs.latency_s[own], noise_floor=0.0)
+        for own in groups
+        if np.ptp(programs.latency_s[own]) > 0.0
+    ]
+    return float(np.mean(shares))
+
 
 Property = Callable[[Subject], None]
 
@@ -41,9 +165,7 @@ def _property(sentence: str) -> Callable[[Property], Property]:
             except Exception as error:  # a stranger's model may raise anything, and all of it is a finding
                 said = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
                 first_line = said.strip().partition("\n")[0].rstrip(".")
-                raise AssertionError(
-                    f"{subject.name} breaks the property {sentence!r}: {first_line}."
-                ) from error
+                raise AssertionError(f"{subject.name} breaks the property {sentence!r}: {first_line}.") from error
 
         PROPERTIES.append(worded)
         return worded
@@ -181,9 +303,7 @@ def independent_copies(subject: Subject) -> None:
     model = subject.fit(subject.train)
     before = scores_of(model, subject.unseen)
     copy.deepcopy(model).update(reversed_order(subject.unseen), seed=0)
-    require_equal(
-        scores_of(model, subject.unseen), before, "The original must score as before", tolerance=0.0
-    )
+    require_equal(scores_of(model, subject.unseen), before, "The original must score as before", tolerance=0.0)
 
 
 @_property("an update with nothing to learn changes nothing")
@@ -208,16 +328,14 @@ def update_learns(subject: Subject) -> None:
     for seed in range(3):
         model.update(measured, seed=seed)
     after = agreement(model, measured)
-    said = (
-        f"of the measured pairs {before:.1%} were in the right order before three updates, {after:.1%} after."
-    )
+    said = f"of the measured pairs {before:.1%} were in the right order before three updates, {after:.1%} after."
     require(after > before + 0.02, said)
 
 
 @_property("the search of TVM can use the scores")
 def positive_at_the_seam(subject: Subject) -> None:
     """TVM clamps scores at zero, so they are made positive for it, see `transfer.positive`."""
-    from costhub.transfer.positive import PositiveScores
+    from costhub.search.search_model import PositiveScores
 
     raw = scores_of(subject.fitted, subject.unseen)
     with np.errstate(all="ignore"):

@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 
 from costhub.dataset.programs import Programs
-from costhub.models.inputs import informative, nothing_to_learn
+from costhub.models.inputs import is_informative, nothing_to_learn_error
 from costhub.models.protocol import CostModel
 from costhub.progress import bar
-from costhub.transfer.candidates import ADAPTED
-from costhub.transfer.guard import Guard, Verdict
-from costhub.transfer.methods.lottery import Shares
+from costhub.transfer.guard import ADAPTED, BatchVerdict, Guard
+from costhub.transfer.methods.by_name import find_method
+from costhub.transfer.methods.lottery import LayerShares
 from costhub.transfer.methods.method import TransferMethod
-from costhub.transfer.methods.registry import find_method
-from costhub.transfer.selection.in_turn import BATCH, in_turn
+from costhub.transfer.trial_order import BATCH_SIZE, round_robin
 
 DEFAULT_METHOD = "corrected"
 
@@ -35,12 +34,12 @@ class Adaptation:
     method: str
     learned: Programs
     """What it learned from, in the order of the trials."""
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[BatchVerdict, ...]
     """One for each batch: how the candidates ranked it before they learned from it."""
-    shares: tuple[tuple[Shares, ...], ...]
+    shares: tuple[tuple[LayerShares, ...], ...]
     """For each network and each epoch of the last batch, the share of every layer's parameters that was
     transferable; empty if the method has no masks."""
-    kept: tuple[tuple[Shares, ...], ...]
+    kept: tuple[tuple[LayerShares, ...], ...]
     """For each network and each epoch from the second on, the share of those parameters of every layer that
     were transferable in the epoch before and still are."""
 
@@ -79,10 +78,10 @@ def adapt(
     *,
     method: str | TransferMethod = DEFAULT_METHOD,
     trials: int | None = None,
-    batch: int = BATCH,
+    batch: int = BATCH_SIZE,
     seed: int = 0,
     source_programs: Programs | None = None,
-    on_batch: Callable[[Verdict], object] | None = None,
+    on_batch: Callable[[BatchVerdict], object] | None = None,
     progress: bool = True,
 ) -> Adaptation:
     """Carries a model over to another device.
@@ -118,12 +117,18 @@ def adapt(
         >>> found.trials, len(found.verdicts), found.chosen
         (48, 3, 'adapted')
     """
-    learned = _trials(programs, trials, seed)
+    learned = _programs_to_learn(programs, trials, seed)
     places = np.split(np.arange(learned.n), range(batch, learned.n, batch))
     return adapt_to_batches(
-        source, (learned.select(part) for part in places), method=method, trials=learned.n, seed=seed,
-        source_programs=source_programs, on_batch=on_batch, progress=progress,
-    )  # fmt: skip
+        source,
+        (learned.select(part) for part in places),
+        method=method,
+        trials=learned.n,
+        seed=seed,
+        source_programs=source_programs,
+        on_batch=on_batch,
+        progress=progress,
+    )
 
 
 def adapt_to_batches(
@@ -134,7 +139,7 @@ def adapt_to_batches(
     method: str | TransferMethod = DEFAULT_METHOD,
     seed: int = 0,
     source_programs: Programs | None = None,
-    on_batch: Callable[[Verdict], object] | None = None,
+    on_batch: Callable[[BatchVerdict], object] | None = None,
     progress: bool = True,
 ) -> Adaptation:
     """Carries a model over to another device, batch by batch, as the batches are measured.
@@ -165,20 +170,18 @@ def adapt_to_batches(
             if on_batch is not None:
                 on_batch(verdict)
     learned = guard.learned
-    if learned is None or not informative(learned):
-        raise nothing_to_learn(0 if learned is None else learned.n, "trials")
+    if learned is None or not is_informative(learned):
+        raise nothing_to_learn_error(0 if learned is None else learned.n, "trials")
     masked = getattr(how, "networks", how)
-    shares, kept = (
-        tuple(tuple(network) for network in getattr(masked, told, ())) for told in ("shares", "kept")
-    )
+    shares, kept = (tuple(tuple(network) for network in getattr(masked, told, ())) for told in ("shares", "kept"))
     model = copy.deepcopy(guard.model)  # The source itself may be what led.
     return Adaptation(model, guard.chosen, how.name, learned, tuple(guard.verdicts), shares, kept)
 
 
-def _trials(programs: Programs, trials: int | None, seed: int) -> Programs:
+def _programs_to_learn(programs: Programs, trials: int | None, seed: int) -> Programs:
     """The programs to learn from, in the order of measuring."""
     measured = programs.measured()
-    learned = measured.select(in_turn(measured, measured.n if trials is None else trials, seed=seed))
-    if not informative(learned):
-        raise nothing_to_learn(learned.n, "trials")
+    learned = measured.select(round_robin(measured, measured.n if trials is None else trials, seed=seed))
+    if not is_informative(learned):
+        raise nothing_to_learn_error(learned.n, "trials")
     return learned

@@ -12,15 +12,19 @@ import numpy.typing as npt
 from costhub.dataset.programs import Programs
 from costhub.errors import DataError
 from costhub.models.architectures import new_model
-from costhub.models.evaluation.evaluate import evaluate
-from costhub.models.inputs import informative
+from costhub.models.evaluate import evaluate
+from costhub.models.inputs import is_informative
 from costhub.models.protocol import CostModel
-from costhub.transfer.candidates import ADAPTED, CANDIDATES, LOCAL, SOURCE
 from costhub.transfer.methods.method import TransferMethod
 
-RECENT = 16
+ADAPTED, SOURCE, LOCAL = "adapted", "source", "local"
+"""The model after transfer, the model as it came, and one that knows the target alone."""
+CANDIDATES = (ADAPTED, SOURCE, LOCAL)
+
+
+RECENT_WORKLOADS = 16
 """How many of the latest workloads count when candidates are compared: all candidates learn as they go."""
-SURE = 2.0
+SURE_ERRORS = 2.0
 """Standard errors that a difference must exceed to count: with one, a few of many batches would show a lead
 where there is none."""
 CHANCE = 0.5
@@ -30,7 +34,7 @@ LOCAL_MODEL = {"members": "gbt(objective=log) mlp(hidden=64)"}
 
 
 @dataclass(frozen=True)
-class Verdict:
+class BatchVerdict:
     """How the candidates ranked a batch that none of them had seen."""
 
     trials: int
@@ -64,7 +68,7 @@ class Guard:
     seed: int = 0
     local: Callable[[], CostModel] | None = None
     source_programs: Programs | None = None
-    verdicts: list[Verdict] = field(default_factory=list)
+    verdicts: list[BatchVerdict] = field(default_factory=list)
     _measured: list[Programs] = field(default_factory=list)
     _models: dict[str, CostModel] = field(default_factory=dict)
     _shares: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in CANDIDATES})
@@ -90,7 +94,7 @@ class Guard:
         """What the candidates have learned from, in the order of the batches; None before the first."""
         return Programs.join(self._measured) if self._measured else None
 
-    def learn(self, batch: Programs) -> Verdict:
+    def learn(self, batch: Programs) -> BatchVerdict:
         """Tests the candidates on a batch, then learns from it.
 
         Args:
@@ -107,7 +111,7 @@ class Guard:
         if np.isfinite(adapted.predict(known.rows, known.counts)).all():
             self._models[ADAPTED] = adapted
         self._learn_alone(known)
-        verdict = Verdict(before, shares, self.chosen)
+        verdict = BatchVerdict(before, shares, self.chosen)
         self.verdicts.append(verdict)
         return verdict
 
@@ -125,7 +129,7 @@ class Guard:
         return found
 
     def _learn_alone(self, known: Programs) -> None:
-        if not informative(known):
+        if not is_informative(known):
             return
         if self.local is None:
             model = new_model("blend", feature_spec=self.source.feature_spec, options=LOCAL_MODEL)
@@ -137,7 +141,7 @@ class Guard:
     def _source_knows(self) -> bool:
         """Whether the source surely ranks the target better than chance."""
         above = np.array(self._shares[SOURCE]) - CHANCE
-        return len(above) < 2 or above.mean() > SURE * _standard_error(above)
+        return len(above) < 2 or above.mean() > SURE_ERRORS * _standard_error(above)
 
     def _lead(self, name: str, first: str) -> float:
         """By how much a candidate leads the first choice, over the last workloads both were tested on.
@@ -147,9 +151,9 @@ class Guard:
         """
         # The local model was not there for the first batches, so only the last ones can be compared.
         theirs, own = self._shares[name], self._shares[first]
-        tested = min(len(theirs), len(own), RECENT)
+        tested = min(len(theirs), len(own), RECENT_WORKLOADS)
         lead = np.array(theirs[len(theirs) - tested :]) - np.array(own[len(own) - tested :])
-        if tested < 2 or lead.mean() <= SURE * _standard_error(lead):
+        if tested < 2 or lead.mean() <= SURE_ERRORS * _standard_error(lead):
             return 0.0
         return float(lead.mean())
 

@@ -9,16 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from costhub.dataset.programs import Programs
-from costhub.models.compound.blend_weights import Standard
+from costhub.models.compound.blend import ScoreScale
 from costhub.models.compound.conditioned import scores_of
-from costhub.models.evaluation.evaluate import evaluate_scores
-from costhub.models.inputs import nothing_to_learn
+from costhub.models.evaluate import evaluate_scores
+from costhub.models.inputs import nothing_to_learn_error
 from costhub.models.parts import joined_spec, read_as
 from costhub.models.protocol import CostModel, Scores
-from costhub.transfer.selection.in_turn import in_turn
-from costhub.transfer.selection.telling import telling
+from costhub.transfer.trial_order import most_disagreed, round_robin
 
-PROBED = 32
+PROBED_PROGRAMS = 32
 """Programs that sources are ranked on: four workloads, eight programs each; docs/transfer.md has what fewer
 cost."""
 
@@ -45,7 +44,7 @@ def rank_sources(
     programs: Callable[[str], Programs],
     *,
     seed: int = 0,
-    probed: int = PROBED,
+    probed: int = PROBED_PROGRAMS,
     tell_apart: bool = False,
 ) -> list[RankedSource]:
     """Ranks models by a few programs of the target, the best first; ties stay in the order of `sources`.
@@ -72,13 +71,13 @@ def rank_sources(
 
     measured = programs(whole).measured()
     if not measured.n:
-        raise nothing_to_learn(0)
+        raise nothing_to_learn_error(0)
     if tell_apart:
-        few = measured.select(telling(measured, score, probed, seed=seed))
+        few = measured.select(most_disagreed(measured, score, probed, seed=seed))
     else:
-        few = measured.select(in_turn(measured, probed, seed=seed))
+        few = measured.select(round_robin(measured, probed, seed=seed))
     scores = score(few)
-    scale = Standard.of(scores, few.group)
+    scale = ScoreScale.of(scores, few.group)
     found = []
     for place, name in enumerate(sources):
         shares = {row.workload_id: row.pairwise for row in evaluate_scores(scores[place], few).workloads}

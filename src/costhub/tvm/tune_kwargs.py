@@ -11,8 +11,8 @@ from costhub.errors import MeasureError, WorkloadError
 
 if TYPE_CHECKING:
     from costhub.collector.boards.boards import Boards
-    from costhub.collector.runner import Runner
-    from costhub.transfer.search.result import SearchOptions
+    from costhub.collector.run.runner import Runner
+    from costhub.search.result import SearchOptions
 
 
 def CostModel(  # noqa: N802
@@ -25,7 +25,7 @@ def CostModel(  # noqa: N802
             tuned for.
         device: Row of the `devices` table of the device tuned for; by default that of this machine's CPU.
         method: How the model learns from what is measured: a key of
-            `costhub.transfer.methods.registry.METHODS`, such as ``frozen``.
+            `costhub.transfer.methods.by_name.METHODS`, such as ``frozen``.
         seed: Seeds the learning.
 
     Returns:
@@ -35,21 +35,20 @@ def CostModel(  # noqa: N802
     Raises:
         CosthubError: There is no such model or method.
     """
-    from costhub.collector.device import identify
-    from costhub.hub.auto import choose_model
-    from costhub.hub.device_rows import completed
+    from costhub.collector.device.identify import identify
+    from costhub.hub.catalogue.devices import complete_device_row
+    from costhub.hub.catalogue.find import choose_model
     from costhub.hub.pull import pull_found
     from costhub.models.compound.conditioned import bound_to
     from costhub.models.folder import load_model
-    from costhub.transfer.methods.registry import find_method
-    from costhub.transfer.search_model import SearchModel
-    from costhub.transfer.tvm_cost_model import TvmCostModel
-    from costhub.transfer.tvm_errors import register_errors
+    from costhub.search.search_model import SearchModel
+    from costhub.search.tvm_seam import TvmCostModel, register_errors
+    from costhub.transfer.methods.by_name import find_method
 
     row = device or identify()
     loaded, _ = load_model(pull_found(choose_model(model, row)))
     register_errors()
-    return TvmCostModel(SearchModel(bound_to(loaded, completed(row)), method=find_method(method), seed=seed))
+    return TvmCostModel(SearchModel(bound_to(loaded, complete_device_row(row)), method=find_method(method), seed=seed))
 
 
 def tune_kwargs(
@@ -71,7 +70,7 @@ def tune_kwargs(
         method: As for `CostModel`.
         tracker: ``HOST:PORT`` of a TVM RPC tracker whose boards measure; by default this machine does.
         key: The key under which the boards are registered at the tracker.
-        strategy: How programs are proposed: a key of `costhub.transfer.strategies.registry.STRATEGIES`.
+        strategy: How programs are proposed: a key of `costhub.search.strategies.by_name.STRATEGIES`.
         options: Sizes of the search.
         seed: Seeds the learning.
 
@@ -86,11 +85,11 @@ def tune_kwargs(
         UnknownNameError: There is no such strategy.
         CosthubError: As `CostModel`.
     """
-    from costhub.collector.builder import Builder
-    from costhub.transfer.search.result import SearchOptions
-    from costhub.transfer.strategies.evolutionary import Evolutionary
-    from costhub.transfer.strategies.registry import find_strategy
-    from costhub.transfer.tvm_measure import TvmBuilder, TvmRunner
+    from costhub.collector.build.builder import Builder
+    from costhub.search.result import SearchOptions
+    from costhub.search.strategies.by_name import find_strategy
+    from costhub.search.strategies.strategy import Evolutionary
+    from costhub.search.tvm_seam import TvmBuilder, TvmRunner
 
     sizes = options or SearchOptions()
     search = find_strategy(strategy)
@@ -113,8 +112,8 @@ def _timed_on(target: str, tracker: str | None, key: str | None) -> tuple[Mappin
     """The row of a device, and what times programs on it: boards, or this machine."""
     from costhub.collector.boards.boards import Boards
     from costhub.collector.boards.tracker import address_of
-    from costhub.collector.device import identify
-    from costhub.collector.runner import Runner
+    from costhub.collector.device.identify import identify
+    from costhub.collector.run.runner import Runner
 
     if tracker is not None and key is not None:
         boards = Boards(*address_of(tracker), key)
@@ -140,6 +139,5 @@ def _target(target: Any) -> Any:
         return target if isinstance(target, tvm.target.Target) else tvm.target.Target(target)
     except Exception as error:
         raise WorkloadError(
-            f"TVM does not know the target {target!r:.200}; give one such as "
-            '{"kind": "llvm", "num-cores": 2}.'
+            f'TVM does not know the target {target!r:.200}; give one such as {{"kind": "llvm", "num-cores": 2}}.'
         ) from error

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from costhub.collector.boards.server import Running, board_server, tracker_server
+from costhub.collector.boards.server import RunningServer, board_server, tracker_server
 from costhub.collector.boards.tracker import Tracker
-from costhub.collector.device import identify
-from costhub.collector.target import local_target
+from costhub.collector.device.identify import identify
+from costhub.collector.device.local import local_target
 
 KEY = "test"
-Serve = Callable[..., Running]
+Serve = Callable[..., RunningServer]
 
 
 @pytest.fixture(scope="session")
@@ -33,13 +33,10 @@ def tracker(free_port: Callable[[], int]) -> Iterator[Tracker]:
 @pytest.fixture(scope="session")
 def boards_of_key(
     tracker: Tracker, identity: dict[str, Any], free_port: Callable[[], int]
-) -> Iterator[list[Running]]:
+) -> Iterator[list[RunningServer]]:
     """Two servers under `KEY`; tests leave them running."""
     with ExitStack() as stack:
-        yield [
-            stack.enter_context(board_server(tracker, KEY, port=free_port(), identity=identity))
-            for _ in range(2)
-        ]
+        yield [stack.enter_context(board_server(tracker, KEY, port=free_port(), identity=identity)) for _ in range(2)]
 
 
 @pytest.fixture
@@ -47,7 +44,7 @@ def serve(tracker: Tracker, identity: dict[str, Any], free_port: Callable[[], in
     """Starts one more server under `KEY`, which the test may kill."""
     with ExitStack() as stack:
 
-        def start(*, said: dict[str, Any] | None = None) -> Running:
+        def start(*, said: dict[str, Any] | None = None) -> RunningServer:
             server = board_server(tracker, KEY, port=free_port(), identity=said or identity)
             return stack.enter_context(server)
 

@@ -15,18 +15,18 @@ import psutil
 import pytest
 
 from costhub.collector.boards import session_pool
-from costhub.collector.boards.boards import BoardRan, Boards
-from costhub.collector.boards.server import Running
+from costhub.collector.boards.boards import BoardRunResult, Boards
+from costhub.collector.boards.server import RunningServer
 from costhub.collector.boards.tracker import Tracker
-from costhub.collector.builder import Builder
-from costhub.collector.evaluator import Evaluator
-from costhub.collector.sampler import Program
-from costhub.collector.watch import REPETITIONS
+from costhub.collector.build.builder import Builder
+from costhub.collector.propose.sampler import Program
+from costhub.collector.run.drift_monitor import REPETITIONS
+from costhub.collector.run.evaluator import Evaluator
 from costhub.errors import DeviceError, MeasureError
 
 KEY = "test"
 QUICK = Evaluator(repeat=2, min_repeat_ms=1)
-Serve = Callable[..., Running]
+Serve = Callable[..., RunningServer]
 Library = Callable[[str], str]
 
 
@@ -37,24 +37,24 @@ def artifacts(builder: Builder, programs: list[Program]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def boards(tracker: Tracker, boards_of_key: list[Running]) -> Iterator[Boards]:
+def boards(tracker: Tracker, boards_of_key: list[RunningServer]) -> Iterator[Boards]:
     # Two boards on one machine disturb each other; that is not what these tests are about.
     with Boards(tracker.host, tracker.port, KEY, evaluator=QUICK, most_drift=math.inf) as boards:
         yield boards
 
 
-def run_all(boards: Boards, artifacts: list[str], program: Program, times: int) -> list[BoardRan]:
+def run_all(boards: Boards, artifacts: list[str], program: Program, times: int) -> list[BoardRunResult]:
     with ThreadPoolExecutor(boards.count()) as threads:
         work = [artifact for artifact in artifacts for _ in range(times)]
         return list(threads.map(lambda artifact: boards.run(artifact, program.arguments), work))
 
 
-def names(running: list[Running]) -> set[str]:
+def names(running: list[RunningServer]) -> set[str]:
     return {f"127.0.0.1:{r.port}" for r in running}
 
 
 def test_boards_share_the_work(
-    boards: Boards, boards_of_key: list[Running], artifacts: list[str], programs: list[Program]
+    boards: Boards, boards_of_key: list[RunningServer], artifacts: list[str], programs: list[Program]
 ) -> None:
     assert boards.count() == 2
     results = run_all(boards, artifacts, programs[0], times=2)
@@ -114,7 +114,7 @@ def test_what_is_no_program_is_a_row(boards: Boards, library: Library, programs:
 
 @pytest.mark.slow
 def test_the_work_of_a_killed_board_goes_to_the_others(
-    boards: Boards, boards_of_key: list[Running], serve: Serve, library: Library, programs: list[Program]
+    boards: Boards, boards_of_key: list[RunningServer], serve: Serve, library: Library, programs: list[Program]
 ) -> None:
     doomed = serve()
     hang = library("sleep(600);")

@@ -14,11 +14,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from costhub.collector.boards.server import IDENTIFY, Running, board_server, identity, tracker_server
+from costhub.collector.boards.server import IDENTIFY, RunningServer, board_server, identity, tracker_server
 from costhub.collector.boards.tracker import Tracker
 from costhub.errors import MeasureError
 
-Serve = Callable[..., Running]
+Serve = Callable[..., RunningServer]
 Library = Callable[[str], str]
 FreePort = Callable[[], int]
 
@@ -40,7 +40,7 @@ with board_server(tracker, "orphan", port=own, identity=said) as running:
 """
 
 
-def test_a_board_says_what_it_is(tracker: Tracker, boards_of_key: list[Running]) -> None:
+def test_a_board_says_what_it_is(tracker: Tracker, boards_of_key: list[RunningServer]) -> None:
     from tvm import rpc
 
     lease = tracker.take("test", give_up=lambda: False)
@@ -74,9 +74,7 @@ def test_a_tracker_that_dies_is_noticed(free_port: FreePort) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="children end with a killed parent on Linux only")
 def test_a_board_whose_starter_is_killed_leaves_no_process(tracker: Tracker, free_port: FreePort) -> None:
     arguments = [tracker.host, str(tracker.port), str(free_port())]
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, *arguments], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", KILLED, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     pids = [int(pid) for pid in done.stdout.split()]
     assert len(pids) == 2  # the server and its session

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from costhub.collector.boards.server import Running
+from costhub.collector.boards.server import RunningServer
 from costhub.collector.boards.session_pool import SessionPool
 from costhub.collector.boards.tracker import Tracker
 from costhub.errors import MeasureError
@@ -24,7 +24,7 @@ def pool(tracker: Tracker) -> Iterator[SessionPool]:
 
 
 def test_a_session_holds_its_board_and_gives_it_back(
-    pool: SessionPool, tracker: Tracker, boards_of_key: list[Running]
+    pool: SessionPool, tracker: Tracker, boards_of_key: list[RunningServer]
 ) -> None:
     with pool.session(20.0) as session:
         assert session.board in {server.name for server in tracker.servers(KEY)}

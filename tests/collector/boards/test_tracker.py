@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from costhub.collector.boards.server import Running
+from costhub.collector.boards.server import RunningServer
 from costhub.collector.boards.tracker import Server, Tracker, address_of
 from costhub.errors import MeasureError
 
@@ -19,7 +19,7 @@ def test_an_address_of_ipv6_stands_in_brackets() -> None:
     assert address_of("[::1]:9190") == ("::1", 9190)
 
 
-def test_it_knows_the_servers_by_name_and_key(tracker: Tracker, boards_of_key: list[Running]) -> None:
+def test_it_knows_the_servers_by_name_and_key(tracker: Tracker, boards_of_key: list[RunningServer]) -> None:
     expected = sorted(f"127.0.0.1:{running.port}" for running in boards_of_key)
     assert tracker.servers(KEY) == [Server(name, KEY) for name in expected]
     assert tracker.servers("other") == []
@@ -32,7 +32,7 @@ def test_a_key_that_nobody_has_waits_until_given_up(tracker: Tracker) -> None:
     assert tracker.free("nobody") == 0
 
 
-def test_a_lease_is_a_board(tracker: Tracker, boards_of_key: list[Running]) -> None:
+def test_a_lease_is_a_board(tracker: Tracker, boards_of_key: list[RunningServer]) -> None:
     from tvm import rpc
 
     lease = tracker.take(KEY, give_up=lambda: False)

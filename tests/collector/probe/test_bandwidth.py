@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from costhub.collector.probe.bandwidth import ladder_sizes, level_gbs, read_function, read_gbs
-from costhub.collector.probe.bench import Bench, assembly_of, compile_for
+from costhub.collector.probe.kernels import ProbeDevice, assembly_of, compile_for
 
 KIB, MIB = 1 << 10, 1 << 20
 CACHES = {"kind": "cpu", "l1d_bytes": 32 * KIB, "l2_bytes": MIB, "l3_bytes": 16 * MIB}
@@ -64,7 +64,7 @@ def test_every_number_is_read_once_a_round_and_by_one_worker_only(target: str) -
     size = 2 * blocks * chains * lanes
     numbers = np.arange(size, dtype="float32")
     out = tvm.runtime.tensor(np.zeros((2, chains * lanes), "float32"))
-    kernel = compile_for(read_function(lanes, chains, 1), Bench(target, "cpu", 2))
+    kernel = compile_for(read_function(lanes, chains, 1), ProbeDevice(target, "cpu", 2))
 
     kernel.seconds((2, blocks, rounds, tvm.runtime.tensor(numbers), out))
 
@@ -84,7 +84,7 @@ def test_sums_stay_in_registers() -> None:
 
 def test_a_cache_is_faster_than_memory(target: str) -> None:
     cores = min(2, len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else 1
-    bench = Bench(target, "cpu", cores)
+    bench = ProbeDevice(target, "cpu", cores)
 
     small, fast = read_gbs(bench, 16 * KIB, largest=64 * MIB, budget_s=0.2)
     large, slow = read_gbs(bench, 64 * MIB, largest=64 * MIB, budget_s=0.2)
@@ -94,6 +94,6 @@ def test_a_cache_is_faster_than_memory(target: str) -> None:
 
 
 def test_a_size_below_what_the_workers_read_at_once_is_rounded_up(target: str) -> None:
-    size, _ = read_gbs(Bench(json.dumps(json.loads(target)), "cpu", 2), 1, largest=MIB, budget_s=0.0)
+    size, _ = read_gbs(ProbeDevice(json.dumps(json.loads(target)), "cpu", 2), 1, largest=MIB, budget_s=0.0)
 
     assert size >= 2 * 4 * 4 * 8

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.collector.device import identify
-from costhub.collector.probe.arithmetic import find_arithmetic
-from costhub.collector.probe.bench import Bench, compile_for
+from costhub.collector.device.identify import identify
+from costhub.collector.device.local import local_target
 from costhub.collector.probe.forms import Arithmetic, fused, separate
-from costhub.collector.probe.peak import peak_function
-from costhub.collector.target import local_target
+from costhub.collector.probe.kernels import ProbeDevice, compile_for
+from costhub.collector.probe.peak import find_arithmetic, peak_function
 from costhub.errors import MeasureError
 
 X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="instructions of x86")
@@ -25,7 +24,7 @@ def run(arithmetic: Arithmetic, target: dict[str, Any], rounds: int) -> Any:
     import tvm
 
     size = arithmetic.chains * arithmetic.lanes
-    kernel = compile_for(peak_function(arithmetic, 1), Bench(json.dumps(target), "cpu", 1))
+    kernel = compile_for(peak_function(arithmetic, 1), ProbeDevice(json.dumps(target), "cpu", 1))
     out = tvm.runtime.tensor(np.zeros((1, size), arithmetic.accumulator))
     start, factor = np.full(size, arithmetic.start), np.array([arithmetic.factor])
     kernel.seconds((1, rounds, tvm.runtime.tensor(start), tvm.runtime.tensor(factor), out))

@@ -3,15 +3,43 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from costhub.collector.probe.probe import COLUMNS, PASSES, PEAK_COLUMNS, better, probe
-from costhub.collector.probe.service import Answer, Step
-from costhub.collector.target import local_target
+from costhub.collector.device.cpu_state import pick_cpus
+from costhub.collector.device.local import local_target
+from costhub.collector.probe.probe import COLUMNS, PASSES, PEAK_COLUMNS, better, describe_method, probe, thread_scaling
+from costhub.collector.probe.probe_service import ProbeAnswer, ProbeSetting, ProbeStep, handle
 from costhub.dataset.schema import table_from_rows
 from costhub.errors import MeasureError
+from costhub.isolation.child import Worker
+
+
+def test_speed_is_relative_to_one_thread() -> None:
+    assert thread_scaling([40.0, 70.0, 60.0]) == [1.0, 1.75, 1.5]
+
+
+def test_instructions_the_clock_and_what_is_missing_are_named() -> None:
+    text = describe_method(
+        ProbeSetting("{}", "cpu", 2, 1 << 20),
+        {
+            ProbeStep("peak", dtype="float32"): ProbeAnswer(100.0, "vfmadd231ps zmm"),
+            ProbeStep("peak", dtype="float16"): ProbeAnswer(None, "the target has none"),
+            ProbeStep("clock"): ProbeAnswer(4.256),
+            ProbeStep("overhead"): ProbeAnswer(None, "killed"),
+            ProbeStep("bandwidth", bytes=8192): ProbeAnswer(50.0, bytes=8192),
+        },
+    )
+
+    assert "Threads: 2." in text
+    assert "4.26 GHz" in text
+    assert "float32: vfmadd231ps zmm." in text
+    assert "float16: the target has none." in text
+    assert "Not measured: overhead (killed)." in text
+    assert "8 KiB" not in text
+
 
 SMALL = {"device_id": "here", "kind": "cpu", "cores": 2, "l1d_bytes": 32 << 10, "memory_bytes": 4 << 20}
 RUNGS = 8  # 8 KiB to a quarter of that memory
@@ -55,19 +83,17 @@ def test_instructions_that_the_cpu_does_not_have_cost_their_own_figure(target: s
 def test_a_device_that_cannot_run_the_first_kernel_is_a_sentence(target: str) -> None:
     triple = "x86_64-linux-gnu" if "aarch64" in target else "aarch64-linux-gnu"
 
-    with pytest.raises(
-        MeasureError, match=r"The probe's peak float32 does not run on this cpu: .*architecture"
-    ):
+    with pytest.raises(MeasureError, match=r"The probe's peak float32 does not run on this cpu: .*architecture"):
         probe({"kind": "llvm", "mtriple": triple}, device=SMALL, threads=1, budget_s=0.0)
 
 
 def test_the_less_disturbed_answer_counts() -> None:
-    peak, overhead = Step("peak", dtype="float32"), Step("overhead")
+    peak, overhead = ProbeStep("peak", dtype="float32"), ProbeStep("overhead")
 
-    assert better(Answer(1.0), Answer(2.0), peak).value == 2.0
-    assert better(Answer(1.0), Answer(2.0), overhead).value == 1.0
-    assert better(Answer(1.0), Answer(None, "killed"), peak).value == 1.0
-    assert better(None, Answer(None, "killed"), peak).value is None
+    assert better(ProbeAnswer(1.0), ProbeAnswer(2.0), peak).value == 2.0
+    assert better(ProbeAnswer(1.0), ProbeAnswer(2.0), overhead).value == 1.0
+    assert better(ProbeAnswer(1.0), ProbeAnswer(None, "killed"), peak).value == 1.0
+    assert better(None, ProbeAnswer(None, "killed"), peak).value is None
 
 
 def test_a_gpu_is_probed_by_the_same_steps() -> None:
@@ -82,3 +108,49 @@ def test_a_gpu_is_probed_by_the_same_steps() -> None:
     assert row["dram_gbs"] > 10
     assert row["thread_scaling"] is None
     assert row["governor"] is None
+
+
+def test_the_child_computes_on_the_cores_it_was_given(target: str) -> None:
+    if not hasattr(os, "sched_getaffinity"):
+        pytest.skip("this system does not tell where a process runs")
+    with Worker("costhub.collector.probe.probe_service:handle") as worker:
+        worker.call(ProbeSetting(target, "cpu", 1, 1 << 20), timeout_s=120)
+
+        assert worker.pid is not None
+        assert os.sched_getaffinity(worker.pid) == set(pick_cpus(1))
+        for task in os.listdir(f"/proc/{worker.pid}/task"):
+            assert os.sched_getaffinity(int(task)) == set(pick_cpus(1))
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        ProbeStep("clock"),
+        ProbeStep("overhead"),
+        ProbeStep("peak", dtype="float32"),
+        ProbeStep("peak", dtype="float32", workers=1),
+        ProbeStep("bandwidth", bytes=64 << 10),
+    ],
+)
+def test_each_step_is_answered_by_a_number(target: str, step: ProbeStep) -> None:
+    answer = handle((ProbeSetting(target, "cpu", 1, 1 << 20), step, 0.0))
+
+    assert answer is not None
+    assert answer.value is not None
+    assert answer.value > 0, answer.how
+
+
+def test_what_a_target_cannot_do_is_an_answer() -> None:
+    old = ProbeSetting('{"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "x86-64-v2"}', "cpu", 1, 1 << 20)
+
+    answer = handle((old, ProbeStep("peak", dtype="bfloat16"), 0.0))
+
+    assert answer is not None
+    assert answer.value is None
+    assert "bfloat16" in answer.how
+
+
+def test_people_see_what_is_measured() -> None:
+    assert ProbeStep("peak", dtype="int8").label == "peak int8"
+    assert ProbeStep("peak", dtype="float32", workers=2).label == "peak float32, 2 threads"
+    assert ProbeStep("bandwidth", bytes=8 << 10).label == "reading 8 KiB"

@@ -14,11 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import costhub
-from costhub.dataset.check.context import Context, WorkloadFacts
-from costhub.dataset.check.folder import check_with
-from costhub.dataset.check.ledger import ENTRY, Ledger
-from costhub.dataset.check.reader import Reader
-from costhub.dataset.check.rows import Rows
+from costhub.dataset.check.folder import Reader, check_with
+from costhub.dataset.check.measurements import ENTRY, CheckContext, Ledger, Rows, WorkloadFacts
 from costhub.dataset.check.rule import Finding
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.schema import arrow_schema, table_from_rows
@@ -90,11 +87,7 @@ def sound_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     measured = source.measurements(DEVICE).to_pylist()
     rows = [row for row in measured if row["status"] != "ok"][:2]
     folder.put_workloads(
-        [
-            row
-            for row in source.workloads().to_pylist()
-            if row["workload_id"] in {r["workload_id"] for r in rows}
-        ]
+        [row for row in source.workloads().to_pylist() if row["workload_id"] in {r["workload_id"] for r in rows}]
     )
     for workload_id in sorted(ids):
         timed = [r for r in measured if r["workload_id"] == workload_id and r["status"] == "ok"]
@@ -128,17 +121,12 @@ def batch() -> Callable[..., Rows]:
             "proposed_by": ["random"] * count,
         }
         rows = [
-            dict(zip(plain | columns, values, strict=True))
-            for values in zip(*(plain | columns).values(), strict=True)
+            dict(zip(plain | columns, values, strict=True)) for values in zip(*(plain | columns).values(), strict=True)
         ]
         table = pa.Table.from_pylist(rows, schema=arrow_schema("measurements"))
-        context = Context(
+        context = CheckContext(
             {"cpu0": {"kind": "cpu", "cores": 2, **(devices or {})}},
-            {
-                "w0": WorkloadFacts(
-                    "w0", **({"flop": 1e6, "bytes": 1e3, "is_float32": True} | (workloads or {}))
-                )
-            },
+            {"w0": WorkloadFacts("w0", **({"flop": 1e6, "bytes": 1e3, "is_float32": True} | (workloads or {})))},
         )
         return Rows(table.combine_chunks().to_batches()[0], context, "cpu0")
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from costhub.dataset.check import files
-from costhub.dataset.check.files import Listing, leftover_journals, misnamed, strange_files
+from costhub.dataset.check.files import Listing, foreign_files, leftover_journals, misnamed
 from costhub.dataset.check.folder import check_folder
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.shards.seal import seal_state
+from costhub.dataset.shards.shard import seal_state
 from costhub.errors import DataError
 
 
@@ -34,7 +34,7 @@ def test_an_empty_journal_and_a_lock_are_no_breach(damaged: Any) -> None:
 
     listing = Listing(damaged.path)
     assert list(leftover_journals(listing)) == []
-    assert list(strange_files(listing)) == []
+    assert list(foreign_files(listing)) == []
 
 
 def test_a_folder_without_shards_is_well_named(tmp_path: Path) -> None:

@@ -5,16 +5,76 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import costhub
-from costhub.dataset.check.context import Context
-from costhub.dataset.check.folder import check_folder, check_with
-from costhub.dataset.check.reader import Reader
+from costhub.dataset.check import folder as reader_module
+from costhub.dataset.check.files import Listing, TableFile
+from costhub.dataset.check.folder import Reader, check_folder, check_with, time_limit_s
+from costhub.dataset.check.measurements import CheckContext
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.schema import table_from_rows
-from costhub.dataset.shards.shard import read_shard, write_shard
+from costhub.dataset.schema import arrow_schema, table_from_rows
+from costhub.dataset.shards.shard import BLANK_SEAL, SEAL_KEY, read_shard, write_seal, write_shard
 from costhub.errors import DataError
+
+
+def sources(path: Path) -> list[TableFile]:
+    return list(Listing(path).sources())
+
+
+def test_pieces_count_their_rows(damaged: Any, reader: Reader) -> None:
+    counts: list[int] = []
+    pieces = list(reader.read(sources(damaged.path)[2], 0, counts.append))
+
+    assert sum(counts) == pieces[0].rows == len(damaged.rows())
+    assert [piece.is_last for piece in pieces] == [False, False, True]
+
+
+def test_a_file_that_takes_too_long_is_a_breach_and_the_next_is_read(
+    damaged: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A pipe that nobody writes to: reading it never ends.
+    endless = TableFile(damaged.path / "pipe", "pipe", "workloads")
+    os.mkfifo(endless.path)
+    monkeypatch.setattr(reader_module, "FILE_TIMEOUT_S", 1.0)
+    with Reader() as reader:
+        [piece] = reader.read(endless, 0, lambda _: None)
+        monkeypatch.undo()
+        again = list(reader.read(sources(damaged.path)[1], 1, lambda _: None))
+
+    [breach] = piece.breaches
+    assert (breach.rule, breach.where, piece.is_last) == ("CH001", "pipe", True)
+    assert "took more than 1 s" in breach.message
+    assert len(again) == 3
+
+
+@pytest.mark.slow
+def test_a_file_that_unfolds_to_more_than_the_memory_is_a_breach(damaged: Any, reader: Reader) -> None:
+    # 2 MB whose dictionary unfolds to 4 GiB of text within one batch; the footer tells of the 2 MB.
+    schema = arrow_schema("measurements")
+    row, count = damaged.rows()[0], 4096
+    columns = [pa.array([row[field.name]] * count, field.type) for field in schema]
+    at = schema.get_field_index("error")
+    columns[at] = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array(["x" * (1 << 20)]))
+    folded = schema.set(at, pa.field("error", columns[at].type))
+    source = sources(damaged.path)[2]
+    with pq.ParquetWriter(source.path, folded, use_dictionary=["error"], store_schema=False) as writer:
+        writer.write_table(pa.table(columns, schema=folded))
+        writer.add_key_value_metadata({**schema.metadata, SEAL_KEY: BLANK_SEAL})
+    write_seal(source.path)
+
+    [breach] = [breach for piece in reader.read(source, 0, lambda _: None) for breach in piece.breaches]
+    assert (breach.rule, breach.where) == ("CH001", source.where)
+    assert "memory" in breach.message
+    assert len(list(reader.read(sources(damaged.path)[0], 0, lambda _: None))) == 3
+
+
+def test_the_time_limit_grows_with_the_file(damaged: Any) -> None:
+    source = sources(damaged.path)[2]
+
+    assert 10 < time_limit_s(source) < 12
 
 
 def test_an_empty_folder_is_sound(tmp_path: Path) -> None:
@@ -53,7 +113,7 @@ class Beside(Reader):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def know(self, context: Context) -> None:
+    def know(self, context: CheckContext) -> None:
         super().know(context)
         self.taken.unlink(missing_ok=True)
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SCRIPT = Path(__file__).parents[3] / "scripts/fuzz_shards.py"
+SCRIPT = Path(__file__).parents[3] / "scripts/bench/data/fuzz.py"
 
 
 def test_no_damage_is_accepted_silently(tmp_path: Path) -> None:

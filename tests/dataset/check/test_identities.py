@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.dataset.check.context import Context
 from costhub.dataset.check.identities import (
+    bad_targets,
+    bad_traces,
+    foreign_targets,
     misplaced,
     repeated_records,
     repeated_runs,
@@ -14,6 +16,7 @@ from costhub.dataset.check.identities import (
     unknown_workloads,
     wrong_programs,
 )
+from costhub.dataset.check.measurements import CheckContext
 from costhub.dataset.trace import program_id
 
 
@@ -25,14 +28,14 @@ def only(found: Any) -> list[int]:
 def test_all_but_the_first_of_a_record_are_found(ledger: Any) -> None:
     made = ledger(5, record=[7, 8, 7, 9, 7], file=[0, 0, 0, 1, 1])
 
-    assert only(repeated_records(made, Context())) == [2, 4]
+    assert only(repeated_records(made, CheckContext())) == [2, 4]
 
 
 def test_a_journal_may_hold_what_a_shard_has(ledger: Any) -> None:
     made = ledger(2, record=7)
     made.in_journal[1] = True
 
-    assert only(repeated_records(made, Context())) == []
+    assert only(repeated_records(made, CheckContext())) == []
 
 
 @pytest.mark.parametrize(
@@ -47,15 +50,62 @@ def test_a_journal_may_hold_what_a_shard_has(ledger: Any) -> None:
     ],
 )
 def test_one_measurement_under_two_names(ledger: Any, columns: dict[str, Any], found: list[int]) -> None:
-    assert only(repeated_runs(ledger(3, **columns), Context())) == found
+    assert only(repeated_runs(ledger(3, **columns), CheckContext())) == found
 
 
 def test_ids_are_recomputed_and_looked_up(batch: Any) -> None:
-    rows = batch(
-        program_id=[program_id("w0", "[[],[]]"), "p1"], workload_id=["w0", "w1"], device_id=["cpu0", "cpu1"]
-    )
+    rows = batch(program_id=[program_id("w0", "[[],[]]"), "p1"], workload_id=["w0", "w1"], device_id=["cpu0", "cpu1"])
 
     assert only(wrong_programs(rows)) == [1]
     assert only(unknown_workloads(rows)) == [1]
     assert only(unknown_devices(rows)) == [1]
     assert only(misplaced(rows)) == [1]
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        "{",
+        "",
+        "[[]]",
+        '{"insts": []}',
+        '[[["GetSBlock",[],["C","main"],["b0"]]],[[0,null]]]',
+        '[[["GetSBlock",[],["C","main"],["b0"]]],[[1,[4]]]]',
+        '[[["GetSBlock",[],["C","main"],["b0"]]],[[true,[4]]]]',
+        '[[["GetSBlock",[],["C","main"],["b0"]]],[[0.0,[4]]]]',
+        '[[["GetSBlock",[],[null,"main"],["b0"]]],[]]',
+        '[[["GetSBlock",[]]],[]]',
+        "[[null],[]]",
+        "[" * 100_000,
+    ],
+)
+def test_a_trace_of_another_form(batch: Any, trace: str) -> None:
+    [(_, mask)] = bad_traces(batch(trace=["[[],[]]", trace]))
+
+    assert mask.tolist() == [False, True]
+
+
+@pytest.mark.parametrize("target", ["llvm -mcpu=znver4", "[]", '{"mcpu": "znver4"}', '{"kind": 1}', ""])
+def test_a_target_of_another_form(batch: Any, target: str) -> None:
+    rows = batch(target=['{"kind":"llvm"}', target])
+    [(_, mask)] = bad_targets(rows)
+
+    assert mask.tolist() == [False, True]
+    # What is no target is of no kind.
+    assert not next(foreign_targets(rows))[1].any()
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "foreign"),
+    [
+        ("cpu", "llvm", False),
+        ("cpu", "c", False),
+        ("cpu", "cuda", True),
+        ("cuda", "cuda", False),
+        ("cuda", "llvm", True),
+    ],
+)
+def test_a_target_of_another_kind_of_device(batch: Any, kind: str, target: str, foreign: bool) -> None:
+    [(_, mask)] = foreign_targets(batch(target=[f'{{"kind":"{target}"}}'], devices={"kind": kind}))
+
+    assert mask.tolist() == [foreign]

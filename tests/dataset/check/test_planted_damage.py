@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from costhub.dataset.check.registry import RULES
+from costhub.dataset.check.rules import RULES
 from costhub.dataset.schema import VERSION_KEY, arrow_schema
 from costhub.dataset.shards.journal import encode_row
-from costhub.dataset.shards.seal import SEAL_KEY
+from costhub.dataset.shards.shard import SEAL_KEY
 from costhub.dataset.trace import program_id
 
 DEVICE = "amd-epyc-zen5-1c"
@@ -232,8 +232,7 @@ def a_module_that_tvm_cannot_read(damaged: Any) -> None:
 @plants("CH021", "CH022", "CH023")
 def the_module_of_another_workload(damaged: Any) -> None:
     matmul, softmax = (
-        damaged.find(lambda row, name=name: row["name"].startswith(name), WORKLOADS)
-        for name in ("matmul", "softmax")
+        damaged.find(lambda row, name=name: row["name"].startswith(name), WORKLOADS) for name in ("matmul", "softmax")
     )
     damaged.change(softmax, WORKLOADS, module_json=damaged.rows(WORKLOADS)[matmul]["module_json"])
 
@@ -494,12 +493,8 @@ def test_the_clean_folder_is_clean(damaged: Any) -> None:
     assert damaged.findings(deep=True) == []
 
 
-@pytest.mark.parametrize(
-    ("rule", "rules", "plant"), PLANTED, ids=[f"{p[0]}-{p[2].__name__}" for p in PLANTED]
-)
-def test_damage_is_found_by_its_rule_and_no_other(
-    damaged: Any, rule: str, rules: frozenset[str], plant: Plant
-) -> None:
+@pytest.mark.parametrize(("rule", "rules", "plant"), PLANTED, ids=[f"{p[0]}-{p[2].__name__}" for p in PLANTED])
+def test_damage_is_found_by_its_rule_and_no_other(damaged: Any, rule: str, rules: frozenset[str], plant: Plant) -> None:
     plant(damaged)
 
     # The deep rules take seconds, and only what was planted in modules and traces concerns them.

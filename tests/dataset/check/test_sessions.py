@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.dataset.check.context import Context
-from costhub.dataset.check.ledger import NO_TIME
+from costhub.dataset.check.measurements import NO_TIME, CheckContext
 from costhub.dataset.check.sessions import (
     backwards,
     busy_machine,
@@ -43,16 +42,16 @@ def test_clocks_and_temperatures_that_no_device_has(batch: Any) -> None:
 def test_a_clock_that_moves_within_a_session(ledger: Any, slow: float, count: int) -> None:
     clock = np.where(np.arange(40) % 2, 2600.0, slow)
 
-    assert len(rows(drifting_conditions(ledger(40, clock_mhz=clock), Context()))) == count
+    assert len(rows(drifting_conditions(ledger(40, clock_mhz=clock), CheckContext()))) == count
     # In sessions of their own the clocks may be what they are.
     apart = ledger(40, clock_mhz=clock, session=np.arange(40) % 2)
-    assert rows(drifting_conditions(apart, Context())) == []
+    assert rows(drifting_conditions(apart, CheckContext())) == []
 
 
 def test_a_temperature_that_moves_within_a_session(ledger: Any) -> None:
     made = ledger(40, temperature_c=np.linspace(30, 95, 40))
 
-    assert len(rows(drifting_conditions(made, Context()))) == 40
+    assert len(rows(drifting_conditions(made, CheckContext()))) == 40
 
 
 def test_a_reference_that_is_slow_or_impossible(batch: Any) -> None:
@@ -67,15 +66,15 @@ def test_a_drift_that_contradicts_its_session(ledger: Any) -> None:
     drift[7] = 0.8
     made = ledger(30, drift=drift, reference_s=reference_s)
 
-    assert rows(contradicted_reference(made, Context())) == [7]
+    assert rows(contradicted_reference(made, CheckContext())) == [7]
 
 
 def test_a_baseline_may_fall_but_not_rise(ledger: Any) -> None:
     falling = np.repeat([3e-3, 2e-3, 1e-3], 10)
 
-    assert rows(contradicted_reference(ledger(30, drift=0.0, reference_s=falling), Context())) == []
+    assert rows(contradicted_reference(ledger(30, drift=0.0, reference_s=falling), CheckContext())) == []
     rising = ledger(30, drift=0.0, reference_s=falling[::-1])
-    assert rows(contradicted_reference(rising, Context())) == [*range(10), *range(20, 30)]
+    assert rows(contradicted_reference(rising, CheckContext())) == [*range(10), *range(20, 30)]
 
 
 def test_times_before_tvm_or_after_now(batch: Any) -> None:
@@ -105,9 +104,9 @@ def test_times_before_tvm_or_after_now(batch: Any) -> None:
 def test_a_session_that_runs_backwards(ledger: Any, seconds: Any, columns: Any, expected: list[int]) -> None:
     made = ledger(3, time_us=np.array(seconds) * 1_000_000, **columns)
 
-    assert rows(backwards(made, Context())) == expected
+    assert rows(backwards(made, CheckContext())) == expected
 
 
 def test_rows_without_a_time_are_in_no_order(ledger: Any) -> None:
-    assert rows(backwards(ledger(2, time_us=[5_000_000_000, NO_TIME]), Context())) == []
-    assert rows(backwards(ledger(0), Context())) == []
+    assert rows(backwards(ledger(2, time_us=[5_000_000_000, NO_TIME]), CheckContext())) == []
+    assert rows(backwards(ledger(0), CheckContext())) == []

@@ -5,7 +5,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.dataset.check.texts import control_characters, empty_names, oversized_entries, oversized_texts
+from costhub import __version__
+from costhub.dataset.check.texts import (
+    control_characters,
+    empty_names,
+    missing_licence,
+    oversized_entries,
+    oversized_texts,
+    personal_data,
+    personal_entries,
+    personal_rows,
+    unknown_versions,
+)
 
 
 def rows(breaches: Any) -> list[int]:
@@ -51,3 +62,123 @@ def test_entries_of_tables_are_bounded_too() -> None:
         "aliases is longer than 256 characters.",
         "networks has more than 10,000 entries.",
     ]
+
+
+def test_a_row_without_a_licence(batch: Any) -> None:
+    [(_, mask)] = missing_licence(batch(licence=["MIT", None, " "]))
+
+    assert mask.tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("version", "is_newer", "is_strange"),
+    [
+        (__version__, False, False),
+        ("0.0.1", False, False),
+        ("99.0", True, False),
+        ("99.1.2.dev3+g123", True, False),
+        ("latest", False, True),
+        ("9" * 400 + ".1", False, True),
+        (None, False, False),
+        ("", False, False),
+    ],
+)
+def test_versions_that_this_costhub_cannot_judge(batch: Any, version: str, is_newer: bool, is_strange: bool) -> None:
+    newer, strange = (bool(mask[0]) for _, mask in unknown_versions(batch(costhub_version=[version])))
+
+    assert (newer, strange) == (is_newer, is_strange)
+
+
+HOME, ACCOUNT, ADDRESS, MACHINE = (
+    "a home folder",
+    "an e-mail address or account",
+    "a network address",
+    "the name of a machine",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("cannot open /home/ada/main.so", HOME),
+        ("File '/Users/grace/tvm/build.py'", HOME),
+        (r"C:\Users\linus\x.dll", HOME),
+        ("Ada <ada@example.org>", ACCOUNT),
+        ("root@gpu-box: refused", ACCOUNT),
+        ("ada.l+tvm@cs.example.edu", ACCOUNT),
+        ("tracker at 192.168.1.17:9190", ADDRESS),
+        ("from 8.8.8.8.", ADDRESS),
+        ("bind fe80::1ff:fe23:4567:890a", ADDRESS),
+        ("bind 2001:db8:85a3:0:0:8a2e:370:7334", ADDRESS),
+        ("eth0 3c:22:fb:10:9a:01", ADDRESS),
+        ("tracker.lab.internal does not answer", MACHINE),
+        ("adas-macbook.local", MACHINE),
+        ("job ran on gpu03.cs.example.edu", MACHINE),
+        ("hostname=node17", MACHINE),
+    ],
+)
+def test_personal_data_is_seen(text: str, kind: str) -> None:
+    assert personal_data(text) == [kind]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tvm.error.InternalError: Check failed: (eval_vec_) is false",
+        "std::__cxx11::basic_string<char> at tvm::runtime::Object",
+        "a::b::c dead::beef::cafe",
+        "12:34:56 killed after 20 s of building",
+        "2026-11-20T07:15:53.859931+00:00",
+        "undefined reference to memcpy@GLIBC_2.14, puts@plt",
+        "declare void @llvm.x86.avx512",
+        "see https://discuss.tvm.apache.org/t/123 and http://10.0.0.1/x",
+        "0.27.0.post1 llvm 22 Linux 6.18.44-fc-v657",
+        "/workspace/src/tir/transform/lower.cc:123",
+        "/home/conda/feedstock/work/tvm.py",
+        "bound to 127.0.0.1:9190 and ::1",
+        "libtvm_runtime.so.0, ir2vec.com3pile",
+        "conv2d_1x56x56x64.main_kernel0",
+        "costhub",
+        "CC-BY-4.0",
+        "Ada Lovelace",
+        '{"kind":"llvm","mtriple":"x86_64-conda-linux-gnu","num-cores":2}',
+    ],
+)
+def test_what_errors_and_versions_look_like_is_not_personal(text: str) -> None:
+    assert personal_data(text) == []
+
+
+def test_four_numbers_are_a_version_in_a_column_of_versions(batch: Any) -> None:
+    assert personal_data("31.0.101.2111", is_version=True) == []
+    found = personal_rows(batch(driver_version=["27.20.100.9664", "31.0.101.21"]))
+    assert [message for message, mask in found if mask.any()] == []
+
+
+def test_rows_are_found_by_column_and_kind(batch: Any) -> None:
+    rows = batch(error=["at /home/ada/x", None, "at /home/ada/x by ada@x.org"], contributor=["ada@x.org", "Ada", None])
+
+    assert [(message, mask.tolist()) for message, mask in personal_rows(rows)] == [
+        ("error holds a home folder.", [True, False, True]),
+        ("error holds an e-mail address or account.", [False, False, True]),
+        ("contributor holds an e-mail address or account.", [True, False, False]),
+    ]
+
+
+def test_devices_and_workloads_are_searched_too() -> None:
+    row = {
+        "driver": "6.1 node-1.lan",
+        "aliases": ["a", "b@c.org"],
+        "networks": [{"name": "/home/ada/net", "weight": 1.0}],
+    }
+
+    assert list(personal_entries(row | {"cores": 2, "module_json": "/home/ada", "probed_at": None})) == [
+        "driver holds the name of a machine.",
+        "aliases holds an e-mail address or account.",
+        "networks holds a home folder.",
+    ]
+
+
+@pytest.mark.parametrize("piece", ["a1", "a-", "a.", "1:", "1.", "a1.", "a@", "a+", "/home/", "https://"])
+def test_long_texts_take_no_longer_than_they_are_long(piece: str) -> None:
+    # With unbounded lengths some of these would take minutes each.
+    personal_data(piece * 50_000)

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costhub.dataset.features import cache as cache_module
-from costhub.dataset.features.cache import UNKNOWN, FeatureCache
-from costhub.dataset.features.part import FAILED, PartLost
-from costhub.dataset.features.spec import find_spec
+from costhub.dataset.features.cache import NOT_COMPUTED, FeatureCache
+from costhub.dataset.features.cache_part import FAILED, PartLost
+from costhub.dataset.features.specs import find_spec
 from costhub.dataset.programs import FloatArray
 
 SPEC = dataclasses.replace(find_spec("per_store@1"), columns=tuple("xyz"))
@@ -40,13 +40,13 @@ def test_what_was_appended_comes_back(cache: FeatureCache) -> None:
 
     counts, rows = read(cache, "d", "b", "a", "c", "unknown")
 
-    assert counts == [1, FAILED, 4, 0, UNKNOWN]
+    assert counts == [1, FAILED, 4, 0, NOT_COMPUTED]
     assert rows.dtype == np.float32
     assert np.array_equal(rows, np.concatenate([stored["d"], stored["a"]]))
 
 
 def test_nothing_is_known_of_an_empty_cache_and_nothing_asked_is_nothing_read(cache: FeatureCache) -> None:
-    assert read(cache, "a")[0] == [UNKNOWN]
+    assert read(cache, "a")[0] == [NOT_COMPUTED]
     assert read(cache, "a")[1].shape == (0, 3)
     cache.append(["a"], [features(1, 0)])
     assert read(cache)[1].shape == (0, 3)
@@ -119,9 +119,7 @@ def test_large_parts_are_left_alone(cache: FeatureCache, monkeypatch: pytest.Mon
     assert read(cache, "a", "large", "b")[0] == [1, 9, 1]
 
 
-def test_a_merge_that_ends_half_way_loses_nothing(
-    cache: FeatureCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_merge_that_ends_half_way_loses_nothing(cache: FeatureCache, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in "abc":
         cache.append([name], [features(2, ord(name))])
     expected = read(cache, *"abc")
@@ -154,7 +152,7 @@ def test_a_part_that_breaks_before_it_is_merged_stays_out_of_it(cache: FeatureCa
     assert len(list(cache.folder.glob("part-*"))) == 2
     with pytest.raises(PartLost):
         read(cache, "a", "b")
-    assert read(cache, "a", "b")[0] == [UNKNOWN, 2]
+    assert read(cache, "a", "b")[0] == [NOT_COMPUTED, 2]
 
 
 def test_there_is_nothing_to_merge_in_a_cache_that_was_never_written(cache: FeatureCache) -> None:
@@ -183,8 +181,8 @@ def test_a_part_of_another_version_is_removed(cache: FeatureCache, tmp_path: Pat
     cache.append(["a"], [features(1, 0)])
     renamed = dataclasses.replace(SPEC, columns=("x", "y", "other"))
 
-    assert read(FeatureCache(tmp_path, "cpu0", renamed), "a")[0] == [UNKNOWN]
-    assert read(cache, "a")[0] == [UNKNOWN]
+    assert read(FeatureCache(tmp_path, "cpu0", renamed), "a")[0] == [NOT_COMPUTED]
+    assert read(cache, "a")[0] == [NOT_COMPUTED]
 
 
 def test_a_part_that_breaks_while_it_is_read_is_removed(cache: FeatureCache) -> None:
@@ -198,7 +196,7 @@ def test_a_part_that_breaks_while_it_is_read_is_removed(cache: FeatureCache) -> 
         cache.read(found)
 
     assert not first.exists()
-    assert read(cache, "a", "b")[0] == [UNKNOWN, 1]
+    assert read(cache, "a", "b")[0] == [NOT_COMPUTED, 1]
 
 
 def test_parts_that_another_process_merged_away_are_found_again(cache: FeatureCache, tmp_path: Path) -> None:
@@ -224,15 +222,11 @@ def test_half_written_parts_are_not_read_and_swept_away(cache: FeatureCache) -> 
     assert not half.exists()
 
 
-def test_features_that_lie_beside_read_only_data_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_features_that_lie_beside_read_only_data_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COSTHUB_CACHE", str(tmp_path / "cache"))
     data = tmp_path / "data"
     FeatureCache(data, "cpu0", SPEC).append(["a"], [features(1, 0)])
-    monkeypatch.setattr(
-        "costhub.dataset.features.place._can_write", lambda folder: data not in folder.parents
-    )
+    monkeypatch.setattr("costhub.dataset.features.cache._can_write", lambda folder: data not in folder.parents)
 
     cache = FeatureCache(data, "cpu0", SPEC)
     cache.append(["b"], [features(2, 1)])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costhub.dataset.features.combined import combine, split_parts
-from costhub.dataset.features.spec import find_spec
+from costhub.dataset.features.specs import find_spec
 from costhub.dataset.workload import module_from_json
 
 ALL = "per_store@1+relation@1+loop_context@1+trace_tokens@1"

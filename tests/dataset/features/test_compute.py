@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from costhub.dataset.features import compute as compute_module
-from costhub.dataset.features.cache import UNKNOWN, FeatureCache
+from costhub.dataset.features.cache import NOT_COMPUTED, FeatureCache
+from costhub.dataset.features.cache_part import FAILED
 from costhub.dataset.features.compute import compute_missing
-from costhub.dataset.features.part import FAILED
-from costhub.dataset.features.spec import find_spec
+from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
 
 SPEC = find_spec("trace_tokens@1")
@@ -39,13 +39,11 @@ def test_only_what_is_asked_for_is_computed(folder: DataFolder) -> None:
     compute_missing(folder, cache, "cpu0", pa.array(["r00003", "r00002", "r00001", "r00006"]))
 
     # r00002 is of the workload that is not in the table.
-    unknown = [UNKNOWN]
+    unknown = [NOT_COMPUTED]
     assert counts(cache) == [*unknown, 1, *unknown, 1, *unknown, *unknown, FAILED, *unknown]
 
 
-def test_what_was_computed_before_an_interruption_is_kept(
-    folder: DataFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_computed_before_an_interruption_is_kept(folder: DataFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = FeatureCache(folder.path, "cpu0", SPEC)
     monkeypatch.setattr(compute_module, "CHUNK_PROGRAMS", 2)
     compute = compute_module.featurise
@@ -58,12 +56,10 @@ def test_what_was_computed_before_an_interruption_is_kept(
     with pytest.raises(KeyboardInterrupt):
         compute_missing(folder, cache, "cpu0", pa.array(IDS))
 
-    assert sum(count != UNKNOWN for count in counts(cache)) == 2
+    assert sum(count != NOT_COMPUTED for count in counts(cache)) == 2
 
 
-def test_parts_of_one_computation_are_put_together(
-    folder: DataFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_of_one_computation_are_put_together(folder: DataFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = FeatureCache(folder.path, "cpu0", SPEC)
     monkeypatch.setattr(compute_module, "_PART_PROGRAMS", 1)
     monkeypatch.setattr(compute_module, "CHUNK_PROGRAMS", 1)
@@ -71,4 +67,4 @@ def test_parts_of_one_computation_are_put_together(
     compute_missing(folder, cache, "cpu0", pa.array(IDS))
 
     assert len(list(cache.folder.glob("part-*"))) == 1
-    assert sorted(counts(cache)) == [UNKNOWN, UNKNOWN, FAILED, 1, 1, 1, 1, 1]
+    assert sorted(counts(cache)) == [NOT_COMPUTED, NOT_COMPUTED, FAILED, 1, 1, 1, 1, 1]

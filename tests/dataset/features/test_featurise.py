@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub import crash_pool
-from costhub.dataset.features.featurise import Chunk, featurise
-from costhub.dataset.features.spec import find_spec
+from costhub.dataset.features.compute import Chunk, featurise
+from costhub.dataset.features.specs import find_spec
 from costhub.dataset.workload import module_from_json
+from costhub.isolation import pool
 
 SPEC = find_spec("per_store@1")
 
@@ -92,7 +92,7 @@ def test_other_specs_are_computed_as_well(name: str, tiny_matmul: Any) -> None:
 
 
 def test_what_needs_no_tvm_needs_no_children(tiny_matmul: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crash_pool, "worker_pool", None)
+    monkeypatch.setattr(pool, "worker_pool", None)
 
     [(_, found)] = featurise([chunk(tiny_matmul, CRASHING)], find_spec("trace_tokens@1"))
 

@@ -33,9 +33,7 @@ def test_a_matmul_is_a_chain_of_loops_with_its_statement_at_the_end(tiny_matmul:
         "S2.stride": 1,
         "S3.touch": 0,
     }
-    assert {name: j[name] for name in expected} == pytest.approx(
-        {n: np.log2(x + 1) for n, x in expected.items()}
-    )
+    assert {name: j[name] for name in expected} == pytest.approx({n: np.log2(x + 1) for n, x in expected.items()})
     assert [j[f"S{slot}.writes"] for slot in range(5)] == [0, 0, 1, 0, 0]
     leaf = named(rows[4])
     assert (leaf["is_statement"], leaf["is_reduction"], leaf["op_mul"], leaf["op_call"]) == (1, 1, 1, 0)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import costhub
-from costhub.cache import CACHE_VARIABLE, cache_root
-from costhub.dataset.features.place import feature_folders
+from costhub.dataset.features.cache import feature_folders
+from costhub.files import CACHE_VARIABLE, cache_root
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from costhub.dataset.features.relation import COLUMN_NAMES, SPEC, relation_rows
-from costhub.dataset.features.replayed import replayed
+from costhub.dataset.features.spec import replay_schedules
 from costhub.dataset.workload import module_from_json
 
 extract = SPEC.extract
@@ -57,13 +57,11 @@ def test_a_row_says_what_the_buffer_is_and_which_loops_touch_it(tiny_matmul: Any
         "work_add_sub": 4096,
         "work_call": 0,
     }
-    assert {name: a[name] for name in expected} == pytest.approx(
-        {n: np.log2(x + 1) for n, x in expected.items()}
-    )
+    assert {name: a[name] for name in expected} == pytest.approx({n: np.log2(x + 1) for n, x in expected.items()})
     assert (a["in_global"], a["in_shared"], a["reads"], a["writes"]) == (1, 0, 1, 0)
 
 
 def test_different_programs_have_different_rows(tiny_matmul: Any) -> None:
-    schedules = replayed(module_from_json(tiny_matmul.module_json), tiny_matmul.traces, tiny_matmul.target)
+    schedules = replay_schedules(module_from_json(tiny_matmul.module_json), tiny_matmul.traces, tiny_matmul.target)
 
     assert len({relation_rows(schedule.mod).tobytes() for schedule in schedules}) == len(schedules)

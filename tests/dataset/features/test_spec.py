@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.dataset.features.spec import find_spec, slog, spec_names
+from costhub.dataset.features.spec import features_of_modules, replay_schedules, slog
+from costhub.dataset.features.specs import find_spec, spec_names
 from costhub.dataset.workload import module_from_json
-from costhub.errors import UnknownNameError
+from costhub.errors import UnknownNameError, WorkloadError
 
 COMPOSITE = "trace_tokens@1+per_store@1+loop_context@1"
 
@@ -45,12 +46,12 @@ def test_features_of_a_program_do_not_depend_on_the_others(name: str, tiny_matmu
 def test_what_a_search_holds_has_the_features_of_its_trace(name: str, tiny_matmul: Any) -> None:
     from tvm.s_tir import meta_schedule as ms
 
-    from costhub.dataset.features.replayed import replayed
-    from costhub.dataset.target import parse_target
+    from costhub.dataset.features.spec import replay_schedules
+    from costhub.dataset.workload import parse_target
 
     spec = find_spec(name)
     mod = module_from_json(tiny_matmul.module_json)
-    schedules = replayed(mod, tiny_matmul.traces, tiny_matmul.target)
+    schedules = replay_schedules(mod, tiny_matmul.traces, tiny_matmul.target)
     context = ms.TuneContext(mod, target=parse_target(tiny_matmul.target), num_threads=1)
     candidates = [ms.MeasureCandidate(schedule, []) for schedule in schedules]
 
@@ -69,9 +70,7 @@ def test_the_hash_of_the_columns_tells_layouts_apart() -> None:
 
 
 def test_an_unknown_name_is_answered_with_close_ones() -> None:
-    with pytest.raises(
-        UnknownNameError, match=r"no feature spec named 'per_stor@2'. Did you mean per_store@1"
-    ) as e:
+    with pytest.raises(UnknownNameError, match=r"no feature spec named 'per_stor@2'. Did you mean per_store@1") as e:
         find_spec("per_stor@2")
     assert e.value.close[0] == "per_store@1"
 
@@ -122,3 +121,24 @@ def test_trace_tokens_and_the_search_for_specs_import_no_tvm() -> None:
         "assert rows.shape[0] == 1; sys.exit('tvm' in sys.modules or 'tvm_ffi' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_what_does_not_replay_is_none_and_costs_only_itself(tiny_matmul: Any) -> None:
+    traces = [tiny_matmul.traces[0], tiny_matmul.bad_trace, "[1]", tiny_matmul.traces[1]]
+
+    found = replay_schedules(module_from_json(tiny_matmul.module_json), traces, tiny_matmul.target)
+
+    assert [schedule is not None for schedule in found] == [True, False, False, True]
+
+
+def test_a_target_that_is_none_of_tvm_is_refused(tiny_matmul: Any) -> None:
+    with pytest.raises(WorkloadError):
+        replay_schedules(module_from_json(tiny_matmul.module_json), tiny_matmul.traces, '{"kind":"abacus"}')
+
+
+def test_a_module_that_cannot_be_read_has_no_features(tiny_matmul: Any) -> None:
+    schedules = replay_schedules(module_from_json(tiny_matmul.module_json), tiny_matmul.traces[:2], tiny_matmul.target)
+    answers = iter([np.ones((1, 2), np.float32), np.full((1, 2), np.nan, np.float32)])
+
+    assert [rows is not None for rows in features_of_modules(lambda _: next(answers), schedules)] == [True, False]
+    assert features_of_modules(lambda mod: mod.nothing_of_this_name, [*schedules, None]) == [None, None, None]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from costhub.dataset.features.loop_nest import Buffer, LoopNest, Node, Touch
-from costhub.dataset.features.operations import Operations
 from costhub.dataset.features.statement import Statement, Tile, statements
+from costhub.dataset.features.tir_expressions import Operations
 
 C, A, B = range(3)
 BUFFERS = [

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.dataset.features.replayed import replayed
-from costhub.dataset.features.spec import find_spec
+from costhub.dataset.features.spec import replay_schedules
+from costhub.dataset.features.specs import find_spec
 from costhub.dataset.features.tiles import COLUMN_NAMES, SPEC, tile_rows
 from costhub.dataset.workload import module_from_json
 
@@ -30,9 +30,7 @@ def kernel(tiny_matmul: Any) -> Any:
 
     schedule = tvm.s_tir.Schedule(module_from_json(tiny_matmul.module_json))
     i, j, k = schedule.get_loops(schedule.get_sblock("C"))
-    (i0, i1), (j0, j1), (k0, k1) = (
-        schedule.split(loop, [None, factor]) for loop, factor in ((i, 2), (j, 8), (k, 4))
-    )
+    (i0, i1), (j0, j1), (k0, k1) = (schedule.split(loop, [None, factor]) for loop, factor in ((i, 2), (j, 8), (k, 4)))
     schedule.reorder(i0, j0, k0, k1, i1, j1)
     schedule.parallel(i0)
     schedule.vectorize(j1)
@@ -93,6 +91,4 @@ def test_different_programs_have_different_finite_rows(tiny_matmul: Any) -> None
     found = extract(mod, tiny_matmul.traces, tiny_matmul.target)
 
     assert all(rows is not None and np.isfinite(rows).all() for rows in found)
-    assert (
-        len({tile_rows(s.mod).tobytes() for s in replayed(mod, tiny_matmul.traces, tiny_matmul.target)}) == 4
-    )
+    assert len({tile_rows(s.mod).tobytes() for s in replay_schedules(mod, tiny_matmul.traces, tiny_matmul.target)}) == 4

@@ -31,11 +31,17 @@ def row_of(trace: Any) -> dict[str, float]:
 
 def test_a_row_holds_the_decisions_before_post_processing_in_order() -> None:
     assert row_of(TRACE) == {
-        "instructions": 3, "decisions": 2,
-        "decision0.place": 1, "decision0.factors": 4,
-        "decision0.factor0": 1, "decision0.factor1": 2, "decision0.factor2": 3, "decision0.factor3": 4,
-        "decision1.place": 2, "decision1.choice": 2,
-    }  # fmt: skip
+        "instructions": 3,
+        "decisions": 2,
+        "decision0.place": 1,
+        "decision0.factors": 4,
+        "decision0.factor0": 1,
+        "decision0.factor1": 2,
+        "decision0.factor2": 3,
+        "decision0.factor3": 4,
+        "decision1.place": 2,
+        "decision1.choice": 2,
+    }
 
 
 def test_what_the_columns_cannot_hold_is_left_out() -> None:
@@ -48,8 +54,8 @@ def test_what_the_columns_cannot_hold_is_left_out() -> None:
 def test_candidates_of_a_search_have_the_rows_of_their_traces(name: str) -> None:
     from tvm.s_tir import meta_schedule as ms
 
-    from costhub.collector.sampler import Sampler
-    from costhub.collector.suite import find_workload
+    from costhub.collector.propose.sampler import Sampler
+    from costhub.collector.workloads.suites import find_workload
     from costhub.dataset.trace import replay
 
     mod = find_workload(name).module()

@@ -8,8 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costhub.dataset.features import trace_text, trace_tokens
-from costhub.dataset.features.trace_tokens import COLUMN_NAMES, KINDS, MAX_ROWS, WORDS, tokenise
+from costhub.dataset import trace as trace_text
+from costhub.dataset.features import trace_tokens
+from costhub.dataset.features.trace_tokens import (
+    COLUMN_NAMES,
+    KIND_NUMBERS,
+    KINDS,
+    MAX_ROWS,
+    WORD_NUMBERS,
+    WORDS,
+    tokenise,
+)
 
 TRACE = [
     [
@@ -38,19 +47,19 @@ def test_an_instruction_becomes_its_kind_arguments_and_decision() -> None:
 
     kind = {name: number for number, name in enumerate(KINDS, 1)}
     word = {name: number for number, name in enumerate(WORDS, 1)}
-    assert loops == {"kind": kind["GetLoops"], "n_arguments": 1, "n_results": pytest.approx(np.log2(3)),
-                     "argument0.back": 1}  # fmt: skip
-    assert (tile["has_decision"], tile["factor0"], tile["factor1"]) == pytest.approx(
-        (1, np.log2(5), np.log2(9))
-    )
+    assert loops == {
+        "kind": kind["GetLoops"],
+        "n_arguments": 1,
+        "n_results": pytest.approx(np.log2(3)),
+        "argument0.back": 1,
+    }
+    assert (tile["has_decision"], tile["factor0"], tile["factor1"]) == pytest.approx((1, np.log2(5), np.log2(9)))
     assert (tile["argument0.back"], tile["argument0.result"]) == (1, 1)
     # The loop was made two instructions ago; the factors are results 0 and 1 of the last one, 4 and 8.
     assert (split["argument0.back"], split["argument1.back"], split["argument2.back"]) == (2, 1, 1)
     assert (split["argument1.value"], split["argument2.value"]) == pytest.approx((np.log2(5), np.log2(9)))
     assert (choice["has_decision"], choice["choice"]) == (1, 1)
-    assert [choice[f"attribute{i}"] for i in (1, 2, 3)] == pytest.approx(
-        [np.log2(17), np.log2(65), np.log2(1.25)]
-    )
+    assert [choice[f"attribute{i}"] for i in (1, 2, 3)] == pytest.approx([np.log2(17), np.log2(65), np.log2(1.25)])
     assert note["argument1.value"] == pytest.approx(np.log2(17))
     assert note["text0"] == word["pragma_auto_unroll_max_step"]
     assert (structure["text0"], structure["text1"]) == (
@@ -61,9 +70,7 @@ def test_an_instruction_becomes_its_kind_arguments_and_decision() -> None:
 
 
 def test_names_outside_the_vocabulary_have_few_numbers_that_stay() -> None:
-    numbers = {
-        table([[["GetSBlock", [], [f"block{i}", "main"], ["b0"]]], []])[0]["text0"] for i in range(500)
-    }
+    numbers = {table([[["GetSBlock", [], [f"block{i}", "main"], ["b0"]]], []])[0]["text0"] for i in range(500)}
 
     assert numbers == set(range(len(WORDS) + 1, len(WORDS) + 33))
     assert table(TRACE)[0]["text0"] == len(WORDS) + 1 + 0x3DD7FFA7 % 32  # crc32 of "C"
@@ -87,8 +94,8 @@ def test_real_traces_have_known_instructions_only(tiny_matmul: Any) -> None:
 def test_candidates_of_a_search_have_the_rows_of_their_traces(name: str) -> None:
     from tvm.s_tir import meta_schedule as ms
 
-    from costhub.collector.sampler import Sampler
-    from costhub.collector.suite import find_workload
+    from costhub.collector.propose.sampler import Sampler
+    from costhub.collector.workloads.suites import find_workload
     from costhub.dataset.trace import replay
 
     mod = find_workload(name).module()
@@ -108,13 +115,11 @@ def test_a_long_trace_is_cut_and_a_huge_text_refused(monkeypatch: pytest.MonkeyP
     assert rows is not None
     assert len(rows) == MAX_ROWS
 
-    monkeypatch.setattr(trace_text, "MAX_CHARACTERS", 10)
+    monkeypatch.setattr(trace_text, "MAX_TRACE_CHARACTERS", 10)
     assert tokenise(json.dumps(TRACE)) is None
 
 
-@pytest.mark.parametrize(
-    "text", ["", "null", "[]", "[1,2]", "[[],{}]", "[" * 100_000, "[[" + "9" * 5000 + "],[]]"]
-)
+@pytest.mark.parametrize("text", ["", "null", "[]", "[1,2]", "[[],{}]", "[" * 100_000, "[[" + "9" * 5000 + "],[]]"])
 def test_a_text_that_is_no_trace_has_no_features(text: str) -> None:
     assert tokenise(text) is None
 
@@ -126,26 +131,33 @@ def test_an_empty_trace_has_no_rows(text: str) -> None:
     assert rows.shape == (0, len(COLUMN_NAMES))
 
 
-leaves = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=4)
-    | st.sampled_from(["b0", "v3"])
-)
+leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4) | st.sampled_from(["b0", "v3"])
 anything = st.recursive(
     leaves, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner), max_leaves=9
 )
 instructions = st.tuples(st.sampled_from(["Split", "SampleCategorical", "?"]), anything, anything, anything)
 
 
-@given(
-    st.lists(instructions | anything, max_size=6), st.lists(st.tuples(st.integers(0, 6), anything) | anything)
-)
+@given(st.lists(instructions | anything, max_size=6), st.lists(st.tuples(st.integers(0, 6), anything) | anything))
 def test_no_trace_of_a_stranger_does_harm(made: list[Any], decisions: list[Any]) -> None:
     rows = tokenise(json.dumps([made, decisions]))
 
     assert rows is not None
     assert rows.shape == (len(made), len(COLUMN_NAMES))
     assert np.isfinite(rows).all()
+
+
+def test_the_kinds_are_those_of_tvm() -> None:
+    from tvm.s_tir.schedule import InstructionKind
+
+    assert [InstructionKind.get(kind).name for kind in KINDS] == KINDS
+
+
+def test_every_kind_and_word_has_a_number_of_its_own_and_none_has_0() -> None:
+    assert sorted(KIND_NUMBERS[kind] for kind in KINDS) == list(range(1, len(KINDS) + 1))
+    assert sorted(WORD_NUMBERS.values()) == list(range(1, len(WORDS) + 1))
+    assert KIND_NUMBERS["GetBlock"] == KIND_NUMBERS["GetSBlock"]
+
+
+def test_names_of_columns_are_unique() -> None:
+    assert len(set(COLUMN_NAMES)) == len(COLUMN_NAMES) == 48

@@ -26,9 +26,7 @@ class TinyDatabase:
     """[instructions, decisions] of programs of workload 0."""
     lines: list[bytes] = field(default_factory=list)
 
-    def record(
-        self, trace: int = 0, run_secs: Any = (1e-3, 2e-3), *, workload: int = 0, target: Any = TARGET
-    ) -> bytes:
+    def record(self, trace: int = 0, run_secs: Any = (1e-3, 2e-3), *, workload: int = 0, target: Any = TARGET) -> bytes:
         """A line of the tuning records."""
         parts = [self.traces[trace], run_secs, target, SHAPES]
         return json.dumps([workload, parts]).encode()

@@ -57,9 +57,7 @@ class OldWriter:
             written = {k: v.number if isinstance(v, Ref) else v for k, v in fields.items()}
             return self.add(type=type_name, data=written)
         null = "null" if self.dialect == "0.21" else "0"
-        texts = {
-            k: (str(v.number) if v.number else null) if isinstance(v, Ref) else v for k, v in fields.items()
-        }
+        texts = {k: (str(v.number) if v.number else null) if isinstance(v, Ref) else v for k, v in fields.items()}
         return self.add(
             type_key=type_name, attrs={k: str(int(v) if isinstance(v, bool) else v) for k, v in texts.items()}
         )
@@ -146,10 +144,14 @@ class OldWriter:
     def _by_fields(self, node: Any, kind: str) -> Ref:
         """Kinds that have kept their fields."""
         names = {
-            "Not": ["a"], "Select": ["condition", "true_value", "false_value"], "Cast": ["value"],
-            "Let": ["var", "value", "body"], "Evaluate": ["value"], "MatchBufferRegion": ["buffer", "source"],
+            "Not": ["a"],
+            "Select": ["condition", "true_value", "false_value"],
+            "Cast": ["value"],
+            "Let": ["var", "value", "body"],
+            "Evaluate": ["value"],
+            "MatchBufferRegion": ["buffer", "source"],
             "IfThenElse": ["condition", "then_case", "else_case"],
-        }.get(kind, ["a", "b"])  # fmt: skip
+        }.get(kind, ["a", "b"])
         dtype = {"dtype": str(node.ty.dtype)} if hasattr(node, "ty") else {}
         return self.object(f"tir.{kind}", **dtype, **{name: self.expr(getattr(node, name)) for name in names})
 

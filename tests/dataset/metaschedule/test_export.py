@@ -12,12 +12,49 @@ import tvm
 from tvm.s_tir import meta_schedule as ms
 
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.metaschedule.export import ExportReport, export_database
+from costhub.dataset.metaschedule.export import ExportPool, ExportReport, export_database
+from costhub.dataset.metaschedule.export_child import RecordsRequest
 from costhub.dataset.metaschedule.lines import RECORDS_FILE, WORKLOADS_FILE
 from costhub.dataset.trace import program_id, replay, trace_to_json
-from costhub.dataset.workload import module_from_json
-from costhub.dataset.workload_row import workload_row
+from costhub.dataset.workload import module_from_json, workload_row
 from costhub.errors import DataError
+
+# JSON of the right form; TVM 0.27 reads its null as a pointer.
+CRASHING_TRACE = '[[["GetSBlock",[],["C","main"],["b0"]]],[[0,null]]]'
+
+
+def request(tiny: Any, *traces: str) -> RecordsRequest:
+    return RecordsRequest(tiny.module_json, tiny.target, tuple((trace, (1e-3,)) for trace in traces))
+
+
+def test_records_come_in_the_order_of_their_requests(tiny_matmul: Any) -> None:
+    requests = [request(tiny_matmul, trace) for trace in tiny_matmul.traces] * 3
+
+    with ExportPool(workers=2) as pool:
+        found = [records for [records] in pool.records(requests)]
+
+    assert [text and text.startswith(f"[{r.programs[0][0]}") for text, r in zip(found, requests, strict=True)]
+    assert found[:4] == found[4:8] == found[8:]
+    assert len(set(found)) == 4
+
+
+@pytest.mark.slow
+def test_a_program_that_brings_tvm_down_costs_only_itself(tiny_matmul: Any) -> None:
+    good = tiny_matmul.traces
+
+    with ExportPool(workers=1) as pool:
+        [found] = pool.records([request(tiny_matmul, good[0], CRASHING_TRACE, good[1])])
+        [after] = pool.records([request(tiny_matmul, good[2])])
+
+    assert [text is not None for text in found] == [True, False, True]
+    assert after[0] is not None
+
+
+def test_a_workload_that_tvm_cannot_read_has_no_line(tiny_matmul: Any) -> None:
+    with ExportPool(workers=1) as pool:
+        assert pool.workload("{}") is None
+        assert pool.workload(tiny_matmul.module_json) is not None
+
 
 Make = Callable[..., dict[str, Any]]
 
@@ -80,9 +117,7 @@ def test_stock_tvm_finds_the_best_program(data: DataFolder, tiny_matmul: Any, tm
     assert (report.workloads, report.records, report.failures, report.unreplayable) == (1, 6, 1, 0)
 
 
-def test_the_files_say_what_tvm_writes_for_the_same_records(
-    data: DataFolder, tiny_matmul: Any, tmp_path: Path
-) -> None:
+def test_the_files_say_what_tvm_writes_for_the_same_records(data: DataFolder, tiny_matmul: Any, tmp_path: Path) -> None:
     export(data, tmp_path / "ours")
 
     (tmp_path / "theirs").mkdir()
@@ -93,12 +128,8 @@ def test_the_files_say_what_tvm_writes_for_the_same_records(
         schedule = replay(mod, row["trace"])
         arguments = ms.arg_info.ArgInfo.from_entry_func(schedule.mod, remove_preproc=True)
         run_secs = row["run_s"] or [1e10]
-        theirs.commit_tuning_record(
-            ms.database.TuningRecord(schedule.trace, workload, run_secs, target, arguments)
-        )
-    assert (tmp_path / "ours" / WORKLOADS_FILE).read_bytes() == (
-        tmp_path / "theirs" / WORKLOADS_FILE
-    ).read_bytes()
+        theirs.commit_tuning_record(ms.database.TuningRecord(schedule.trace, workload, run_secs, target, arguments))
+    assert (tmp_path / "ours" / WORKLOADS_FILE).read_bytes() == (tmp_path / "theirs" / WORKLOADS_FILE).read_bytes()
     ours, expected = lines(tmp_path / "ours" / RECORDS_FILE), lines(tmp_path / "theirs" / RECORDS_FILE)
     for (_, record), (_, other) in zip(ours, expected, strict=True):
         # TVM adds to the target what it takes for granted; the row's own words are kept.
@@ -161,9 +192,7 @@ def test_workloads_that_tvm_takes_for_one_are_one(
     with data.writer("cpu0") as writer:
         trace = tiny_matmul.traces[1]
         writer.append(
-            measurement(
-                70, workload_id=row["workload_id"], trace=trace, run_s=[1e-5], target=tiny_matmul.target
-            )
+            measurement(70, workload_id=row["workload_id"], trace=trace, run_s=[1e-5], target=tiny_matmul.target)
         )
     assert row["workload_id"] != tiny_matmul.workload_id
 
@@ -201,9 +230,7 @@ def test_what_cannot_be_done_leaves_nothing_behind(
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
-def test_a_folder_without_anything_to_export_says_so(
-    tmp_path: Path, tiny_matmul: Any, measurement: Make
-) -> None:
+def test_a_folder_without_anything_to_export_says_so(tmp_path: Path, tiny_matmul: Any, measurement: Make) -> None:
     folder = DataFolder.create(tmp_path / "data")
     fill(folder, tiny_matmul, measurement, [(tiny_matmul.traces[0], [])])
 

@@ -16,7 +16,7 @@ from tvm.s_tir import meta_schedule as ms
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.metaschedule.export import export_database
 from costhub.dataset.trace import program_id, replay, trace_to_json
-from costhub.dataset.workload_row import workload_row
+from costhub.dataset.workload import workload_row
 
 Make = Callable[..., dict[str, Any]]
 
@@ -70,9 +70,7 @@ def data(tmp_path: Path, network: tvm.IRModule, measurement: Make) -> DataFolder
                 about = {"workload_id": row["workload_id"], "trace": trace, "target": TARGET}
                 fast = parallel == ("relu" in task.task_name)
                 name = program_id(row["workload_id"], trace)
-                writer.append(
-                    measurement(0, record_id=name, program_id=name, run_s=[1e-5 if fast else 1e-3], **about)
-                )
+                writer.append(measurement(0, record_id=name, program_id=name, run_s=[1e-5 if fast else 1e-3], **about))
     return folder
 
 

@@ -16,8 +16,7 @@ from costhub.dataset.folder import DataFolder
 from costhub.dataset.metaschedule.export import export_database
 from costhub.dataset.metaschedule.import_database import import_database
 from costhub.dataset.trace import program_id
-from costhub.dataset.workload import module_from_json
-from costhub.dataset.workload_row import workload_row
+from costhub.dataset.workload import module_from_json, workload_row
 
 DEVICE = {"device_id": "cpu0", "kind": "cpu"}
 TARGETS = ('{"kind":"llvm","num-cores":2}', '{"kind": "llvm", "num-cores": 4, "mcpu": "znver4"}')
@@ -49,9 +48,7 @@ def test_measurements_survive_the_way_through_a_database(
 ) -> None:
     root = tmp_path_factory.mktemp("trip")
     first = DataFolder.create(root / "first")
-    first.put_workloads(
-        [workload_row(module_from_json(tiny_matmul.module_json), name="tiny", operator="matmul")]
-    )
+    first.put_workloads([workload_row(module_from_json(tiny_matmul.module_json), name="tiny", operator="matmul")])
     with first.writer("cpu0") as writer:
         for number, (program, target, run_s) in enumerate(measured):
             trace = tiny_matmul.traces[program]

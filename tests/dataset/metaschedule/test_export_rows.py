@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.metaschedule import export_rows
-from costhub.dataset.metaschedule.export_rows import Selection
+from costhub.dataset.metaschedule.export_rows import ExportSelection
 from costhub.errors import DataError, UnknownNameError
 
 Make = Callable[..., dict[str, Any]]
@@ -28,14 +28,12 @@ def folder(tmp_path: Path, measurement: Make, workload: Make) -> DataFolder:
     return folder
 
 
-def select(folder: DataFolder, **options: Any) -> Selection:
+def select(folder: DataFolder, **options: Any) -> ExportSelection:
     asked = {"device": None, "workload": None, "operator": None, "failures": True, **options}
-    return Selection.of(folder.path, **asked)
+    return ExportSelection.of(folder.path, **asked)
 
 
-def test_every_measurement_is_counted_and_comes_once(
-    folder: DataFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_measurement_is_counted_and_comes_once(folder: DataFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export_rows, "_BATCH_ROWS", 5)
     selection = select(folder)
 
@@ -58,9 +56,7 @@ def test_every_measurement_is_counted_and_comes_once(
         ({"failures": False}, {"w0": 3, "w1": 3, "w2": 3}),
     ],
 )
-def test_names_choose_measurements(
-    folder: DataFolder, options: dict[str, Any], counts: dict[str, int]
-) -> None:
+def test_names_choose_measurements(folder: DataFolder, options: dict[str, Any], counts: dict[str, int]) -> None:
     assert select(folder, **options).count() == counts
 
 

@@ -18,7 +18,7 @@ from costhub.dataset.check.folder import check_folder
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.metaschedule import import_database as module
 from costhub.dataset.metaschedule.import_database import import_database
-from costhub.dataset.metaschedule.report import ImportReport
+from costhub.dataset.metaschedule.lines import ImportReport
 from costhub.dataset.trace import replay, trace_to_json
 from costhub.dataset.workload import module_from_json
 from costhub.errors import DataError
@@ -68,8 +68,14 @@ def test_importing_again_adds_nothing_and_new_lines_are_added(tmp_path: Path, da
     assert (grown.ok, grown.known, grown.duplicates) == (1, 4, 1)
 
 
-@pytest.mark.parametrize("zipped", [("database_workload.json",), ("database_tuning_record.json",),
-                                    ("database_workload.json", "database_tuning_record.json")])  # fmt: skip
+@pytest.mark.parametrize(
+    "zipped",
+    [
+        ("database_workload.json",),
+        ("database_tuning_record.json",),
+        ("database_workload.json", "database_tuning_record.json"),
+    ],
+)
 def test_either_file_may_be_gzipped(tmp_path: Path, database: Any, zipped: tuple[str, ...]) -> None:
     path = database.write(tmp_path / "db")
     for name in zipped:
@@ -92,9 +98,13 @@ def test_bad_lines_cost_themselves(tmp_path: Path, database: Any, old_format: Mo
 
     assert (report.ok, report.refused) == (3, 6)
     assert {(r.file.removeprefix("database_"), r.line) for r in report.refusals} == {
-        ("workload.json", 2), ("tuning_record.json", 2), ("tuning_record.json", 3), ("tuning_record.json", 4),
-        ("tuning_record.json", 5), ("tuning_record.json", 8),
-    }  # fmt: skip
+        ("workload.json", 2),
+        ("tuning_record.json", 2),
+        ("tuning_record.json", 3),
+        ("tuning_record.json", 4),
+        ("tuning_record.json", 5),
+        ("tuning_record.json", 8),
+    }
     assert check_folder(tmp_path / "out") == []
 
 
@@ -111,25 +121,17 @@ def test_a_database_of_old_tvm_gives_the_same_programs(
         for i in range(4)
     ]
     if dialect >= "0.2":
-        database.lines = [
-            line.replace(b"null", b'{"kind":"llvm","num-cores":2,"tag":""}') for line in database.lines
-        ]
+        database.lines = [line.replace(b"null", b'{"kind":"llvm","num-cores":2,"tag":""}') for line in database.lines]
 
     run(database.write(tmp_path / "old"), tmp_path / "out-old")
 
     columns = ["program_id", "workload_id", "target", "trace", "run_s", "status"]
-    new, old = (
-        DataFolder.open(tmp_path / f"out-{age}").measurements("cpu0", columns) for age in ("new", "old")
-    )
+    new, old = (DataFolder.open(tmp_path / f"out-{age}").measurements("cpu0", columns) for age in ("new", "old"))
     assert old.sort_by("program_id").to_pylist() == new.sort_by("program_id").to_pylist()
-    assert set(DataFolder.open(tmp_path / "out-old").measurements()["tvm_version"].to_pylist()) == {
-        f"{dialect}.0"
-    }
+    assert set(DataFolder.open(tmp_path / "out-old").measurements()["tvm_version"].to_pylist()) == {f"{dialect}.0"}
 
 
-def test_the_kind_of_a_device_that_nobody_knows_is_that_of_the_first_record(
-    tmp_path: Path, database: Any
-) -> None:
+def test_the_kind_of_a_device_that_nobody_knows_is_that_of_the_first_record(tmp_path: Path, database: Any) -> None:
     database.lines[0] = b"torn"
 
     run(database.write(tmp_path / "db"), tmp_path / "out", device={"device_id": "new-board"})

@@ -1,13 +1,22 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costhub.dataset.metaschedule.lines import database_file, read_lines
+from costhub.dataset.metaschedule.lines import (
+    MOST_REFUSALS,
+    ImportReport,
+    RefusedLine,
+    database_file,
+    parse_record,
+    read_lines,
+)
 from costhub.errors import DataError
 
 
@@ -78,3 +87,105 @@ def test_a_plain_file_goes_before_its_archive(tmp_path: Path) -> None:
     assert database_file(tmp_path, "a.json") == tmp_path / "a.json.gz"
     (tmp_path / "a.json").write_bytes(b"")
     assert database_file(tmp_path, "a.json") == tmp_path / "a.json"
+
+
+TRACE = [[["EnterPostproc", [], [], []]], []]
+ARGUMENTS = [["TENSOR", "float32", [16, 16]]]
+
+
+def line(run_secs: Any = (1e-3,), *, workload: Any = 0, trace: Any = TRACE, arguments: Any = ARGUMENTS) -> bytes:
+    return json.dumps([workload, [trace, run_secs, {"kind": "llvm"}, arguments]]).encode()
+
+
+def test_a_record_has_what_the_line_says() -> None:
+    record = parse_record(line((1e-3, 2e-3), workload=7))
+
+    assert (record.workload, record.run_s, record.target) == (7, (1e-3, 2e-3), '{"kind":"llvm"}')
+    assert json.loads(record.trace) == TRACE
+    assert record.arguments == (("float32", (16, 16)),)
+
+
+@pytest.mark.parametrize("run_secs", [None, [1e10], [1e9], [1e-3, 1e10]])
+def test_a_failure_has_no_times(run_secs: Any) -> None:
+    assert parse_record(line(run_secs)).run_s == ()
+
+
+@pytest.mark.parametrize("run_secs", [[], [0], [-1.0], [1e-3, float("nan")], [float("inf")], [-(10**400)]])
+def test_times_that_no_program_takes_are_refused(run_secs: Any) -> None:
+    with pytest.raises(DataError, match="are not all positive and finite"):
+        parse_record(line(run_secs))
+
+
+@pytest.mark.parametrize("run_secs", [["1"], 1.0, [True], [None], {"a": 1}])
+def test_times_that_are_no_numbers_are_refused(run_secs: Any) -> None:
+    with pytest.raises(DataError, match="are not a list of numbers"):
+        parse_record(line(run_secs))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (line()[:-9], "it is not JSON; perhaps it was cut off"),
+        (b"\xff\xfe\xfa", "it is not JSON"),
+        (b"[" * 100_000, "it is not JSON"),
+        (b"7", "it is not .workload, .trace"),
+        (b'["1234","aGVsbG8="]', "it is not .workload, .trace"),
+        (b'{"a":1,"b":2}', "it is not .workload, .trace"),
+        (line(workload=-1), "its workload -1 is not a number from 0"),
+        (line(workload=True), "its workload True"),
+        (line(workload="0"), "its workload '0'"),
+        (line(trace=[{}, []]), "its trace is not a pair"),
+        (line(arguments=[["TENSOR", "float32"]]), "its arguments are not like"),
+        (line(arguments=[["TENSOR", "float32", ["x"]]]), "its arguments are not like"),
+    ],
+)
+def test_other_lines_are_refused(text: bytes, why: str) -> None:
+    with pytest.raises(DataError, match=why):
+        parse_record(text)
+
+
+@given(
+    st.binary(max_size=60)
+    | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(lambda value: json.dumps(value).encode())
+)
+def test_nothing_but_a_data_error_comes_of_any_line(text: bytes) -> None:
+    with pytest.raises(DataError):
+        parse_record(text)
+
+
+def test_the_id_names_the_record_and_nothing_else() -> None:
+    one, spaced = parse_record(line()), parse_record(json.dumps(json.loads(line()), indent=1).encode())
+    others = [parse_record(line([2e-3])), parse_record(line(None)), parse_record(line(trace=[[], []]))]
+
+    assert one.record_id("d", "w") == spaced.record_id("d", "w")
+    ids = {one.record_id("d", "w"), one.record_id("e", "w"), one.record_id("d", "x")}
+    assert len(ids | {other.record_id("d", "w") for other in others}) == 6
+
+
+def test_sentences_name_the_commonest_reasons_and_a_line_of_each() -> None:
+    report = ImportReport(workloads=1, ok=2, known=3, duplicates=4, redone=5)
+    for number in (7, 9):
+        report.refuse("records.json", number, "it is blank")
+    report.refuse("records.json", 8, "it is torn")
+
+    assert report.sentences() == [
+        "2 measurements of 1 workloads were added: 2 ran, 0 failed on the device.",
+        "The post-processing of 5 was redone.",
+        "3 records were there already.",
+        "4 lines are copies of earlier ones and were left out.",
+        "3 lines were refused:",
+        "  2 because it is blank, first records.json line 7.",
+        "  1 because it is torn, first records.json line 8.",
+    ]
+    assert report.kept == 5
+
+
+def test_all_refused_lines_count_and_the_first_thousand_are_named() -> None:
+    report = ImportReport()
+    for number in range(2 * MOST_REFUSALS):
+        report.refuse("f", number, f"reason {number}")
+
+    assert report.refused == sum(report.reasons.values()) == 2 * MOST_REFUSALS
+    assert len(report.refusals) == MOST_REFUSALS
+    assert report.refusals[-1] == RefusedLine("f", MOST_REFUSALS - 1, f"reason {MOST_REFUSALS - 1}")
+    assert report.reasons["other reasons"] == MOST_REFUSALS

@@ -12,10 +12,133 @@ from hypothesis import strategies as st
 from tvm import te, topi
 from tvm.script import tirx as T
 
-from costhub.collector.suite import find_suites
+from costhub.collector.workloads.suites import find_suites
 from costhub.dataset.metaschedule.rebuild import rebuild, rebuild_object
 from costhub.dataset.workload import module_from_json, workload_id
 from costhub.errors import WorkloadError
+
+
+def graph_of(old_format: ModuleType, expression: Any, dialect: str = "0.16") -> Any:
+    writer = old_format.OldWriter(dialect)
+    return json.loads(json.dumps(writer.graph(writer.expr(expression))))
+
+
+X, Y = tvm.tirx.Var("x", "int64"), tvm.tirx.Var("y", "float32")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        tvm.tirx.const(2**40, "int64"),
+        tvm.tirx.const(-1, "int8"),
+        tvm.tirx.const(True, "bool"),
+        tvm.tirx.const(1e-30, "float32"),
+        tvm.tirx.const(float("-inf"), "float32"),
+        tvm.ir.StringImm("text"),
+        tvm.ir.StringImm(""),
+        tvm.ir.prim.Cast("float16", Y),
+        tvm.ir.prim.Let(X, tvm.tirx.const(3, "int64"), X * X),
+        tvm.tirx.erf(Y),
+        tvm.tirx.fmod(Y, tvm.tirx.const(2.0, "float32")),
+        tvm.tirx.likely(X < 3),
+        X << 2,
+        ~X,
+    ],
+)
+def test_an_expression_comes_back(old_format: ModuleType, expression: Any) -> None:
+    again = rebuild_object(graph_of(old_format, expression))
+
+    # Free variables are different ones now, in the same places.
+    tvm.ir.assert_structural_equal(again, expression, map_free_vars=True)
+
+
+def softmax_graph(old_format: ModuleType) -> str:
+    data = te.placeholder((8,), name="A")
+    function = te.create_prim_func([data, te.compute((8,), lambda i: te.exp(data[i]) + 1.0, name="B")])
+    mod = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
+    return json.dumps(old_format.old_graph(mod, "0.16"))
+
+
+def test_an_operator_that_is_gone_is_named(old_format: ModuleType) -> None:
+    text = softmax_graph(old_format).replace('"tir.exp"', '"tir.large_uint_imm"')
+
+    with pytest.raises(WorkloadError, match=r"it calls tir\.large_uint_imm, which TVM 0\.27 does not have"):
+        rebuild(json.loads(text))
+
+
+def test_a_call_of_a_function_is_refused(old_format: ModuleType) -> None:
+    text = softmax_graph(old_format).replace('"type_key": "Op"', '"type_key": "GlobalVar"')
+
+    with pytest.raises(WorkloadError, match="it calls a function that is not an operator"):
+        rebuild(json.loads(text))
+
+
+def test_a_pointer_is_refused(old_format: ModuleType) -> None:
+    graph = graph_of(old_format, X + 1)
+    for node in graph["nodes"]:
+        if node["type_key"] == "tir.Var":
+            node["attrs"]["dtype"] = "handle"
+
+    with pytest.raises(WorkloadError, match="it uses a pointer"):
+        rebuild_object(graph)
+
+
+def test_a_load_under_a_predicate_is_refused(old_format: ModuleType) -> None:
+    graph = json.loads(softmax_graph(old_format))
+    for node in graph["nodes"]:
+        if node["type_key"] == "tir.BufferLoad":
+            node["attrs"]["predicate"] = node["attrs"]["indices"]
+
+    with pytest.raises(WorkloadError, match=r"a tir\.BufferLoad with a predicate"):
+        rebuild(graph)
+
+
+@pytest.fixture
+def graph_rebuild_stmt(old_format: ModuleType, tiny_matmul: Any) -> Any:
+    return old_format.old_graph(module_from_json(tiny_matmul.module_json), "0.16")
+
+
+def change(graph_rebuild_stmt: Any, type_key: str, **fields: str) -> Any:
+    found = [node["attrs"] for node in graph_rebuild_stmt["nodes"] if node["type_key"] == type_key]
+    assert found
+    for attributes in found:
+        attributes.update(fields)
+    return graph_rebuild_stmt
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "why"),
+    [
+        ("tir.Buffer", {"buffer_type": "2"}, "automatic broadcasting"),
+        ("tir.BufferStore", {"predicate": "1"}, r"a tir\.BufferStore with a predicate"),
+        ("tir.For", {"kind": "x"}, "cannot be rebuilt"),
+        ("tir.For", {"body": "0"}, "it has a null"),
+        ("tir.For", {"loop_var": "99999"}, "cannot be rebuilt"),
+        ("tir.Block", {"body": "-1"}, "cannot be rebuilt"),
+    ],
+)
+def test_what_has_no_place_is_refused(graph_rebuild_stmt: Any, kind: str, fields: dict[str, str], why: str) -> None:
+    with pytest.raises(WorkloadError, match=why):
+        rebuild(change(graph_rebuild_stmt, kind, **fields))
+
+
+def test_a_graph_that_holds_itself_is_refused(graph_rebuild_stmt: Any) -> None:
+    numbers = [i for i, node in enumerate(graph_rebuild_stmt["nodes"]) if node["type_key"] == "tir.For"]
+    graph_rebuild_stmt["nodes"][numbers[0]]["attrs"]["body"] = str(numbers[0])
+
+    with pytest.raises(WorkloadError, match="cannot be rebuilt"):
+        rebuild(graph_rebuild_stmt)
+
+
+def test_the_scope_of_a_buffer_is_that_of_its_pointer(graph_rebuild_stmt: Any) -> None:
+    for node in graph_rebuild_stmt["nodes"]:
+        if node.get("repr_str") == "global":
+            node["repr_str"] = "shared"
+
+    buffers = rebuild(graph_rebuild_stmt)["main"].params
+
+    assert [buffer.scope() for buffer in buffers] == ["shared"] * 3
+
 
 DIALECTS = ("0.16", "0.18", "0.21", "0.23")
 
@@ -44,9 +167,7 @@ def conv_relu() -> Any:
 
 def casts() -> Any:
     data = placeholder(8, 8, dtype="int8")
-    return module(
-        data, te.compute((8, 8), lambda i, j: data[i, j].astype("int32") + i.astype("int32"), name="C")
-    )
+    return module(data, te.compute((8, 8), lambda i, j: data[i, j].astype("int32") + i.astype("int32"), name="C"))
 
 
 def intrinsics() -> Any:
@@ -73,11 +194,7 @@ def integers() -> Any:
 
     def body(i: Any) -> Any:
         mixed = (data[i] >> 1) | (data[i] & 3) ^ (data[i] << 2) ^ ~data[i]
-        return (
-            tvm.tirx.max(mixed, tvm.tirx.min(tvm.tirx.truncdiv(i, 3), tvm.tirx.truncmod(i, 5)))
-            - i // 4
-            + i % 7
-        )
+        return tvm.tirx.max(mixed, tvm.tirx.min(tvm.tirx.truncdiv(i, 3), tvm.tirx.truncmod(i, 5))) - i // 4 + i % 7
 
     return module(data, te.compute((32,), body, name="B"))
 
@@ -182,17 +299,13 @@ def test_an_unknown_kind_of_node_is_named(old_format: ModuleType, tiny_matmul: A
 
 @given(st.data())
 def test_a_damaged_graph_gives_a_sentence_or_a_module(old_format: ModuleType, data: Any) -> None:
-    graph = copy.deepcopy(
-        old_format.old_graph(MODULES["softmax"](), data.draw(st.sampled_from(("0.16", "0.23"))))
-    )
+    graph = copy.deepcopy(old_format.old_graph(MODULES["softmax"](), data.draw(st.sampled_from(("0.16", "0.23")))))
     for _ in range(data.draw(st.integers(1, 3))):
         node = graph["nodes"][data.draw(st.integers(0, len(graph["nodes"]) - 1))]
         inner = node.get("attrs", node.get("data"))
         if isinstance(inner, dict) and inner:
             key = data.draw(st.sampled_from(sorted(inner)))
-            inner[key] = data.draw(
-                st.sampled_from([0, 1, -1, 10**9, "x", "3", None, len(graph["nodes"]) - 1])
-            )
+            inner[key] = data.draw(st.sampled_from([0, 1, -1, 10**9, "x", "3", None, len(graph["nodes"]) - 1]))
         elif isinstance(inner, list) and inner:
             inner[data.draw(st.integers(0, len(inner) - 1))] = data.draw(st.integers(-5, 500))
     try:
@@ -201,9 +314,7 @@ def test_a_damaged_graph_gives_a_sentence_or_a_module(old_format: ModuleType, da
         assert str(error)  # noqa: PT017 - either is right
 
 
-@pytest.mark.parametrize(
-    "graph", [[], {"root": 0, "nodes": []}, {"root_index": 5, "nodes": []}, {"nodes": [{}]}]
-)
+@pytest.mark.parametrize("graph", [[], {"root": 0, "nodes": []}, {"root_index": 5, "nodes": []}, {"nodes": [{}]}])
 def test_what_is_no_module_is_refused(graph: Any) -> None:
     with pytest.raises(WorkloadError):
         rebuild(graph)

@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from costhub.dataset.schema import table_from_rows
-from costhub.dataset.shards.seal import SEAL_KEY, seal_state, write_seal
-from costhub.dataset.shards.shard import write_shard
+from costhub.dataset.shards.shard import SEAL_KEY, seal_state, write_seal, write_shard
 
 
 @pytest.fixture(scope="module")

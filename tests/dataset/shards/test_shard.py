@@ -114,9 +114,7 @@ def test_a_shard_of_another_table_is_refused(path: Path) -> None:
 
 
 def test_a_shard_of_a_newer_schema_is_refused(tmp_path: Path, table: pa.Table) -> None:
-    newer = table.replace_schema_metadata(
-        {b"costhub.table": b"measurements", b"costhub.schema_version": b"3"}
-    )
+    newer = table.replace_schema_metadata({b"costhub.table": b"measurements", b"costhub.schema_version": b"3"})
     pq.write_table(newer, tmp_path / "x.parquet")
 
     with pytest.raises(DataError, match="has schema version 3; costhub here reads up to 2"):
@@ -143,9 +141,7 @@ def test_a_table_of_another_schema_cannot_be_written(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_write_that_fails_leaves_the_old_shard(
-    path: Path, table: pa.Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_that_fails_leaves_the_old_shard(path: Path, table: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     before = path.read_bytes()
 
     def full(descriptor: int) -> None:

@@ -85,9 +85,7 @@ def test_any_mix_of_names_is_repaired_without_losing_a_file(
 
     repair_names(folder)
 
-    assert [path.name for path in shard_paths(folder)] == [
-        shard_name(i, len(found)) for i in range(len(found))
-    ]
+    assert [path.name for path in shard_paths(folder)] == [shard_name(i, len(found)) for i in range(len(found))]
     assert [path.read_text() for path in shard_paths(folder)] == order
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from costhub.dataset.schema import table_from_rows
 from costhub.dataset.shards.journal import encode_row
-from costhub.dataset.shards.shard_set import add_shard
-from costhub.dataset.shards.stream import stream_measurements
+from costhub.dataset.shards.shard_set import add_shard, stream_measurements
 from costhub.errors import DataError
 
 
@@ -21,9 +20,7 @@ def ids(folder: Path) -> list[str]:
 
 def test_a_record_in_several_places_is_read_once(tmp_path: Path, measurement: Any) -> None:
     for numbers in ([0, 1, 2], [2, 3]):
-        add_shard(
-            tmp_path, table_from_rows("measurements", [measurement(n, workload_id="w") for n in numbers])
-        )
+        add_shard(tmp_path, table_from_rows("measurements", [measurement(n, workload_id="w") for n in numbers]))
     (tmp_path / "journal.jsonl").write_bytes(b"".join(encode_row(measurement(n)) for n in (3, 4)))
 
     assert ids(tmp_path) == ["r00000", "r00001", "r00002", "r00003", "r00004"]

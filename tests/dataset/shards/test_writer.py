@@ -62,9 +62,7 @@ def test_rows_are_in_shards_after_leaving_and_the_journal_is_empty(
     assert sorted(raw_ids(folder)) == [f"r{i:05d}" for i in range(10)]
 
 
-def test_rows_can_be_read_before_they_are_in_a_shard(
-    root: DataFolder, folder: Path, measurement: Any
-) -> None:
+def test_rows_can_be_read_before_they_are_in_a_shard(root: DataFolder, folder: Path, measurement: Any) -> None:
     with root.writer("cpu0") as writer:
         writer.append(measurement(0))
         assert shard_paths(folder) == []
@@ -78,9 +76,7 @@ def test_leaving_without_rows_makes_no_shard(root: DataFolder, folder: Path) -> 
     assert shard_paths(folder) == []
 
 
-def test_an_exception_in_the_with_block_loses_nothing(
-    root: DataFolder, folder: Path, measurement: Any
-) -> None:
+def test_an_exception_in_the_with_block_loses_nothing(root: DataFolder, folder: Path, measurement: Any) -> None:
     def interrupted() -> None:
         with root.writer("cpu0") as writer:
             writer.append(measurement(0))
@@ -157,9 +153,7 @@ def test_foreign_parquet_stops_the_writer(root: DataFolder, folder: Path, measur
         root.writer("cpu0")
 
 
-def test_the_lock_is_given_back_when_the_writer_refuses(
-    root: DataFolder, folder: Path, measurement: Any
-) -> None:
+def test_the_lock_is_given_back_when_the_writer_refuses(root: DataFolder, folder: Path, measurement: Any) -> None:
     fill(root, measurement, range(1))
     (folder / "train-x.parquet").write_bytes(b"")
     with pytest.raises(DataError):
@@ -214,9 +208,7 @@ def test_rows_left_in_the_journal_are_taken_over(root: DataFolder, folder: Path,
     assert sorted(raw_ids(folder)) == ["r00000", "r00002"]
 
 
-def test_leftovers_of_an_interrupted_writer_are_cleared(
-    root: DataFolder, folder: Path, measurement: Any
-) -> None:
+def test_leftovers_of_an_interrupted_writer_are_cleared(root: DataFolder, folder: Path, measurement: Any) -> None:
     fill(root, measurement, range(8))
     (folder / ".writing-1-x").write_bytes(b"half")
     (folder / shard_name(0, 2)).rename(folder / shard_name(0, 1))
@@ -291,9 +283,7 @@ def many(measurement: Any, numbers: range) -> pa.Table:
     return table_from_rows("measurements", [measurement(number) for number in numbers])
 
 
-def test_many_rows_at_once_follow_those_of_the_journal(
-    root: DataFolder, folder: Path, measurement: Any
-) -> None:
+def test_many_rows_at_once_follow_those_of_the_journal(root: DataFolder, folder: Path, measurement: Any) -> None:
     with root.writer("cpu0") as writer:
         writer.append(measurement(0))
         writer.extend(many(measurement, range(1, 5)))

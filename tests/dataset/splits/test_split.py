@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costhub.dataset.splits.split import MadeFrom, Split, fit
+from costhub.dataset.splits.split import Split, WorkloadFingerprint, compare_split
 from costhub.errors import DataError
 
 ids = st.lists(st.sampled_from([f"w{i}" for i in range(12)]), max_size=12)
@@ -60,23 +60,21 @@ def test_devices_of_the_other_side_are_refused() -> None:
 
 
 @given(ids, ids, st.randoms(use_true_random=False))
-def test_what_a_split_was_made_from_depends_on_the_set_alone(
-    some: list[str], others: list[str], random: Any
-) -> None:
+def test_what_a_split_was_made_from_depends_on_the_set_alone(some: list[str], others: list[str], random: Any) -> None:
     shuffled = some + some[:3]
     random.shuffle(shuffled)
 
-    assert MadeFrom.of(shuffled) == MadeFrom.of(some)
-    assert (MadeFrom.of(some) == MadeFrom.of(others)) == (set(some) == set(others))
+    assert WorkloadFingerprint.of(shuffled) == WorkloadFingerprint.of(some)
+    assert (WorkloadFingerprint.of(some) == WorkloadFingerprint.of(others)) == (set(some) == set(others))
 
 
 @given(ids, ids, ids)
 def test_a_fit_names_what_either_does_not_know(train: list[str], test: list[str], have: list[str]) -> None:
     test = [i for i in test if i not in train]
     every = {*train, *test}
-    split = Split("s", tuple(train), tuple(test), made_from=MadeFrom.of(every))
+    split = Split("s", tuple(train), tuple(test), made_from=WorkloadFingerprint.of(every))
 
-    found = fit(split, have)
+    found = compare_split(split, have)
 
     assert (set(found.unknown), set(found.new)) == (every - set(have), set(have) - every)
     assert found.same == (every == set(have))
@@ -86,8 +84,8 @@ def test_a_fit_names_what_either_does_not_know(train: list[str], test: list[str]
 def test_a_fit_names_devices_that_are_missing() -> None:
     split = Split("s", ("w0",), ("w0",), kind="device", train_devices=("cpu0",), test_devices=("cpu1",))
 
-    assert fit(split, ["w0"]).unknown_devices == ()
-    assert fit(split, ["w0", "w5"], ["cpu0"]).sentences() == [
+    assert compare_split(split, ["w0"]).unknown_devices == ()
+    assert compare_split(split, ["w0", "w5"], ["cpu0"]).sentences() == [
         "1 workloads of the folder are on neither side, such as w5.",
         "1 devices of the split are not in the folder, such as cpu1.",
     ]

@@ -6,10 +6,17 @@ from typing import Any
 
 import pytest
 
-from costhub.dataset.splits.split import MadeFrom, Split
-from costhub.dataset.splits.split_file import find_split, list_splits, load_split, put_split, save_split
+from costhub.dataset.splits.split import (
+    Split,
+    WorkloadFingerprint,
+    find_split,
+    list_splits,
+    load_split,
+    put_split,
+    save_split,
+)
 from costhub.errors import DataError, UnknownNameError
-from costhub.hub.roots import EMBEDDED
+from costhub.hub.catalogue.hubs import EMBEDDED
 
 SPLIT = Split(
     "device-cpu1",
@@ -20,7 +27,7 @@ SPLIT = Split(
     hold_out=("cpu1",),
     train_devices=("cpu0",),
     test_devices=("cpu1",),
-    made_from=MadeFrom.of(["w0", "w1", "w2", "w3"]),
+    made_from=WorkloadFingerprint.of(["w0", "w1", "w2", "w3"]),
 )
 
 

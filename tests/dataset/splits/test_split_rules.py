@@ -7,8 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from costhub.dataset.splits.split import MadeFrom, Split
-from costhub.dataset.splits.split_file import split_text
+from costhub.dataset.splits.split import Split, WorkloadFingerprint, split_text
 from costhub.dataset.splits.split_rules import (
     TENSET_NETWORKS,
     leave_one_out,
@@ -72,9 +71,7 @@ def test_the_order_of_the_rows_does_not_matter(sizes: list[int], random: Any) ->
     shuffled = rows + rows[:1]
     random.shuffle(shuffled)
 
-    assert split_by_workload(rows, held_out=held_out, seed=3) == split_by_workload(
-        shuffled, held_out=held_out, seed=3
-    )
+    assert split_by_workload(rows, held_out=held_out, seed=3) == split_by_workload(shuffled, held_out=held_out, seed=3)
 
 
 def test_families_give_in_proportion_to_their_size() -> None:
@@ -103,9 +100,7 @@ def test_an_impossible_number_is_refused_with_the_possible_ones(held_out: int) -
 
 
 @given(some_networks, st.sets(st.sampled_from(NETWORKS), min_size=1))
-def test_nothing_learned_from_occurs_in_a_network_held_out(
-    networks: list[tuple[str, ...]], hold_out: set[str]
-) -> None:
+def test_nothing_learned_from_occurs_in_a_network_held_out(networks: list[tuple[str, ...]], hold_out: set[str]) -> None:
     rows = used_by(*networks)
     assume(hold_out <= {name for names in networks for name in names})
     assume(not all(hold_out & set(names) for names in networks))
@@ -117,7 +112,7 @@ def test_nothing_learned_from_occurs_in_a_network_held_out(
     assert all(by_id[i] & hold_out for i in split.test)
     assert {*split.train, *split.test} == set(by_id)
     assert (split.kind, split.hold_out, split.seed) == ("network", tuple(sorted(hold_out)), None)
-    assert split.made_from == MadeFrom.of(by_id)
+    assert split.made_from == WorkloadFingerprint.of(by_id)
 
 
 def test_a_shared_workload_is_tested_on_and_one_of_no_network_learned_from() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.stats.folder_stats import MOST_FAILURES, Failure, folder_stats, latencies_by_operator
-from costhub.dataset.stats.observations import NO_ERROR_TEXT, UNKNOWN
+from costhub.dataset.stats.observations import NO_ERROR_TEXT, UNKNOWN_OPERATOR
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_everything_is_counted(root: DataFolder) -> None:
 
     assert (stats.measurements, stats.programs) == (10, 9)
     assert stats.devices == {"cpu0": 10}
-    assert stats.operators == {"matmul": 4, UNKNOWN: 3, "softmax": 3}
+    assert stats.operators == {"matmul": 4, UNKNOWN_OPERATOR: 3, "softmax": 3}
     assert stats.statuses == {"ok": 8, "build_error": 2}
     assert stats.proposed_by == {"random": 0.9, "model": 0.1}
 
@@ -128,7 +128,7 @@ def test_latencies_are_grouped_by_operator_and_by_device_where_there_are_several
     root: DataFolder, measurement: Any
 ) -> None:
     one = latencies_by_operator(root.path)
-    assert {name: len(values) for name, values in one.items()} == {UNKNOWN: 3, "matmul": 3, "softmax": 2}
+    assert {name: len(values) for name, values in one.items()} == {UNKNOWN_OPERATOR: 3, "matmul": 3, "softmax": 2}
 
     with root.writer("cpu1") as writer:
         writer.append(measurement(20, device_id="cpu1", workload_id="w0"))

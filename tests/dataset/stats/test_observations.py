@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.stats.observations import NO_ERROR_TEXT, UNKNOWN, read_observations
+from costhub.dataset.stats.observations import NO_ERROR_TEXT, UNKNOWN_OPERATOR, read_observations
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def test_a_measurement_is_reduced_to_numbers(root: DataFolder, measurement: Any)
     assert (ok["latency_us"], ok["spread"], ok["failure"]) == (pytest.approx(2.0), pytest.approx(1.5), None)
     assert math.isnan(failed["latency_us"])
     assert math.isnan(failed["spread"])
-    assert (failed["failure"], ok["operator"], failed["operator"]) == ("boom", "matmul", UNKNOWN)
+    assert (failed["failure"], ok["operator"], failed["operator"]) == ("boom", "matmul", UNKNOWN_OPERATOR)
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.stats.observations import UNKNOWN, read_observations
-from costhub.dataset.stats.workload_stats import workload_stats
+from costhub.dataset.stats.folder_stats import workload_stats
+from costhub.dataset.stats.observations import UNKNOWN_OPERATOR, read_observations
 
 
-def test_every_workload_on_every_device_has_its_own_figures(
-    tmp_path: Path, measurement: Any, workload: Any
-) -> None:
+def test_every_workload_on_every_device_has_its_own_figures(tmp_path: Path, measurement: Any, workload: Any) -> None:
     rng = np.random.default_rng(0)
     root = DataFolder.create(tmp_path / "data")
     root.put_workloads([workload(0, flop=2e6), workload(1)])
@@ -22,9 +20,7 @@ def test_every_workload_on_every_device_has_its_own_figures(
         with root.writer(device_id) as writer:
             for number in range(40):
                 us = float(rng.uniform(1, 100))
-                row = measurement(
-                    number, device_id=device_id, record_id=f"{device_id}{number}", run_s=[us * 1e-6]
-                )
+                row = measurement(number, device_id=device_id, record_id=f"{device_id}{number}", run_s=[us * 1e-6])
                 latencies.setdefault((device_id, row["workload_id"]), []).append(us)
                 writer.append(row)
 
@@ -40,7 +36,7 @@ def test_every_workload_on_every_device_has_its_own_figures(
         assert (w.measured, w.ok, w.spread) == (len(us), len(us), pytest.approx(max(us) / min(us)))
     first = found[1]
     assert first.best_gflops == pytest.approx(2e6 / (min(latencies["cpu0", "w0"]) * 1e-6) / 1e9)
-    assert (found[0].operator, found[0].flop, found[0].best_gflops) == (UNKNOWN, None, None)
+    assert (found[0].operator, found[0].flop, found[0].best_gflops) == (UNKNOWN_OPERATOR, None, None)
 
 
 def test_a_workload_that_never_ran_has_no_latencies(tmp_path: Path, measurement: Any) -> None:

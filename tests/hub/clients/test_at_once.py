@@ -20,10 +20,12 @@ def at_once(environment: dict[str, str], tmp_path: Path, *commands: list[str]) -
         subprocess.Popen(
             [sys.executable, "-c", CODE.format(command)],
             env={**environment, "HF_HOME": str(tmp_path / f"hf-{number}")},
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         for number, command in enumerate(commands)
-    ]  # fmt: skip
+    ]
     told = [process.communicate(timeout=300) for process in processes]
     return [(process.returncode, *texts) for process, texts in zip(processes, told, strict=True)]
 

@@ -24,9 +24,7 @@ print(json.dumps([configs, ids]))
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_measurements_are_loaded_from_the_hub(
-    run: Run, server: Any, rows: dict[str, bytes], streaming: bool
-) -> None:
+def test_measurements_are_loaded_from_the_hub(run: Run, server: Any, rows: dict[str, bytes], streaming: bool) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 

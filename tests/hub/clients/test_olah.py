@@ -43,8 +43,11 @@ def mirror(server: Any, tmp_path: Path) -> Iterator[str]:
     with (tmp_path / "olah.txt").open("w") as said:
         olah = subprocess.Popen(
             [command, "--host", "127.0.0.1", "--port", str(port), *behind, *before, *places],
-            cwd=tmp_path, env=env, stdout=said, stderr=said,
-        )  # fmt: skip
+            cwd=tmp_path,
+            env=env,
+            stdout=said,
+            stderr=said,
+        )
         try:
             _wait_for(port, olah)
             yield f"http://{here}"
@@ -78,14 +81,10 @@ def test_a_model_is_pulled_through_it_and_the_second_time_out_of_its_cache(
         command = MAIN.format(["pull", "hf-hub:acme/model", "--out", str(tmp_path / name)])
         run(sys.executable, "-c", command, HF_ENDPOINT=mirror, HF_HOME=str(tmp_path / f"{name}-hf"))
         assert {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} == files
-    assert [
-        request for request in server.requests if request.startswith("GET") and "resolve" in request
-    ] == []
+    assert [request for request in server.requests if request.startswith("GET") and "resolve" in request] == []
 
 
-def test_measurements_are_read_through_it_by_range(
-    mirror: str, run: Run, server: Any, rows: dict[str, bytes]
-) -> None:
+def test_measurements_are_read_through_it_by_range(mirror: str, run: Run, server: Any, rows: dict[str, bytes]) -> None:
     server.commit("datasets/acme/data", rows)
 
     assert run(sys.executable, "-c", LOAD.format("hf-hub:acme/data"), HF_ENDPOINT=mirror).strip() == "40"
@@ -109,8 +108,11 @@ def test_a_mirror_takes_no_writes_and_that_is_a_sentence(
     done = subprocess.run(
         [sys.executable, "-c", command],
         env={**environment, "HF_ENDPOINT": mirror},
-        capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
 
     assert done.returncode == 1
     assert "takes no writes, such as a mirror. Set HF_ENDPOINT to the hub itself." in done.stderr

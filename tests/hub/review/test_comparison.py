@@ -1,11 +1,23 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from costhub.hub.review.comparison import COLUMNS, compare_device, judge
+from costhub.hub.review.comparison import COMPARED_COLUMNS, Reason, ReviewVerdict, compare_device, judge
+
+
+def test_only_a_refusal_refuses() -> None:
+    assert ReviewVerdict("x", "dataset", [Reason("look", "Look.")]).is_accepted
+    assert not ReviewVerdict("x", "dataset", [Reason("look", "Look."), Reason("refuse", "No.")]).is_accepted
+
+
+def test_it_is_json() -> None:
+    told = json.loads(json.dumps(ReviewVerdict("x", "model", [Reason("refuse", "No.")]).to_json()))
+
+    assert (told["accepted"], told["reasons"]) == (False, [{"weight": "refuse", "what": "No."}])
 
 
 def rows(
@@ -25,7 +37,7 @@ def rows(
                 "run_s": (latency * rng.uniform(0.99, 1.01, 3)).tolist(),
             }
         )
-    return pa.Table.from_pylist(made).select(list(COLUMNS))
+    return pa.Table.from_pylist(made).select(list(COMPARED_COLUMNS))
 
 
 def weights(new: pa.Table, held: pa.Table) -> list[tuple[str, str]]:
@@ -72,9 +84,7 @@ def test_a_workload_far_faster_than_known_deserves_a_look() -> None:
 
 
 def test_nothing_in_common_is_said() -> None:
-    assert (
-        "no program is one that the hub measured" in weights(rows(start=99, n=3, prefix="n"), rows())[-1][1]
-    )
+    assert "no program is one that the hub measured" in weights(rows(start=99, n=3, prefix="n"), rows())[-1][1]
     assert "nothing to compare with" in weights(rows(), rows().slice(0, 0))[-1][1]
 
 

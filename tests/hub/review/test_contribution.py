@@ -66,9 +66,7 @@ def test_twice_as_slow_is_another_device(measured: Any, tmp_path: Path) -> None:
         {"microarchitecture": "zen9"},
     ],
 )
-def test_a_probe_that_would_hide_a_roofline_is_refused(
-    changes: dict[str, Any], measured: Any, tmp_path: Path
-) -> None:
+def test_a_probe_that_would_hide_a_roofline_is_refused(changes: dict[str, Any], measured: Any, tmp_path: Path) -> None:
     held, new = (measured(tmp_path / f"{session}", session=session) for session in (0, 1))
     folder = DataFolder.open(new)
     folder.put_device({**folder.devices().to_pylist()[0], **changes})

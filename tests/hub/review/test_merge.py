@@ -12,16 +12,14 @@ from costhub.dataset.shards.lock import FolderLock
 from costhub.errors import DataError, HubError
 from costhub.hub.data import load_measurements
 from costhub.hub.review import merge as module
+from costhub.hub.review.fetch import find_pull_request
 from costhub.hub.review.merge import merge_into, merge_pull_request
-from costhub.hub.review.pull_request import find_pull_request
 
 REPO = "datasets/acme/data"
 
 
 def shards(folder: Path) -> list[str]:
-    return [
-        hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.glob("measurements/*/*.parquet"))
-    ]
+    return [hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.glob("measurements/*/*.parquet"))]
 
 
 def test_rows_are_added_and_old_shards_keep_every_byte(measured: Any, tmp_path: Path) -> None:
@@ -71,9 +69,7 @@ def test_nobody_replaces_the_folder_while_rows_are_added(
     assert check_folder(hub, progress=False) == []
 
 
-def test_a_pull_request_becomes_one_commit_and_is_closed(
-    offered: Any, hugging_face: Any, tmp_path: Path
-) -> None:
+def test_a_pull_request_becomes_one_commit_and_is_closed(offered: Any, hugging_face: Any, tmp_path: Path) -> None:
     pull = find_pull_request(offered())
     assert pull is not None
     folder = pull.fetch(tmp_path / "place")
@@ -115,9 +111,7 @@ def test_one_that_was_merged_on_its_page_goes_into_the_tables_too(
     assert "measurements/amd-epyc-zen5-1c/notes.txt" in hugging_face.files(REPO)
 
 
-def test_one_that_cannot_be_closed_is_said_to_be_merged(
-    offered: Any, hugging_face: Any, tmp_path: Path
-) -> None:
+def test_one_that_cannot_be_closed_is_said_to_be_merged(offered: Any, hugging_face: Any, tmp_path: Path) -> None:
     import sys
 
     pull = find_pull_request(offered())

@@ -40,9 +40,7 @@ def test_what_is_refused_is_not_merged(offered: Any, hugging_face: Any) -> None:
     assert hugging_face.files(REPO) == before
 
 
-def test_a_contribution_in_a_shared_folder_is_merged_and_leaves_the_inbox(
-    measured: Any, tmp_path: Path
-) -> None:
+def test_a_contribution_in_a_shared_folder_is_merged_and_leaves_the_inbox(measured: Any, tmp_path: Path) -> None:
     (tmp_path / "hub").mkdir()
     publish(measured(tmp_path / "published"), str(tmp_path / "hub"), name="lab/data")
     sent = contribute(measured(tmp_path / "mine", 100), str(tmp_path / "hub"), name="lab/data", deep=False)
@@ -57,9 +55,7 @@ def test_a_contribution_in_a_shared_folder_is_merged_and_leaves_the_inbox(
     assert not inbox.exists()
 
 
-def test_what_is_merged_is_what_was_checked(
-    measured: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_merged_is_what_was_checked(measured: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held, new = measured(tmp_path / "held", 0, 5), measured(tmp_path / "new", 10, 5)
     check = module.review_contribution
 
@@ -125,13 +121,13 @@ def test_a_check_that_does_not_start_is_no_refusal(sound_model: Any, monkeypatch
     def fail(folder: Path) -> None:
         raise MeasureError("The child process does not start.")
 
-    monkeypatch.setattr("costhub.hub.review.model_gate.load_in_child", fail)
+    monkeypatch.setattr("costhub.hub.model_check.model_gate.load_in_child", fail)
     with pytest.raises(MeasureError):
         review(str(sound_model("gbt")))
 
 
 def test_a_model_is_judged_by_its_gate(sound_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("costhub.hub.review.model_gate.load_in_child", lambda folder: None)
+    monkeypatch.setattr("costhub.hub.model_check.model_gate.load_in_child", lambda folder: None)
     folder = sound_model("gbt")
     assert review(str(folder)).verdict.is_accepted
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,11 +9,91 @@ import pytest
 
 from costhub.dataset.programs import Programs
 from costhub.errors import ModelError
-from costhub.models.compound.blend import Blend, BlendOptions
-from costhub.models.evaluation.evaluate import evaluate
+from costhub.models.compound.blend import Blend, BlendOptions, ScoreScale, fitted_weights
+from costhub.models.evaluate import evaluate
 from costhub.models.folder import load_model, save_model
 from costhub.models.train import describe_model
 from costhub.testing import made_programs
+
+RNG = np.random.default_rng(0)
+
+
+def test_the_spread_is_taken_within_groups() -> None:
+    group = np.repeat([0, 1, 2], 50)
+    within = RNG.normal(size=150)
+    scores = np.stack([within, 3.0 * within + 1000.0 * group])
+
+    standard = ScoreScale.of(scores, group)
+
+    assert standard.spread[1] == pytest.approx(3.0 * standard.spread[0], rel=1e-9)
+    assert standard.weight.tolist() == [0.5, 0.5]
+
+
+def test_on_the_common_scale_members_differ_by_the_level_of_groups_only() -> None:
+    group = np.repeat([0, 1], 40)
+    within = RNG.normal(size=80)
+
+    one, other = ScoreScale.of(np.stack([within, 7.0 * within - 2.0]), group)(np.stack([within, 7.0 * within - 2.0]))
+
+    np.testing.assert_allclose(one, other, atol=1e-12)
+
+
+def test_a_member_that_is_constant_within_groups_counts_for_nothing() -> None:
+    group = np.repeat([0, 1], 3)
+
+    standard = ScoreScale.of(np.stack([np.full(6, 0.1), group * 0.3]), group)
+
+    assert standard.spread.tolist() == [1.0, 1.0]
+
+
+def test_numbers_come_back_from_json_to_the_last_digit() -> None:
+    standard = ScoreScale.of(RNG.normal(size=(3, 30)), np.repeat([0, 1, 2], 10))
+
+    again = ScoreScale.from_json(json.loads(json.dumps(standard.to_json())), members=3)
+
+    for name in ("mean", "spread", "weight"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(standard, name))
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        None,
+        [],
+        {},
+        {"mean": [0.0], "spread": [1.0]},
+        {"mean": [0.0, 1.0], "spread": [1.0], "weight": [1.0]},
+        {"mean": [0.0], "spread": [0.0], "weight": [1.0]},
+        {"mean": [0.0], "spread": [1.0], "weight": [-1.0]},
+        {"mean": [float("nan")], "spread": [1.0], "weight": [1.0]},
+        {"mean": [True], "spread": [1.0], "weight": [1.0]},
+        {"mean": ["0"], "spread": [1.0], "weight": [1.0]},
+    ],
+)
+def test_a_scale_that_is_none_is_refused(found: object) -> None:
+    with pytest.raises(ModelError, match="finite number for each of its 1 members"):
+        ScoreScale.from_json(found, members=1)
+
+
+def test_fitted_weights_leave_out_a_member_that_knows_nothing(unseen: Programs) -> None:
+    good, noise = np.log(unseen.throughput()), 3.0 * RNG.normal(size=unseen.n)
+
+    weights = fitted_weights(np.stack([good, noise]), unseen)
+
+    assert weights.tolist() == [1.0, 0.0]
+
+
+def test_members_that_are_equally_good_are_weighted_equally(unseen: Programs) -> None:
+    good = np.log(unseen.throughput())
+
+    assert fitted_weights(np.stack([good, good, good]), unseen).tolist() == [1 / 3] * 3
+
+
+def test_where_nothing_differs_weights_are_equal(unseen: Programs) -> None:
+    same = replace(unseen, latency_s=np.full(unseen.n, 1e-3))
+
+    assert fitted_weights(RNG.normal(size=(2, unseen.n)), same).tolist() == [0.5, 0.5]
+
 
 SPEC = "per_store@1+relation@1"
 MEMBERS = (
@@ -44,10 +126,7 @@ def test_the_score_is_the_weighted_mean_of_the_standardised_scores(blend: Blend,
 
     np.testing.assert_allclose(blend.predict(programs.rows, programs.counts), expected)
     # No member drowns the others: on the programs it was fitted on each has the same spread within groups.
-    within = [
-        own[:, programs.group == g] - own[:, programs.group == g].mean(axis=1, keepdims=True)
-        for g in range(6)
-    ]
+    within = [own[:, programs.group == g] - own[:, programs.group == g].mean(axis=1, keepdims=True) for g in range(6)]
     spread = np.sqrt((np.concatenate(within, axis=1) ** 2).mean(axis=1)) / blend.standard.spread
     np.testing.assert_allclose(spread, 1.0, rtol=1e-9)
 
@@ -56,9 +135,7 @@ def test_it_learns(blend: Blend) -> None:
     assert evaluate(blend, made_programs(SPEC, workloads=2, seed=1)).pairwise > 0.6
 
 
-def test_a_folder_brings_back_members_scales_and_weights(
-    blend: Blend, programs: Programs, tmp_path: Path
-) -> None:
+def test_a_folder_brings_back_members_scales_and_weights(blend: Blend, programs: Programs, tmp_path: Path) -> None:
     info = describe_model(blend, programs, device_id="acme-one", seed=0, licence="Apache-2.0")
 
     loaded, _ = load_model(save_model(blend, tmp_path / "model", info))
@@ -116,9 +193,7 @@ def test_options_that_cannot_be_are_refused(options: dict[str, str], sentence: s
 
 
 def test_a_member_that_reads_what_is_not_there_is_refused() -> None:
-    with pytest.raises(
-        ModelError, match=r"reads trace_tokens@1, which is no part of per_store@1\+relation@1"
-    ):
+    with pytest.raises(ModelError, match=r"reads trace_tokens@1, which is no part of per_store@1\+relation@1"):
         Blend(feature_spec=SPEC, options=BlendOptions(members="gbt gbt:trace_tokens@1+per_store@1"))
 
 

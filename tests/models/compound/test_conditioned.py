@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.dataset.features.spec import find_spec
+from costhub.dataset.features.specs import find_spec
 from costhub.dataset.programs import Programs
 from costhub.errors import DataError, ModelError
 from costhub.models.compound.blend import Blend, BlendOptions
 from costhub.models.compound.conditioned import BASES, Conditioned, ConditionedOptions, bound_to, scores_of
-from costhub.models.evaluation.evaluate import evaluate, evaluate_scores
+from costhub.models.evaluate import evaluate, evaluate_scores
 from costhub.models.folder import load_model, save_model
 from costhub.models.networks.mlp import Mlp, MlpOptions
 from costhub.models.protocol import CostModel
@@ -44,9 +44,7 @@ def measured(device_id: str, *, workloads: int = 3, each: int = 60, seed: int = 
     parallel = rng.uniform(0.0, 7.0, size=n)
     rows[:, COLUMNS.index("parallel_prod")] = parallel
     workload = np.repeat(np.arange(workloads), each)
-    latency_s = 1e-3 * np.exp(
-        np.abs(parallel - np.log2(CORES[device_id])) + rng.normal(size=workloads)[workload]
-    )
+    latency_s = 1e-3 * np.exp(np.abs(parallel - np.log2(CORES[device_id])) + rng.normal(size=workloads)[workload])
     ids = tuple(f"{seed}-{number}" for number in range(workloads))
     return Programs(rows, np.ones(n, np.int64), workload, ids, latency_s, SPEC, device_ids=(device_id,))
 
@@ -85,17 +83,13 @@ def test_it_ranks_for_a_device_it_has_never_seen_better_than_a_model_that_knows_
 
 def test_the_same_program_ranks_otherwise_on_another_device(model: Conditioned) -> None:
     programs = measured("one", workloads=1, seed=1)
-    few, many = (
-        model.bind(DEVICES[name]).predict(programs.rows, programs.counts) for name in ("one", "sixtyfour")
-    )
+    few, many = (model.bind(DEVICES[name]).predict(programs.rows, programs.counts) for name in ("one", "sixtyfour"))
 
     assert evaluate_scores(few, programs).pairwise > 0.85
     assert evaluate_scores(many, programs).pairwise < 0.3
 
 
-def test_without_relations_rows_get_the_numbers_of_the_device_only(
-    train: Programs, model: Conditioned
-) -> None:
+def test_without_relations_rows_get_the_numbers_of_the_device_only(train: Programs, model: Conditioned) -> None:
     plain = fitted("gbt", train, relations=False)
 
     assert plain.config()["base_options"]["columns"] < model.config()["base_options"]["columns"]
@@ -145,9 +139,7 @@ def test_numbers_that_are_not_known_are_taken_as_the_mean_of_those_learned_from(
     programs = measured("eight", seed=1)
     mean = float(np.exp2(np.mean([np.log2(cores) for name, cores in CORES.items() if name != UNSEEN])))
 
-    unknown, middle = (
-        model.bind({"device_id": "new", "kind": "cpu", "cores": cores}) for cores in (None, mean)
-    )
+    unknown, middle = (model.bind({"device_id": "new", "kind": "cpu", "cores": cores}) for cores in (None, mean))
 
     np.testing.assert_allclose(
         unknown.predict(programs.rows, programs.counts),
@@ -199,9 +191,7 @@ def test_a_folder_holds_all_but_the_rows_of_the_devices(base: str, train: Progra
     loaded, one = (load_model(tmp_path / name)[0] for name in ("all", "one"))
 
     expected = wanted.predict(programs.rows, programs.counts)
-    np.testing.assert_array_equal(
-        bound_to(loaded, DEVICES[UNSEEN]).predict(programs.rows, programs.counts), expected
-    )
+    np.testing.assert_array_equal(bound_to(loaded, DEVICES[UNSEEN]).predict(programs.rows, programs.counts), expected)
     # Saved while it was bound, it stays so.
     np.testing.assert_array_equal(one.predict(programs.rows, programs.counts), expected)
     assert (loaded.config(), one.config()) == (model.config(), wanted.config())

@@ -10,7 +10,7 @@ from costhub.dataset.programs import Programs
 from costhub.errors import ModelError
 from costhub.models.architectures import new_model
 from costhub.models.compound.residual import Residual, ResidualOptions, slope_of
-from costhub.models.evaluation.evaluate import evaluate
+from costhub.models.evaluate import evaluate
 from costhub.models.folder import load_model, save_model
 from costhub.models.train import describe_model
 
@@ -37,9 +37,7 @@ def test_before_it_has_learned_it_is_the_global_model(model: Residual, unseen: P
     np.testing.assert_array_equal(found, model.base.predict(unseen.rows, unseen.counts))
 
 
-def test_the_local_model_adds_what_the_target_has_changed(
-    model: Residual, train: Programs, unseen: Programs
-) -> None:
+def test_the_local_model_adds_what_the_target_has_changed(model: Residual, train: Programs, unseen: Programs) -> None:
     before, of_base = (
         evaluate(model, on_target(unseen)).pairwise,
         model.base.predict(unseen.rows, unseen.counts),
@@ -68,9 +66,7 @@ def test_scores_that_rank_the_wrong_way_round_are_left_out() -> None:
     assert slope_of(np.ones(3), np.array([3.0, 2.0, 1.0]), group) == 1.0
 
 
-def test_a_folder_brings_back_both_models(
-    model: Residual, train: Programs, unseen: Programs, tmp_path: Path
-) -> None:
+def test_a_folder_brings_back_both_models(model: Residual, train: Programs, unseen: Programs, tmp_path: Path) -> None:
     model.update(on_target(train), seed=0)
     info = describe_model(model, train, device_id="acme-one", seed=0, licence="Apache-2.0")
 

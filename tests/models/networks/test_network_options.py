@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from costhub.models.networks.gradient import Schedule
 from costhub.models.networks.network_options import NetworkOptions
-from costhub.models.training.gradient import Schedule
 
 
 def test_the_schedule_has_the_options_but_for_what_is_given() -> None:

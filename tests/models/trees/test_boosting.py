@@ -10,8 +10,21 @@ import xgboost as xgb
 from costhub.dataset.programs import Programs
 from costhub.errors import ModelError
 from costhub.models.trees import boosting
-from costhub.models.trees.boosting import TreeCheckpoint, boosted
+from costhub.models.trees.boosting import TreeCheckpoint, boost_trees, centred, centred_loss, read_booster
 from costhub.models.trees.gbt import OBJECTIVES, Gbt, GbtOptions
+
+
+def test_a_missing_file_is_named_with_its_folder(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"lacks trees\.ubj, the trees of the model"):
+        read_booster(tmp_path / "trees.ubj")
+
+
+def test_a_file_that_is_no_booster_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "trees.ubj").write_bytes(b"{}")
+
+    with pytest.raises(ModelError, match="cannot be read as an XGBoost model"):
+        read_booster(tmp_path / "trees.ubj")
+
 
 ROUNDS = 40
 
@@ -46,11 +59,9 @@ def test_without_a_break_the_trees_are_those_of_xgboost_itself(
 ) -> None:
     parameters, [learned, valid] = problem(objective, train, unseen)
     stop = xgb.callback.EarlyStopping(rounds=patience, save_best=True)
-    expected = xgb.train(
-        parameters, learned, ROUNDS, evals=[(valid, "valid")], callbacks=[stop], verbose_eval=False
-    )
+    expected = xgb.train(parameters, learned, ROUNDS, evals=[(valid, "valid")], callbacks=[stop], verbose_eval=False)
 
-    found = boosted(parameters, learned, valid, rounds=ROUNDS, patience=patience)
+    found = boost_trees(parameters, learned, valid, rounds=ROUNDS, patience=patience)
 
     assert found.num_boosted_rounds() == expected.num_boosted_rounds()
     assert raw(found) == raw(expected)
@@ -59,15 +70,19 @@ def test_without_a_break_the_trees_are_those_of_xgboost_itself(
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("stops", [False, True])
 def test_after_a_break_the_same_trees_are_grown(
-    objective: str, stops: bool, train: Programs, unseen: Programs, tmp_path: Path,
+    objective: str,
+    stops: bool,
+    train: Programs,
+    unseen: Programs,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setattr(boosting, "SAVE_EVERY", 5)
     kept = TreeCheckpoint(tmp_path / "partial" / "model.ubj", "one")
 
     def grow(**more: Any) -> xgb.Booster:
         parameters, [learned, valid] = problem(objective, train, unseen)
-        return boosted(parameters, learned, valid if stops else None, rounds=ROUNDS, patience=20, **more)
+        return boost_trees(parameters, learned, valid if stops else None, rounds=ROUNDS, patience=20, **more)
 
     with pytest.raises(KeyboardInterrupt):
         grow(checkpoint=kept, shown=interrupt_at(13))
@@ -85,7 +100,7 @@ def test_a_training_that_had_stopped_is_not_grown_further(
     monkeypatch.setattr(boosting, "SAVE_EVERY", 5)
     parameters, [learned, valid] = problem("regression", train, unseen)
     kept = TreeCheckpoint(tmp_path / "model.ubj", "one")
-    found = [boosted(parameters, learned, valid, rounds=300, patience=2, checkpoint=kept) for _ in range(2)]
+    found = [boost_trees(parameters, learned, valid, rounds=300, patience=2, checkpoint=kept) for _ in range(2)]
 
     assert found[0].num_boosted_rounds() < 300
     assert raw(found[0]) == raw(found[1])
@@ -93,7 +108,7 @@ def test_a_training_that_had_stopped_is_not_grown_further(
 
 def test_trees_of_another_training_are_refused(train: Programs, tmp_path: Path) -> None:
     parameters, [learned] = problem("regression", train)
-    boosted(parameters, learned, None, rounds=2, patience=2, checkpoint=TreeCheckpoint(tmp_path / "m", "one"))
+    boost_trees(parameters, learned, None, rounds=2, patience=2, checkpoint=TreeCheckpoint(tmp_path / "m", "one"))
 
     with pytest.raises(ModelError, match="progress of another training"):
         TreeCheckpoint(tmp_path / "m", "two").restore()
@@ -104,7 +119,7 @@ def test_an_interrupted_save_leaves_the_trees_before(
 ) -> None:
     parameters, [learned] = problem("regression", train)
     kept = TreeCheckpoint(tmp_path / "model.ubj", "one")
-    boosted(parameters, learned, None, rounds=2, patience=2, checkpoint=kept)
+    boost_trees(parameters, learned, None, rounds=2, patience=2, checkpoint=kept)
     before = kept.path.read_bytes()
 
     def interrupt(descriptor: int) -> None:
@@ -112,7 +127,7 @@ def test_an_interrupted_save_leaves_the_trees_before(
 
     monkeypatch.setattr("os.fsync", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        boosted(parameters, learned, None, rounds=4, patience=2, checkpoint=kept)
+        boost_trees(parameters, learned, None, rounds=4, patience=2, checkpoint=kept)
 
     assert kept.path.read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 1
@@ -127,16 +142,63 @@ def test_the_file_of_a_fitted_model_has_no_trace_of_the_progress(train: Programs
     assert model.booster.attributes() == {}
     plain = Gbt(feature_spec="demo@1", options=GbtOptions(rounds=3))
     plain.fit(train, None, seed=0, progress=False)
-    np.testing.assert_array_equal(
-        model.predict(train.rows, train.counts), plain.predict(train.rows, train.counts)
-    )
+    np.testing.assert_array_equal(model.predict(train.rows, train.counts), plain.predict(train.rows, train.counts))
 
 
 def test_damaged_progress_is_refused_with_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "model.ubj"
     path.write_bytes(b"{L\x00")
 
-    with pytest.raises(
-        ModelError, match=r"cut short\. It is the progress of a training; remove it to start over"
-    ):
+    with pytest.raises(ModelError, match=r"cut short\. It is the progress of a training; remove it to start over"):
         TreeCheckpoint(path, "id").restore()
+
+
+NOTHING = xgb.DMatrix(np.zeros((1, 1)))
+
+
+def loss(scores: np.ndarray, label: np.ndarray, group: np.ndarray) -> float:
+    return 0.5 * float((centred(scores - label, group) ** 2).sum())
+
+
+@pytest.fixture
+def problem_centred() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=12), rng.normal(size=12), rng.integers(0, 4, size=12)
+
+
+def test_the_first_derivative_is_that_of_the_loss(problem_centred: tuple[np.ndarray, ...]) -> None:
+    scores, label, group = problem_centred
+    first, _ = centred_loss(label, group)(scores, NOTHING)
+
+    for place in range(12):
+        step = 1e-6 * (np.arange(12) == place)
+        found = (loss(scores + step, label, group) - loss(scores - step, label, group)) / 2e-6
+        assert found == pytest.approx(first[place], abs=1e-7)
+
+
+def test_the_second_derivative_is_that_of_the_loss(problem_centred: tuple[np.ndarray, ...]) -> None:
+    scores, label, group = problem_centred
+    derivatives = centred_loss(label, group)
+    _, second = derivatives(scores, NOTHING)
+
+    for place in range(12):
+        step = 1e-3 * (np.arange(12) == place)
+        ahead, behind = (derivatives(scores + sign * step, NOTHING)[0][place] for sign in (1, -1))
+        assert (ahead - behind) / 2e-3 == pytest.approx(second[place])
+
+
+def test_the_level_of_a_group_does_not_count(problem_centred: tuple[np.ndarray, ...]) -> None:
+    scores, label, group = problem_centred
+    shift = np.array([5.0, -3.0, 0.0, 100.0])[group]
+
+    np.testing.assert_allclose(
+        centred_loss(label + shift, group)(scores, NOTHING), centred_loss(label, group)(scores, NOTHING)
+    )
+
+
+def test_it_is_the_mean_of_the_squared_differences_of_all_pairs() -> None:
+    scores, label = np.array([0.0, 1.0, 5.0]), np.array([0.0, -1.0, 2.0])
+    off = scores - label
+    pairs = sum((off[i] - off[j]) ** 2 for i in range(3) for j in range(i))
+
+    assert loss(scores, label, np.zeros(3, np.int64)) == pytest.approx(0.5 * pairs / 3)

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from costhub.dataset.programs import Programs
-from costhub.errors import ModelError
-from costhub.models import weights_file
-from costhub.models.evaluation.evaluate import evaluate
+from costhub.errors import DataError, ModelError
+from costhub.models import inputs
+from costhub.models.evaluate import evaluate
 from costhub.models.folder import load_model
 from costhub.models.parts import take_parts
-from costhub.models.trees.centred import centred
-from costhub.models.trees.gbt import CORRECTION_ROUNDS, OBJECTIVES, WEIGHTS, Gbt, GbtOptions
+from costhub.models.trees.boosting import centred
+from costhub.models.trees.gbt import CORRECTION_ROUNDS, OBJECTIVES, WEIGHTS, Gbt, GbtOptions, fit_trees
 from costhub.testing import made_programs
 
 SMALL = GbtOptions(rounds=12, learning_rate=0.3, depth=3)
@@ -30,9 +30,7 @@ def model(train: Programs) -> Gbt:
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_every_objective_learns_from_workloads_in_any_order(
-    objective: str, train: Programs, unseen: Programs
-) -> None:
+def test_every_objective_learns_from_workloads_in_any_order(objective: str, train: Programs, unseen: Programs) -> None:
     mixed = train.select(np.random.default_rng(0).permutation(train.n))
     model = Gbt(feature_spec="demo@1", options=GbtOptions(objective=objective, rounds=40, learning_rate=0.2))
     model.fit(mixed, None, seed=0, progress=False)
@@ -44,9 +42,12 @@ def test_every_objective_learns_from_workloads_in_any_order(
 def test_training_stops_on_validation_and_keeps_the_best_trees(objective: str, train: Programs) -> None:
     options = GbtOptions(objective=objective, rounds=300, learning_rate=0.3, patience=3)
     noise = Programs(
-        train.rows, train.counts, train.workload, train.workload_ids,
+        train.rows,
+        train.counts,
+        train.workload,
+        train.workload_ids,
         np.random.default_rng(0).uniform(1e-3, 2e-3, size=train.n),
-    )  # fmt: skip
+    )
     model = Gbt(feature_spec="demo@1", options=options)
     model.fit(train, noise, seed=0, progress=False)
 
@@ -78,11 +79,9 @@ def test_a_missing_file_is_named(model: Gbt, tmp_path: Path) -> None:
         Gbt(feature_spec="demo@1").load_weights(tmp_path, model.config())
 
 
-def test_a_file_beyond_any_cost_model_is_not_read(
-    model: Gbt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_beyond_any_cost_model_is_not_read(model: Gbt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model.save_weights(tmp_path)
-    monkeypatch.setattr(weights_file, "MAX_BYTES", 10)
+    monkeypatch.setattr(inputs, "MAX_WEIGHTS_BYTES", 10)
 
     with pytest.raises(ModelError, match="more than 10 bytes"):
         Gbt(feature_spec="demo@1").load_weights(tmp_path, model.config())
@@ -107,16 +106,12 @@ def test_bytes_that_are_no_model_are_refused(model: Gbt, tmp_path: Path) -> None
 
 
 def test_an_unknown_objective_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match="objective must be one of regression, log, rank, lambdarank, got 'best'"
-    ):
+    with pytest.raises(ValueError, match="objective must be one of regression, log, rank, lambdarank, got 'best'"):
         GbtOptions(objective="best")
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_failed_programs_are_scored_below_the_others(
-    objective: str, train: Programs, unseen: Programs
-) -> None:
+def test_failed_programs_are_scored_below_the_others(objective: str, train: Programs, unseen: Programs) -> None:
     # What fails is told by a column that says nothing of the speed.
     def with_failures(programs: Programs) -> Programs:
         highest = np.full(programs.n, -np.inf)
@@ -188,9 +183,7 @@ def test_a_shipped_model_scores_as_it_did_when_it_was_released(name: str) -> Non
     np.testing.assert_allclose(found, SHIPPED[name], rtol=1e-6)
 
 
-def test_a_folder_from_before_an_option_was_added_is_read(
-    model: Gbt, unseen: Programs, tmp_path: Path
-) -> None:
+def test_a_folder_from_before_an_option_was_added_is_read(model: Gbt, unseen: Programs, tmp_path: Path) -> None:
     model.save_weights(tmp_path)
     old = {name: value for name, value in model.config().items() if name != "pairs"}
     loaded = Gbt(feature_spec="demo@1")
@@ -245,11 +238,82 @@ def test_the_scores_of_another_model_are_corrected_from_scratch(train: Programs)
 
     together = scores + model.predict(target.rows, target.counts)
     wanted = np.log(target.throughput())
-    assert np.std(centred(together - wanted, target.group)) < 0.7 * np.std(
-        centred(scores - wanted, target.group)
-    )
+    assert np.std(centred(together - wanted, target.group)) < 0.7 * np.std(centred(scores - wanted, target.group))
 
 
 def test_trees_whose_scores_have_no_scale_are_not_corrected(model: Gbt, train: Programs) -> None:
     with pytest.raises(ModelError, match="objective log can be corrected, not regression"):
         model.correct(train, seed=0)
+
+
+def blocks_of(programs: Programs) -> list[Programs]:
+    """A block for each workload."""
+    return [programs.of_workloads({name}) for name in programs.workload_ids]
+
+
+@pytest.mark.parametrize("external", [True, False])
+@pytest.mark.parametrize("objective", ["regression", "rank", "lambdarank"])
+def test_trees_from_blocks_rank_as_those_of_all_programs_at_once(
+    objective: str, external: bool, train: Programs, unseen: Programs, tmp_path: Path
+) -> None:
+    options = GbtOptions(objective=objective, rounds=40, learning_rate=0.2)
+    whole, streamed = (Gbt(feature_spec="demo@1", options=options) for _ in range(2))
+    whole.fit(train, None, seed=0, progress=False)
+
+    fit_trees(streamed, blocks_of(train), None, seed=0, external=external, cache=tmp_path, progress=False)
+
+    assert evaluate(streamed, unseen).pairwise > 0.75
+    assert abs(evaluate(streamed, unseen).pairwise - evaluate(whole, unseen).pairwise) < 0.05
+    assert list(tmp_path.iterdir()) == [], "the files go when training ends"
+
+
+def test_equal_seeds_give_equal_trees(train: Programs, unseen: Programs) -> None:
+    scores = []
+    for _ in range(2):
+        model = Gbt(feature_spec="demo@1", options=GbtOptions(rounds=12))
+        fit_trees(model, blocks_of(train), unseen, seed=3, progress=False)
+        scores.append(model.predict(unseen.rows, unseen.counts))
+
+    assert np.array_equal(*scores)
+
+
+def test_training_stops_on_validation(train: Programs) -> None:
+    noise = Programs(
+        train.rows,
+        train.counts,
+        train.workload,
+        train.workload_ids,
+        np.random.default_rng(0).uniform(1e-3, 2e-3, size=train.n),
+    )
+    model = Gbt(feature_spec="demo@1", options=GbtOptions(rounds=300, learning_rate=0.3, patience=3))
+
+    fit_trees(model, blocks_of(train), noise, seed=0, progress=False)
+
+    assert model.booster is not None
+    assert model.booster.num_boosted_rounds() < 20
+
+
+def test_a_streamed_model_is_saved_and_loaded_like_any(train: Programs, tmp_path: Path) -> None:
+    model = Gbt(feature_spec="demo@1", options=GbtOptions(rounds=5))
+    fit_trees(model, blocks_of(train), None, seed=0, progress=False)
+    model.save_weights(tmp_path)
+    loaded = Gbt(feature_spec="demo@1")
+    loaded.load_weights(tmp_path, model.config())
+
+    assert np.array_equal(loaded.predict(train.rows, train.counts), model.predict(train.rows, train.counts))
+
+
+def test_programs_that_tell_nothing_are_refused(train: Programs) -> None:
+    alone = [train.select(np.array([place])) for place in (0, 40, 80)]
+
+    with pytest.raises(DataError, match="nothing to learn from 3 programs"):
+        fit_trees(Gbt(feature_spec="demo@1"), alone, None, seed=0, progress=False)
+
+
+def test_an_error_while_a_block_is_read_is_the_one_that_is_raised(train: Programs) -> None:
+    class Broken(list[Programs]):
+        def __getitem__(self, number: int) -> Programs:  # type: ignore[override]
+            raise DataError("The parts keep breaking.")
+
+    with pytest.raises(DataError, match="keep breaking"):
+        fit_trees(Gbt(feature_spec="demo@1"), Broken([train]), None, seed=0, progress=False)

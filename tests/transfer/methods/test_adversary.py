@@ -3,10 +3,10 @@ from __future__ import annotations
 import torch
 
 from costhub.dataset.programs import Programs
-from costhub.models.networks.network import SegmentSumNetwork
+from costhub.models.networks.batches import Batch, Examples
+from costhub.models.networks.mlp import SegmentSumNetwork
 from costhub.models.networks.scaler import Scaler
-from costhub.models.training.batches import Batch, Examples
-from costhub.transfer.methods.adversary import DomainAdversary, Reversed
+from costhub.papers.moses import DomainAdversary, GradientReversal
 
 
 def set_up(programs: Programs, weight: float) -> tuple[SegmentSumNetwork, DomainAdversary, Batch]:
@@ -20,7 +20,7 @@ def set_up(programs: Programs, weight: float) -> tuple[SegmentSumNetwork, Domain
 def test_a_reversed_gradient_has_the_other_sign() -> None:
     values = torch.tensor([1.0, -2.0], requires_grad=True)
 
-    passed = Reversed.apply(values)
+    passed = GradientReversal.apply(values)
     (3.0 * passed).sum().backward()
 
     assert passed.tolist() == values.tolist()
@@ -38,9 +38,7 @@ def test_the_term_is_the_verdict_on_both_domains(source_programs: Programs) -> N
     assert 1.0 + 2.0 * 0.4 < found.item() < 1.0 + 2.0 * 1.0
 
 
-def test_the_discriminator_learns_what_the_network_learns_to_hide(
-    source_programs: Programs, target: Programs
-) -> None:
+def test_the_discriminator_learns_what_the_network_learns_to_hide(source_programs: Programs, target: Programs) -> None:
     network, adversary, _ = set_up(source_programs, weight=1.0)
     far = Examples(target, [Scaler.fit(target.rows - 2.0, bins=0)])  # scaled as something far away
     batch = far.take(torch.arange(64).numpy())

@@ -4,14 +4,44 @@ import copy
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 from costhub.dataset.programs import Programs
 from costhub.models.compound.blend import Blend
 from costhub.models.protocol import CostModel
 from costhub.models.trees.gbt import Gbt
-from costhub.transfer.methods.corrected import Corrected
-from costhub.transfer.methods.fine_tune import FineTune
+from costhub.transfer.methods.corrected import Corrected, share_of_source, shrink_to_source
 from costhub.transfer.methods.lottery import Lottery
+from costhub.transfer.methods.method import FineTune
+
+
+def test_the_source_counts_less_the_more_was_learned_from() -> None:
+    shares = [share_of_source(128, trials) for trials in (1, 32, 128, 512, 10**6)]
+
+    assert shares == sorted(shares, reverse=True)
+    assert shares[2] == 0.5
+    assert shares[-1] < 0.001
+
+
+def test_without_a_prior_nothing_of_the_source_is_kept() -> None:
+    assert share_of_source(0, 0) == share_of_source(0, 32) == 0.0
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_every_weight_goes_the_same_share_of_the_way(share: float) -> None:
+    torch.manual_seed(0)
+    before = nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4))
+    now = copy.deepcopy(before)
+    with torch.no_grad():
+        for weight in now.parameters():
+            weight.add_(torch.randn_like(weight))
+    learned = copy.deepcopy(now)
+
+    shrink_to_source([now], [before], share)
+
+    for moved, new, old in zip(now.parameters(), learned.parameters(), before.parameters(), strict=True):
+        torch.testing.assert_close(moved, (1 - share) * new + share * old)
 
 
 def test_only_the_last_time_is_told_of_the_masks(sources: dict[str, CostModel], target: Programs) -> None:

@@ -12,8 +12,8 @@ from costhub.errors import ModelError
 from costhub.models.architectures import new_model
 from costhub.models.networks.mlp import Mlp
 from costhub.models.protocol import CostModel
-from costhub.transfer.methods.fine_tune import FineTune
 from costhub.transfer.methods.lottery import Lottery, kept_share, transferable
+from costhub.transfer.methods.method import FineTune
 
 Models = dict[str, CostModel]
 
@@ -111,9 +111,7 @@ def test_the_adversarial_term_changes_what_is_learned(
 ) -> None:
     found = [
         weights(
-            Lottery(domain=domain, epochs=2).adapt(
-                sources["mlp"], target, seed=0, source_programs=source_programs
-            )
+            Lottery(domain=domain, epochs=2).adapt(sources["mlp"], target, seed=0, source_programs=source_programs)
         )["encode_1.weight"]
         for domain in (0.0, 0.5, 0.5)
     ]
@@ -127,9 +125,7 @@ def test_the_adversarial_term_needs_the_source(sources: Models, target: Programs
         Lottery(domain=0.1).adapt(sources["mlp"], target, seed=0)
 
 
-def test_a_blend_compares_its_network_alone(
-    sources: Models, target: Programs, source_programs: Programs
-) -> None:
+def test_a_blend_compares_its_network_alone(sources: Models, target: Programs, source_programs: Programs) -> None:
     method = Lottery(domain=0.1, epochs=1)
 
     method.adapt(sources["blend"], target, seed=0, source_programs=source_programs)

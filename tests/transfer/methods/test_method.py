@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 
 from costhub.dataset.programs import Programs
-from costhub.models.evaluation.evaluate import evaluate
+from costhub.errors import UnknownNameError
+from costhub.models.compound.residual import Residual
+from costhub.models.evaluate import evaluate
 from costhub.models.folder import load_model, save_model
+from costhub.models.networks.mlp import Mlp
 from costhub.models.protocol import CostModel
 from costhub.models.train import describe_model
 from costhub.models.trees.gbt import Gbt
-from costhub.transfer.methods.method import adapt_leaves
-from costhub.transfer.methods.registry import METHODS, find_method
+from costhub.transfer.methods.by_name import METHODS, find_method
+from costhub.transfer.methods.method import Brief, FineTune, Frozen, ResidualTrees, adapt_sub_models
 
 LEARNING = [name for name in METHODS if name != "frozen"]
 Models = dict[str, CostModel]
@@ -27,9 +30,7 @@ def scores(model: CostModel, programs: Programs) -> np.ndarray:
 
 @pytest.mark.parametrize("arch", ["gbt", "mlp", "blend"])
 @pytest.mark.parametrize("name", METHODS)
-def test_the_source_stays_as_it_is(
-    name: str, arch: str, sources: Models, target: Programs, unseen: Programs
-) -> None:
+def test_the_source_stays_as_it_is(name: str, arch: str, sources: Models, target: Programs, unseen: Programs) -> None:
     before = scores(sources[arch], unseen)
 
     adapted = find_method(name).adapt(sources[arch], target, seed=0)
@@ -49,9 +50,7 @@ def test_the_adapted_model_ranks_the_target_better(
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_equal_seeds_give_equal_models(
-    name: str, sources: Models, target: Programs, unseen: Programs
-) -> None:
+def test_equal_seeds_give_equal_models(name: str, sources: Models, target: Programs, unseen: Programs) -> None:
     found = [scores(find_method(name).adapt(sources["blend"], target, seed=3), unseen) for _ in range(2)]
 
     np.testing.assert_array_equal(*found)
@@ -84,7 +83,7 @@ def test_trees_and_others_are_updated_by_default(sources: Models, target: Progra
     updated = copy.deepcopy(sources["gbt"])
     updated.update(target, seed=5)
 
-    adapted = adapt_leaves(sources["gbt"], target, seed=5, network=lambda *_: None)
+    adapted = adapt_sub_models(sources["gbt"], target, seed=5, network=lambda *_: None)
 
     np.testing.assert_array_equal(scores(adapted, unseen), scores(updated, unseen))
 
@@ -92,11 +91,13 @@ def test_trees_and_others_are_updated_by_default(sources: Models, target: Progra
 def test_each_part_learns_as_its_kind(sources: Models, target: Programs) -> None:
     seen: list[tuple[str, int, int]] = []
 
-    adapt_leaves(
-        sources["blend"], target, seed=7,
+    adapt_sub_models(
+        sources["blend"],
+        target,
+        seed=7,
         network=lambda part, own, seed: seen.append((part.arch, own.n, seed)),
         trees=lambda part, own, seed: seen.append((part.arch, own.n, seed)),
-    )  # fmt: skip
+    )
 
     assert seen == [("gbt", target.n, 7), ("mlp", target.n, 8)]
 
@@ -112,3 +113,68 @@ def test_trees_of_ranks_continue_under_every_method(source_programs: Programs, t
     assert isinstance(adapted, Gbt)
     assert adapted.booster is not None
     assert adapted.booster.num_boosted_rounds() == 10 + ranks.options.update_rounds
+
+
+def test_the_copy_shares_no_weights(sources: dict[str, CostModel], target: Programs) -> None:
+    source, copied = sources["mlp"], Frozen().adapt(sources["mlp"], target, seed=0)
+
+    assert isinstance(source, Mlp)
+    assert isinstance(copied, Mlp)
+    mine = {weight.data_ptr() for weight in source.networks[0].parameters()}
+    assert not mine & {weight.data_ptr() for weight in copied.networks[0].parameters()}
+
+
+def test_it_is_what_update_does_to_a_copy(sources: dict[str, CostModel], target: Programs) -> None:
+    for arch, source in sources.items():
+        before = source.predict(target.rows, target.counts)
+        updated = copy.deepcopy(source)
+        updated.update(target, seed=0)
+
+        adapted = Brief().adapt(source, target, seed=0)
+
+        assert np.array_equal(source.predict(target.rows, target.counts), before), arch
+        if arch in ("mlp", "gbt"):  # of one part, which gets the seed itself
+            theirs = updated.predict(target.rows, target.counts)
+            assert np.array_equal(adapted.predict(target.rows, target.counts), theirs), arch
+
+
+def test_a_network_takes_plain_steps(sources: dict[str, CostModel], target: Programs) -> None:
+    by_hand = copy.deepcopy(sources["mlp"])
+    assert isinstance(by_hand, Mlp)
+    by_hand.fine_tune(target, epochs=3, learning_rate=2e-3, seed=4)
+
+    adapted = FineTune(epochs=3, learning_rate=2e-3).adapt(sources["mlp"], target, seed=4)
+
+    found, expected = (m.predict(target.rows, target.counts) for m in (adapted, by_hand))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_the_global_model_is_the_source(sources: dict[str, CostModel], target: Programs) -> None:
+    adapted = ResidualTrees().adapt(sources["mlp"], target, seed=0)
+
+    assert isinstance(adapted, Residual)
+    assert adapted.local is not None
+    assert adapted.slope > 0
+    found, expected = (m.predict(target.rows, target.counts) for m in (adapted.base, sources["mlp"]))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_of_a_source_with_a_local_model_the_global_one_is_carried_over(
+    sources: dict[str, CostModel], target: Programs
+) -> None:
+    source = ResidualTrees().adapt(sources["mlp"], target, seed=0)
+
+    again = ResidualTrees().adapt(source, target, seed=0)
+
+    assert isinstance(again, Residual)
+    found, expected = (m.predict(target.rows, target.counts) for m in (again, source))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_every_method_is_found_under_its_own_name() -> None:
+    assert {name: find_method(name).name for name in METHODS} == {name: name for name in METHODS}
+
+
+def test_an_unknown_name_is_refused_with_the_close_ones() -> None:
+    with pytest.raises(UnknownNameError, match="lottery"):
+        find_method("lotery")

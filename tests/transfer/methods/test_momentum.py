@@ -6,8 +6,8 @@ import torch
 from costhub.dataset.programs import Programs
 from costhub.models.networks.mlp import Mlp
 from costhub.models.protocol import CostModel
-from costhub.transfer.methods.fine_tune import FineTune
-from costhub.transfer.methods.momentum import Momentum
+from costhub.papers.pruner import Momentum
+from costhub.transfer.methods.method import FineTune
 
 Models = dict[str, CostModel]
 

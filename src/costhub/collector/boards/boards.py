@@ -10,17 +10,16 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from typing import Any
 
-from costhub.collector.arguments import Arguments
-from costhub.collector.boards.session import ReferenceRequest, TimeReply, TimeRequest
-from costhub.collector.boards.session_pool import Session, SessionPool
+from costhub.collector.boards.session_pool import BoardSession, SessionPool
+from costhub.collector.boards.session_service import BuildReferenceRequest, TimeReply, TimeRequest
 from costhub.collector.boards.tracker import Tracker
-from costhub.collector.evaluator import Evaluator
-from costhub.collector.reference import ARGUMENTS
-from costhub.collector.runner import Ran
-from costhub.collector.scratch import ScratchFolder
-from costhub.collector.watch import MOST_DRIFT, REPETITIONS
+from costhub.collector.build.scratch import ScratchFolder
+from costhub.collector.run.drift_monitor import MOST_DRIFT, REPETITIONS
+from costhub.collector.run.evaluator import Arguments, Evaluator
+from costhub.collector.run.reference import ARGUMENTS
+from costhub.collector.run.runner import RunResult
 from costhub.errors import DeviceError, MeasureError
-from costhub.worker import Worker, WorkerDied, WorkerTimeout
+from costhub.isolation.child import ChildDied, ChildTimeout, Worker
 
 # A board ends a session by itself when its time is up. One that does not even answer then has gone away.
 SILENCE_S = 5.0
@@ -32,7 +31,7 @@ DEVICE_KINDS = {"llvm": "cpu"}
 
 
 @dataclass(frozen=True)
-class BoardRan(Ran):
+class BoardRunResult(RunResult):
     """The result of running one program, and the board that ran it."""
 
     board: str | None = None
@@ -44,7 +43,7 @@ class BoardRan(Ran):
 
 
 @dataclass(frozen=True)
-class Identity:
+class BoardIdentity:
     """What the boards under a key are."""
 
     device: dict[str, Any]
@@ -94,7 +93,7 @@ class Boards:
         self.timeout_s = timeout_s
         self.most_drift = most_drift
         self._target = target
-        self._identities: dict[str, Identity | None] = {}
+        self._identities: dict[str, BoardIdentity | None] = {}
         self._baselines_s: dict[str, float] = {}
         self._reference: str | None = None
         self._folder = ScratchFolder()
@@ -120,7 +119,7 @@ class Boards:
         """
         return len(self.tracker.servers(self.key))
 
-    def identify(self) -> Identity:
+    def identify(self) -> BoardIdentity:
         """What the boards are; asks every registered board once.
 
         Raises:
@@ -160,7 +159,7 @@ class Boards:
             raise MeasureError(f"The reference kernel failed on the board {ran.board}: {ran.error}")
         return statistics.median(ran.run_s)
 
-    def run(self, artifact: str, arguments: Arguments, *, timeout_s: float | None = None) -> BoardRan:
+    def run(self, artifact: str, arguments: Arguments, *, timeout_s: float | None = None) -> BoardRunResult:
         """Times a program on the next free board; again where the reference kernel was slow after it.
 
         Args:
@@ -183,9 +182,7 @@ class Boards:
     def launch(self) -> None:
         """Nothing: sessions begin with the first programs."""
 
-    def run_each(
-        self, programs: Sequence[tuple[str, Arguments]]
-    ) -> Generator[tuple[int, BoardRan], None, None]:
+    def run_each(self, programs: Sequence[tuple[str, Arguments]]) -> Generator[tuple[int, BoardRunResult], None, None]:
         """Times programs, each an artifact with its arguments, on all boards at once; see `Timer`."""
         threads = min(max(1, self.count()), MOST_AT_ONCE)
         executor = ThreadPoolExecutor(threads, thread_name_prefix="costhub-board")
@@ -201,7 +198,7 @@ class Boards:
         kind = self.target()["kind"]
         return TimeRequest(artifact, arguments, self.evaluator, DEVICE_KINDS.get(kind, kind), reference)
 
-    def _run_somewhere(self, request: TimeRequest, timeout_s: float) -> BoardRan:
+    def _run_somewhere(self, request: TimeRequest, timeout_s: float) -> BoardRunResult:
         lost: list[str] = []
         while True:
             with self._pool.session(timeout_s) as session:
@@ -210,18 +207,18 @@ class Boards:
                 reply = _ask(session.worker, request, timeout_s)
             if reply.outcome == "timeout":
                 why = f"ended after {timeout_s:g} s of running"
-                return BoardRan("run_timeout", (), timeout_s, why, board=board)
+                return BoardRunResult("run_timeout", (), timeout_s, why, board=board)
             if reply.outcome == "error":
-                return BoardRan("run_error", (), reply.wall_s, reply.error, board=board)
+                return BoardRunResult("run_error", (), reply.wall_s, reply.error, board=board)
             if reply.outcome == "ok":
                 return self._good(reply, board)
             lost.append(f"{board}: {reply.error}")
             if len(lost) == MOST_LOST:
                 why = f"the session ended on {MOST_LOST} boards in a row ({'; '.join(lost)})"
-                return BoardRan("run_error", (), reply.wall_s, why, board=board)
+                return BoardRunResult("run_error", (), reply.wall_s, why, board=board)
 
-    def _good(self, reply: TimeReply, board: str) -> BoardRan:
-        ran = BoardRan("ok", reply.run_s, reply.wall_s, None, board=board)
+    def _good(self, reply: TimeReply, board: str) -> BoardRunResult:
+        ran = BoardRunResult("ok", reply.run_s, reply.wall_s, None, board=board)
         if not reply.reference_s:
             return ran
         reference_s = statistics.median(reply.reference_s)
@@ -231,13 +228,13 @@ class Boards:
         drift = reference_s / baseline_s - 1.0
         return replace(ran, reference_after_s=reference_s, reference_drift=drift)
 
-    def note(self, session: Session) -> None:
+    def note(self, session: BoardSession) -> None:
         """Keeps what a board says it is.
 
         Raises:
             DeviceError: The other boards are of another kind.
         """
-        identity = None if session.identity is None else Identity(**json.loads(session.identity))
+        identity = None if session.identity is None else BoardIdentity(**json.loads(session.identity))
         with self._lock:
             for name, other in self._identities.items():
                 ours, theirs = (i.device["device_id"] if i else None for i in (identity, other))
@@ -253,11 +250,11 @@ class Boards:
         """The reference kernel's library, built when it is first needed."""
         with self._preparing:
             if self._reference is None:
-                request = ReferenceRequest(json.dumps(self.target()), str(self._folder.path))
+                request = BuildReferenceRequest(json.dumps(self.target()), str(self._folder.path))
                 with self._pool.worker() as worker:
                     try:
                         self._reference = worker.call(request, timeout_s=worker.start_timeout_s)
-                    except (WorkerDied, WorkerTimeout) as error:
+                    except (ChildDied, ChildTimeout) as error:
                         raise MeasureError(f"The reference kernel cannot be built: {error}") from error
             return self._reference
 
@@ -265,6 +262,6 @@ class Boards:
 def _ask(worker: Worker, request: TimeRequest, timeout_s: float) -> TimeReply:
     try:
         reply: TimeReply = worker.call(request, timeout_s=timeout_s + SILENCE_S)
-    except (WorkerDied, WorkerTimeout) as error:
+    except (ChildDied, ChildTimeout) as error:
         return TimeReply("lost", error=str(error))
     return reply

@@ -16,10 +16,10 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from costhub.collector.boards.tracker import Tracker
-from costhub.collector.cpu_state import tvm_threads
-from costhub.collector.scratch import ScratchFolder
+from costhub.collector.build.scratch import ScratchFolder
+from costhub.collector.device.cpu_state import tvm_threads
 from costhub.errors import DeviceError, MeasureError
-from costhub.worker import Worker, WorkerDied, WorkerTimeout, die_with_parent
+from costhub.isolation.child import ChildDied, ChildTimeout, Worker, die_with_parent
 
 IDENTIFY = "costhub.identify"
 """The packed function by which a board says what it is: JSON of its devices row and of its target."""
@@ -49,7 +49,7 @@ class TrackerRequest:
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningServer:
     """A server or a tracker that runs in a child of ours."""
 
     port: int
@@ -67,7 +67,7 @@ class Running:
             wait([self.worker.connection])
         try:
             self.worker.receive(timeout_s=0.0)
-        except (WorkerDied, WorkerTimeout) as error:
+        except (ChildDied, ChildTimeout) as error:
             raise MeasureError(f"The server on port {self.port} has ended: {error}") from error
 
 
@@ -80,7 +80,7 @@ def board_server(
     port: int = 9090,
     device_kind: str = "cpu",
     identity: dict[str, Any] | None = None,
-) -> Iterator[Running]:
+) -> Iterator[RunningServer]:
     """Serves this machine under `key` until the block is left.
 
     Anyone who can reach the port controls this machine, which runs the code that it is sent.
@@ -107,7 +107,7 @@ def board_server(
 
 
 @contextlib.contextmanager
-def tracker_server(*, host: str = "127.0.0.1", port: int = 9190) -> Iterator[Running]:
+def tracker_server(*, host: str = "127.0.0.1", port: int = 9190) -> Iterator[RunningServer]:
     """Runs TVM's tracker until the block is left.
 
     Raises:
@@ -118,13 +118,13 @@ def tracker_server(*, host: str = "127.0.0.1", port: int = 9190) -> Iterator[Run
 
 
 @contextlib.contextmanager
-def _running(request: BoardRequest | TrackerRequest, identity: dict[str, Any] | None) -> Iterator[Running]:
+def _running(request: BoardRequest | TrackerRequest, identity: dict[str, Any] | None) -> Iterator[RunningServer]:
     # A board is all of its cores, and its sessions inherit this.
     with Worker(f"{__name__}:handle", environment=tvm_threads()) as worker:
         refusal = worker.call(request, timeout_s=worker.start_timeout_s)
         if refusal is not None:
             raise MeasureError(refusal)
-        yield Running(request.port, identity, worker)
+        yield RunningServer(request.port, identity, worker)
 
 
 def _identity(device_kind: str) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def _identity(device_kind: str) -> dict[str, Any]:
     with Worker(f"{__name__}:identity") as worker:
         try:
             reply: dict[str, Any] = worker.call(device_kind, timeout_s=worker.start_timeout_s)
-        except (WorkerDied, WorkerTimeout) as error:
+        except (ChildDied, ChildTimeout) as error:
             raise MeasureError(f"TVM could not identify this machine: {error}") from error
     if "error" in reply:
         raise DeviceError(reply["error"])
@@ -153,8 +153,8 @@ def _wait_until_registered(tracker: Tracker, key: str, port: int, worker: Worker
 
 def identity(device_kind: str) -> dict[str, Any]:
     """What this machine is as a device of that kind; `error` with a sentence where it has none."""
-    from costhub.collector.device import identify
-    from costhub.collector.target import local_target
+    from costhub.collector.device.identify import identify
+    from costhub.collector.device.local import local_target
 
     try:
         return {"device": identify(device_kind), "target": local_target(device_kind)}

@@ -10,18 +10,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from costhub.collector.boards.session import OpenReply, OpenRequest
+from costhub.collector.boards.session_service import OpenReply, OpenRequest
 from costhub.collector.boards.tracker import Lease, Tracker
 from costhub.errors import MeasureError
-from costhub.worker import Worker, WorkerDied, WorkerTimeout
+from costhub.isolation.child import ChildDied, ChildTimeout, Worker
 
-SERVICE = "costhub.collector.boards.session:handle"
+SERVICE = "costhub.collector.boards.session_service:handle"
 CONNECT_TIMEOUT_S = 10.0
 RETRY_S = 0.2
 
 
 @dataclass(frozen=True)
-class Session:
+class BoardSession:
     """A board that is ours, and the child that speaks to it."""
 
     board: str
@@ -58,7 +58,7 @@ class SessionPool:
         self._starter.shutdown()
 
     @contextmanager
-    def session(self, timeout_s: float) -> Iterator[Session]:
+    def session(self, timeout_s: float) -> Iterator[BoardSession]:
         """An open session, which its board ends after `timeout_s`; boards that do not answer are passed over.
 
         Raises:
@@ -72,10 +72,10 @@ class SessionPool:
                 self._warm_up(worker)
                 lease = self._take(deadline, f"{lease.board} did not open a session: {reply.error}. ")
             try:
-                yield Session(lease.board, reply.identity, worker)
+                yield BoardSession(lease.board, reply.identity, worker)
             finally:
                 if worker.connection is not None:  # a session that was not used is still open
-                    with suppress(WorkerDied, WorkerTimeout):
+                    with suppress(ChildDied, ChildTimeout):
                         worker.call(None, timeout_s=CONNECT_TIMEOUT_S)
 
     @contextmanager
@@ -118,7 +118,7 @@ class SessionPool:
             return
         try:
             worker.call(None, timeout_s=worker.start_timeout_s)
-        except (WorkerDied, WorkerTimeout, MeasureError) as error:
+        except (ChildDied, ChildTimeout, MeasureError) as error:
             self._check_open()
             raise MeasureError(f"TVM's RPC client cannot be used here: {error}") from error
         worker.is_warm = True
@@ -131,6 +131,6 @@ class SessionPool:
 def _open(worker: Worker, lease: Lease, timeout_s: float) -> OpenReply:
     try:
         reply: OpenReply = worker.call(OpenRequest(lease, timeout_s), timeout_s=CONNECT_TIMEOUT_S)
-    except (WorkerDied, WorkerTimeout) as error:
+    except (ChildDied, ChildTimeout) as error:
         return OpenReply(None, str(error))
     return reply

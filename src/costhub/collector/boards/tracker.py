@@ -33,9 +33,7 @@ def address_of(tracker: str) -> tuple[str, int]:
     """
     host, _, port = tracker.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise MeasureError(
-            f"{tracker!r} is not the address of a tracker; write HOST:PORT, for example 127.0.0.1:9190."
-        )
+        raise MeasureError(f"{tracker!r} is not the address of a tracker; write HOST:PORT, for example 127.0.0.1:9190.")
     return host.strip("[]"), int(port)  # the brackets of IPv6
 
 

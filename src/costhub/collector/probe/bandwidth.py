@@ -1,8 +1,8 @@
 """Provides read_gbs, ladder_sizes and level_gbs: bandwidth over arrays of growing size, and of each cache.
 
-What counts is bytes read: every element of the array once per pass, each worker its own part, summed up in
-registers. Nothing is written, so no traffic is hidden: STREAM's triad counts 3 bytes where a cache that
-fetches what it is about to overwrite moves 4.
+What counts is bytes read: every element of the array once per pass, each worker its own part, summed up in registers.
+Nothing is written, so no traffic is hidden: STREAM's triad counts 3 bytes where a cache that fetches what it is about
+to overwrite moves 4.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from costhub.collector.probe.arithmetic import find_arithmetic
-from costhub.collector.probe.bench import Bench, Kernel, compile_for, each_worker
-from costhub.collector.probe.stable import highest_rate
+from costhub.collector.probe.kernels import ProbeDevice, ProbeKernel, compile_for, each_worker, highest_rate
+from costhub.collector.probe.peak import find_arithmetic
 
 FLOAT_BYTES = 4
 SMALLEST_BYTES = 8 << 10
@@ -51,9 +50,7 @@ def ladder_sizes(device: Mapping[str, Any], cores: int) -> list[int]:
     return sizes
 
 
-def level_gbs(
-    ladder: Sequence[Mapping[str, Any]], device: Mapping[str, Any], cores: int
-) -> dict[str, float | None]:
+def level_gbs(ladder: Sequence[Mapping[str, Any]], device: Mapping[str, Any], cores: int) -> dict[str, float | None]:
     """The columns l1_gbs to dram_gbs: the best rung inside each level, of all cores together.
 
     Each core of a CPU has two levels of its own and a share of the third; of a GPU, one and the second.
@@ -79,7 +76,7 @@ def _best(ladder: Sequence[Mapping[str, Any]], above: float, upto: float) -> flo
     return max((rung["gbs"] for rung in ladder if above < rung["bytes"] <= upto), default=None)
 
 
-def read_gbs(bench: Bench, size: int, *, largest: int, budget_s: float) -> tuple[int, float]:
+def read_gbs(bench: ProbeDevice, size: int, *, largest: int, budget_s: float) -> tuple[int, float]:
     """Reads an array of about `size` bytes again and again.
 
     Args:
@@ -103,7 +100,7 @@ def read_gbs(bench: Bench, size: int, *, largest: int, budget_s: float) -> tuple
 
 @dataclass(frozen=True)
 class _Reader:
-    kernel: Kernel
+    kernel: ProbeKernel
     block: int
     """Numbers that a worker reads at once."""
     array: Any
@@ -111,7 +108,7 @@ class _Reader:
 
 
 @cache
-def _reader(bench: Bench, largest: int) -> _Reader:
+def _reader(bench: ProbeDevice, largest: int) -> _Reader:
     import tvm
 
     if bench.is_gpu:

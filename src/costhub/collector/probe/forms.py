@@ -1,8 +1,8 @@
 """Provides Arithmetic and its forms: the ways in which devices multiply and add, as updates of accumulators.
 
-Every form keeps its floating-point accumulators finite, the products being too small to change them:
-infinities and denormals may run at another speed. Each update takes a neighbouring accumulator, since a
-product of two constants would be computed once, before the loop.
+Every form keeps its floating-point accumulators finite, the products being too small to change them: infinities and
+denormals may run at another speed. Each update takes a neighbouring accumulator, since a product of two constants
+would be computed once, before the loop.
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ def separate(dtype: str, width: int, chains: int, instruction: str) -> Arithmeti
     return _floats(dtype, width, chains, instruction, lambda x, _, b: x * b + b, 0.5)
 
 
-def _floats(
-    dtype: str, width: int, chains: int, instruction: str, update: Update, factor: float
-) -> Arithmetic:
+def _floats(dtype: str, width: int, chains: int, instruction: str, update: Update, factor: float) -> Arithmetic:
     number = np.dtype(dtype).type
     lanes = width // (8 * np.dtype(dtype).itemsize)
     return Arithmetic(dtype, lanes, chains, 2, update, number(1.5), number(factor), instruction)

@@ -5,17 +5,53 @@ from __future__ import annotations
 import datetime
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from costhub.collector.cpu_state import governor
-from costhub.collector.device import identify
+from costhub.collector.device.cpu_state import governor
+from costhub.collector.device.identify import identify
 from costhub.collector.probe.bandwidth import ladder_sizes, level_gbs
-from costhub.collector.probe.method import method
-from costhub.collector.probe.scaling import thread_scaling
-from costhub.collector.probe.service import Answer, Setting, Step
+from costhub.collector.probe.probe_service import ProbeAnswer, ProbeSetting, ProbeStep
 from costhub.errors import MeasureError
-from costhub.worker import Worker, WorkerDied, WorkerTimeout
+from costhub.isolation.child import ChildDied, ChildTimeout, Worker
+
+
+def thread_scaling(gflops: Sequence[float]) -> list[float]:
+    """Speed with 1, 2, ... threads relative to 1 thread.
+
+    It ends under the number of threads where cores share a clock limit, an FPU or a hypervisor's quota.
+
+    Example:
+        >>> thread_scaling([50.0, 100.0])
+        [1.0, 2.0]
+    """
+    return [speed / gflops[0] for speed in gflops]
+
+
+KERNELS = (
+    "Kernels compiled by TVM for the device's target, each the best of calls of 5 ms until 30 in a row bring "
+    "nothing, in two passes. Peaks: independent chains of multiply-add in registers, an operation being one "
+    "multiplication or addition; matrix units are left out. *_gbs: bytes read by a sum over an array, all "
+    "cores together, the best array of at most 3/4 of a level and more than twice the level before; memory: "
+    "more than four times the last cache. launch_overhead_us: median of an empty program in TVM's time "
+    "evaluator."
+)
+
+
+def describe_method(setting: ProbeSetting, answers: Mapping[ProbeStep, ProbeAnswer]) -> str:
+    """How the numbers were taken, with the instructions that LLVM chose and the measured clock."""
+    workers = "Threads" if setting.device_kind == "cpu" else "Multiprocessors"
+    parts = [KERNELS, f"{workers}: {setting.threads}."]
+    clock = answers.get(ProbeStep("clock"))
+    if clock and clock.value:
+        parts.append(f"Clock of one core, by a chain of dependent operations: {clock.value:.2f} GHz.")
+    for step, answer in answers.items():
+        if step.what == "peak" and not step.workers:
+            parts.append(f"{step.dtype}: {answer.how}.")
+        elif answer.value is None:
+            parts.append(f"Not measured: {step.label} ({answer.how}).")
+    return " ".join(parts)
+
 
 # Beyond its share of the budget a step compiles, allocates and finishes its last call.
 STEP_TIMEOUT_S = 60.0
@@ -72,24 +108,26 @@ def probe(
     row = {"kind": device_kind, **(identify(device_kind) if device is None else device)}
     threads = threads or json.loads(target).get("num-cores") or row.get("cores") or 1
     sizes = ladder_sizes(row, threads)
-    setting = Setting(target, device_kind, threads, sizes[-1])
+    setting = ProbeSetting(target, device_kind, threads, sizes[-1])
     answers = _take_all(setting, _steps(setting, sizes), end, on_step)
     return _row(setting, row, answers)
 
 
-def _steps(setting: Setting, sizes: list[int]) -> list[Step]:
+def _steps(setting: ProbeSetting, sizes: list[int]) -> list[ProbeStep]:
     is_cpu = setting.device_kind == "cpu"
     # The steps whose failure ends the probe come first.
-    peaks = [Step("peak", dtype=dtype) for dtype in PEAK_COLUMNS]
-    scaling = [Step("peak", dtype="float32", workers=n) for n in range(1, setting.threads + 1) if is_cpu]
-    ladder = [Step("bandwidth", bytes=size) for size in sizes]
-    return [*peaks, *([Step("clock")] if is_cpu else []), Step("overhead"), *scaling, *ladder]
+    peaks = [ProbeStep("peak", dtype=dtype) for dtype in PEAK_COLUMNS]
+    scaling = [ProbeStep("peak", dtype="float32", workers=n) for n in range(1, setting.threads + 1) if is_cpu]
+    ladder = [ProbeStep("bandwidth", bytes=size) for size in sizes]
+    return [*peaks, *([ProbeStep("clock")] if is_cpu else []), ProbeStep("overhead"), *scaling, *ladder]
 
 
-def _take_all(setting: Setting, steps: list[Step], end: float, on_step: OnStep | None) -> dict[Step, Answer]:
-    answers: dict[Step, Answer] = {}
+def _take_all(
+    setting: ProbeSetting, steps: list[ProbeStep], end: float, on_step: OnStep | None
+) -> dict[ProbeStep, ProbeAnswer]:
+    answers: dict[ProbeStep, ProbeAnswer] = {}
     queue = steps * PASSES
-    with Worker("costhub.collector.probe.service:handle") as worker:
+    with Worker("costhub.collector.probe.probe_service:handle") as worker:
         for done, step in enumerate(queue):
             if step not in answers or (answers[step].value is not None and time.monotonic() < end):
                 # What a step leaves of its share is for the others.
@@ -105,7 +143,7 @@ def _take_all(setting: Setting, steps: list[Step], end: float, on_step: OnStep |
     return answers
 
 
-def better(before: Answer | None, now: Answer, step: Step) -> Answer:
+def better(before: ProbeAnswer | None, now: ProbeAnswer, step: ProbeStep) -> ProbeAnswer:
     """The less disturbed of two answers to a step: the higher rate, the lower overhead."""
     if before is None or before.value is None or now.value is None:
         return now if before is None or before.value is None else before
@@ -113,29 +151,29 @@ def better(before: Answer | None, now: Answer, step: Step) -> Answer:
     return pick(before, now, key=lambda answer: answer.value or 0.0)
 
 
-def _take(worker: Worker, setting: Setting, step: Step, share_s: float) -> Answer:
+def _take(worker: Worker, setting: ProbeSetting, step: ProbeStep, share_s: float) -> ProbeAnswer:
     try:
         if not worker.is_warm:
             worker.call(setting, timeout_s=worker.start_timeout_s)
             worker.is_warm = True
-        answer: Answer = worker.call((setting, step, share_s), timeout_s=STEP_TIMEOUT_S + share_s)
-    except (WorkerDied, WorkerTimeout) as error:
-        return Answer(None, str(error))
+        answer: ProbeAnswer = worker.call((setting, step, share_s), timeout_s=STEP_TIMEOUT_S + share_s)
+    except (ChildDied, ChildTimeout) as error:
+        return ProbeAnswer(None, str(error))
     return answer
 
 
-def _row(setting: Setting, device: Mapping[str, Any], answers: Mapping[Step, Answer]) -> dict[str, Any]:
+def _row(setting: ProbeSetting, device: Mapping[str, Any], answers: Mapping[ProbeStep, ProbeAnswer]) -> dict[str, Any]:
     rungs = [a for step, a in answers.items() if step.what == "bandwidth"]
     ladder = [{"bytes": a.bytes, "gbs": a.value} for a in rungs if a.value is not None]
-    scaling = [answers.get(Step("peak", "float32", n + 1)) for n in range(setting.threads)]
+    scaling = [answers.get(ProbeStep("peak", "float32", n + 1)) for n in range(setting.threads)]
     speeds = [a.value for a in scaling if a is not None and a.value is not None]
     return {
-        **{column: answers[Step("peak", dtype)].value for dtype, column in PEAK_COLUMNS.items()},
+        **{column: answers[ProbeStep("peak", dtype)].value for dtype, column in PEAK_COLUMNS.items()},
         **level_gbs(ladder, device, setting.threads),
         "bandwidth_ladder": ladder,
-        "launch_overhead_us": answers[Step("overhead")].value,
+        "launch_overhead_us": answers[ProbeStep("overhead")].value,
         "thread_scaling": thread_scaling(speeds) if len(speeds) == setting.threads else None,
         "governor": governor() if setting.device_kind == "cpu" else None,
-        "probe_method": method(setting, answers),
+        "probe_method": describe_method(setting, answers),
         "probed_at": datetime.datetime.now(datetime.timezone.utc),
     }

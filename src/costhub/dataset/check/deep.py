@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from costhub.dataset.check.ledger import Ledger
-from costhub.dataset.check.report import Breach
-from costhub.dataset.check.rule import Rule
+from costhub.dataset.check.measurements import Ledger
+from costhub.dataset.check.rule import Breach, Rule
 from costhub.dataset.workload_service import ModuleWorker
 
-FASTEST, DRAWN = 4, 4
+FASTEST_PROGRAMS, DRAWN_PROGRAMS = 4, 4
 """Programs replayed for every workload and device: the fastest, which count most, and some by their hash."""
 
 MODULE_IDS = Rule(
@@ -29,7 +28,7 @@ MODULE_FIGURES = Rule(
     id="CH022",
     title="a workload's FLOP, bytes, shapes and dtypes are those of its module",
     severity="error",
-    fix="Make the row with costhub.dataset.workload_row.workload_row and put it again.",
+    fix="Make the row with costhub.dataset.workload.workload_row and put it again.",
     is_deep=True,
 )
 REPLAYS = Rule(
@@ -39,11 +38,11 @@ REPLAYS = Rule(
     fix="Write the trace that trace_to_json gives for the replayed schedule, and its program_id.",
     is_deep=True,
 )
-RULES = (MODULE_IDS, MODULE_FIGURES, REPLAYS)
+DEEP_RULES = (MODULE_IDS, MODULE_FIGURES, REPLAYS)
 
 
 @dataclass(frozen=True)
-class Sampled:
+class SampledProgram:
     """A program that is to be replayed."""
 
     where: str
@@ -52,20 +51,20 @@ class Sampled:
     target: str
 
 
-def sample(ledger: Ledger) -> list[int]:
+def sample_programs(ledger: Ledger) -> list[int]:
     """Positions of the programs to replay: of every workload and device the fastest, and some drawn."""
     found: set[int] = set()
     within = (ledger["workload"] >= 0) & (ledger["device"] >= 0)
     for rows in ledger.groups("workload", "device", within=within):
         latency_s = np.nan_to_num(ledger["latency_s"][rows], nan=math.inf)
-        found.update(rows[np.argsort(latency_s, kind="stable")[:FASTEST]].tolist())
+        found.update(rows[np.argsort(latency_s, kind="stable")[:FASTEST_PROGRAMS]].tolist())
         # The least hashes are a draw that every machine repeats.
-        found.update(rows[np.argsort(ledger["program"][rows], kind="stable")[:DRAWN]].tolist())
+        found.update(rows[np.argsort(ledger["program"][rows], kind="stable")[:DRAWN_PROGRAMS]].tolist())
     return sorted(found)
 
 
 def check_workload(
-    worker: ModuleWorker, row: dict[str, Any], where: str, programs: Iterable[Sampled]
+    worker: ModuleWorker, row: dict[str, Any], where: str, programs: Iterable[SampledProgram]
 ) -> Iterator[Breach]:
     """Yields what is wrong with a workload's row and with its sampled programs."""
     found = worker.load(row["module_json"])

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from costhub.dataset.check.report import some
-from costhub.dataset.check.rule import FolderRule, Rule
+from costhub.dataset.check.rule import Rule
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.journal import JOURNAL
 from costhub.dataset.shards.lock import LOCK
-from costhub.dataset.shards.seal import SealState, seal_state
-from costhub.dataset.shards.shard import TEMP_PREFIX
-from costhub.dataset.shards.shard_set import PATTERN, shard_name, shard_paths
+from costhub.dataset.shards.shard import TEMP_PREFIX, SealState, seal_state
+from costhub.dataset.shards.shard_set import SHARD_PATTERN, shard_name, shard_paths
+from costhub.terminal_text import first_few
 
-MOST_BYTES = 2 << 30
+
+@dataclass(frozen=True, kw_only=True)
+class FolderRule(Rule):
+    """A rule on names and files: yields (where, message) for every breach; nothing is parsed."""
+
+    find: Callable[[Listing], Iterator[tuple[str, str]]]
+
+
+MOST_FILE_BYTES = 2 << 30
 MOST_ROWS = {"devices": 10_000, "workloads": 200_000, "measurements": 2_000_000}
 MOST_GROUP_BYTES = 1 << 30
 """Of a row group, once decompressed, as its footer says."""
 
 
 @dataclass(frozen=True)
-class Source:
+class TableFile:
     """A file of one table."""
 
     path: Path
@@ -50,14 +57,14 @@ class Listing:
         for name in folder.device_ids():
             self.folders[self.root / "measurements" / name] = ("measurements", name)
 
-    def sources(self) -> Iterator[Source]:
+    def sources(self) -> Iterator[TableFile]:
         """Yields every shard and journal: devices, workloads, then measurements."""
         for folder, (table, device_id) in self.folders.items():
             for path in filter(Path.is_file, shard_paths(folder)):
-                yield Source(path, self.within(path), table, device_id)
+                yield TableFile(path, self.within(path), table, device_id)
             journal = folder / JOURNAL
             if table == "measurements" and journal.is_file() and journal.stat().st_size:
-                yield Source(journal, self.within(journal), table, device_id, is_journal=True)
+                yield TableFile(journal, self.within(journal), table, device_id, is_journal=True)
 
     def seal(self, path: Path) -> SealState:
         """The state of a shard's seal, for which the whole file is read: once."""
@@ -77,24 +84,24 @@ def misnamed(listing: Listing) -> Iterator[tuple[str, str]]:
         if found != [shard_name(number, len(found)) for number in range(len(found))]:
             yield (
                 listing.within(folder),
-                f"The {len(found)} shards are named {some(found, len(found))}; "
+                f"The {len(found)} shards are named {first_few(found, len(found))}; "
                 f"{shard_name(0, len(found))} and so on were expected.",
             )
 
 
-def strange_files(listing: Listing) -> Iterator[tuple[str, str]]:
+def foreign_files(listing: Listing) -> Iterator[tuple[str, str]]:
     """Finds what is neither shard nor journal: half-written files, and files of other programs."""
     for folder in listing.folders:
         names = sorted(path.name for path in folder.glob("*")) if folder.is_dir() else []
         # A pipe or a folder of that name is none, and nothing tries to read it.
-        shards = {path.name for path in folder.glob(PATTERN) if path.is_file()}
+        shards = {path.name for path in folder.glob(SHARD_PATTERN) if path.is_file()}
         halves = [name for name in names if name.startswith(TEMP_PREFIX)]
         others = [n for n in names if n not in {*shards, *halves, JOURNAL, LOCK} and not n.startswith(".")]
         for found, what in ((halves, "half-written"), (others, "no shard of costhub")):
             if found:
                 yield (
                     listing.within(folder),
-                    f"{len(found)} of its files ({some(found, len(found))}): {what}.",
+                    f"{len(found)} of its files ({first_few(found, len(found))}): {what}.",
                 )
 
 
@@ -109,8 +116,8 @@ def oversized(listing: Listing) -> Iterator[tuple[str, str]]:
     """Finds files that are too large to be read with care."""
     for source in listing.sources():
         size = source.path.stat().st_size
-        if size > MOST_BYTES:
-            yield source.where, f"It has {size:,} bytes; at most {MOST_BYTES:,} were expected."
+        if size > MOST_FILE_BYTES:
+            yield source.where, f"It has {size:,} bytes; at most {MOST_FILE_BYTES:,} were expected."
 
 
 def broken_seals(listing: Listing) -> Iterator[tuple[str, str]]:
@@ -172,12 +179,12 @@ NAMES = FolderRule(
     fix="Fetch the missing shard; where none is missing, the next write to the folder repairs the names.",
     find=misnamed,
 )
-STRANGE = FolderRule(
+FOREIGN = FolderRule(
     id="CH008",
     title="nothing half-written or foreign lies beside the shards",
     severity="warning",
     fix="Move the files elsewhere; the next write to the folder removes half-written ones.",
-    find=strange_files,
+    find=foreign_files,
 )
 JOURNALS = FolderRule(
     id="CH009",
@@ -187,4 +194,4 @@ JOURNALS = FolderRule(
     find=leftover_journals,
 )
 
-RULES = (READABLE, UNCHANGED, SEALED, SCHEMA, VERSION, SIZE, NAMES, STRANGE, JOURNALS)
+FILE_RULES = (READABLE, UNCHANGED, SEALED, SCHEMA, VERSION, SIZE, NAMES, FOREIGN, JOURNALS)

@@ -2,27 +2,117 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from costhub.dataset.check.context import Context
-from costhub.dataset.check.deep import Sampled, check_workload, sample
-from costhub.dataset.check.files import SEALED, SIZE, UNCHANGED, Listing, Source
+from costhub.dataset.check.child import SERVICE, Fetch, FileChunk, Next, Open, Start
+from costhub.dataset.check.deep import SampledProgram, check_workload, sample_programs
+from costhub.dataset.check.files import READABLE, SEALED, SIZE, UNCHANGED, FolderRule, Listing, TableFile
 from costhub.dataset.check.identities import KEYS
-from costhub.dataset.check.ledger import ENTRY, Ledger
-from costhub.dataset.check.reader import Reader
-from costhub.dataset.check.registry import RULES
-from costhub.dataset.check.report import Breach, Report
-from costhub.dataset.check.rule import Finding, FolderRule, LedgerRule
-from costhub.dataset.check.service import Piece
+from costhub.dataset.check.measurements import ENTRY, CheckContext, Ledger, LedgerRule
+from costhub.dataset.check.rule import Breach, Finding, Report
+from costhub.dataset.check.rules import RULES
 from costhub.dataset.workload_service import ModuleWorker
 from costhub.errors import DataError
+from costhub.isolation.child import ChildDied, ChildTimeout, Worker
 from costhub.progress import bar
+
+FILE_TIMEOUT_S = 10.0
+MEGABYTE_TIMEOUT_S = 10.0
+"""A megabyte holds some 5,000 rows, which take half a second on an idle core."""
+
+
+class Reader:
+    """Reads files piece by piece; a file that kills the child or holds it up is a breach, and costs no other.
+
+    Usable for several checks in turn: the child stays.
+    """
+
+    def __init__(self) -> None:
+        self._worker = Worker(SERVICE)
+        self._context = CheckContext()
+
+    def know(self, context: CheckContext) -> None:
+        """Sets what the rules know of devices and workloads."""
+        self._context = context
+        self._worker.is_warm = False
+
+    def read(
+        self, source: TableFile, number: int, on_rows: Callable[[int], object], *, as_dicts: bool = False
+    ) -> Iterator[FileChunk]:
+        """Yields what comes of a file, in pieces.
+
+        Args:
+            source: The file.
+            number: Its number, for the ledger.
+            on_rows: Called with the number of rows of every piece.
+            as_dicts: Give the rows themselves, and apply no rule.
+
+        Raises:
+            MeasureError: The child process does not start.
+        """
+        end = time.monotonic() + time_limit_s(source)
+        request: Open | Next = Open(source, number, as_dicts)
+        while True:
+            piece = self._ask(request, source, end)
+            if isinstance(request, Next):
+                on_rows(piece.rows)
+            yield piece
+            if piece.is_last:
+                return
+            request = Next()
+
+    def fetch(self, source: TableFile, rows: tuple[int, ...], columns: tuple[str, ...]) -> list[dict[str, Any]]:
+        """Some columns of some rows of a file, in their order; nothing where it cannot be read."""
+        try:
+            self._prepare()
+            found: list[dict[str, Any]] = self._worker.call(
+                Fetch(source, rows, columns), timeout_s=time_limit_s(source)
+            )
+        except (ChildDied, ChildTimeout):
+            return []
+        return found
+
+    def _ask(self, request: Open | Next, source: TableFile, end: float) -> FileChunk:
+        try:
+            if isinstance(request, Open):
+                self._prepare()
+            piece: FileChunk = self._worker.call(request, timeout_s=max(0.0, end - time.monotonic()))
+        except ChildDied as error:
+            message = f"The process that read it died: {error}"
+        except ChildTimeout:
+            message = f"Reading it took more than {time_limit_s(source):,.0f} s."
+        else:
+            return piece
+        return FileChunk(breaches=[Breach(READABLE.id, source.where, message)], is_last=True)
+
+    def _prepare(self) -> None:
+        """Starts the child where there is none, and tells it what the rules know."""
+        self._worker.start()
+        if not self._worker.is_warm:
+            self._worker.call(Start(self._context), timeout_s=FILE_TIMEOUT_S * 10)
+            self._worker.is_warm = True
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._worker.kill()
+
+
+def time_limit_s(source: TableFile) -> float:
+    """Seconds that reading a file may take."""
+    return FILE_TIMEOUT_S + MEGABYTE_TIMEOUT_S * source.path.stat().st_size / 1e6
+
 
 _SAMPLED = ("record_id", "workload_id", "trace", "target")
 
@@ -48,9 +138,7 @@ def check_folder(path: str | Path, *, deep: bool = False, progress: bool = True)
         return check_with(reader, path, deep=deep, progress=progress)
 
 
-def check_with(
-    reader: Reader, path: str | Path, *, deep: bool = False, progress: bool = False
-) -> list[Finding]:
+def check_with(reader: Reader, path: str | Path, *, deep: bool = False, progress: bool = False) -> list[Finding]:
     """Does what `check_folder` does with a reader that is there already, as for many folders in turn."""
     check = _Check(reader, Listing(path), progress=progress)
     try:
@@ -72,8 +160,8 @@ class _Check:
     def __init__(self, reader: Reader, listing: Listing, *, progress: bool) -> None:
         self.reader, self.listing, self.progress = reader, listing, progress
         self.report = Report(RULES)
-        self.context = Context()
-        self.sources: list[Source] = []
+        self.context = CheckContext()
+        self.sources: list[TableFile] = []
         self.ledger = Ledger(np.zeros(0, ENTRY), ())
 
     def apply_folder_rules(self) -> None:
@@ -127,7 +215,7 @@ class _Check:
                 for message, mask in rule.find(self.ledger, self.context):
                     self._add(rule.id, message, np.flatnonzero(mask))
 
-    def _read(self, source: Source, number: int, on_rows: Callable[[int], object]) -> Iterator[Piece]:
+    def _read(self, source: TableFile, number: int, on_rows: Callable[[int], object]) -> Iterator[FileChunk]:
         readable = True
         for piece in self.reader.read(source, number, on_rows):
             readable &= not (piece.is_last and piece.breaches)
@@ -151,9 +239,7 @@ class _Check:
         tables = [source for source in self.sources if source.table == "workloads"]
         with (
             ModuleWorker() as worker,
-            bar(
-                len(self.context.workloads), desc="replaying", unit="workload", enabled=self.progress
-            ) as shown,
+            bar(len(self.context.workloads), desc="replaying", unit="workload", enabled=self.progress) as shown,
         ):
             for source in tables:
                 for row in self._rows_with_modules(source):
@@ -161,20 +247,20 @@ class _Check:
                     self.report.extend(check_workload(worker, row, source.where, sampled))
                     shown.update(1)
 
-    def _sampled(self) -> dict[str, list[Sampled]]:
+    def _sampled(self) -> dict[str, list[SampledProgram]]:
         """The programs to replay, by workload."""
-        rows = np.array(sample(self.ledger), np.int64)
-        found: dict[str, list[Sampled]] = defaultdict(list)
+        rows = np.array(sample_programs(self.ledger), np.int64)
+        found: dict[str, list[SampledProgram]] = defaultdict(list)
         starts = np.searchsorted(self.ledger["file"], np.arange(len(self.sources)))
         for file in np.unique(self.ledger["file"][rows]):
             here = rows[self.ledger["file"][rows] == file]
             numbers = tuple((here - starts[file]).tolist())
             fetched = self.reader.fetch(self.sources[file], numbers, _SAMPLED)
             for row in fetched:
-                program = Sampled(self.sources[file].where, row["record_id"], row["trace"], row["target"])
+                program = SampledProgram(self.sources[file].where, row["record_id"], row["trace"], row["target"])
                 found[row["workload_id"]].append(program)
         return found
 
-    def _rows_with_modules(self, source: Source) -> Iterator[dict[str, Any]]:
+    def _rows_with_modules(self, source: TableFile) -> Iterator[dict[str, Any]]:
         for piece in self.reader.read(source, 0, lambda _: None, as_dicts=True):
             yield from piece.dicts

@@ -1,32 +1,30 @@
-"""Provides the rules on identities: what a row is called, what it refers to, and that it is there once."""
+"""Provides the rules on ids, traces and targets: each is what it refers to, and occurs once."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from costhub.dataset.check.context import Context
-from costhub.dataset.check.ledger import Ledger
-from costhub.dataset.check.rows import Rows
-from costhub.dataset.check.rule import LedgerRule, Mask, RowRule, Rule
+from costhub.dataset.check.measurements import CheckContext, Ledger, LedgerRule, Mask, RowRule, Rows
+from costhub.dataset.check.rule import Rule
 from costhub.dataset.trace import program_id
 
 
-def repeated_records(ledger: Ledger, context: Context) -> Iterator[tuple[str, Mask]]:
+def repeated_records(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, Mask]]:
     """Finds record ids that occur again; the next writer clears a journal's by itself."""
     message = "an earlier row has the same record_id, and every record_id was expected once."
     yield message, _again(ledger, "record", within=~ledger.in_journal)
 
 
-def repeated_runs(ledger: Ledger, context: Context) -> Iterator[tuple[str, Mask]]:
+def repeated_runs(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, Mask]]:
     """Finds one measurement under several record ids: repeats of a program never agree to the last bit."""
     again = _again(ledger, "program", "device", "run", within=ledger.is_timed)
-    message = (
-        "an earlier row has the same program, device and run_s, to the last bit, under another record_id."
-    )
+    message = "an earlier row has the same program, device and run_s, to the last bit, under another record_id."
     yield message, again & ~_again(ledger, "record", within=ledger.is_timed)
 
 
@@ -70,7 +68,7 @@ KEYS = Rule(
     severity="error",
     fix="Put it into the folder again (DataFolder.put_device, put_workloads): the last one written stays.",
 )
-RULES = (
+IDENTITY_RULES = (
     LedgerRule(
         id="CH010",
         title="a record_id occurs once",
@@ -116,5 +114,101 @@ RULES = (
         severity="error",
         fix="Keep one of the rows: copies count a measurement twice and leak from training into tests.",
         find=repeated_runs,
+    ),
+)
+
+
+_CPU_TARGETS = frozenset({"llvm", "c"})
+
+
+def bad_traces(rows: Rows) -> Iterator[tuple[str, Mask]]:
+    """Finds traces of another form; on some of them TVM does not fail but crash."""
+    bad = [not _is_trace(_parse(text)) for text in rows.texts("trace")]
+    yield "trace is not the JSON of [instructions, decisions] that TVM writes.", np.array(bad, bool)
+
+
+def bad_targets(rows: Rows) -> Iterator[tuple[str, Mask]]:
+    """Finds targets that are no object with a kind."""
+    bad = {text for text in pc.unique(rows.column("target")).to_pylist() if _kind(text) is None}
+    mask = np.array([text in bad for text in rows.texts("target")], bool)
+    yield 'target is not a JSON object with a "kind".', mask
+
+
+def foreign_targets(rows: Rows) -> Iterator[tuple[str, Mask]]:
+    """Finds targets of another kind of device than the one they were measured on."""
+    pairs = list(zip(rows.texts("target"), rows.device.tolist(), strict=True))
+    kinds = [row.get("kind") for row in rows.context.devices.values()]
+    fits = {(t, d): d < 0 or _fits(_kind(t), kinds[d]) for t, d in set(pairs)}
+    bad = np.array([not fits[pair] for pair in pairs], bool)
+    yield "target is of another kind than the device, as the table devices describes it.", bad
+
+
+def _fits(kind: str | None, device_kind: Any) -> bool:
+    return kind is None or (kind in _CPU_TARGETS if device_kind == "cpu" else kind == device_kind)
+
+
+def _kind(text: str | None) -> str | None:
+    value = _parse(text)
+    kind = value.get("kind") if isinstance(value, dict) else None
+    return kind if isinstance(kind, str) else None
+
+
+def _is_trace(value: Any) -> bool:
+    """Whether it has the form of a trace; null or a decision on no instruction would crash TVM."""
+    if not (isinstance(value, list) and len(value) == 2 and all(isinstance(part, list) for part in value)):
+        return False
+    instructions, decisions = value
+    numbers = range(len(instructions))
+    return all(map(_is_instruction, instructions)) and all(
+        isinstance(d, list) and len(d) == 2 and type(d[0]) is int and d[0] in numbers and d[1] is not None
+        for d in decisions
+    )
+
+
+def _is_instruction(value: Any) -> bool:
+    """Whether it is [kind, inputs, attributes, outputs]."""
+    # A trace has some 50 of them: this is where the time of a check goes, so without a loop of its own.
+    if type(value) is not list or len(value) != 4:
+        return False
+    kind, inputs, attributes, outputs = value
+    return (
+        type(kind) is str
+        and type(inputs) is list
+        and type(attributes) is list
+        and type(outputs) is list
+        and None not in inputs
+        and None not in attributes
+        and None not in outputs
+    )
+
+
+def _parse(text: str | None) -> Any:
+    try:
+        return json.loads(text or "")
+    except (ValueError, RecursionError):
+        return None
+
+
+TRACE_RULES = (
+    RowRule(
+        id="CH017",
+        title="a trace is the JSON that TVM writes",
+        severity="error",
+        fix="Write it with costhub.dataset.trace.trace_to_json, or remove the row.",
+        find=bad_traces,
+    ),
+    RowRule(
+        id="CH018",
+        title="a target is the JSON that TVM reads",
+        severity="error",
+        fix='Write the target as JSON, such as {"kind": "llvm", "num-cores": 2}.',
+        find=bad_targets,
+    ),
+    RowRule(
+        id="CH019",
+        title="a target is of the kind of its device",
+        severity="error",
+        fix="Correct the target of the rows, or the kind of the device.",
+        find=foreign_targets,
     ),
 )

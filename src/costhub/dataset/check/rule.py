@@ -1,22 +1,14 @@
-"""Provides the kinds of rules of check_folder, and what a broken one reports."""
+"""Provides Rule, the base of every rule of check_folder, and Report, which joins breaches into findings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
-
-if TYPE_CHECKING:
-    from costhub.dataset.check.context import Context
-    from costhub.dataset.check.files import Listing
-    from costhub.dataset.check.ledger import Ledger
-    from costhub.dataset.check.rows import Rows
+from costhub.terminal_text import clean, first_few
 
 Severity = Literal["error", "warning"]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,37 +30,6 @@ class Rule:
     """Whether it loads modules into TVM, and so is left out unless asked for."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class FolderRule(Rule):
-    """A rule on names and files: yields (where, message) for every breach; nothing is parsed."""
-
-    find: Callable[[Listing], Iterator[tuple[str, str]]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableRule(Rule):
-    """A rule on one row of `devices` or `workloads`: yields messages. It runs in a child process."""
-
-    tables: tuple[str, ...]
-    find: Callable[[dict[str, Any]], Iterator[str]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class RowRule(Rule):
-    """A rule on single measurements: yields (message, mask) for a batch of them, in a child process."""
-
-    find: Callable[[Rows], Iterator[tuple[str, Mask]]]
-    shown: str = "record_id"
-    """The column that names the rows of a finding."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LedgerRule(Rule):
-    """A rule on measurements beside one another: yields (message, mask) over the ledger of them all."""
-
-    find: Callable[[Ledger, Context], Iterator[tuple[str, Mask]]]
-
-
 @dataclass(frozen=True)
 class Finding:
     """One breach of a rule, in one place."""
@@ -81,3 +42,58 @@ class Finding:
     fix: str
     rows: int = 0
     """How many rows; 0 where it is about a file."""
+
+
+_NAMED = 3
+
+
+_MOST_MESSAGES = 20
+"""Messages of one rule on one file; a file of a stranger could cause any number of them."""
+
+
+@dataclass
+class Breach:
+    """A broken rule: one message on one file, and the rows it is about."""
+
+    rule: str
+    where: str
+    message: str
+    rows: int = 0
+    names: list[str] = field(default_factory=list)
+
+
+class Report:
+    """Collects breaches; those of one message on one file become one finding."""
+
+    def __init__(self, rules: Mapping[str, Rule]) -> None:
+        self._rules = rules
+        self._breaches: dict[tuple[str, str], dict[str, Breach]] = {}
+
+    def add(self, breach: Breach) -> None:
+        """Adds a breach, or counts its rows to an earlier one of the same message."""
+        messages = self._breaches.setdefault((breach.rule, breach.where), {})
+        known = messages.get(breach.message)
+        if known is not None:
+            known.rows += breach.rows
+            known.names += [name for name in breach.names if name not in known.names][:_NAMED]
+        elif len(messages) < _MOST_MESSAGES:
+            messages[breach.message] = breach
+
+    def extend(self, breaches: Iterable[Breach]) -> None:
+        """Adds several breaches."""
+        for breach in breaches:
+            self.add(breach)
+
+    def findings(self) -> list[Finding]:
+        """The findings, in the order of the rules."""
+        found = [breach for messages in self._breaches.values() for breach in messages.values()]
+        order = {rule: number for number, rule in enumerate(self._rules)}
+        return [self._finding(breach) for breach in sorted(found, key=lambda b: (order[b.rule], b.where))]
+
+    def _finding(self, breach: Breach) -> Finding:
+        rule = self._rules[breach.rule]
+        where, message = clean(breach.where, 200), clean(breach.message, 500)
+        if breach.rows:
+            rows = "1 row" if breach.rows == 1 else f"{breach.rows:,} rows"
+            message = f"{rows} ({first_few(breach.names, breach.rows)}): {message}"
+        return Finding(rule.id, rule.severity, where, message, rule.fix, breach.rows)

@@ -6,10 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from costhub.dataset.check.context import Context, Floats
-from costhub.dataset.check.ledger import NO_TIME, Ledger
-from costhub.dataset.check.rows import Rows
-from costhub.dataset.check.rule import LedgerRule, Mask, RowRule
+from costhub.dataset.check.measurements import NO_TIME, CheckContext, Floats, Ledger, LedgerRule, Mask, RowRule, Rows
 
 LOAD_PER_CORE = 3.0
 """The collector's own builds bring it to 1.1 on two cores."""
@@ -50,7 +47,7 @@ def impossible_conditions(rows: Rows) -> Iterator[tuple[str, Mask]]:
     yield message, ~rows.is_null("temperature_c") & wrong
 
 
-def drifting_conditions(ledger: Ledger, context: Context) -> Iterator[tuple[str, Mask]]:
+def drifting_conditions(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, Mask]]:
     """Finds sessions in which the clock or the temperature moved a lot."""
     clocks, temperatures = [], []
     for rows in ledger.groups("device", "session", within=np.ones(ledger.n, bool)):
@@ -89,7 +86,7 @@ def impossible_reference(rows: Rows) -> Iterator[tuple[str, Mask]]:
         yield f"{name} is no number above {least:g}.", wrong
 
 
-def contradicted_reference(ledger: Ledger, context: Context) -> Iterator[tuple[str, Mask]]:
+def contradicted_reference(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, Mask]]:
     """Finds rows whose drift does not follow from reference_s and the rest of the session.
 
     The baseline is the fastest reference until then, in a row or not: on a machine that was busy at first it
@@ -116,7 +113,7 @@ def impossible_times(rows: Rows) -> Iterator[tuple[str, Mask]]:
     yield "timestamp is in the future.", times > rows.context.now_us + FUTURE_US
 
 
-def backwards(ledger: Ledger, context: Context) -> Iterator[tuple[str, Mask]]:
+def backwards(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, Mask]]:
     """Finds rows that are older than the row before them, of their session and workload in their file."""
     rows = np.flatnonzero(ledger["time_us"] != NO_TIME)
     names = ("file", "session", "workload")
@@ -130,7 +127,7 @@ def backwards(ledger: Ledger, context: Context) -> Iterator[tuple[str, Mask]]:
     yield message, ledger.mask([order[1:][same & (step < -BACKWARDS_US)]])
 
 
-RULES = (
+SESSION_RULES = (
     RowRule(
         id="CH037",
         title="the machine was not busy with something else",

@@ -1,8 +1,10 @@
-"""Provides FeatureCache: computed features on disk, by record id and spec, to be computed again at will."""
+"""Provides FeatureCache: computed features on disk, by record id and spec, which can be computed again at any time."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import os
 import shutil
 import tempfile
 import weakref
@@ -15,28 +17,59 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from costhub.dataset.features.part import (
-    PATTERN,
-    Part,
+from costhub.dataset.features.cache_part import (
+    PART_PATTERN,
+    CachePart,
     PartLost,
-    new_path,
-    pack,
+    new_part_path,
+    pack_features,
     read_part,
     read_rows,
     read_table,
     write_part,
 )
-from costhub.dataset.features.place import feature_folders
 from costhub.dataset.features.spec import FeatureSpec
 from costhub.dataset.folder import first_of_each
 from costhub.dataset.programs import FloatArray, IntArray
 from costhub.dataset.shards.lock import FolderLock
 from costhub.dataset.shards.shard_set import remove_temporaries
+from costhub.files import cache_root
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+
+
+def feature_folders(root: Path) -> tuple[Path | None, tuple[Path, ...]]:
+    """The folders for the features of the data folder `root`.
+
+    They go to `root/features`. Where nothing can be written there, or the data are part of the installed
+    package, they go to a folder in the user's cache that is named after the path of the data; what lies in
+    `root/features` is read all the same.
+
+    Returns:
+        The folder to write to, which is made, or None where there is none; and the folders to read from.
+    """
+    beside, in_cache = root / "features", _in_user_cache(root)
+    is_installed = _PACKAGE in root.resolve().parents
+    places = [in_cache] if is_installed else [beside, in_cache]
+    chosen = next((place for place in places if _can_write(place)), None)
+    return chosen, tuple(dict.fromkeys([*([chosen] if chosen else []), beside]))
+
+
+def _in_user_cache(root: Path) -> Path:
+    return cache_root() / "features" / hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:16]
+
+
+def _can_write(folder: Path) -> bool:
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        return os.access(folder, os.W_OK | os.X_OK)
+    return False
+
 
 PART_BYTES = 64 << 20
 """What a merged part holds at most, uncompressed: two of them are in memory per reading thread."""
 
-UNKNOWN = -2
+NOT_COMPUTED = -2
 """The count of a program whose features have not been computed."""
 
 _THREADS = 4
@@ -44,18 +77,18 @@ _THREADS = 4
 
 
 @dataclass(frozen=True)
-class Found:
+class CacheLookup:
     """What the cache knows of some records."""
 
     counts: IntArray
     """(n,) number of feature rows of each record; FAILED where it has none, UNKNOWN where it is not known."""
     places: IntArray
     """(n,) where each is among the programs of all parts, one after the other; -1 where it is unknown."""
-    parts: tuple[Part, ...]
+    parts: tuple[CachePart, ...]
 
-    def take(self, which: IntArray) -> Found:
+    def take(self, which: IntArray) -> CacheLookup:
         """What is known of the records at `which`."""
-        return Found(self.counts[which], self.places[which], self.parts)
+        return CacheLookup(self.counts[which], self.places[which], self.parts)
 
 
 class FeatureCache:
@@ -77,13 +110,13 @@ class FeatureCache:
         self.folder = chosen / spec.name / device_id
         """Where parts are written."""
         self._folders = dict.fromkeys([self.folder, *(place / spec.name / device_id for place in places)])
-        self._parts: dict[Path, Part | None] = {}
+        self._parts: dict[Path, CachePart | None] = {}
 
-    def find(self, record_ids: pa.Array) -> Found:
+    def find(self, record_ids: pa.Array) -> CacheLookup:
         """Looks up different records, as Arrow strings."""
         self._refresh()
         parts = tuple(part for part in self._parts.values() if part is not None)
-        counts, places = np.full(len(record_ids), UNKNOWN), np.full(len(record_ids), -1)
+        counts, places = np.full(len(record_ids), NOT_COMPUTED), np.full(len(record_ids), -1)
         if parts and len(record_ids):
             ids = pa.chunked_array([chunk for part in parts for chunk in part.record_ids.chunks], pa.string())
             wanted = pc.fill_null(pc.index_in(ids, value_set=record_ids), -1).to_numpy()
@@ -92,9 +125,9 @@ class FeatureCache:
             places[wanted[known]] = known
             found = places >= 0
             counts[found] = np.concatenate([part.counts for part in parts])[places[found]]
-        return Found(counts, places, parts)
+        return CacheLookup(counts, places, parts)
 
-    def read(self, found: Found) -> FloatArray:
+    def read(self, found: CacheLookup) -> FloatArray:
         """Reads feature rows.
 
         Args:
@@ -134,7 +167,7 @@ class FeatureCache:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         with FolderLock(self.folder, wait=True):
-            write_part(pack(self.spec, record_ids, features), new_path(self.folder))
+            write_part(pack_features(self.spec, record_ids, features), new_part_path(self.folder))
 
     def merge(self) -> None:
         """Puts small parts together; an interruption leaves programs twice at worst, and loses none."""
@@ -148,12 +181,12 @@ class FeatureCache:
                     table = pa.concat_tables([read_table(part) for part in group])
                 except PartLost:
                     continue  # it is dealt with when it is read
-                write_part(first_of_each(table, "record_id"), new_path(self.folder))
+                write_part(first_of_each(table, "record_id"), new_part_path(self.folder))
                 for part in group:
                     self._discard(part.path)
 
-    def _small_groups(self) -> list[list[Part]]:
-        groups: list[list[Part]] = [[]]
+    def _small_groups(self) -> list[list[CachePart]]:
+        groups: list[list[CachePart]] = [[]]
         size_bytes = 0
         for part in self._parts.values():
             if part is None or part.path.parent != self.folder:
@@ -170,13 +203,13 @@ class FeatureCache:
 
     def _refresh(self) -> None:
         """Lists the folders again: what is new is opened, what is gone is forgotten."""
-        paths = [path for folder in self._folders for path in sorted(folder.glob(PATTERN))]
+        paths = [path for folder in self._folders for path in sorted(folder.glob(PART_PATTERN))]
         new = [path for path in paths if path not in self._parts]
         with ThreadPoolExecutor(_THREADS) as threads:
             opened = dict(zip(new, threads.map(self._open, new), strict=True))
         self._parts = {path: (self._parts | opened)[path] for path in paths}
 
-    def _open(self, path: Path) -> Part | None:
+    def _open(self, path: Path) -> CachePart | None:
         try:
             part = read_part(path, self.spec)
         except FileNotFoundError:
@@ -191,7 +224,7 @@ class FeatureCache:
         with contextlib.suppress(OSError):
             path.unlink()
 
-    def _fill(self, rows: FloatArray, starts: IntArray, part: Part, places: IntArray) -> None:
+    def _fill(self, rows: FloatArray, starts: IntArray, part: CachePart, places: IntArray) -> None:
         """Copies the programs at ascending `places` of a part to the rows from `starts` on."""
         try:
             values = read_rows(part, self.spec.width)

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from costhub.dataset.features.spec import Features, FeatureSpec
 from costhub.dataset.programs import FloatArray, IntArray
-
-PART = "part"
-"""Name of column 0 of a composite spec: which part a row is of, counted from 0."""
 
 
 def combine(parts: Sequence[tuple[FloatArray, IntArray]]) -> tuple[FloatArray, IntArray]:
@@ -59,9 +52,7 @@ def fill_part(rows: FloatArray, part: int, own: FloatArray) -> None:
     rows[rows[:, 0] == part, 1 : 1 + own.shape[1]] = own
 
 
-def split_parts(
-    rows: FloatArray, counts: IntArray, widths: Sequence[int]
-) -> list[tuple[FloatArray, IntArray]]:
+def split_parts(rows: FloatArray, counts: IntArray, widths: Sequence[int]) -> list[tuple[FloatArray, IntArray]]:
     """Takes apart what `combine` has stacked; the inverse of it.
 
     Args:
@@ -95,46 +86,3 @@ def split_parts(
     if sum(len(own) for own, _ in found) != len(rows):
         raise ValueError(f"Column 0 of a row must be its part, one of 0 to {len(widths) - 1}.")
     return found
-
-
-@functools.lru_cache
-def composite(parts: tuple[FeatureSpec, ...]) -> FeatureSpec:
-    """The spec whose rows are those of all parts, stacked as `combine` does.
-
-    Example:
-        >>> from costhub.dataset.features.spec import find_spec
-        >>> both = composite((find_spec("per_store@1"), find_spec("relation@1")))
-        >>> both.name, both.width, both.columns[:2]
-        ('per_store@1+relation@1', 173, ('part', 'float_mad | elements'))
-    """
-
-    def extract(mod: Any, traces: Sequence[str], target: str) -> Features:
-        return _stacked([part.extract(mod, traces, target) for part in parts])
-
-    def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
-        return _stacked([part.extract_candidates(context, candidates) for part in parts])
-
-    columns = itertools.zip_longest(*(part.columns for part in parts))
-    return FeatureSpec(
-        name="+".join(part.name for part in parts),
-        columns=(PART, *(" | ".join(filter(None, names)) for names in columns)),
-        extract=extract,
-        extract_candidates=extract_candidates,
-        needs_tvm=any(part.needs_tvm for part in parts),
-        composed_of=parts,
-    )
-
-
-def _stacked(features: Sequence[Features]) -> Features:
-    """The features of all parts of each program; None where a part has none."""
-    programs = [[rows for rows in each if rows is not None] for each in zip(*features, strict=True)]
-    complete = [each for each in programs if len(each) == len(features)]
-    if not complete:
-        return [None] * len(programs)
-    rows, counts = combine([
-        (np.concatenate(own), np.array([len(f) for f in own], np.int64))
-        for own in zip(*complete, strict=True)
-    ])  # fmt: skip
-    ends = np.cumsum(counts).tolist()
-    pieces = (rows[end - count : end] for end, count in zip(ends, counts.tolist(), strict=True))
-    return [next(pieces) if len(each) == len(features) else None for each in programs]

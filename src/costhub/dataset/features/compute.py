@@ -1,19 +1,94 @@
-"""Provides compute_missing: computes features that are not in the cache, and keeps them there."""
+"""Provides compute_missing and featurise: compute features in child processes, and keep them in the cache."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import itertools
+import os
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from costhub.dataset.features.cache import FeatureCache
-from costhub.dataset.features.featurise import CHUNK_PROGRAMS, Chunk, featurise
+from costhub.dataset.features.feature_service import SERVICE, FeatureRequest
+from costhub.dataset.features.spec import Features, FeatureSpec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.programs import FloatArray
+from costhub.isolation.pool import ChildPool, LostCall
 from costhub.progress import bar
+
+CHUNK_PROGRAMS = 64
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Programs of one workload and one target, whose features are computed in one request."""
+
+    module_json: str
+    target: str
+    record_ids: tuple[str, ...]
+    traces: tuple[str, ...]
+
+
+def featurise(
+    chunks: Iterable[Chunk], spec: FeatureSpec, *, workers: int | None = None
+) -> Generator[tuple[Chunk, Features], None, None]:
+    """Computes the features of every program, and yields chunks in their order.
+
+    Chunks are taken from `chunks` as they are needed. A spec that needs no TVM is computed in this process.
+
+    Args:
+        chunks: The programs.
+        spec: The layout of the features.
+        workers: Child processes; one per core by default.
+
+    Yields:
+        A chunk, and for each of its programs a (rows, width) array, or None where it cannot be computed.
+
+    Raises:
+        MeasureError: A child process does not start at all.
+    """
+    if not spec.needs_tvm:
+        for chunk in chunks:
+            yield chunk, spec.extract(None, chunk.traces, chunk.target)
+        return
+    source = iter(chunks)
+    first = list(itertools.islice(source, workers or os.cpu_count() or 1))
+    if first:
+        yield from _in_children(itertools.chain(first, source), spec, first)
+
+
+def _in_children(
+    chunks: Iterable[Chunk], spec: FeatureSpec, first: Sequence[Chunk]
+) -> Generator[tuple[Chunk, Features], None, None]:
+    taken: deque[Chunk] = deque()
+
+    def requests() -> Iterator[FeatureRequest]:
+        for chunk in chunks:
+            taken.append(chunk)
+            yield FeatureRequest(chunk.module_json, chunk.target, chunk.traces, spec.name)
+
+    # A new child imports TVM and the intrinsics of the first target outside the time limit of a program.
+    warm = FeatureRequest(first[0].module_json, first[0].target, (), spec.name)
+    with ChildPool(SERVICE, warm=warm, workers=len(first)) as pool:
+        for replies in pool.map(requests(), pieces=_one_by_one):
+            yield taken.popleft(), _join_replies(replies)
+
+
+def _one_by_one(request: FeatureRequest) -> list[FeatureRequest]:
+    return [replace(request, traces=traces) for traces in ((), *((trace,) for trace in request.traces))]
+
+
+def _join_replies(replies: Sequence[Features | LostCall]) -> Features:
+    found: Features = []
+    for reply in replies:
+        found += [None] if isinstance(reply, LostCall) else reply
+    return found
+
 
 _PART_PROGRAMS = 1024
 
@@ -42,7 +117,7 @@ def compute_missing(
     try:
         # Closed at once on ^C: its child processes would outlive the traceback otherwise.
         with (
-            contextlib.closing(featurise(chunks_of(folder, device_id, record_ids), cache.spec)) as found,
+            contextlib.closing(featurise(read_chunks(folder, device_id, record_ids), cache.spec)) as found,
             bar(len(record_ids), desc="features", unit="program", enabled=progress) as shown,
         ):
             for chunk, features in found:
@@ -57,7 +132,7 @@ def compute_missing(
         cache.merge()
 
 
-def chunks_of(folder: DataFolder, device_id: str, record_ids: pa.Array) -> Iterator[Chunk]:
+def read_chunks(folder: DataFolder, device_id: str, record_ids: pa.Array) -> Iterator[Chunk]:
     """Reads some measurements as chunks to be featurised; those whose workload is unknown are left out."""
     modules = {row["workload_id"]: row["module_json"] for row in folder.workloads().to_pylist()}
     columns = ["record_id", "workload_id", "target", "trace"]
@@ -67,10 +142,10 @@ def chunks_of(folder: DataFolder, device_id: str, record_ids: pa.Array) -> Itera
         # A record that lies in two places is computed once.
         wanted = (place >= 0) & left[place]
         left[place[wanted]] = False
-        yield from _of_batch(batch.filter(pa.array(wanted)), modules)
+        yield from _chunks_of_batch(batch.filter(pa.array(wanted)), modules)
 
 
-def _of_batch(batch: pa.RecordBatch, modules: dict[str, str]) -> Iterator[Chunk]:
+def _chunks_of_batch(batch: pa.RecordBatch, modules: dict[str, str]) -> Iterator[Chunk]:
     groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for row in batch.to_pylist():
         groups.setdefault((row["workload_id"], row["target"]), []).append((row["record_id"], row["trace"]))

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from costhub.dataset.features.index_range import IndexForm, index_form
-from costhub.dataset.features.operations import Operations, count_operations
+from costhub.dataset.features.tir_expressions import IndexForm, Operations, count_operations, index_form
 
 MAX_NODES = 1024
 """Loops and statements of a program that are read; a schedule that a search makes has a tenth of it."""
@@ -138,9 +137,7 @@ class _Reader:
         start = index_form(loop.min, self._known) or IndexForm()
         extent = self._largest(loop.extent)
         tag = "" if loop.thread_binding is None else str(loop.thread_binding.thread_tag)
-        kind = (
-            _THREAD_KINDS.get(tag.split(".")[0], "other") if tag else _FOR_KINDS.get(int(loop.kind), "other")
-        )
+        kind = _THREAD_KINDS.get(tag.split(".")[0], "other") if tag else _FOR_KINDS.get(int(loop.kind), "other")
         if tag in self._threads:
             # The same threads as those around it, not more of them: how a block of threads fetches together.
             self._known[handle] = start.plus(IndexForm.of_loop(self._threads[tag]))
@@ -212,9 +209,7 @@ class _Reader:
                     touch.writes |= writes
                     touch.reads |= not writes or is_reduction
 
-    def _touch(
-        self, buffer: int, region: Any, levels: Sequence[int], trips: Sequence[int], *, uses: bool
-    ) -> None:
+    def _touch(self, buffer: int, region: Any, levels: Sequence[int], trips: Sequence[int], *, uses: bool) -> None:
         shape = self.buffers[buffer].shape
         forms = [index_form(part.min, self._known) for part in region]
         sizes = [self._largest(part.extent, unknown=d) for part, d in zip(region, shape, strict=False)]

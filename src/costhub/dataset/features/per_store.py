@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from costhub.dataset.features.replayed import replayed
-from costhub.dataset.features.spec import Features, FeatureSpec, checked
+from costhub.dataset.features.spec import Features, FeatureSpec, finite_or_none, replay_schedules
 from costhub.dataset.programs import FloatArray
-from costhub.dataset.target import parse_target
+from costhub.dataset.workload import parse_target
 
 PER_STORE = "per_store@1"
 """Name and version of the layout; TVM 0.27's PerStoreFeature(extract_workload=True), one row per buffer."""
@@ -26,17 +25,14 @@ _LOOP = (
     "pos_inner_reduce pos_middle_reduce pos_outer_reduce pos_mixed"
 ).split()
 _GPU = (
-    "is_gpu blockIdx_x_len blockIdx_y_len blockIdx_z_len "
-    "threadIdx_x_len threadIdx_y_len threadIdx_z_len vthread_len"
+    "is_gpu blockIdx_x_len blockIdx_y_len blockIdx_z_len threadIdx_x_len threadIdx_y_len threadIdx_z_len vthread_len"
 ).split()
 _BUFFER = (
     "acc_read acc_write acc_readwrite bytes unique_bytes lines unique_lines "
     "reuse_loop_multiple_read reuse_serial_multiple_rw reuse_none reuse_dis_iter reuse_dis_bytes reuse_ct "
     "bytes_d_reuse_ct unique_bytes_d_reuse_ct lines_d_reuse_ct unique_lines_d_reuse_ct stride"
 ).split()
-_OUTER = (
-    "alloc_size alloc_prod alloc_outer_prod alloc_inner_prod outer_prod num_loops auto_unroll_max_step"
-).split()
+_OUTER = ("alloc_size alloc_prod alloc_outer_prod alloc_inner_prod outer_prod num_loops auto_unroll_max_step").split()
 _WORKLOAD = "softmax maxmin add batch_matmul matmul depthwiseconv2d conv2d_winograd conv2d".split()
 
 COLUMN_NAMES: tuple[str, ...] = (
@@ -56,7 +52,7 @@ WIDTH = len(COLUMN_NAMES)
 def extract(mod: Any, traces: Sequence[str], target: str, *, threads: int = 1) -> Features:
     """Computes the features of programs of one workload, by replaying their traces.
 
-    A malformed trace can crash TVM: for data from strangers use `costhub.dataset.features.featurise`, which
+    A malformed trace can crash TVM: for data from strangers use `costhub.dataset.features.compute`, which
     calls this in a child process.
 
     Args:
@@ -74,7 +70,7 @@ def extract(mod: Any, traces: Sequence[str], target: str, *, threads: int = 1) -
     from tvm.s_tir import meta_schedule as ms
 
     # First, since a context imports the intrinsics of every target unless those of this one are there.
-    schedules = replayed(mod, traces, target)
+    schedules = replay_schedules(mod, traces, target)
     context = ms.TuneContext(mod, target=parse_target(target), num_threads=threads)
     good = [schedule for schedule in schedules if schedule is not None]
     arguments = ms.arg_info.ArgInfo.from_entry_func(mod, remove_preproc=False) if good else []
@@ -106,7 +102,7 @@ def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
 
 
 def _narrowed(rows: Any) -> FloatArray | None:
-    return checked(np.asarray(rows, dtype=np.float32).reshape(-1, WIDTH))
+    return finite_or_none(np.asarray(rows, dtype=np.float32).reshape(-1, WIDTH))
 
 
 SPEC = FeatureSpec(PER_STORE, COLUMN_NAMES, extract, extract_candidates)

@@ -1,8 +1,13 @@
-"""Provides FeatureSpec, a named layout of feature rows with its computation, and find_spec."""
+"""Provides FeatureSpec, a named layout of feature rows with its computation, and what makes specs: of modules.
+
+Of other specs.
+"""
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from costhub.dataset.features.combined import combine
 from costhub.dataset.programs import FloatArray
-from costhub.errors import UnknownNameError
-from costhub.names import close_names
+from costhub.dataset.workload import parse_target
+from costhub.errors import WorkloadError
 
 Features = list[FloatArray | None]
 """For each program its (rows, width) array, or None where the program has no features."""
@@ -38,7 +44,7 @@ class FeatureSpec:
     """Features of programs of one workload: its ``tvm.IRModule``, their traces and the target as JSON.
 
     Raises `WorkloadError` where the target is not one of TVM. A malformed trace can crash TVM: data from
-    strangers go through `costhub.dataset.features.featurise`.
+    strangers go through `costhub.dataset.features.compute`.
     """
     extract_candidates: Callable[[Any, Sequence[Any]], Features]
     """Features of what a search holds: a ``TuneContext`` and its ``MeasureCandidate``s."""
@@ -65,55 +71,6 @@ class FeatureSpec:
         return hashlib.sha256("\n".join(self.columns).encode()).hexdigest()[:16]
 
 
-def spec_names() -> tuple[str, ...]:
-    """The names of the simple feature specs, of which `find_spec` makes composite ones.
-
-    Example:
-        >>> spec_names()
-        ('per_store@1', 'relation@1', 'tiles@1', 'loop_context@1', 'trace_tokens@1', 'trace_decisions@1')
-    """
-    return tuple(_specs())
-
-
-def find_spec(name: str) -> FeatureSpec:
-    """Finds a feature spec, or makes a composite one: names joined with `+`, each once, in the order given.
-
-    Raises:
-        UnknownNameError: There is none of that name, or a part is named twice.
-
-    Example:
-        >>> find_spec("trace_tokens@1").needs_tvm
-        False
-        >>> [part.width for part in find_spec("per_store@1+relation@1").parts]
-        [172, 123]
-    """
-    from costhub.dataset.features.combined import composite
-
-    known, names = _specs(), name.split("+")
-    for part in names:
-        if part not in known:
-            raise UnknownNameError("feature spec", part, close_names(part, list(known)), "docs/features.md")
-    if len(set(names)) < len(names):
-        raise UnknownNameError("feature spec", name, ["+".join(dict.fromkeys(names))], "docs/features.md")
-    return known[name] if len(names) == 1 else composite(tuple(known[part] for part in names))
-
-
-def _specs() -> dict[str, FeatureSpec]:
-    # Imported here, since each of these files needs FeatureSpec.
-    from costhub.dataset.features import (
-        loop_context,
-        per_store,
-        relation,
-        tiles,
-        trace_decisions,
-        trace_tokens,
-    )
-
-    modules = (per_store, relation, tiles, loop_context, trace_tokens, trace_decisions)
-    specs: list[FeatureSpec] = [module.SPEC for module in modules]
-    return {spec.name: spec for spec in specs}
-
-
 def slog(x: float) -> float:
     """log2(|x| + 1) with the sign of x, the scale of every count and size; 0 for what is not finite.
 
@@ -126,6 +83,124 @@ def slog(x: float) -> float:
     return math.log2(abs(x) + 1) * (1 if x >= 0 else -1)
 
 
-def checked(rows: FloatArray) -> FloatArray | None:
+def finite_or_none(rows: FloatArray) -> FloatArray | None:
     """The rows, or None where a value is not finite."""
     return rows if np.isfinite(rows).all() else None
+
+
+PART_COLUMN = "part"
+"""Name of column 0 of a composite spec: which part a row is of, counted from 0."""
+
+
+@functools.lru_cache
+def composite(parts: tuple[FeatureSpec, ...]) -> FeatureSpec:
+    """The spec whose rows are those of all parts, stacked as `combine` does.
+
+    Example:
+        >>> from costhub.dataset.features.specs import find_spec
+        >>> both = composite((find_spec("per_store@1"), find_spec("relation@1")))
+        >>> both.name, both.width, both.columns[:2]
+        ('per_store@1+relation@1', 173, ('part', 'float_mad | elements'))
+    """
+
+    def extract(mod: Any, traces: Sequence[str], target: str) -> Features:
+        return _stack_features([part.extract(mod, traces, target) for part in parts])
+
+    def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
+        return _stack_features([part.extract_candidates(context, candidates) for part in parts])
+
+    columns = itertools.zip_longest(*(part.columns for part in parts))
+    return FeatureSpec(
+        name="+".join(part.name for part in parts),
+        columns=(PART_COLUMN, *(" | ".join(filter(None, names)) for names in columns)),
+        extract=extract,
+        extract_candidates=extract_candidates,
+        needs_tvm=any(part.needs_tvm for part in parts),
+        composed_of=parts,
+    )
+
+
+def _stack_features(features: Sequence[Features]) -> Features:
+    """The features of all parts of each program; None where a part has none."""
+    programs = [[rows for rows in each if rows is not None] for each in zip(*features, strict=True)]
+    complete = [each for each in programs if len(each) == len(features)]
+    if not complete:
+        return [None] * len(programs)
+    rows, counts = combine(
+        [(np.concatenate(own), np.array([len(f) for f in own], np.int64)) for own in zip(*complete, strict=True)]
+    )
+    ends = np.cumsum(counts).tolist()
+    pieces = (rows[end - count : end] for end, count in zip(ends, counts.tolist(), strict=True))
+    return [next(pieces) if len(each) == len(features) else None for each in programs]
+
+
+def replay_schedules(mod: Any, traces: Sequence[str], target: str) -> list[Any | None]:
+    """Replays traces on one workload.
+
+    Args:
+        mod: The workload (``tvm.IRModule``).
+        traces: One schedule trace as JSON per program.
+        target: The TVM target as JSON; the intrinsics that its schedules may name are loaded first.
+
+    Returns:
+        One ``tvm.s_tir.Schedule`` per trace; None where it does not replay.
+
+    Raises:
+        WorkloadError: The target is not one of TVM.
+    """
+    from costhub.dataset.intrinsics import load_intrinsics
+
+    load_intrinsics(str(parse_target(target).kind.name))
+    return [_replay_or_none(mod, trace) for trace in traces]
+
+
+def _replay_or_none(mod: Any, trace: str) -> Any | None:
+    from costhub.dataset.trace import replay
+
+    try:
+        return replay(mod, trace)
+    except WorkloadError:
+        return None
+
+
+def spec_of_modules(
+    name: str, columns: tuple[str, ...], compute: Callable[[Any], FloatArray], *, leads: bool = False
+) -> FeatureSpec:
+    """A feature spec that is computed from each scheduled module by itself, before it is lowered.
+
+    Args:
+        name: Name and version.
+        columns: One name per column.
+        compute: From a ``tvm.IRModule`` to its rows.
+        leads: As in `FeatureSpec`.
+    """
+
+    def extract(mod: Any, traces: Sequence[str], target: str) -> Features:
+        return features_of_modules(compute, replay_schedules(mod, traces, target))
+
+    def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
+        del context
+        return features_of_modules(compute, [candidate.sch for candidate in candidates])
+
+    return FeatureSpec(name, columns, extract, extract_candidates, leads=leads)
+
+
+def features_of_modules(compute: Callable[[Any], FloatArray], schedules: Sequence[Any | None]) -> Features:
+    """Computes the features of each scheduled module by itself.
+
+    Args:
+        compute: From a ``tvm.IRModule`` to its rows.
+        schedules: As `replayed` returns them.
+
+    Returns:
+        One array per schedule; None where there is no schedule or `compute` cannot read it.
+    """
+    return [None if schedule is None else _rows_or_none(compute, schedule.mod) for schedule in schedules]
+
+
+def _rows_or_none(compute: Callable[[Any], FloatArray], mod: Any) -> FloatArray | None:
+    try:
+        return finite_or_none(compute(mod))
+    except Exception:
+        # TIR from strangers holds nodes that nobody has thought of; such a program has no features.
+        return None

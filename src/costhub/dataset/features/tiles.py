@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from costhub.dataset.features.loop_nest import loop_nest
-from costhub.dataset.features.replayed import spec_of_modules
-from costhub.dataset.features.spec import slog
+from costhub.dataset.features.spec import slog, spec_of_modules
 from costhub.dataset.features.statement import Statement, Tile, statements
 from costhub.dataset.programs import FloatArray
 

@@ -3,7 +3,7 @@
 Candidates of a search differ in what was decided: factors of tiles, choices among numbers, places to compute
 at. Here these stand in one row, in the order of the trace, each with its place there. Post-processing follows
 from them and is left out, and so are instructions, of which only the number is told: a draft that ranks
-candidates before they are lowered (`costhub.transfer.draft`) needs to be fast, not complete.
+candidates before they are lowered (`costhub.papers.pruner`) needs to be fast, not complete.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from costhub.dataset.features.spec import Features, FeatureSpec, slog
-from costhub.dataset.features.trace_text import before_postproc, decision_pairs, read_trace
 from costhub.dataset.programs import FloatArray
+from costhub.dataset.trace import before_postproc, decision_pairs, read_trace
 
 TRACE_DECISIONS = "trace_decisions@1"
 
@@ -41,7 +41,7 @@ _MOST = 1024
 def extract(mod: Any, traces: Sequence[str], target: str) -> Features:
     """One (1, width) array per trace, or None for a text that is none; no TVM is needed."""
     del mod, target
-    return [_of_text(trace) for trace in traces]
+    return [_row_of_text(trace) for trace in traces]
 
 
 def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
@@ -56,7 +56,7 @@ def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
     return features
 
 
-def _of_text(trace_json: str) -> FloatArray | None:
+def _row_of_text(trace_json: str) -> FloatArray | None:
     """The row of a trace; any text will do."""
     trace = read_trace(trace_json)
     if trace is None:

@@ -8,18 +8,58 @@ import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
 from costhub.dataset.load import Names
-from costhub.dataset.metaschedule.export_pool import ExportPool
-from costhub.dataset.metaschedule.export_rows import Row, Selection
-from costhub.dataset.metaschedule.export_service import RecordsRequest, usable
+from costhub.dataset.metaschedule.export_child import SERVICE, RecordsRequest, WorkloadLine, WorkloadRequest, usable
+from costhub.dataset.metaschedule.export_rows import ExportRow, ExportSelection
 from costhub.dataset.metaschedule.lines import RECORDS_FILE, WORKLOADS_FILE
 from costhub.dataset.shards.shard import TEMP_PREFIX, sync_folder
 from costhub.errors import DataError
+from costhub.isolation.pool import ChildPool, LostCall
 from costhub.progress import bar
+
+Records = list[str | None]
+
+
+class ExportPool:
+    """Child processes that replay programs and write them as records.
+
+    Raises:
+        MeasureError: A child process does not start at all.
+
+    Example:
+        >>> with ExportPool(workers=1) as pool:
+        ...     list(pool.records([]))
+        []
+    """
+
+    def __init__(self, *, workers: int | None = None) -> None:
+        self._pool = ChildPool(SERVICE, warm=WorkloadRequest(), workers=workers)
+
+    def __enter__(self) -> ExportPool:
+        self._pool.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.close()
+
+    def workload(self, module_json: str) -> WorkloadLine | None:
+        """The line of a workload; None for one that TVM cannot read, or that brings it down."""
+        reply = self._pool.ask(WorkloadRequest(module_json))
+        return reply if isinstance(reply, WorkloadLine) else None
+
+    def records(self, requests: Iterable[RecordsRequest]) -> Iterator[Records]:
+        """Yields the records of each request, in order; at most two requests per process are under way."""
+        for replies in self._pool.map(requests, pieces=_single_programs):
+            yield [text for reply in replies for text in ([None] if isinstance(reply, LostCall) else reply)]
+
+
+def _single_programs(request: RecordsRequest) -> list[RecordsRequest]:
+    return [replace(request, programs=programs) for programs in ((), *((p,) for p in request.programs))]
+
 
 _CHUNK_ROWS = 64
 
@@ -64,7 +104,7 @@ class ExportReport:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _DatabaseWorkload:
     """Where a workload stands in the database."""
 
     number: int
@@ -111,7 +151,7 @@ def export_database(
     """
     if best is not None and best < 1:
         raise DataError(f"The best {best} records of each workload were asked for; ask for 1 or more.")
-    selection = Selection.of(
+    selection = ExportSelection.of(
         path, device=device, workload=workload, operator=operator, failures=failures and best is None
     )
     report = ExportReport(Path(out), selection.device_id)
@@ -121,12 +161,12 @@ def export_database(
         report.workloads = len({place.number for place in places.values()})
         report.without_workload = sum(count for key, count in counts.items() if key not in places)
         if best is None:
-            found = _lines(pool, places, _usable(selection.rows(), report))
+            found = _lines(pool, places, _usable_rows(selection.rows(), report))
         else:
             found = _best_lines(pool, selection, places, best)
         with bar(None if best else counts.total(), desc="export", unit="record", enabled=progress) as shown:
             for row, line in found:
-                _write(records, row, line, report)
+                _write_record(records, row, line, report)
                 shown.update(1)
         if not report.records:
             raise DataError(f"None of {counts.total():,} measurements in {path} can be exported as asked.")
@@ -157,11 +197,11 @@ def _new_folder(out: Path) -> Iterator[tuple[IO[str], IO[str]]]:
 
 
 def _write_workloads(
-    file: IO[str], pool: ExportPool, selection: Selection, workload_ids: Sequence[str]
-) -> dict[str, _Place]:
+    file: IO[str], pool: ExportPool, selection: ExportSelection, workload_ids: Sequence[str]
+) -> dict[str, _DatabaseWorkload]:
     """Writes the workloads that can be read, those of one structural hash once."""
-    places: dict[str, _Place] = {}
-    by_hash: dict[str, _Place] = {}
+    places: dict[str, _DatabaseWorkload] = {}
+    by_hash: dict[str, _DatabaseWorkload] = {}
     for workload_id in workload_ids:
         module_json = selection.modules.get(workload_id)
         line = pool.workload(module_json) if module_json else None
@@ -169,13 +209,13 @@ def _write_workloads(
             continue
         if line.structural_hash not in by_hash:
             # TVM numbers what it appends by distinct workloads: a second line of one would shift the rest.
-            by_hash[line.structural_hash] = _Place(len(by_hash), module_json)
+            by_hash[line.structural_hash] = _DatabaseWorkload(len(by_hash), module_json)
             file.write(f"{line.text}\n")
         places[workload_id] = by_hash[line.structural_hash]
     return places
 
 
-def _usable(rows: Iterable[Row], report: ExportReport) -> Iterator[Row]:
+def _usable_rows(rows: Iterable[ExportRow], report: ExportReport) -> Iterator[ExportRow]:
     """The rows that failed or have latencies."""
     for row in rows:
         if row.status == "ok" and not usable(row.run_s):
@@ -185,10 +225,10 @@ def _usable(rows: Iterable[Row], report: ExportReport) -> Iterator[Row]:
 
 
 def _lines(
-    pool: ExportPool, places: Mapping[str, _Place], rows: Iterable[Row]
-) -> Iterator[tuple[Row, str | None]]:
+    pool: ExportPool, places: Mapping[str, _DatabaseWorkload], rows: Iterable[ExportRow]
+) -> Iterator[tuple[ExportRow, str | None]]:
     """Yields each row with its line, in order; None where TVM cannot replay it."""
-    ahead, behind = itertools.tee(_chunks(row for row in rows if row.workload_id in places))
+    ahead, behind = itertools.tee(_chunks_of_rows(row for row in rows if row.workload_id in places))
     requests = (
         RecordsRequest(
             places[chunk[0].workload_id].module_json,
@@ -203,7 +243,7 @@ def _lines(
             yield row, None if record is None else f"[{number},{record}]\n"
 
 
-def _chunks(rows: Iterable[Row]) -> Iterator[tuple[Row, ...]]:
+def _chunks_of_rows(rows: Iterable[ExportRow]) -> Iterator[tuple[ExportRow, ...]]:
     """Runs of rows of one workload and target; shards are sorted by workload, so the runs are long."""
     for _, group in itertools.groupby(rows, key=lambda row: (row.workload_id, row.target)):
         while chunk := tuple(itertools.islice(group, _CHUNK_ROWS)):
@@ -211,8 +251,8 @@ def _chunks(rows: Iterable[Row]) -> Iterator[tuple[Row, ...]]:
 
 
 def _best_lines(
-    pool: ExportPool, selection: Selection, places: Mapping[str, _Place], best: int
-) -> Iterator[tuple[Row, str | None]]:
+    pool: ExportPool, selection: ExportSelection, places: Mapping[str, _DatabaseWorkload], best: int
+) -> Iterator[tuple[ExportRow, str | None]]:
     """Yields the best rows of each workload that replay, best first, and those before them that do not."""
     ranking = selection.best({key: place.number for key, place in places.items()}, best)
     rows = selection.rows([record_id for ranked in ranking.values() for record_id in ranked])
@@ -225,7 +265,7 @@ def _best_lines(
                 good += line is not None
 
 
-def _write(file: IO[str], row: Row, line: str | None, report: ExportReport) -> None:
+def _write_record(file: IO[str], row: ExportRow, line: str | None, report: ExportReport) -> None:
     if line is None:
         report.unreplayable += 1
         return

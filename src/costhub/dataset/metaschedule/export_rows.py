@@ -1,4 +1,4 @@
-"""Provides Selection: the measurements of one device that go into a database, streamed from their folder."""
+"""Provides ExportSelection: the measurements of one device that go into a database, streamed from their folder."""
 
 from __future__ import annotations
 
@@ -17,18 +17,16 @@ import pyarrow.compute as pc
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.latency import median_latency_s
 from costhub.dataset.load import Names, among, workload_ids
-from costhub.dataset.metaschedule.export_service import FAILED_S
+from costhub.dataset.metaschedule.export_child import FAILED_S
 
 _BATCH_ROWS = 2048
 # So many more than asked for are ready to take the place of programs that do not replay.
 _SPARES = 8
-_ONE_DEVICE = (
-    ". TVM takes the fastest record of a database whatever it was measured on, so one cannot hold two."
-)
+_ONE_DEVICE = ". TVM takes the fastest record of a database whatever it was measured on, so one cannot hold two."
 
 
 @dataclass(frozen=True)
-class Row:
+class ExportRow:
     """A measurement, as far as a database holds it."""
 
     record_id: str
@@ -41,7 +39,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Selection:
+class ExportSelection:
     """Measurements of one device."""
 
     folder: DataFolder
@@ -60,7 +58,7 @@ class Selection:
         workload: Names | None,
         operator: Names | None,
         failures: bool,
-    ) -> Selection:
+    ) -> ExportSelection:
         """Chooses measurements by names and ids.
 
         Raises:
@@ -88,14 +86,14 @@ class Selection:
             counts.update(batch["workload_id"].to_pylist())
         return counts
 
-    def rows(self, record_ids: Sequence[str] | None = None) -> Iterator[Row]:
+    def rows(self, record_ids: Sequence[str] | None = None) -> Iterator[ExportRow]:
         """Yields the measurements, or those of some ids, a few thousand in memory at a time."""
         where = self.where
         if record_ids is not None:
             where = pc.field("record_id").isin(pa.array(record_ids, pa.string()))
         for batch in self._batches(["record_id", "workload_id", "target", "trace", "status", "run_s"], where):
             for row in batch.to_pylist():
-                yield Row(**{**row, "run_s": tuple(row["run_s"]) if row["status"] == "ok" else ()})
+                yield ExportRow(**{**row, "run_s": tuple(row["run_s"]) if row["status"] == "ok" else ()})
 
     def best(self, groups: Mapping[str, int], count: int) -> dict[int, list[str]]:
         """The records of lowest median latency in each group of workloads, best first, with some to spare.

@@ -9,17 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.metaschedule.children import Children
-from costhub.dataset.metaschedule.lines import RECORDS_FILE, WORKLOADS_FILE, database_file, read_lines
-from costhub.dataset.metaschedule.naming import Given
-from costhub.dataset.metaschedule.record import parse_record
-from costhub.dataset.metaschedule.records import RecordImporter, Source
-from costhub.dataset.metaschedule.report import ImportReport
-from costhub.dataset.metaschedule.service import ReplayReply, ReplayRequest
-from costhub.dataset.metaschedule.workloads import (
+from costhub.dataset.metaschedule.import_child import ReplayReply, ReplayRequest
+from costhub.dataset.metaschedule.import_records import ImportSource, RecordImporter
+from costhub.dataset.metaschedule.import_workloads import (
+    GivenName,
     ImportedWorkloads,
+    ImportPool,
     load_workloads,
     name_workloads,
+)
+from costhub.dataset.metaschedule.lines import (
+    RECORDS_FILE,
+    WORKLOADS_FILE,
+    ImportReport,
+    database_file,
+    parse_record,
+    read_lines,
 )
 from costhub.dataset.schema import table_from_rows
 from costhub.dataset.shards.writer import MeasurementWriter
@@ -36,7 +41,7 @@ def import_database(
     out: str | Path,
     *,
     device: Mapping[str, Any],
-    names: Sequence[Given] | None = None,
+    names: Sequence[GivenName] | None = None,
     contributor: str | None = None,
     licence: str | None = None,
     workers: int | None = None,
@@ -66,12 +71,12 @@ def import_database(
     """
     files = _database_files(Path(path))
     report = ImportReport()
-    with Children(workers) as children:
+    with ImportPool(workers) as children:
         workloads = load_workloads(files[WORKLOADS_FILE], children, report, names=names)
         report.workloads = len({workload.workload_id for workload in workloads.found.values()})
         row = {**device, "kind": device.get("kind") or _device_kind(files[RECORDS_FILE], children)}
         folder = _prepared(out, row, workloads)
-        source = Source(row, workloads, contributor, licence)
+        source = ImportSource(row, workloads, contributor, licence)
         with folder.writer(row["device_id"]) as writer:
             importer = RecordImporter(source, children, report, known=writer.record_ids)
             _import_records(files[RECORDS_FILE], importer, writer, progress=progress)
@@ -89,9 +94,7 @@ def _database_files(folder: Path) -> dict[str, Path]:
     return {name: file for name, file in found.items() if file is not None}
 
 
-def _import_records(
-    records: Path, importer: RecordImporter, writer: MeasurementWriter, *, progress: bool
-) -> None:
+def _import_records(records: Path, importer: RecordImporter, writer: MeasurementWriter, *, progress: bool) -> None:
     lines = read_lines(records, most_bytes=MOST_LINE_BYTES)
     with bar(records.stat().st_size, desc="importing", unit="B", enabled=progress) as shown:
         while batch := list(islice(lines, _BATCH)):
@@ -100,7 +103,7 @@ def _import_records(
             shown.update(batch[-1].position - shown.n)
 
 
-def _device_kind(records: Path, children: Children) -> str:
+def _device_kind(records: Path, children: ImportPool) -> str:
     """The kind of device that the first record is of.
 
     Raises:

@@ -1,14 +1,18 @@
-"""Provides read_lines: the lines of a plain or gzipped file, one at a time, whatever is wrong with some."""
+"""Provides the lines of a database: read one at a time, parsed as records, and counted in an ImportReport."""
 
 from __future__ import annotations
 
 import gzip
+import hashlib
+import json
+import math
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from costhub.errors import DataError
 
@@ -78,3 +82,166 @@ def _next_line(file: IO[bytes] | gzip.GzipFile, most_bytes: int) -> tuple[bytes,
     while too_long and rest and not rest.endswith(b"\n"):
         rest = file.readline(_SKIP_BYTES)
     return text, too_long
+
+
+FAILED_S = 1e9
+"""MetaSchedule stores 1e10 seconds for a program that could not be built or run; anything as long is that."""
+
+Arguments = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Record:
+    """A measured program, as the database has it."""
+
+    workload: int
+    """The number of its workload in the database, from 0."""
+    trace: str
+    """Instructions and decisions as JSON, in the words of the TVM that wrote them."""
+    run_s: tuple[float, ...]
+    """Seconds of every repeat; empty where the program failed."""
+    target: str
+    """The target as JSON, in the words of the TVM that wrote it."""
+    arguments: Arguments | None
+    """(dtype, shape) of each argument; None where the record does not have them."""
+
+    def record_id(self, device_id: str, workload_id: str) -> str:
+        """64 hex digits: the same record of the same device always gets the same name.
+
+        Example:
+            >>> Record(0, "[[],[]]", (1e-3,), "{}", None).record_id("cpu0", "w0")[:8]
+            'b086c89a'
+        """
+        identity = [device_id, workload_id, self.target, self.trace, self.run_s]
+        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+
+
+def parse_record(line: bytes) -> Record:
+    """Reads a line ``[workload, [[instructions, decisions], run_secs, target, arguments]]``.
+
+    Raises:
+        DataError: The line is not such a record, or its times are none.
+    """
+    try:
+        workload, ((instructions, decisions), run_secs, target, arguments) = _parse_json(line)
+    except (ValueError, TypeError) as error:
+        raise DataError("it is not [workload, [trace, run_secs, target, arguments]]") from error
+    if isinstance(workload, bool) or not isinstance(workload, int) or workload < 0:
+        raise DataError(f"its workload {workload!r:.40} is not a number from 0")
+    if not (isinstance(instructions, list) and isinstance(decisions, list)):
+        raise DataError("its trace is not a pair of instructions and decisions")
+    return Record(
+        workload,
+        _dump_json([instructions, decisions]),
+        _run_s(run_secs),
+        _dump_json(target),
+        _arguments(arguments),
+    )
+
+
+def _parse_json(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError("it is not JSON; perhaps it was cut off") from error
+
+
+def _dump_json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _run_s(run_secs: Any) -> tuple[float, ...]:
+    """The times; empty for a program that failed."""
+    if run_secs is None:
+        return ()
+    if not isinstance(run_secs, list) or not all(type(s) in (int, float) for s in run_secs):
+        raise DataError(f"its run_secs {run_secs!r:.60} are not a list of numbers")
+    if not run_secs or not all(0 < s < math.inf for s in run_secs):
+        raise DataError(f"its run_secs {run_secs!r:.60} are not all positive and finite")
+    return () if max(run_secs) >= FAILED_S else tuple(map(float, run_secs))
+
+
+def _arguments(value: Any) -> Arguments | None:
+    if value is None:
+        return None
+    try:
+        return tuple((str(dtype), tuple(int(extent) for extent in shape)) for _, dtype, shape in value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise DataError('its arguments are not like ["TENSOR", "float32", [64, 64]]') from error
+
+
+MOST_REFUSALS = 1000
+
+
+@dataclass(frozen=True)
+class RefusedLine:
+    """A line that was not imported."""
+
+    file: str
+    line: int
+    """1 for the first."""
+    why: str
+
+
+@dataclass
+class ImportReport:
+    """Counts of an import, and the lines that it refused."""
+
+    workloads: int = 0
+    """Workloads that could be read, each distinct one once."""
+    ok: int = 0
+    """Measurements added that ran."""
+    failed: int = 0
+    """Measurements added of programs that failed on the device."""
+    known: int = 0
+    """Records that the folder had already, from an earlier or interrupted import."""
+    duplicates: int = 0
+    """Records that the database holds a second time."""
+    refused: int = 0
+    """Lines that could not be imported."""
+    redone: int = 0
+    """Added measurements whose post-processing was redone, because as recorded it does not replay."""
+    reasons: dict[str, int] = field(default_factory=dict)
+    """How many lines were refused for which reason."""
+    refusals: list[RefusedLine] = field(default_factory=list)
+    """The refused lines; the first 1,000 of them."""
+
+    @property
+    def kept(self) -> int:
+        """Records that the folder has now."""
+        return self.ok + self.failed + self.known
+
+    def refuse(self, file: str, line: int, why: str) -> None:
+        """Counts a line that is not imported, and keeps its number and the reason."""
+        self.refused += 1
+        reason = why if why in self.reasons or len(self.reasons) < MOST_REFUSALS else "other reasons"
+        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        if len(self.refusals) < MOST_REFUSALS:
+            self.refusals.append(RefusedLine(file, line, why))
+
+    def sentences(self) -> list[str]:
+        """The report for people.
+
+        Example:
+            >>> ImportReport(workloads=2, ok=9, failed=1).sentences()
+            ['10 measurements of 2 workloads were added: 9 ran, 1 failed on the device.']
+        """
+        said = [
+            f"{self.ok + self.failed:,} measurements of {self.workloads:,} workloads were added: "
+            f"{self.ok:,} ran, {self.failed:,} failed on the device."
+        ]
+        if self.redone:
+            said.append(f"The post-processing of {self.redone:,} was redone.")
+        if self.known:
+            said.append(f"{self.known:,} records were there already.")
+        if self.duplicates:
+            said.append(f"{self.duplicates:,} lines are copies of earlier ones and were left out.")
+        if self.refused:
+            said.append(f"{self.refused:,} lines were refused:")
+            said += [self._example(why, count) for why, count in Counter(self.reasons).most_common(10)]
+        return said
+
+    def _example(self, why: str, count: int) -> str:
+        first = next((r for r in self.refusals if r.why == why), None)
+        where = f", first {first.file} line {first.line}" if first else ""
+        return f"  {count:,} because {why}{where}."

@@ -1,10 +1,4 @@
-"""Provides OldGraph: the objects in JSON that TVM 0.10 to 0.24 wrote, in one form for its two layouts.
-
-Up to 0.21 every attribute is a string (``{"type_key": "tir.Add", "attrs": {"a": "264", "b": "243"}}``),
-names are nodes with a ``repr_str``, and node 0 is null; from 0.22 on tvm-ffi writes ``{"type": "tir.Add",
-"data": {"a": 264, "b": 243}}``. In both a field that is an object holds the number of its node, and one that
-is a number, a bool or a data type holds it as it is; only who knows the type can tell.
-"""
+"""Provides OldGraph: the objects in JSON that TVM 0.10 to 0.24 wrote, in one form for its two layouts."""
 
 from __future__ import annotations
 

@@ -7,9 +7,230 @@ from functools import cached_property
 from typing import Any
 
 from costhub.dataset.metaschedule.old_graph import OldGraph, OldNode
-from costhub.dataset.metaschedule.rebuild_expr import EXPRESSIONS
-from costhub.dataset.metaschedule.rebuild_stmt import STATEMENTS
 from costhub.errors import WorkloadError, last_line
+
+Make = Callable[["Rebuilder", "OldNode"], Any]
+
+BINARY = "Add Sub Mul Div Mod FloorDiv FloorMod Min Max EQ NE LT LE GT GE And Or".split()
+# Calls of these became nodes of their own.
+_NODES_OF_CALLS = {
+    "bitwise_and": "BitwiseAnd",
+    "bitwise_or": "BitwiseOr",
+    "bitwise_xor": "BitwiseXor",
+    "bitwise_not": "BitwiseNot",
+    "shift_left": "LShift",
+    "shift_right": "RShift",
+}
+
+
+def _binary(kind: str) -> Make:
+    def make(to: Rebuilder, node: OldNode) -> Any:
+        return getattr(to.tvm.ir.prim, kind)(to.object(node, "a"), to.object(node, "b"))
+
+    return make
+
+
+def _integer(to: Rebuilder, node: OldNode) -> Any:
+    return to.tvm.ir.prim.IntImm(node.text("dtype"), node.number("value"))
+
+
+def _real(to: Rebuilder, node: OldNode) -> Any:
+    return to.tvm.ir.prim.FloatImm(node.text("dtype"), float(node.text("value")))
+
+
+def _string(to: Rebuilder, node: OldNode) -> Any:
+    return to.tvm.ir.StringImm(to.graph.string(node, "value"))
+
+
+def _cast(to: Rebuilder, node: OldNode) -> Any:
+    return to.tvm.ir.prim.Cast(node.text("dtype"), to.object(node, "value"))
+
+
+def _not(to: Rebuilder, node: OldNode) -> Any:
+    return to.tvm.ir.prim.Not(to.object(node, "a"))
+
+
+def _select(to: Rebuilder, node: OldNode) -> Any:
+    parts = (to.object(node, name) for name in ("condition", "true_value", "false_value"))
+    return to.tvm.ir.prim.Select(*parts)
+
+
+def _let_expression(to: Rebuilder, node: OldNode) -> Any:
+    return to.tvm.ir.prim.Let(*(to.object(node, name) for name in ("var", "value", "body")))
+
+
+def _variable(to: Rebuilder, node: OldNode) -> Any:
+    dtype = node.text("dtype")
+    if dtype == "handle":
+        raise WorkloadError("it uses a pointer, which is no longer a value of its own in TVM 0.27")
+    # SizeVar's promise, that it is not negative, has no place in TVM 0.27.
+    return to.tvm.ir.Var(to.graph.string(node, "name"), dtype)
+
+
+def _load(to: Rebuilder, node: OldNode) -> Any:
+    to.refuse_if_set(node, "predicate")
+    return to.tvm.tirx.BufferLoad(to.object(node, "buffer"), to.objects(node, "indices"))
+
+
+def _call(to: Rebuilder, node: OldNode) -> Any:
+    operator = to.graph.child(node, "op")
+    name = operator.value if operator is not None and operator.kind == "Op" else None
+    if not isinstance(name, str):
+        raise WorkloadError("it calls a function that is not an operator of TVM")
+    arguments, short = to.objects(node, "args"), name.removeprefix("tir.")
+    if short in _NODES_OF_CALLS:
+        return getattr(to.tvm.ir.prim, _NODES_OF_CALLS[short])(*arguments)
+    return to.tvm.ir.Call(_find_operator(to, name), arguments, ret_ty=node.text("dtype"))
+
+
+def _find_operator(to: Rebuilder, name: str) -> Any:
+    short = name.removeprefix("tir.")
+    known = to.operators
+    for today in (f"tirx.{short}", f"prim.{short}", name):
+        if today in known:
+            return to.tvm.ir.Op.get(today)
+    raise WorkloadError(f"it calls {name}, which TVM 0.27 does not have")
+
+
+EXPRESSIONS: dict[str, Make] = {
+    **{kind: _binary(kind) for kind in BINARY},
+    "IntImm": _integer,
+    "FloatImm": _real,
+    "StringImm": _string,
+    "Cast": _cast,
+    "Not": _not,
+    "Select": _select,
+    "Let": _let_expression,
+    "Var": _variable,
+    "SizeVar": _variable,
+    "BufferLoad": _load,
+    "Call": _call,
+}
+"""How each kind of expression is made."""
+
+
+_DEFAULT_BUFFER = 1
+
+
+def _range(to: Rebuilder, node: OldNode) -> Any:
+    return to.tvm.ir.Range.from_min_extent(to.object(node, "min"), to.object(node, "extent"))
+
+
+def _iteration(to: Rebuilder, node: OldNode) -> Any:
+    domain = to.optional(node, "dom")
+    tag = to.graph.string(node, "thread_tag")
+    return to.tvm.tirx.IterVar(domain, to.object(node, "var"), node.number("iter_type"), tag)
+
+
+def _buffer(to: Rebuilder, node: OldNode) -> Any:
+    if to.objects(node, "axis_separators") or node.number("buffer_type") != _DEFAULT_BUFFER:
+        raise WorkloadError("it has a buffer with axis separators or automatic broadcasting")
+    data = to.graph.child(node, "data")
+    pointer = to.graph.child(data, "type_annotation") if data else None
+    return to.tvm.tirx.decl_buffer(
+        to.objects(node, "shape"),
+        node.text("dtype"),
+        to.graph.string(node, "name"),
+        strides=to.objects(node, "strides"),
+        elem_offset=to.optional(node, "elem_offset"),
+        scope=(to.graph.string(pointer, "storage_scope") if pointer else "") or "global",
+        data_alignment=node.number("data_alignment"),
+        offset_factor=node.number("offset_factor"),
+        # The default layout would make a module that is not structurally equal to one that TVM builds.
+        layout=None,
+    )
+
+
+def _region(to: Rebuilder, node: OldNode) -> Any:
+    return to.tvm.tirx.BufferRegion(to.object(node, "buffer"), to.objects(node, "region"))
+
+
+def _match(to: Rebuilder, node: OldNode) -> Any:
+    return to.tvm.s_tir.MatchBufferRegion(to.object(node, "buffer"), to.object(node, "source"))
+
+
+def _block(to: Rebuilder, node: OldNode) -> Any:
+    # In the order of definition: a buffer matched here may define variables that the body uses.
+    return to.tvm.s_tir.SBlock(
+        to.objects(node, "iter_vars"),
+        to.objects(node, "reads"),
+        to.objects(node, "writes"),
+        to.graph.string(node, "name_hint"),
+        to.object(node, "body"),
+        init=to.optional(node, "init"),
+        alloc_buffers=to.objects(node, "alloc_buffers"),
+        match_buffers=to.objects(node, "match_buffers"),
+        annotations=to.attributes(node, "annotations"),
+    )
+
+
+def _realize(to: Rebuilder, node: OldNode) -> Any:
+    values, predicate = to.objects(node, "iter_values"), to.object(node, "predicate")
+    return to.tvm.s_tir.SBlockRealize(values, predicate, to.object(node, "block"))
+
+
+def _for(to: Rebuilder, node: OldNode) -> Any:
+    return to.tvm.tirx.For(
+        to.object(node, "loop_var"),
+        to.object(node, "min"),
+        to.object(node, "extent"),
+        node.number("kind"),
+        to.object(node, "body"),
+        thread_binding=to.optional(node, "thread_binding"),
+        annotations=to.attributes(node, "annotations"),
+        step=to.optional(node, "step"),
+    )
+
+
+def _store(to: Rebuilder, node: OldNode) -> Any:
+    to.refuse_if_set(node, "predicate")
+    buffer, value = to.object(node, "buffer"), to.object(node, "value")
+    return to.tvm.tirx.BufferStore(buffer, value, to.objects(node, "indices"))
+
+
+def _sequence(to: Rebuilder, node: OldNode) -> Any:
+    return to.tvm.tirx.SeqStmt(to.objects(node, "seq"))
+
+
+def _if(to: Rebuilder, node: OldNode) -> Any:
+    condition, then = to.object(node, "condition"), to.object(node, "then_case")
+    return to.tvm.tirx.IfThenElse(condition, then, to.optional(node, "else_case"))
+
+
+def _let_statement(to: Rebuilder, node: OldNode) -> Any:
+    bind = to.tvm.tirx.Bind(to.object(node, "var"), to.object(node, "value"))
+    return to.tvm.tirx.SeqStmt([bind, to.object(node, "body")])
+
+
+def _evaluate(to: Rebuilder, node: OldNode) -> Any:
+    return to.tvm.tirx.Evaluate(to.object(node, "value"))
+
+
+def _index_map(to: Rebuilder, node: OldNode) -> Any:
+    before, after = to.objects(node, "initial_indices"), to.objects(node, "final_indices")
+    return to.tvm.tirx.IndexMap(before, after, to.optional(node, "inverse_index_map"))
+
+
+STATEMENTS: dict[str, Make] = {
+    "Range": _range,
+    "IterVar": _iteration,
+    "Buffer": _buffer,
+    "BufferRegion": _region,
+    "MatchBufferRegion": _match,
+    "Block": _block,
+    "SBlock": _block,
+    "BlockRealize": _realize,
+    "SBlockRealize": _realize,
+    "For": _for,
+    "BufferStore": _store,
+    "SeqStmt": _sequence,
+    "IfThenElse": _if,
+    "LetStmt": _let_statement,
+    "Evaluate": _evaluate,
+    "IndexMap": _index_map,
+}
+"""How each kind of statement is made, and of what statements consist of besides expressions."""
+
 
 _MAKE = EXPRESSIONS | STATEMENTS
 
@@ -90,9 +311,7 @@ class Rebuilder:
             node = self.graph[number]
             make = _MAKE.get(node.kind)
             if make is None:
-                raise WorkloadError(
-                    f"it has a {node.type_name or 'null'}, which cannot be rebuilt in TVM 0.27"
-                )
+                raise WorkloadError(f"it has a {node.type_name or 'null'}, which cannot be rebuilt in TVM 0.27")
             self._made[number] = make(self, node)
         return self._made[number]
 

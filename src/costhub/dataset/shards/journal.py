@@ -16,7 +16,7 @@ from costhub.errors import DataError
 JOURNAL = "journal.jsonl"
 _TIMESTAMPS = tuple(c.name for c in columns_of("measurements") if c.type == TIMESTAMP)
 
-Row = dict[str, Any]
+JournalRow = dict[str, Any]
 
 
 def encode_row(row: Mapping[str, Any]) -> bytes:
@@ -33,7 +33,7 @@ def encode_row(row: Mapping[str, Any]) -> bytes:
     return json.dumps(plain, separators=(",", ":")).encode() + b"\n"
 
 
-def read_journal(path: Path) -> tuple[list[Row], int]:
+def read_journal(path: Path) -> tuple[list[JournalRow], int]:
     """Reads the rows of a journal; a torn last line, of a row that was in flight, is left out.
 
     Returns:
@@ -54,7 +54,7 @@ def read_journal(path: Path) -> tuple[list[Row], int]:
     return rows, size
 
 
-def _parse(path: Path, number: int, line: bytes) -> Row:
+def _parse(path: Path, number: int, line: bytes) -> JournalRow:
     try:
         row = json.loads(line)
         if not isinstance(row, dict):
@@ -67,7 +67,7 @@ def _parse(path: Path, number: int, line: bytes) -> Row:
     return row
 
 
-def _check(path: Path, rows: list[Row]) -> None:
+def _check(path: Path, rows: list[JournalRow]) -> None:
     """Checks all rows in one go, which is fast, and one by one only to find the one that does not fit."""
     try:
         table_from_rows("measurements", rows)
@@ -120,9 +120,7 @@ class Journal:
             # Half a line in the middle would make the journal unreadable.
             os.ftruncate(self._descriptor, size)
             self.rows.pop()
-            raise DataError(
-                f"The row could not be written to {self._path}: {problem}. Free some space and resume."
-            )
+            raise DataError(f"The row could not be written to {self._path}: {problem}. Free some space and resume.")
 
     def clear(self) -> None:
         """Empties the journal, once its rows are in a shard."""

@@ -1,12 +1,20 @@
-"""Provides shards: Parquet files of one table that are written whole or not at all."""
+"""Provides shards: sealed Parquet files of one table that are written whole or not at all.
+
+The seal is a hash of the whole file, kept in its footer, that any changed byte breaks. Parquet's own page checksums
+do not cover the footer, and a footer with a flipped bit can crash its parser, so the seal is checked before any
+parser sees the file. It detects damage and tools that rewrite files; it is not a signature: whoever forges a shard
+can seal it again.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,8 +22,84 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from costhub.dataset.schema import SCHEMA_VERSION, TABLE_KEY, TABLES, VERSION_KEY, arrow_schema
-from costhub.dataset.shards.seal import BLANK, SEAL_KEY, write_seal
 from costhub.errors import DataError, first_line
+
+SEAL_KEY = "costhub.seal"
+BLANK_SEAL = "0" * 64
+"""The value that a file is written with, and that its hash is taken over."""
+
+SealState = Literal["sealed", "broken", "missing"]
+
+_PARQUET_MAGIC = b"PAR1"
+# In Thrift's compact protocol, which Parquet footers are written in, 0x18 is a text field that follows the
+# one before; then come the length (a key of 12 bytes, a value of 64) and the text.
+_SEAL_MARK = b"\x18" + bytes([len(SEAL_KEY)]) + SEAL_KEY.encode() + b"\x18\x40"
+_HASH_BLOCK = 1 << 20
+
+
+def write_seal(path: Path) -> None:
+    """Replaces the blank seal of a Parquet file by its hash.
+
+    Raises:
+        ValueError: The file was not written with the key-value pair (SEAL_KEY, BLANK).
+    """
+    with path.open("r+b") as file:
+        place = _seal_offset(file)
+        if place is None:
+            raise ValueError(f"{path} has no place for a seal.")
+        digest = _seal_digest(file, place)
+        file.seek(place)
+        file.write(digest)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def seal_state(path: Path) -> SealState:
+    """Tells whether a file is as costhub wrote it, by reading it once; nothing of it is parsed.
+
+    Returns:
+        "sealed" where it is; "broken" where a byte has changed since; "missing" where it has no seal, because
+        something else wrote it or because its end is damaged.
+    """
+    with path.open("rb") as file:
+        place = _seal_offset(file)
+        if place is None:
+            return "missing"
+        file.seek(place)
+        return "sealed" if file.read(len(BLANK_SEAL)) == _seal_digest(file, place) else "broken"
+
+
+def _seal_offset(file: BinaryIO) -> int | None:
+    """Position of the seal's 64 digits; None where there is not exactly one seal in a footer."""
+    size = file.seek(0, os.SEEK_END)
+    if size < 12:
+        return None
+    file.seek(size - 8)
+    length, magic = int.from_bytes(file.read(4), "little"), file.read(4)
+    if magic != _PARQUET_MAGIC or length > size - 12:
+        return None
+    start = size - 8 - length
+    file.seek(start)
+    footer = file.read(length)
+    found = footer.find(_SEAL_MARK)
+    place = found + len(_SEAL_MARK)
+    if found < 0 or footer.find(_SEAL_MARK, place) >= 0 or place + len(BLANK_SEAL) > length:
+        return None
+    return start + place
+
+
+def _seal_digest(file: BinaryIO, place: int) -> bytes:
+    """The hash of the file with a blank seal, as 64 hex digits."""
+    sha = hashlib.sha256()
+    file.seek(0)
+    for _ in range(place // _HASH_BLOCK):
+        sha.update(file.read(_HASH_BLOCK))
+    sha.update(file.read(place % _HASH_BLOCK) + BLANK_SEAL.encode())
+    file.seek(len(BLANK_SEAL), os.SEEK_CUR)
+    while block := file.read(_HASH_BLOCK):
+        sha.update(block)
+    return sha.hexdigest().encode()
+
 
 ROW_GROUP_ROWS = 8_192
 """A reader of one workload in sixty fetches 4 % of a shard; 20 % with 20,000 rows, at equal size."""
@@ -36,9 +120,7 @@ def write_shard(table: pa.Table, path: Path) -> None:
     """
     name = (table.schema.metadata or {}).get(TABLE_KEY, b"").decode()
     if name not in TABLES or not table.schema.equals(arrow_schema(name)):
-        raise DataError(
-            f"The table does not have a schema of costhub and cannot become {path}; use table_from_rows."
-        )
+        raise DataError(f"The table does not have a schema of costhub and cannot become {path}; use table_from_rows.")
     names = table.schema.names
     key = "workload_id" if "workload_id" in names else names[0]
     # Arrow's sort is stable, so programs of one workload keep the order in which they were measured.
@@ -84,7 +166,7 @@ def new_parquet(
             use_content_defined_chunking=True,
         ) as writer:
             yield writer
-            writer.add_key_value_metadata({SEAL_KEY: BLANK})
+            writer.add_key_value_metadata({SEAL_KEY: BLANK_SEAL})
         write_seal(temporary)
         os.replace(temporary, path)
     finally:
@@ -122,7 +204,7 @@ def read_shard(
     name = check_shard(path, table=table)
     wanted = empty_table(name, columns).schema
     try:
-        found = _scanned(path, name).to_table(columns=wanted.names, filter=where)
+        found = _scan(path, name).to_table(columns=wanted.names, filter=where)
         # The file's own schema may order columns otherwise, or allow nulls where we do not.
         return found.cast(wanted)
     except FileNotFoundError:
@@ -147,7 +229,7 @@ def iter_shard(
     wanted = empty_table(name, columns).schema
     try:
         # Reading ahead would hold several row groups of traces, some 60 MB each.
-        batches = _scanned(path, name).to_batches(
+        batches = _scan(path, name).to_batches(
             columns=wanted.names, filter=where, batch_size=batch_rows, batch_readahead=0, fragment_readahead=0
         )
         for batch in batches:
@@ -159,7 +241,7 @@ def iter_shard(
         raise _unreadable(path, error) from error
 
 
-def _scanned(path: Path, table: str) -> ds.Dataset:
+def _scan(path: Path, table: str) -> ds.Dataset:
     """The file as today's schema sees it: columns that an older version lacks are null."""
     options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
     parquet = ds.ParquetFileFormat(default_fragment_scan_options=options)

@@ -1,18 +1,21 @@
-"""Provides the shards of one folder as a set: numbered, added to, and read as one table."""
+"""Provides the shards of one folder as a set: numbered, added to, and read as one table or in batches."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from costhub.dataset.schema import table_from_rows
+from costhub.dataset.shards.journal import JOURNAL, read_journal
 from costhub.dataset.shards.shard import (
     TEMP_PREFIX,
     empty_table,
+    iter_shard,
     read_shard,
     shard_rows,
     sync_folder,
@@ -20,7 +23,7 @@ from costhub.dataset.shards.shard import (
 )
 from costhub.errors import DataError
 
-PATTERN = "train-*.parquet"
+SHARD_PATTERN = "train-*.parquet"
 _NAME = re.compile(r"train-(\d{5,})-of-(\d{5,})\.parquet")
 MERGE_ROWS = 200_000
 """Rows of a shard that small ones are joined to: some 600 MB of traces in memory, 30 MB in the file."""
@@ -30,7 +33,7 @@ _LIST_ATTEMPTS = 20
 
 def shard_paths(folder: Path) -> list[Path]:
     """Lists the shards of `folder` in order of their number."""
-    return sorted(folder.glob(PATTERN), key=_order)
+    return sorted(folder.glob(SHARD_PATTERN), key=_order)
 
 
 def _order(path: Path) -> tuple[float, float, str]:
@@ -112,9 +115,7 @@ def remove_merged(folder: Path) -> set[str]:
     """
     paths = shard_paths(folder)
     # All are read before any is removed.
-    ids_of = [
-        read_shard(path, ["record_id"], table="measurements")["record_id"].to_pylist() for path in paths
-    ]
+    ids_of = [read_shard(path, ["record_id"], table="measurements")["record_id"].to_pylist() for path in paths]
     known: set[str] = set()
     for path, ids in zip(paths, ids_of, strict=True):
         if ids and known.issuperset(ids):
@@ -151,3 +152,58 @@ def remove_temporaries(folder: Path) -> None:
     """Removes what interrupted writers left behind; only for who holds the folder's lock."""
     for path in folder.glob(f"{TEMP_PREFIX}*"):
         path.unlink(missing_ok=True)
+
+
+def stream_measurements(
+    folder: Path, columns: Sequence[str] | None, where: pc.Expression | None, batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    """Reads shards and journal of one device in batches, every record once.
+
+    Args:
+        folder: `DIR/measurements/<device_id>`.
+        columns: Columns wanted, `record_id` among them; all by default.
+        where: Condition on the rows, pushed down to row groups.
+        batch_rows: Rows of a batch, at most.
+
+    Raises:
+        DataError: A shard or journal cannot be read, or a writer moves the shards meanwhile.
+    """
+    # The journal is read first: rows that move to a shard meanwhile are then seen twice, not never.
+    rows, _ = read_journal(folder / JOURNAL)
+    paths = shard_paths(folder)
+    seen: set[str] = set()
+    try:
+        doubled = _records_twice(paths, [row["record_id"] for row in rows])
+        for path in paths:
+            for batch in iter_shard(path, columns, where=where, batch_rows=batch_rows):
+                yield from _without_repeats(batch, doubled, seen)
+    except FileNotFoundError as error:
+        raise DataError(f"The shards of {folder} changed while they were read; read them again.") from error
+    pending = table_from_rows("measurements", rows)
+    if where is not None:
+        pending = pending.filter(where)
+    for batch in (pending if columns is None else pending.select(list(columns))).to_batches(batch_rows):
+        yield from _without_repeats(batch, doubled, seen)
+
+
+def _records_twice(paths: Sequence[Path], pending: Sequence[str]) -> set[str]:
+    """The records in two places, as a crash between two steps of a writer leaves them; mostly none."""
+    parts = [read_shard(path, ["record_id"], table="measurements")["record_id"] for path in paths]
+    ids = pa.chunked_array([chunk for part in parts for chunk in part.chunks] + [pa.array(pending, pa.string())])
+    if pc.count_distinct(ids).as_py() == len(ids):
+        return set()
+    counts = ids.value_counts()
+    return set(counts.filter(pc.greater(counts.field("counts"), 1)).field("values").to_pylist())
+
+
+def _without_repeats(batch: pa.RecordBatch, doubled: set[str], seen: set[str]) -> Iterator[pa.RecordBatch]:
+    if doubled:
+        ids = batch["record_id"].to_pylist()
+        keep = []
+        for record_id in ids:
+            keep.append(record_id not in seen)
+            if record_id in doubled:
+                seen.add(record_id)
+        batch = batch.filter(pa.array(keep))
+    if batch.num_rows:
+        yield batch

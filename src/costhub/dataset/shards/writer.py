@@ -106,15 +106,11 @@ class MeasurementWriter:
         check_table("measurements", rows)
         others = set(rows["device_id"].unique().to_pylist()) - {self._device_id}
         if others:
-            raise DataError(
-                f"A row is of the device {min(others)!r}; this writer is for {self._device_id!r}."
-            )
+            raise DataError(f"A row is of the device {min(others)!r}; this writer is for {self._device_id!r}.")
         self.compact()
         ids = set(rows["record_id"].to_pylist())
         if len(ids) < rows.num_rows or not ids.isdisjoint(self._ids):
-            raise DataError(
-                f"A record is in {self._folder} already, or twice among the rows; each has its own id."
-            )
+            raise DataError(f"A record is in {self._folder} already, or twice among the rows; each has its own id.")
         self._ids |= ids
         if rows.num_rows:
             self._interrupted = True

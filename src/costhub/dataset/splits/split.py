@@ -1,18 +1,24 @@
-"""Provides Split: the workloads and devices to learn from and to test on, and whether it fits a folder."""
+"""Provides Split: the workloads and devices to train and to test on, and its file."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
-from costhub.errors import DataError
+from costhub.errors import DataError, UnknownNameError
+from costhub.names import close_names
 
 KINDS = ("workload", "network", "operator", "device")
 
 
 @dataclass(frozen=True)
-class MadeFrom:
+class WorkloadFingerprint:
     """The workloads a split was made from, so that others can tell whether theirs are the same."""
 
     workloads: int
@@ -21,7 +27,7 @@ class MadeFrom:
     """Of their sorted ids, each followed by a line feed."""
 
     @classmethod
-    def of(cls, workload_ids: Iterable[str]) -> MadeFrom:
+    def of(cls, workload_ids: Iterable[str]) -> WorkloadFingerprint:
         """Describes a set of workloads; neither order nor repetition matters.
 
         Example:
@@ -57,16 +63,14 @@ class Split:
     """Devices to learn from, sorted; any where there is none."""
     test_devices: tuple[str, ...] = ()
     """Devices to test on, sorted; any where there is none."""
-    made_from: MadeFrom | None = None
+    made_from: WorkloadFingerprint | None = None
     """None in files of version 1."""
 
     def __post_init__(self) -> None:
         for side in ("train", "test", "hold_out", "train_devices", "test_devices"):
             object.__setattr__(self, side, tuple(sorted(set(getattr(self, side)))))
         if self.kind not in KINDS:
-            raise DataError(
-                f"The split {self.name!r} is of kind {self.kind!r}; a kind is {', '.join(KINDS)}."
-            )
+            raise DataError(f"The split {self.name!r} is of kind {self.kind!r}; a kind is {', '.join(KINDS)}.")
         both = set(self.train) & set(self.test)
         apart = self.train_devices and self.test_devices
         if both and not (apart and set(self.train_devices).isdisjoint(self.test_devices)):
@@ -90,7 +94,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Fit:
+class SplitComparison:
     """What a split and a folder do not know of one another."""
 
     same: bool
@@ -112,14 +116,149 @@ class Fit:
         return [f"{len(ids)} {why}, such as {ids[0]}." for ids, why in reasons if ids]
 
 
-def fit(split: Split, workload_ids: Iterable[str], device_ids: Iterable[str] | None = None) -> Fit:
+def compare_split(
+    split: Split, workload_ids: Iterable[str], device_ids: Iterable[str] | None = None
+) -> SplitComparison:
     """Compares a split with the workloads, and perhaps the devices, of a folder."""
     have, sides = set(workload_ids), {*split.train, *split.test}
     devices = {*split.train_devices, *split.test_devices}
     missing = set() if device_ids is None else devices - set(device_ids)
-    return Fit(
-        same=split.made_from == MadeFrom.of(have),
+    return SplitComparison(
+        same=split.made_from == WorkloadFingerprint.of(have),
         unknown=tuple(sorted(sides - have)),
         new=tuple(sorted(have - sides)),
         unknown_devices=tuple(sorted(missing)),
     )
+
+
+SPLIT_VERSION = 2
+SPLITS_FOLDER = "splits"
+
+_SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,119}")
+_LISTS = ("train", "test")
+_LATER_LISTS = ("hold_out", "train_devices", "test_devices")
+
+
+def split_text(split: Split) -> str:
+    """The file of a split: JSON of fixed order, byte for byte the same for equal splits."""
+    made_from = split.made_from or WorkloadFingerprint.of([*split.train, *split.test])
+    content = {
+        "costhub": "split",
+        "version": SPLIT_VERSION,
+        "name": split.name,
+        "kind": split.kind,
+        "hold_out": split.hold_out,
+        "seed": split.seed,
+        "made_from": asdict(made_from),
+        "train_devices": split.train_devices,
+        "test_devices": split.test_devices,
+        "train": split.train,
+        "test": split.test,
+    }
+    return json.dumps(content, indent=1) + "\n"
+
+
+def save_split(split: Split, path: str | Path) -> None:
+    """Writes a split as JSON, atomically."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}-{os.getpid()}")
+    temporary.write_text(split_text(split), encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def put_split(folder: str | Path, split: Split) -> Path:
+    """Writes a split as `splits/<name>.json` of a data folder; one that is there already stays.
+
+    Raises:
+        DataError: Another split has that name, or the name cannot be that of a file.
+    """
+    if not _SPLIT_NAME.fullmatch(split.name):
+        raise DataError(f"{split.name!r} cannot name a split; use letters, digits, dots and dashes, 120 at most.")
+    path = Path(folder) / SPLITS_FOLDER / f"{split.name}.json"
+    if path.exists():
+        if path.read_text(encoding="utf-8") != split_text(split):
+            raise DataError(
+                f"{path} is another split of that name, and figures may have been reported on it; "
+                "remove the file first if it is no longer wanted."
+            )
+        return path
+    path.parent.mkdir(exist_ok=True)
+    save_split(split, path)
+    return path
+
+
+def list_splits(folder: str | Path) -> list[str]:
+    """The names of the splits of a data folder, sorted."""
+    return sorted(path.stem for path in (Path(folder) / SPLITS_FOLDER).glob("*.json") if path.name[0] != ".")
+
+
+def load_split(path: str | Path, name: str | None = None) -> Split:
+    """Reads a split.
+
+    Args:
+        path: Its file; with `name`, the data folder that has it.
+        name: What `list_splits` calls it.
+
+    Raises:
+        DataError: The file is missing, not a split, or of a newer version.
+        UnknownNameError: The data folder has no split of that name.
+    """
+    if name is not None:
+        known = list_splits(path)
+        if name not in known:
+            raise UnknownNameError("split", name, close_names(name, known), f"costhub split {path}")
+        path = Path(path) / SPLITS_FOLDER / f"{name}.json"
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{path} cannot be read as a split ({error}); save one with save_split.") from error
+    if not isinstance(content, dict) or content.get("costhub") != "split":
+        raise DataError(f"{path} is JSON, but not a split of costhub; save one with save_split.")
+    if content.get("version") not in range(1, SPLIT_VERSION + 1):
+        raise DataError(
+            f"{path} is a split of version {content.get('version')}; costhub here reads up to {SPLIT_VERSION}: upgrade."
+        )
+    return _parse_split(content, path)
+
+
+def find_split(folder: str | Path, given: str) -> Split:
+    """The split that `given` names: a file, or one of the data folder.
+
+    Raises:
+        DataError: The file is not a split.
+        UnknownNameError: There is neither a file nor a split of that name.
+    """
+    return load_split(given) if Path(given).is_file() else load_split(folder, given)
+
+
+def _parse_split(content: dict[str, Any], path: str | Path) -> Split:
+    first = content["version"] == 1
+    lists = {key: content.get(key) for key in (_LISTS if first else _LISTS + _LATER_LISTS)}
+    name, seed = content.get("name"), content.get("seed")
+    sound = all(isinstance(ids, list) and all(isinstance(i, str) for i in ids) for ids in lists.values())
+    if not sound or not isinstance(name, str) or not (isinstance(seed, int) or (seed is None and not first)):
+        raise DataError(
+            f"{path} lacks one of name, seed, {', '.join(lists)}, or one is of the wrong type; "
+            "save it again with save_split."
+        )
+    side = {key: tuple(ids or ()) for key, ids in lists.items()}
+    if first:
+        return Split(name, side["train"], side["test"], seed)
+    return Split(
+        name,
+        side["train"],
+        side["test"],
+        seed=seed,
+        kind=str(content.get("kind")),
+        hold_out=side["hold_out"],
+        train_devices=side["train_devices"],
+        test_devices=side["test_devices"],
+        made_from=_parse_fingerprint(content, path),
+    )
+
+
+def _parse_fingerprint(content: dict[str, Any], path: str | Path) -> WorkloadFingerprint:
+    try:
+        return WorkloadFingerprint(int(content["made_from"]["workloads"]), str(content["made_from"]["sha256"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{path} does not say what it was made from; save it again with save_split.") from error

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from costhub.dataset.splits.split import MadeFrom, Split
+from costhub.dataset.splits.split import Split, WorkloadFingerprint
 from costhub.errors import DataError, UnknownNameError
 from costhub.names import close_names
 
-Rows = Sequence[Mapping[str, Any]]
+WorkloadRows = Sequence[Mapping[str, Any]]
 
 TENSET_NETWORKS = ("bert-base", "bert-tiny", "mobilenet-v2", "resnet-50", "resnext-50")
 """What TenSet tests on (NeurIPS 2021; `--hold-out all_five` of its scripts); it learns from others."""
 
 
-def split_by_workload(workload_rows: Rows, *, held_out: int, seed: int) -> Split:
+def split_by_workload(workload_rows: WorkloadRows, *, held_out: int, seed: int) -> Split:
     """Holds out workloads so that every operator family that can spare one is tested.
 
     Each family with two or more workloads has at least one on either side; the rest is held out in proportion
@@ -47,15 +47,15 @@ def split_by_workload(workload_rows: Rows, *, held_out: int, seed: int) -> Split
             f"{held_out} workloads cannot be held out of {sum(map(len, families.values()))} in "
             f"{len(families)} operator families; ask for {len(spare)} to {sum(spare.values())}."
         )
-    taken = _shares({name: len(families[name]) for name in spare}, spare, held_out)
+    taken = _held_out_per_family({name: len(families[name]) for name in spare}, spare, held_out)
     rng = np.random.default_rng(seed)
     test: set[str] = set()
     for name in spare:
         test.update(rng.permutation(sorted(families[name]))[: taken[name]].tolist())
-    return _made(f"workload-{held_out}-seed{seed}", workload_rows, test, kind="workload", seed=seed)
+    return _split_of(f"workload-{held_out}-seed{seed}", workload_rows, test, kind="workload", seed=seed)
 
 
-def split_by_network(workload_rows: Rows, hold_out: Sequence[str], *, name: str | None = None) -> Split:
+def split_by_network(workload_rows: WorkloadRows, hold_out: Sequence[str], *, name: str | None = None) -> Split:
     """Holds out networks: every workload that one of them uses is tested on, whoever else uses it.
 
     So nothing that is learned from occurs in a network that is tested on. Workloads of no network are learned
@@ -79,7 +79,7 @@ def split_by_network(workload_rows: Rows, hold_out: Sequence[str], *, name: str 
     return _by_name("network", {r["workload_id"]: _networks(r) for r in workload_rows}, hold_out, name)
 
 
-def split_as_tenset(workload_rows: Rows) -> Split:
+def split_as_tenset(workload_rows: WorkloadRows) -> Split:
     """Holds out those of TenSet's five test networks that the workloads are of.
 
     Raises:
@@ -95,7 +95,7 @@ def split_as_tenset(workload_rows: Rows) -> Split:
     return split_by_network(workload_rows, hold_out, name="network-tenset")
 
 
-def split_by_operator(workload_rows: Rows, hold_out: Sequence[str], *, name: str | None = None) -> Split:
+def split_by_operator(workload_rows: WorkloadRows, hold_out: Sequence[str], *, name: str | None = None) -> Split:
     """Holds out operator families: every workload of them is tested on, the others are learned from.
 
     Args:
@@ -134,16 +134,14 @@ def split_by_device(
     """
     for device_id in hold_out:
         if device_id not in device_ids:
-            raise UnknownNameError(
-                "device", device_id, close_names(device_id, list(device_ids)), "costhub stats DIR"
-            )
+            raise UnknownNameError("device", device_id, close_names(device_id, list(device_ids)), "costhub stats DIR")
     rest = set(device_ids) - set(hold_out)
     if not rest or not hold_out:
         raise DataError(
             f"{len(hold_out)} of {len(device_ids)} devices cannot be held out; both sides need at least one."
         )
     ids = tuple(workload_ids)
-    named = _name("device", hold_out) + (f"-{workloads.name}" if workloads else "")
+    named = _split_name("device", hold_out) + (f"-{workloads.name}" if workloads else "")
     return Split(
         name or named,
         workloads.train if workloads else ids,
@@ -153,11 +151,11 @@ def split_by_device(
         hold_out=tuple(hold_out),
         train_devices=tuple(rest),
         test_devices=tuple(hold_out),
-        made_from=MadeFrom.of(ids),
+        made_from=WorkloadFingerprint.of(ids),
     )
 
 
-def leave_one_out(workload_rows: Rows, kind: str) -> list[Split]:
+def leave_one_out(workload_rows: WorkloadRows, kind: str) -> list[Split]:
     """One split for each network or operator family, which is held out alone.
 
     A network or family that has every workload is left out: nothing would remain to learn from.
@@ -169,22 +167,20 @@ def leave_one_out(workload_rows: Rows, kind: str) -> list[Split]:
     names = {r["workload_id"]: _networks(r) if kind == "network" else [r["operator"]] for r in workload_rows}
     splits = []
     for folded, spelt in sorted(_spellings(names).items()):
-        if not all(folded in map(_folded, values) for values in names.values()):
+        if not all(folded in map(_fold, values) for values in names.values()):
             splits.append(_by_name(kind, names, [spelt], None))
     return splits
 
 
-def _by_name(
-    kind: str, names: Mapping[str, Sequence[str]], hold_out: Sequence[str], name: str | None
-) -> Split:
+def _by_name(kind: str, names: Mapping[str, Sequence[str]], hold_out: Sequence[str], name: str | None) -> Split:
     """Tests on the workloads that have one of the names held out."""
     known = _spellings(names)
     for wanted in hold_out:
-        if _folded(wanted) not in known:
+        if _fold(wanted) not in known:
             close = close_names(wanted, sorted(known.values()))
             raise UnknownNameError(kind, wanted, close, "costhub stats DIR")
-    held = {_folded(wanted) for wanted in hold_out}
-    test = {key for key, values in names.items() if not held.isdisjoint(map(_folded, values))}
+    held = {_fold(wanted) for wanted in hold_out}
+    test = {key for key, values in names.items() if not held.isdisjoint(map(_fold, values))}
     if not test or len(test) == len(names):
         raise DataError(
             f"Holding out {', '.join(hold_out) or 'nothing'} puts {len(test)} of {len(names)} workloads on "
@@ -192,12 +188,12 @@ def _by_name(
         )
     spelt = [known[wanted] for wanted in held]
     rows = [{"workload_id": key} for key in names]
-    return _made(name or _name(kind, spelt), rows, test, kind=kind, hold_out=spelt)
+    return _split_of(name or _split_name(kind, spelt), rows, test, kind=kind, hold_out=spelt)
 
 
-def _made(
+def _split_of(
     name: str,
-    rows: Rows,
+    rows: WorkloadRows,
     test: set[str],
     *,
     kind: str,
@@ -212,11 +208,11 @@ def _made(
         seed=seed,
         kind=kind,
         hold_out=tuple(hold_out),
-        made_from=MadeFrom.of(every),
+        made_from=WorkloadFingerprint.of(every),
     )
 
 
-def _shares(sizes: Mapping[str, int], spare: Mapping[str, int], held_out: int) -> dict[str, int]:
+def _held_out_per_family(sizes: Mapping[str, int], spare: Mapping[str, int], held_out: int) -> dict[str, int]:
     """How many each family gives: one, then always the family that has given the smallest part of itself."""
     taken = dict.fromkeys(sizes, 1)
     for _ in range(held_out - len(sizes)):
@@ -232,14 +228,14 @@ def _networks(row: Mapping[str, Any]) -> list[str]:
 def _spellings(names: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Folded name -> the name, sorted; of several spellings the first one, whatever the order of the rows."""
     spelt = sorted({value for values in names.values() for value in values})
-    return {_folded(value): value for value in reversed(spelt)}
+    return {_fold(value): value for value in reversed(spelt)}
 
 
-def _folded(name: str) -> str:
+def _fold(name: str) -> str:
     return name.casefold().replace("_", "-")
 
 
-def _name(kind: str, hold_out: Iterable[str]) -> str:
+def _split_name(kind: str, hold_out: Iterable[str]) -> str:
     """A name that can be a file's.
 
     Example:

@@ -1,8 +1,8 @@
-"""Provides folder_stats: what a data folder holds, in counts, latencies and noise."""
+"""Provides folder_stats: what a data folder holds, in counts, coverage, latencies and noise."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,125 @@ import pyarrow.compute as pc
 
 from costhub.dataset.load import open_folder
 from costhub.dataset.remote import FileSystem
-from costhub.dataset.stats.coverage import Cell, coverage
 from costhub.dataset.stats.noise import DeviceNoise, device_noise
-from costhub.dataset.stats.observations import VERSIONS, read_observations
-from costhub.dataset.stats.workload_stats import WorkloadStats, workload_stats
+from costhub.dataset.stats.observations import UNKNOWN_OPERATOR, VERSIONS, read_observations
+
+
+@dataclass(frozen=True)
+class CoverageCell:
+    """One operator family on one device."""
+
+    operator: str
+    device_id: str
+    workloads: int
+    """Distinct workloads that were tried."""
+    programs: int
+    """Distinct programs that ran."""
+    measured: int
+    """Attempts, failures included."""
+
+
+def coverage(observations: pa.Table) -> tuple[CoverageCell, ...]:
+    """Counts what there is of every operator family on every device, largest first.
+
+    Args:
+        observations: As `read_observations` gives them.
+    """
+    keys = ["operator", "device_id"]
+    tried = observations.group_by(keys).aggregate([("workload_id", "count_distinct"), ([], "count_all")])
+    ran = observations.filter(pc.field("status") == "ok").group_by(keys)
+    programs = {
+        (row["operator"], row["device_id"]): row["program_id_count_distinct"]
+        for row in ran.aggregate([("program_id", "count_distinct")]).to_pylist()
+    }
+    cells = [
+        CoverageCell(
+            row["operator"],
+            row["device_id"],
+            row["workload_id_count_distinct"],
+            programs.get((row["operator"], row["device_id"]), 0),
+            row["count_all"],
+        )
+        for row in tried.to_pylist()
+    ]
+    return tuple(sorted(cells, key=lambda cell: (-cell.measured, cell.operator, cell.device_id)))
+
+
+@dataclass(frozen=True)
+class WorkloadStats:
+    """What was measured of one workload on one device."""
+
+    device_id: str
+    workload_id: str
+    name: str
+    operator: str
+    flop: float | None
+    """Floating-point operations of one run; None where `workloads` does not describe it."""
+    bytes: float | None
+    """Bytes of its arguments."""
+    measured: int
+    ok: int
+    best_us: float | None
+    quarter_us: float | None
+    """A quarter of the programs are faster."""
+    median_us: float | None
+    three_quarters_us: float | None
+    worst_us: float | None
+    spread: float | None
+    """Worst / best."""
+    best_gflops: float | None
+    """Throughput of the best program."""
+
+
+def workload_stats(observations: pa.Table, workloads: pa.Table) -> tuple[WorkloadStats, ...]:
+    """Describes every workload on every device, by device, operator and name.
+
+    Args:
+        observations: As `read_observations` gives them.
+        workloads: The columns workload_id, name, operator, flop and bytes of the workloads.
+    """
+    known = {row["workload_id"]: row for row in workloads.to_pylist()}
+    found = []
+    for device_id, workload_id, latency_us in _latencies_by_workload(observations):
+        about = known.get(workload_id, {})
+        good = latency_us[np.isfinite(latency_us)]
+        at = np.percentile(good, [0, 25, 50, 75, 100]).tolist() if len(good) else [None] * 5
+        flop = about.get("flop")
+        found.append(
+            WorkloadStats(
+                device_id=device_id,
+                workload_id=workload_id,
+                name=about.get("name", workload_id[:12]),
+                operator=about.get("operator", UNKNOWN_OPERATOR),
+                flop=flop,
+                bytes=about.get("bytes"),
+                measured=len(latency_us),
+                ok=len(good),
+                best_us=at[0],
+                quarter_us=at[1],
+                median_us=at[2],
+                three_quarters_us=at[3],
+                worst_us=at[4],
+                spread=at[4] / at[0] if at[0] else None,
+                best_gflops=flop / at[0] * 1e-3 if flop and at[0] else None,
+            )
+        )
+    return tuple(sorted(found, key=lambda w: (w.device_id, w.operator, w.name, w.workload_id)))
+
+
+def _latencies_by_workload(observations: pa.Table) -> Iterator[tuple[str, str, npt.NDArray[np.float64]]]:
+    """Device, workload and latencies of each pair; one sort by numbers instead of a dictionary of rows."""
+    if not observations.num_rows:
+        return
+    devices, workloads = (observations[key].combine_chunks() for key in ("device_id", "workload_id"))
+    width = len(workloads.dictionary)
+    pairs = devices.indices.to_numpy().astype(np.int64) * width + workloads.indices.to_numpy()
+    order = np.argsort(pairs, kind="stable")
+    latency_us = observations["latency_us"].to_numpy()[order]
+    values, starts = np.unique(pairs[order], return_index=True)
+    for pair, part in zip(values.tolist(), np.split(latency_us, starts[1:]), strict=True):
+        yield devices.dictionary[pair // width].as_py(), workloads.dictionary[pair % width].as_py(), part
+
 
 QUANTILES = (0, 5, 25, 50, 75, 95, 100)
 MOST_FAILURES = 100
@@ -68,7 +183,7 @@ class FolderStats:
     statuses: dict[str, int]
     proposed_by: dict[str, float]
     """Share of the measurements, by who proposed the program."""
-    coverage: tuple[Cell, ...]
+    coverage: tuple[CoverageCell, ...]
     failures: tuple[Failure, ...]
     """The most frequent first, MOST_FAILURES at most."""
     versions: tuple[Versions, ...]
@@ -117,9 +232,7 @@ def folder_stats(
             for row in folder.devices(["device_id", *ROOFS]).to_pylist()
             if device_ids is None or row["device_id"] in device_ids
         },
-        workloads=workload_stats(
-            seen, folder.workloads(["workload_id", "name", "operator", "flop", "bytes"])
-        ),
+        workloads=workload_stats(seen, folder.workloads(["workload_id", "name", "operator", "flop", "bytes"])),
     )
 
 
@@ -139,8 +252,7 @@ def latencies_by_operator(
     grouped = pa.table({"label": labels, "us": seen["latency_us"]}).group_by("label")
     lists = grouped.aggregate([("us", "list")]).sort_by("label")
     return {
-        label.as_py(): values.values.to_numpy()
-        for label, values in zip(lists["label"], lists["us_list"], strict=True)
+        label.as_py(): values.values.to_numpy() for label, values in zip(lists["label"], lists["us_list"], strict=True)
     }
 
 

@@ -77,9 +77,7 @@ def device_noise(observations: pa.Table) -> tuple[DeviceNoise, ...]:
         DeviceNoise(
             device_id,
             _distribution(ok.filter(pc.field("device_id") == device_id)["spread"].to_numpy()),
-            _distribution(
-                relative_spread(lists.filter(pc.field("device_id") == device_id)["latency_us_list"])
-            ),
+            _distribution(relative_spread(lists.filter(pc.field("device_id") == device_id)["latency_us_list"])),
         )
         for device_id in sorted(pc.unique(ok["device_id"]).to_pylist())
     )

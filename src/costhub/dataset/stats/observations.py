@@ -12,7 +12,7 @@ from costhub.dataset.load import Folder
 from costhub.dataset.shards.shard import empty_table
 from costhub.dataset.stats.noise import relative_spread
 
-UNKNOWN = "(not in workloads)"
+UNKNOWN_OPERATOR = "(not in workloads)"
 NO_ERROR_TEXT = "(no error text)"
 VERSIONS = ("tvm_version", "compiler_version", "driver_version", "costhub_version")
 
@@ -46,7 +46,7 @@ def read_observations(folder: Folder, device_ids: Sequence[str] | None = None) -
 def _operators(table: pa.Table, workloads: pa.Table) -> pa.ChunkedArray:
     family = dict(zip(workloads["workload_id"].to_pylist(), workloads["operator"].to_pylist(), strict=True))
     ids = table["workload_id"].combine_chunks()
-    found = pa.array([family.get(name, UNKNOWN) for name in ids.dictionary.to_pylist()], pa.string())
+    found = pa.array([family.get(name, UNKNOWN_OPERATOR) for name in ids.dictionary.to_pylist()], pa.string())
     # Encoded again: a dictionary that names a family twice would make two groups of it.
     encoded = found.dictionary_encode()
     return pa.DictionaryArray.from_arrays(encoded.indices.take(ids.indices), encoded.dictionary)

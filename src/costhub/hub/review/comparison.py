@@ -1,23 +1,54 @@
-"""Provides compare_device: contributed measurements of a device beside those that a hub holds of it."""
+"""Provides compare_device, contributed measurements beside those that a hub holds, and ReviewVerdict, what follows."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from costhub.dataset.check.report import clean
+from costhub.dataset.check.rule import Finding
 from costhub.dataset.latency import median_latency_s
-from costhub.hub.review.verdict import Reason
-from costhub.models.evaluation.metrics import rank_correlation
+from costhub.models.metrics import rank_correlation
+from costhub.terminal_text import clean
 
-COLUMNS = ("record_id", "program_id", "workload_id", "status", "run_s")
+
+@dataclass(frozen=True)
+class Reason:
+    """One thing that speaks against taking something, or that a person should look at."""
+
+    weight: Literal["refuse", "look"]
+    what: str
+    """A sentence."""
+
+
+@dataclass(frozen=True)
+class ReviewVerdict:
+    """The outcome of a review."""
+
+    subject: str
+    kind: Literal["model", "dataset"]
+    reasons: Sequence[Reason]
+    findings: Sequence[Finding] = ()
+    """Of `costhub check`."""
+    comparisons: Sequence[Comparison] = field(default=())
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether nothing speaks against it."""
+        return not any(reason.weight == "refuse" for reason in self.reasons)
+
+    def to_json(self) -> dict[str, Any]:
+        """The verdict for machines."""
+        return {"accepted": self.is_accepted, **asdict(self)}
+
+
+COMPARED_COLUMNS = ("record_id", "program_id", "workload_id", "status", "run_s")
 # Measured on a virtual machine with two cores: 112 programs of two sessions differ by 1.06 times in the
 # median and 1.7 times at most, and ranks agree by 0.94 in the worst workload. On two GPUs, programs measured
 # twice differ by 1.3 times at most.
@@ -27,7 +58,7 @@ LEAST_AGREEMENT = 0.8
 """Rank correlation of the programs that both measured, mean over workloads."""
 MOST_GAIN = 4.0
 """Best latency of a workload that the hub knows / best one contributed."""
-_ENOUGH = 5
+_ENOUGH_PROGRAMS = 5
 """Programs in common that a ratio or a ranking wants."""
 
 
@@ -69,17 +100,23 @@ def compare_device(device_id: str, new: pa.Table, held: pa.Table) -> Comparison:
     """
     known = set(held["record_id"].to_pylist())
     replayed = sum(record in known for record in new["record_id"].to_pylist())
-    runs = set(_runs(held))
-    copied = sum(run in runs for run in _runs(new, without=known))
+    runs = set(_run_lists(held))
+    copied = sum(run in runs for run in _run_lists(new, without=known))
     ours, theirs = _latencies(new, without=known), _latencies(held)
     shared = sorted(set(ours) & set(theirs))
     pairs = np.array([(ours[key], theirs[key]) for key in shared]).reshape(-1, 2)
-    enough = len(shared) >= _ENOUGH
+    enough = len(shared) >= _ENOUGH_PROGRAMS
     return Comparison(
-        device_id, new.num_rows, held.num_rows, replayed, copied, len(shared),
+        device_id,
+        new.num_rows,
+        held.num_rows,
+        replayed,
+        copied,
+        len(shared),
         float(np.median(pairs[:, 0] / pairs[:, 1])) if enough else None,
-        _agreement([workload for workload, _ in shared], pairs), _gain(ours, theirs),
-    )  # fmt: skip
+        _agreement([workload for workload, _ in shared], pairs),
+        _gain(ours, theirs),
+    )
 
 
 def judge(found: Comparison) -> Iterator[Reason]:
@@ -96,8 +133,7 @@ def judge(found: Comparison) -> Iterator[Reason]:
     if found.copied:
         yield Reason(
             "refuse",
-            f"{where} {found.copied:,} rows under new names have the latencies of rows of the hub, digit by "
-            "digit.",
+            f"{where} {found.copied:,} rows under new names have the latencies of rows of the hub, digit by digit.",
         )
     if found.shift is not None and not 1 / MOST_SHIFT <= found.shift <= MOST_SHIFT:
         yield Reason(
@@ -111,10 +147,10 @@ def judge(found: Comparison) -> Iterator[Reason]:
             f"{where} the programs that the hub measured too rank differently here (rank correlation "
             f"{found.agreement:.2f}); at least {LEAST_AGREEMENT:g} was expected on the same device.",
         )
-    if 0 < found.repeated < _ENOUGH:
+    if 0 < found.repeated < _ENOUGH_PROGRAMS:
         yield Reason(
             "look",
-            f"{where} the hub has measured only {found.repeated} of these programs too; {_ENOUGH} are needed "
+            f"{where} the hub has measured only {found.repeated} of these programs too; {_ENOUGH_PROGRAMS} are needed "
             "to compare latencies.",
         )
     if found.gain is not None and found.gain > MOST_GAIN:
@@ -123,16 +159,12 @@ def judge(found: Comparison) -> Iterator[Reason]:
             f"{where} a workload is {found.gain:.1f} times faster than the best program that the hub knows.",
         )
     if found.held and not found.repeated:
-        yield Reason(
-            "look", f"{where} no program is one that the hub measured, so the latencies cannot be compared."
-        )
+        yield Reason("look", f"{where} no program is one that the hub measured, so the latencies cannot be compared.")
     if not found.held:
-        yield Reason(
-            "look", f"{where} the hub has no measurements of it yet, so there is nothing to compare with."
-        )
+        yield Reason("look", f"{where} the hub has no measurements of it yet, so there is nothing to compare with.")
 
 
-def _runs(table: pa.Table, *, without: Container[str] = ()) -> Iterator[tuple[Any, ...]]:
+def _run_lists(table: pa.Table, *, without: Container[str] = ()) -> Iterator[tuple[Any, ...]]:
     columns = (table[name].to_pylist() for name in ("record_id", "program_id", "run_s"))
     for record, program, run in zip(*columns, strict=True):
         # One repeat alone may come out alike, on a coarse timer.
@@ -154,7 +186,7 @@ def _latencies(table: pa.Table, *, without: Container[str] = ()) -> dict[tuple[s
 def _agreement(workloads: list[str], pairs: npt.NDArray[np.float64]) -> float | None:
     names = np.array(workloads)
     groups = [pairs[names == name] for name in sorted(set(workloads))]
-    ranked = [rank_correlation(group[:, 0], group[:, 1]) for group in groups if len(group) >= _ENOUGH]
+    ranked = [rank_correlation(group[:, 0], group[:, 1]) for group in groups if len(group) >= _ENOUGH_PROGRAMS]
     return float(np.mean(ranked)) if ranked else None
 
 

@@ -12,20 +12,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from costhub.cards.model_card import HUB_LICENCES
+from costhub.cards.card_parts import HUB_LICENCES
 from costhub.dataset.check.folder import check_folder
-from costhub.dataset.check.report import clean
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.shard import empty_table
 from costhub.errors import DataError
-from costhub.hub.data_facts import data_facts
-from costhub.hub.review.comparison import COLUMNS, Comparison, compare_device, judge
-from costhub.hub.review.verdict import Reason, Verdict
+from costhub.hub.dataset_documents import data_facts
+from costhub.hub.review.comparison import COMPARED_COLUMNS, Comparison, Reason, ReviewVerdict, compare_device, judge
+from costhub.terminal_text import clean
 
 MOST_DIFFERENCE = 1.5
 """Between two probes of one device; the roofline of a contribution is as good as its probe."""
-_NAMES = ("record_id", "device_id")
-_FIGURES = (
+_RECORD_COLUMNS = ("record_id", "device_id")
+_DEVICE_FIGURES = (
     "cores",
     "simd_bits",
     "l1d_bytes",
@@ -45,7 +44,7 @@ MOST_BYTES = 16 << 30
 
 
 @dataclass(frozen=True)
-class _Held:
+class _HubTables:
     """What the hub holds, as far as a review looks at it."""
 
     devices: Mapping[str, Mapping[str, Any]]
@@ -58,7 +57,7 @@ class _Held:
 
 def review_contribution(
     folder: str | Path, held: str | Path | None, *, deep: bool = True, known: pa.Table | None = None
-) -> Verdict:
+) -> ReviewVerdict:
     """Judges a data folder.
 
     Args:
@@ -76,23 +75,23 @@ def review_contribution(
     links = [path for path in sorted(Path(folder).rglob("*")) if path.is_symlink()]
     if links:
         what = f"{clean(links[0].name, 60)} is a link; a contribution has plain files only."
-        return Verdict(str(folder), "dataset", [Reason("refuse", what)])
+        return ReviewVerdict(str(folder), "dataset", [Reason("refuse", what)])
     large = _too_large(Path(folder))
     if large:
-        return Verdict(str(folder), "dataset", [Reason("refuse", large)])
+        return ReviewVerdict(str(folder), "dataset", [Reason("refuse", large)])
     findings = check_folder(folder, deep=deep)
     reasons = [Reason("refuse", f"{f.rule} in {f.where}: {f.message} {f.fix}") for f in findings]
     if any(finding.severity == "error" for finding in findings):
         # What cannot be trusted to be read is not read here.
-        return Verdict(str(folder), "dataset", reasons, findings)
+        return ReviewVerdict(str(folder), "dataset", reasons, findings)
     ours = DataFolder.open(folder)
     # Outside of what follows: a hub that cannot be read is no fault of the contribution.
-    theirs = None if held is None else _read(DataFolder.open(held), ours.device_ids(), known)
+    theirs = None if held is None else _read_hub(DataFolder.open(held), ours.device_ids(), known)
     try:
         compared, told = _compared(ours, theirs)
     except DataError as error:
-        return Verdict(str(folder), "dataset", [*reasons, Reason("refuse", str(error))], findings)
-    return Verdict(str(folder), "dataset", [*reasons, *told], findings, compared)
+        return ReviewVerdict(str(folder), "dataset", [*reasons, Reason("refuse", str(error))], findings)
+    return ReviewVerdict(str(folder), "dataset", [*reasons, *told], findings, compared)
 
 
 def _too_large(folder: Path) -> str:
@@ -111,16 +110,16 @@ def _too_large(folder: Path) -> str:
     )
 
 
-def _read(theirs: DataFolder, device_ids: Sequence[str], known: pa.Table | None) -> _Held:
+def _read_hub(theirs: DataFolder, device_ids: Sequence[str], known: pa.Table | None) -> _HubTables:
     common = set(theirs.device_ids()) & set(device_ids)
-    return _Held(
+    return _HubTables(
         {row["device_id"]: row for row in theirs.devices().to_pylist()},
-        {device_id: theirs.measurements(device_id, columns=COLUMNS) for device_id in common},
-        theirs.measurements(columns=_NAMES) if known is None else known.select(_NAMES),
+        {device_id: theirs.measurements(device_id, columns=COMPARED_COLUMNS) for device_id in common},
+        theirs.measurements(columns=_RECORD_COLUMNS) if known is None else known.select(_RECORD_COLUMNS),
     )
 
 
-def _compared(ours: DataFolder, theirs: _Held | None) -> tuple[list[Comparison], list[Reason]]:
+def _compared(ours: DataFolder, theirs: _HubTables | None) -> tuple[list[Comparison], list[Reason]]:
     compared = [_compare(ours, theirs, device_id) for device_id in ours.device_ids()]
     reasons = [reason for found in compared for reason in judge(found)]
     rows = sum(found.rows for found in compared)
@@ -128,30 +127,29 @@ def _compared(ours: DataFolder, theirs: _Held | None) -> tuple[list[Comparison],
         reasons.append(Reason("refuse", "It holds no measurement."))
     elif rows == sum(found.replayed for found in compared):
         reasons.append(Reason("refuse", f"The hub holds all of the rows already ({rows:,})."))
-    reasons += _closed(ours)
+    reasons += _unshareable_licences(ours)
     if theirs is not None:
-        reasons += [*_elsewhere(ours, theirs), *_other_devices(ours, theirs)]
+        reasons += [*_records_of_other_devices(ours, theirs), *_devices_described_otherwise(ours, theirs)]
     return compared, reasons
 
 
-def _compare(ours: DataFolder, theirs: _Held | None, device_id: str) -> Comparison:
-    none: pa.Table = empty_table("measurements", COLUMNS)
+def _compare(ours: DataFolder, theirs: _HubTables | None, device_id: str) -> Comparison:
+    none: pa.Table = empty_table("measurements", COMPARED_COLUMNS)
     held = none if theirs is None else theirs.rows.get(device_id, none)
-    return compare_device(device_id, ours.measurements(device_id, columns=COLUMNS), held)
+    return compare_device(device_id, ours.measurements(device_id, columns=COMPARED_COLUMNS), held)
 
 
-def _closed(ours: DataFolder) -> Iterator[Reason]:
+def _unshareable_licences(ours: DataFolder) -> Iterator[Reason]:
     """Licences under which a hub cannot share rows; `costhub contribute` refuses them, others may not."""
     for licence in data_facts(ours.path).licences:
         if licence.lower() not in HUB_LICENCES:
             yield Reason(
                 "refuse",
-                f"Rows have the licence {clean(licence, 40)!r}; a hub takes "
-                f"{', '.join(sorted(HUB_LICENCES))}.",
+                f"Rows have the licence {clean(licence, 40)!r}; a hub takes {', '.join(sorted(HUB_LICENCES))}.",
             )
 
 
-def _elsewhere(ours: DataFolder, theirs: _Held) -> Iterator[Reason]:
+def _records_of_other_devices(ours: DataFolder, theirs: _HubTables) -> Iterator[Reason]:
     """Records that the hub has of another device: readers take every record once, so one would hide."""
     for device_id in ours.device_ids():
         others = theirs.known.filter(pc.not_equal(theirs.known["device_id"], device_id))["record_id"]
@@ -160,19 +158,18 @@ def _elsewhere(ours: DataFolder, theirs: _Held) -> Iterator[Reason]:
         if count:
             yield Reason(
                 "refuse",
-                f"{clean(device_id, 60)}: {count:,} rows have the record_id of rows of another device in the "
-                "hub.",
+                f"{clean(device_id, 60)}: {count:,} rows have the record_id of rows of another device in the hub.",
             )
 
 
-def _other_devices(ours: DataFolder, theirs: _Held) -> Iterator[Reason]:
+def _devices_described_otherwise(ours: DataFolder, theirs: _HubTables) -> Iterator[Reason]:
     """Devices described otherwise than in the hub: another device, or a probe that hides a roofline."""
     for row in ours.devices().to_pylist():
         held = theirs.devices.get(row["device_id"])
         if held is None:
             continue
         wrong = [name for name in ("kind", "vendor", "microarchitecture") if _differs(row, held, name)]
-        wrong += [name for name in _FIGURES if _is_far(row[name], held[name])]
+        wrong += [name for name in _DEVICE_FIGURES if _is_far(row[name], held[name])]
         if wrong:
             yield Reason(
                 "refuse",

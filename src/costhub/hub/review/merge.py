@@ -14,10 +14,8 @@ from costhub.dataset.shards.lock import LOCK, FolderLock
 from costhub.dataset.shards.shard_set import MERGE_ROWS, add_shard, remove_temporaries
 from costhub.errors import HubError
 from costhub.hub.contribute import INBOX
-from costhub.hub.publish import ATTEMPTS
-from costhub.hub.remote_repo import Head, Pushed, StaleError
-from costhub.hub.review.holding import fetch_tables
-from costhub.hub.review.pull_request import PullRequest
+from costhub.hub.remote.remote_repo import ATTEMPTS, Head, PushedCommit, StaleError
+from costhub.hub.review.fetch import PullRequest, fetch_tables
 
 _TABLES = ("devices", "workloads", "measurements")
 
@@ -73,7 +71,7 @@ def _describe(new: DataFolder, grown: DataFolder) -> None:
         grown.put_workloads(missing)
 
 
-def merge_pull_request(pull: PullRequest, reviewed: Path) -> Pushed:
+def merge_pull_request(pull: PullRequest, reviewed: Path) -> PushedCommit:
     """Takes the reviewed files of a pull request into the tables, in one commit, and closes it.
 
     The files are those that were reviewed, not those that the pull request holds by now.
@@ -117,7 +115,7 @@ def close_known(pull: PullRequest) -> None:
     pull.repo.close(pull.number, "All of its rows are in the tables already. Thank you!")
 
 
-def _close(pull: PullRequest, pushed: Pushed) -> None:
+def _close(pull: PullRequest, pushed: PushedCommit) -> None:
     try:
         pull.repo.close(pull.number, f"Taken into the tables by {pushed.commit}. Thank you!")
     except HubError as error:
@@ -127,7 +125,7 @@ def _close(pull: PullRequest, pushed: Pushed) -> None:
         ) from error
 
 
-def _commit(pull: PullRequest, reviewed: Path, head: Head) -> Pushed:
+def _commit(pull: PullRequest, reviewed: Path, head: Head) -> PushedCommit:
     device_ids = DataFolder.open(reviewed).device_ids()
     held = fetch_tables(pull.repo, head.commit, device_ids)
     with tempfile.TemporaryDirectory(prefix="costhub-") as temporary:
@@ -137,9 +135,7 @@ def _commit(pull: PullRequest, reviewed: Path, head: Head) -> Pushed:
                 if (held / table).is_dir():
                     shutil.copytree(held / table, grown / table)
         rows = merge_into(reviewed, grown)
-        files = {
-            p.relative_to(grown).as_posix(): p for p in grown.rglob("*") if p.is_file() and p.name != LOCK
-        }
+        files = {p.relative_to(grown).as_posix(): p for p in grown.rglob("*") if p.is_file() and p.name != LOCK}
         # Of the card only a dataset that has none gets one.
         files = {name: path for name, path in files.items() if name != "README.md" or name not in head.files}
         touched = ("devices/train-", "workloads/train-", *(f"measurements/{n}/train-" for n in device_ids))
@@ -147,6 +143,6 @@ def _commit(pull: PullRequest, reviewed: Path, head: Head) -> Pushed:
         removed = [path for path in head.files if path.startswith(gone) and path not in files]
         added = {name: path for name, path in files.items() if not head.has(name, path)}
         if not added and not removed:
-            return Pushed(head.commit, pull.address)
+            return PushedCommit(head.commit, pull.address)
         message = f"Add {rows} measurements of {', '.join(device_ids)} (#{pull.number})"
         return pull.repo.commit(head, added, removed, message=message)

@@ -8,32 +8,31 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from costhub.dataset.check.report import clean
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.lock import LOCK
 from costhub.errors import DataError, ModelError, RefusedError, first_line
 from costhub.hub.contribute import INBOX
 from costhub.hub.data import load_measurements
-from costhub.hub.remote_repo import Kind
+from costhub.hub.model_check.model_gate import check_model
+from costhub.hub.remote.remote_repo import Kind
+from costhub.hub.review.comparison import Reason, ReviewVerdict
 from costhub.hub.review.contribution import review_contribution
-from costhub.hub.review.holding import holding
+from costhub.hub.review.fetch import PullRequest, fetch_compared, find_pull_request
 from costhub.hub.review.merge import close_known, merge_into, merge_pull_request
-from costhub.hub.review.model_gate import check_model
-from costhub.hub.review.pull_request import PullRequest, find_pull_request
-from costhub.hub.review.verdict import Reason, Verdict
-from costhub.hub.staging import kind_of
+from costhub.hub.staging import folder_kind
+from costhub.terminal_text import clean
 
 
 @dataclass(frozen=True)
-class Reviewed:
+class ReviewOutcome:
     """A verdict, and what followed from it."""
 
-    verdict: Verdict
+    verdict: ReviewVerdict
     merged: str | None = None
     """Where it was merged: a commit or a folder; None where it was not."""
 
 
-def review(subject: str, *, against: str | None = None, merge: bool = False, deep: bool = True) -> Reviewed:
+def review(subject: str, *, against: str | None = None, merge: bool = False, deep: bool = True) -> ReviewOutcome:
     """Judges a contribution or a model, and merges it where that is asked for and nothing speaks against it.
 
     Args:
@@ -50,20 +49,20 @@ def review(subject: str, *, against: str | None = None, merge: bool = False, dee
     with tempfile.TemporaryDirectory(prefix="costhub-review-") as temporary:
         files = Path(temporary) / "files"
         folder = Path(subject) if pull is None else pull.fetch(files)
-        kind = kind_of(folder) if pull is None else pull.repo.kind
+        kind = folder_kind(folder) if pull is None else pull.repo.kind
         if merge:
             _refuse_merge(kind, pull, against)
         if kind == "model":
-            return Reviewed(_model(folder, subject))
+            return ReviewOutcome(_review_model(folder, subject))
         if pull is None:
-            folder = _copied(folder, files)
+            folder = _private_copy(folder, files)
         against = against or (f"hf-hub:{pull.repo.name}" if pull else None)
-        held = holding(against, DataFolder.open(folder).device_ids()) if against else None
+        held = fetch_compared(against, DataFolder.open(folder).device_ids()) if against else None
         known = load_measurements(against, columns=["record_id", "device_id"]) if against and held else None
         verdict = review_contribution(folder, held, deep=deep, known=known)
-        verdict = replace(verdict, subject=subject, reasons=[*verdict.reasons, *_beside(pull)])
+        verdict = replace(verdict, subject=subject, reasons=[*verdict.reasons, *_files_beside(pull)])
         if not merge or not (verdict.is_accepted or _is_known(verdict)):
-            return Reviewed(verdict)
+            return ReviewOutcome(verdict)
         merged = None
         if pull is None:
             if verdict.is_accepted:
@@ -74,10 +73,10 @@ def review(subject: str, *, against: str | None = None, merge: bool = False, dee
             merged = merge_pull_request(pull, folder).commit
         else:
             close_known(pull)
-        return Reviewed(verdict, merged)
+        return ReviewOutcome(verdict, merged)
 
 
-def _copied(folder: Path, place: Path) -> Path:
+def _private_copy(folder: Path, place: Path) -> Path:
     """A copy that nobody else writes to: what was checked is what is merged. Links stay, to be refused."""
 
     def left(where: str, names: list[str]) -> set[str]:
@@ -93,14 +92,14 @@ def _copied(folder: Path, place: Path) -> Path:
     return place
 
 
-def _is_known(verdict: Verdict) -> bool:
+def _is_known(verdict: ReviewVerdict) -> bool:
     """Whether all that is wrong is that the hub has every row, as after a merge whose answer was lost."""
     rows = sum(found.rows for found in verdict.comparisons)
     refusals = sum(reason.weight == "refuse" for reason in verdict.reasons)
     return refusals == 1 and 0 < rows == sum(found.replayed for found in verdict.comparisons)
 
 
-def _beside(pull: PullRequest | None) -> Iterator[Reason]:
+def _files_beside(pull: PullRequest | None) -> Iterator[Reason]:
     if pull is not None and pull.beside:
         yield Reason(
             "look",
@@ -125,9 +124,9 @@ def _refuse_merge(kind: Kind, pull: PullRequest | None, against: str | None) -> 
         )
 
 
-def _model(folder: Path, subject: str) -> Verdict:
+def _review_model(folder: Path, subject: str) -> ReviewVerdict:
     try:
         check_model(folder)
     except (ModelError, DataError) as error:
-        return Verdict(subject, "model", [Reason("refuse", clean(str(error), 1000))])
-    return Verdict(subject, "model", [])
+        return ReviewVerdict(subject, "model", [Reason("refuse", clean(str(error), 1000))])
+    return ReviewVerdict(subject, "model", [])

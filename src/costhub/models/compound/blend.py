@@ -2,24 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from costhub.dataset.programs import FloatArray, IntArray, Programs
-from costhub.errors import ModelError
-from costhub.models.compound.blend_weights import Standard, fitted_weights
-from costhub.models.compound.inner import update_inner
-from costhub.models.compound.member_folders import load_members, save_members
-from costhub.models.compound.member_text import Member
-from costhub.models.inputs import check_training, checked_rows, informative, not_fitted
+from costhub.errors import DataError, ModelError
+from costhub.models.compound.members import MemberSpec, load_members, save_members
+from costhub.models.evaluate import evaluate_scores
+from costhub.models.inputs import check_training, checked_rows, is_informative, not_fitted_error
 from costhub.models.options import check_width, parse_options
 from costhub.models.parts import part_names, part_widths, read_as, take_parts
-from costhub.models.protocol import CostModel, Scores
+from costhub.models.protocol import CostModel, Scores, update_sub_models
 from costhub.progress import bar
+
+_STEPS = 4
+"""Weights are multiples of 1 / _STEPS: finer ones would follow the noise of a few held-out workloads."""
+
+
+@dataclass(frozen=True)
+class ScoreScale:
+    """Mean, spread and weight of each member; fixed when the blend is fitted."""
+
+    mean: Scores
+    """(m,) mean score over the training programs."""
+    spread: Scores
+    """(m,) root mean square distance of a score from the mean of its group; 1 for a member that is constant
+    within all groups."""
+    weight: Scores
+    """(m,) weights, adding up to 1."""
+
+    @classmethod
+    def of(cls, scores: Scores, group: IntArray) -> ScoreScale:
+        """The scale of (m, n) scores of programs of the (n,) groups, with equal weights.
+
+        Example:
+            >>> Standard.of(np.array([[1.0, 3.0, 9.0, 9.0]]), np.array([0, 0, 1, 1])).spread.round(3).tolist()
+            [0.707]
+        """
+        size = np.bincount(group)
+        centres = np.stack([np.bincount(group, weights=own) / np.maximum(size, 1) for own in scores])
+        spread = np.sqrt(((scores - centres[:, group]) ** 2).mean(axis=1))
+        constant = spread <= 1e-12 * (1.0 + np.abs(scores).max(axis=1))
+        weight = np.full(len(scores), 1.0 / len(scores))
+        return cls(scores.mean(axis=1), np.where(constant, 1.0, spread), weight)
+
+    def __call__(self, scores: Scores) -> Scores:
+        """(m, n) scores on the common scale."""
+        return (scores - self.mean[:, None]) / self.spread[:, None]
+
+    def to_json(self) -> dict[str, list[float]]:
+        """The three as lists; JSON keeps every digit of a double."""
+        return {name: values.tolist() for name, values in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, found: object, *, members: int) -> ScoreScale:
+        """Reads what `to_json` gave, from an untrusted file.
+
+        Raises:
+            ModelError: It is no list of a finite number for each member, or a spread or weight is of no use.
+        """
+        names = [field.name for field in fields(cls)]
+        if isinstance(found, dict) and all(_are_finite_numbers(found.get(name), members) for name in names):
+            standard = cls(*(np.array(found[name], np.float64) for name in names))
+            if (standard.spread > 0.0).all() and (standard.weight >= 0.0).all():
+                return standard
+        raise ModelError(
+            f"standard of this blend model must be {', '.join(names)} with a finite number for each of its "
+            f"{members} members, the spreads above and the weights not below 0; fetch it again."
+        )
+
+
+def fitted_weights(standardised: Scores, valid: Programs) -> Scores:
+    """The weights of a coarse grid under which the validation programs are ranked best.
+
+    Best is the sum of `top_1` and `pairwise`; of equally good ones those closest to equal weights.
+
+    Args:
+        standardised: (m, n) scores of the validation programs.
+        valid: The programs.
+
+    Returns:
+        (m,) weights, adding up to 1.
+    """
+    members = len(standardised)
+    equal = np.full(members, 1.0 / members)
+    # Farthest first, so that the last of equally good ones is the closest.
+    grid = sorted([equal, *_grid(members)], key=lambda weight: -float(np.abs(weight - equal).sum()))
+    best, chosen = -math.inf, equal
+    for weight in grid:
+        try:
+            found = evaluate_scores(weight @ standardised, valid)
+        except DataError:  # the programs differ by less than the noise, so nothing tells weights apart
+            return equal
+        if found.top_1 + found.pairwise >= best:
+            best, chosen = found.top_1 + found.pairwise, weight
+    return chosen
+
+
+def _grid(members: int) -> Iterator[Scores]:
+    """All weights that are multiples of 1 / _STEPS."""
+    for bars in itertools.combinations(range(_STEPS + members - 1), members - 1):
+        yield (np.diff([-1, *bars, _STEPS + members - 1]) - 1) / _STEPS
+
+
+def _are_finite_numbers(values: Any, members: int) -> bool:
+    return (
+        isinstance(values, list)
+        and len(values) == members
+        and all(type(value) in (int, float) and math.isfinite(value) for value in values)
+    )
+
 
 MOST_MEMBERS = 6
 WEIGHTS = ("equal", "fitted")
@@ -42,9 +140,9 @@ class BlendOptions:
         if not 1 <= count <= MOST_MEMBERS:
             raise ValueError(f"members must be 1 to {MOST_MEMBERS} words, got {count}.")
 
-    def parsed(self) -> list[Member]:
+    def parsed(self) -> list[MemberSpec]:
         """The members."""
-        return [Member.parse(word) for word in self.members.split()]
+        return [MemberSpec.parse(word) for word in self.members.split()]
 
 
 class Blend:
@@ -79,7 +177,7 @@ class Blend:
         self.columns: int | None = None
         """Width of a feature row; None before fitting or loading."""
         self.members = self._new_members(self.options)
-        self.standard: Standard | None = None
+        self.standard: ScoreScale | None = None
 
     def fit(self, train: Programs, valid: Programs | None, *, seed: int, progress: bool = True) -> None:
         """Learns from scratch; `valid`, of other workloads, tells when to stop, and the fitted weights.
@@ -101,9 +199,9 @@ class Blend:
                 member.fit(own_train[i], held_out[i], seed=int(seeds[i]), progress=False)
                 shown.update()
         scores = np.stack([m.predict(p.rows, p.counts) for m, p in zip(members, own_train, strict=True)])
-        standard = Standard.of(scores, train.group)
+        standard = ScoreScale.of(scores, train.group)
         self.members, self.columns, self.standard = members, columns, standard
-        if self.options.weights == "fitted" and valid is not None and informative(valid):
+        if self.options.weights == "fitted" and valid is not None and is_informative(valid):
             found = standard(self._by_member(valid.rows, valid.counts))
             self.standard = replace(standard, weight=fitted_weights(found, valid))
 
@@ -119,7 +217,7 @@ class Blend:
 
         Takes as long as its members together.
         """
-        update_inner(self, programs, seed=seed)
+        update_sub_models(self, programs, seed=seed)
 
     def inner(self, programs: Programs) -> list[tuple[CostModel, Programs]]:
         """The members, see `Compound`."""
@@ -153,7 +251,7 @@ class Blend:
         fitted, standard = rest.pop("fitted", None), rest.pop("standard", None)
         options = parse_options(BlendOptions, rest, arch=self.arch)
         members = self._new_members(options)
-        checked = Standard.from_json(standard, members=len(members))
+        checked = ScoreScale.from_json(standard, members=len(members))
         load_members(members, folder, fitted, columns=self._widths(members, columns))
         self.options, self.columns, self.members, self.standard = options, columns, members, checked
 
@@ -187,7 +285,7 @@ class Blend:
         parts = take_parts(rows, counts, feature_spec=self.feature_spec, wanted=wanted)
         return np.stack([m.predict(*part) for m, part in zip(self.members, parts, strict=True)])
 
-    def _fitted(self) -> tuple[int, Standard]:
+    def _fitted(self) -> tuple[int, ScoreScale]:
         if self.columns is None or self.standard is None:
-            raise not_fitted()
+            raise not_fitted_error()
         return self.columns, self.standard

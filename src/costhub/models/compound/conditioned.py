@@ -13,12 +13,17 @@ import numpy as np
 from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.errors import ModelError
 from costhub.models.architectures import new_model
-from costhub.models.compound.device_relations import related, relation_places
-from costhub.models.compound.device_vector import NAMES, DeviceScaler, Vector, device_vector
-from costhub.models.compound.inner import update_inner
-from costhub.models.inputs import check_training, checked_rows, not_fitted
+from costhub.models.compound.device_vector import (
+    NAMES,
+    DeviceScaler,
+    Vector,
+    device_vector,
+    relation_columns,
+    relation_places,
+)
+from costhub.models.inputs import check_training, checked_rows, not_fitted_error
 from costhub.models.options import check_width, parse_options
-from costhub.models.protocol import CostModel, Scores
+from costhub.models.protocol import CostModel, Scores, update_sub_models
 
 BASES = ("gbt", "mlp", "blend")
 """Architectures that can be conditioned: those to which a feature row is a list of numbers and no more, and
@@ -75,9 +80,7 @@ class Conditioned:
         base: CostModel | None = None,
     ) -> None:
         if "+" in feature_spec:
-            raise ModelError(
-                f"A conditioned model reads one feature spec, got {feature_spec}; name one of its parts."
-            )
+            raise ModelError(f"A conditioned model reads one feature spec, got {feature_spec}; name one of its parts.")
         options = options or ConditionedOptions()
         self.feature_spec = feature_spec
         self.options = options if base is None else replace(options, base=base.arch)
@@ -152,7 +155,7 @@ class Conditioned:
         """Learns a little more, as the base does."""
         self._fitted()
         if programs.n:
-            update_inner(self, programs, seed=seed)
+            update_sub_models(self, programs, seed=seed)
 
     def inner(self, programs: Programs) -> list[tuple[CostModel, Programs]]:
         """The base, see `Compound`."""
@@ -204,7 +207,7 @@ class Conditioned:
 
     def _fitted(self) -> tuple[int, DeviceScaler]:
         if self.columns is None or self.scaler is None:
-            raise not_fitted()
+            raise not_fitted_error()
         return self.columns, self.scaler
 
     def _extra(self, options: ConditionedOptions) -> int:
@@ -245,7 +248,7 @@ class Conditioned:
         numbers = scaler(vectors).astype(np.float32)[which]
         if not self.options.relations:
             return np.concatenate([rows, numbers], axis=1)
-        relations = related(rows, scaler.filled(vectors)[which], relation_places(self.feature_spec))
+        relations = relation_columns(rows, scaler.filled(vectors)[which], relation_places(self.feature_spec))
         return np.concatenate([rows, numbers, relations], axis=1)
 
 

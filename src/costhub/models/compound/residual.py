@@ -10,11 +10,11 @@ from typing import Any
 from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.errors import ModelError
 from costhub.models.architectures import ARCHITECTURES, new_model
-from costhub.models.compound.member_folders import load_members, save_members
-from costhub.models.inputs import checked_rows, informative, not_fitted
+from costhub.models.compound.members import load_members, save_members
+from costhub.models.inputs import checked_rows, is_informative, not_fitted_error
 from costhub.models.options import check_choice, check_width, parse_options
 from costhub.models.protocol import CostModel, Scores
-from costhub.models.trees.centred import centred
+from costhub.models.trees.boosting import centred
 from costhub.models.trees.gbt import Gbt, GbtOptions
 
 _MOST_SLOPE = 1e6
@@ -93,7 +93,7 @@ class Residual:
     def update(self, programs: Programs, *, seed: int) -> None:
         """Trains the local model on these programs; an earlier one is forgotten."""
         checked_rows(programs.rows, programs.counts, columns=self._columns())
-        if not programs.n or not len(programs.rows) or not informative(programs):
+        if not programs.n or not len(programs.rows) or not is_informative(programs):
             return
         base = self.base.predict(programs.rows, programs.counts)
         local = Gbt(feature_spec=self.feature_spec, options=GbtOptions(objective="log"))
@@ -142,7 +142,7 @@ class Residual:
     def _columns(self) -> int:
         columns: int = self.base.config()["columns"]
         if not columns:
-            raise not_fitted()
+            raise not_fitted_error()
         return columns
 
 

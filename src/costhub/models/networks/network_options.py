@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from costhub.models.options import added, check_choice, check_ranges
-from costhub.models.training.gradient import Schedule
-from costhub.models.training.objective import OBJECTIVES
+from costhub.models.networks.gradient import Schedule
+from costhub.models.networks.losses import OBJECTIVES
+from costhub.models.options import added_option, check_choice, check_ranges
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class NetworkOptions:
     """Weight of the ListNet loss beside the pairwise one of the objective `gap`."""
     patience: int = 20
     """Epochs without a better validation loss after which training ends."""
-    objective: str = added("gap")
-    """`regression`, `rank`, `lambdarank` or `gap`: see `costhub.models.training.objective`."""
+    objective: str = added_option("gap")
+    """`regression`, `rank`, `lambdarank` or `gap`: see `costhub.models.networks.losses`."""
 
     def __post_init__(self) -> None:
         check_choice("objective", self.objective, OBJECTIVES)

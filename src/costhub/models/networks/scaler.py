@@ -64,9 +64,7 @@ class Scaler:
         constant[list(raw)] = True
         inverse = np.where(constant, 0.0, 1.0 / np.where(constant, 1.0, std))
         column, low, inverse_width = _bins(rows, np.flatnonzero(~constant), bins)
-        return cls(
-            mean.astype(np.float32), inverse.astype(np.float32), column, low, inverse_width, tuple(raw)
-        )
+        return cls(mean.astype(np.float32), inverse.astype(np.float32), column, low, inverse_width, tuple(raw))
 
     @classmethod
     def blank(cls, columns: int, bins: int, *, raw: Sequence[int] = ()) -> Scaler:
@@ -109,9 +107,7 @@ class Scaler:
             (r, d + m + len(raw)) rows: standardised columns within [-CLIP, CLIP], bins within [0, 1], and the
             raw columns.
         """
-        mean, inverse_std, column, low, inverse_width = (
-            tensor.to(rows.device) for tensor in self.tensors().values()
-        )
+        mean, inverse_std, column, low, inverse_width = (tensor.to(rows.device) for tensor in self.tensors().values())
         # Beyond the range of float32 a value is infinite for a moment, and then clipped like any other.
         standard = rows.sub(mean).mul_(inverse_std).clamp_(-CLIP, CLIP)
         bins = rows.index_select(1, column).sub_(low).mul_(inverse_width).clamp_(0.0, 1.0)
@@ -128,9 +124,6 @@ def _bins(rows: FloatArray, columns: IntArray, bins: int) -> tuple[IntArray, Flo
         # Edges as good as equal would make a bin that amplifies rounding.
         edges = edges[np.concatenate([[True], np.diff(edges) > 1e-4])]
         if len(edges) > 2:
-            found += [
-                (int(column), float(low), float(1.0 / (high - low)))
-                for low, high in itertools.pairwise(edges)
-            ]
+            found += [(int(column), float(low), float(1.0 / (high - low))) for low, high in itertools.pairwise(edges)]
     table = np.array(found, dtype=np.float64).reshape(-1, 3)
     return table[:, 0].astype(np.int64), table[:, 1].astype(np.float32), table[:, 2].astype(np.float32)

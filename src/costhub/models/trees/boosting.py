@@ -1,4 +1,7 @@
-"""Provides boosted: trees grown one after the other, from a break in the training on where there was one."""
+"""Provides boost_trees, which resumes an interrupted training, the file of the trees.
+
+And a loss on differences within a group.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import xgboost as xgb
 
-from costhub.models.training.progress_file import of_another_training, write_progress
-from costhub.models.trees.booster_file import read_booster
+from costhub.dataset.programs import IntArray
+from costhub.errors import ModelError, first_line
+from costhub.models.inputs import check_weights_file
+from costhub.models.training_progress import other_training_error, write_progress
+
+
+def read_booster(path: Path, *, advice: str = "Fetch it again.") -> xgb.Booster:
+    """Reads XGBoost's own binary JSON.
+
+    Args:
+        path: Of the file.
+        advice: What to do about a damaged one, a sentence.
+
+    Raises:
+        ModelError: There is no such file, or it is too large, damaged or cut short.
+    """
+    check_weights_file(path, "the trees")
+    booster = xgb.Booster()
+    try:
+        booster.load_model(path)
+    except (xgb.core.XGBoostError, ValueError, OSError) as error:
+        raise ModelError(
+            f"{path} cannot be read as an XGBoost model ({first_line(error)}): it is damaged or cut short. {advice}"
+        ) from error
+    return booster
+
 
 SAVE_EVERY = 25
 """Trees between two savings."""
@@ -47,7 +76,7 @@ class TreeCheckpoint:
             return None
         booster, said = _read(self.path)
         if said["training"] != self.training:
-            raise of_another_training(self.path)
+            raise other_training_error(self.path)
         return booster, json.loads(said["history"] or "[]")
 
 
@@ -59,7 +88,7 @@ def _read(path: Path) -> tuple[xgb.Booster, dict[str, str | None]]:
     return booster, said
 
 
-def boosted(
+def boost_trees(
     parameters: Mapping[str, Any],
     train: xgb.DMatrix,
     valid: xgb.DMatrix | None,
@@ -114,3 +143,46 @@ def _loss(booster: xgb.Booster, valid: xgb.DMatrix, number: int) -> float:
     """The metric of the objective, lower for better."""
     name, value = booster.eval_set([(valid, "valid")], number).split("\t")[-1].rsplit(":", 1)
     return -float(value) if "ndcg" in name or "map" in name else float(value)
+
+
+Floats = npt.NDArray[np.float64]
+XgbObjective = Callable[[Floats, xgb.DMatrix], tuple[Floats, Floats]]
+
+
+def centred_loss(label: Floats, group: IntArray) -> XgbObjective:
+    """Half the squared error of scores, whatever their level in each group.
+
+    It is the sum over groups of the squared errors of all differences within a group, divided by the size of
+    the group. When only a few programs of a workload are measured, its best program is not known, and a label
+    that is normalised by the best has an arbitrary level; this loss does not depend on the level.
+
+    Args:
+        label: (n,) what the scores should differ by.
+        group: (n,) group of each.
+
+    Returns:
+        A function of (n,) scores that gives (n,) first and second derivatives; a group of one gives zeros.
+
+    Example:
+        >>> loss = centred_loss(np.array([0.0, -1.0, 5.0]), np.array([0, 0, 1]))
+        >>> [part.tolist() for part in loss(np.array([0.0, 1.0, 0.0]), None)]
+        [[-1.0, 1.0, 0.0], [0.5, 0.5, 0.0]]
+    """
+    size = np.bincount(group)[group]
+    curvature = 1.0 - 1.0 / size
+
+    def derivatives(scores: Floats, _: xgb.DMatrix) -> tuple[Floats, Floats]:
+        return centred(scores - label, group), curvature
+
+    return derivatives
+
+
+def centred(values: Floats, group: IntArray) -> Floats:
+    """(n,) values less the mean of their group.
+
+    Example:
+        >>> centred(np.array([1.0, 3.0, 5.0]), np.array([0, 0, 1])).tolist()
+        [-1.0, 1.0, 0.0]
+    """
+    mean: Floats = np.bincount(group, values) / np.maximum(np.bincount(group), 1)
+    return values - mean[group]

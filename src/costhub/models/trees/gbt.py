@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,12 @@ import xgboost as xgb
 
 from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.errors import ModelError
-from costhub.models.inputs import check_training, checked_rows, informative, not_fitted
-from costhub.models.options import added, check_choice, check_ranges, check_width, parse_options
+from costhub.models.inputs import check_training, checked_rows, is_informative, not_fitted_error, nothing_to_learn_error
+from costhub.models.options import added_option, check_choice, check_ranges, check_width, parse_options
 from costhub.models.parts import part_leads, part_widths
 from costhub.models.protocol import Scores
-from costhub.models.training.training_id import training_id
-from costhub.models.trees.booster_file import read_booster
-from costhub.models.trees.boosting import TreeCheckpoint, boosted
-from costhub.models.trees.centred import centred_loss
+from costhub.models.training_progress import training_id
+from costhub.models.trees.boosting import TreeCheckpoint, boost_trees, centred_loss, read_booster
 from costhub.models.trees.pooling import pool_parts, pooled_width
 from costhub.progress import bar
 
@@ -71,7 +70,7 @@ class GbtOptions:
     """Trees without a better validation score after which training ends."""
     update_rounds: int = 20
     """Trees that an update adds."""
-    pairs: int = added(32)
+    pairs: int = added_option(32)
     """Under `rank` and `lambdarank`, how many programs at the top of a group, as the trees score them so far,
     are compared with all others of it."""
 
@@ -178,14 +177,14 @@ class Gbt:
         Raises:
             ModelError: The checkpoint is of another training.
         """
-        valid = valid if valid is not None and informative(valid) else None
+        valid = valid if valid is not None and is_informative(valid) else None
         checkpoint = None
         if self.checkpoint is not None:
             settings = {"arch": self.arch, "spec": self.feature_spec, "seed": seed, **asdict(self.options)}
             training = training_id(known, valid, settings)
             checkpoint = TreeCheckpoint(self.checkpoint / WEIGHTS, training)
         with bar(self.options.rounds, desc="training", unit="tree", enabled=progress) as shown:
-            self.booster = boosted(
+            self.booster = boost_trees(
                 self.options.parameters(seed=seed),
                 train,
                 None if valid is None else self._matrix(valid),
@@ -209,7 +208,7 @@ class Gbt:
         """Goes on boosting: adds a few trees that correct the present ones on these programs."""
         booster, columns = self._fitted()
         checked_rows(programs.rows, programs.counts, columns=columns)
-        if not len(programs.rows) or not informative(programs):
+        if not len(programs.rows) or not is_informative(programs):
             return
         self.booster = xgb.train(
             self.options.parameters(seed=seed),
@@ -219,9 +218,7 @@ class Gbt:
             verbose_eval=False,
         )
 
-    def correct(
-        self, programs: Programs, *, scores: Scores | None = None, weight: float = 1.0, seed: int
-    ) -> None:
+    def correct(self, programs: Programs, *, scores: Scores | None = None, weight: float = 1.0, seed: int) -> None:
         """Adds trees that correct the differences of scores within groups, in `log` throughput.
 
         A few programs of a workload do not show the level of their throughput, which `update` would learn;
@@ -242,7 +239,7 @@ class Gbt:
             raise ModelError(f"Trees of the objective log can be corrected, not {self.options.objective}.")
         if scores is None:
             checked_rows(programs.rows, programs.counts, columns=self._fitted()[1])
-        if not len(programs.rows) or not informative(programs):
+        if not len(programs.rows) or not is_informative(programs):
             return
         pooled, label, _ = self.labelled(programs)
         self.booster = xgb.train(
@@ -281,14 +278,13 @@ class Gbt:
         expected = pooled_width(part_widths(self.feature_spec, columns), part_leads(self.feature_spec))
         if booster.num_features() != expected:
             raise ModelError(
-                f"{folder / WEIGHTS} reads {booster.num_features()} features, "
-                f"but config.json describes {expected}."
+                f"{folder / WEIGHTS} reads {booster.num_features()} features, but config.json describes {expected}."
             )
         self.options, self.columns, self.booster = options, columns, booster
 
     def _fitted(self) -> tuple[xgb.Booster, int]:
         if self.booster is None or self.columns is None:
-            raise not_fitted()
+            raise not_fitted_error()
         return self.booster, self.columns
 
     def labelled(self, programs: Programs) -> tuple[FloatArray, Scores, IntArray | None]:
@@ -316,3 +312,66 @@ class Gbt:
     def _matrix(self, programs: Programs) -> xgb.DMatrix:
         pooled, label, group = self.labelled(programs)
         return xgb.DMatrix(pooled, label=label, qid=group)
+
+
+def fit_trees(
+    model: Gbt,
+    blocks: Sequence[Programs],
+    valid: Programs | None,
+    *,
+    seed: int,
+    external: bool = True,
+    cache: Path | None = None,
+    progress: bool = True,
+) -> None:
+    """Fits a model as `Gbt.fit` does, with one block in memory at a time.
+
+    XGBoost reads the blocks four times, and keeps the bin of every pooled number, a byte each. The edges of
+    the bins are quantiles found block by block, so the trees differ a little from those of `Gbt.fit`.
+
+    Args:
+        model: The model.
+        blocks: Blocks of whole groups.
+        valid: Programs of other workloads that tell when to stop; they are in memory.
+        seed: As in `Gbt.fit`.
+        external: Keep the bins in files, which are mapped to memory block by block; else in memory.
+        cache: Folder for these files, on a disk; by default the one for temporary files.
+        progress: Show a progress bar on a terminal.
+
+    Raises:
+        DataError: No workload has two programs of different latency.
+        ModelError: The checkpoint is of another training.
+    """
+    if not len(blocks):
+        raise nothing_to_learn_error(0)
+    with tempfile.TemporaryDirectory(prefix="costhub-trees-", dir=cache) as folder:
+        pooled = _PooledBlocks(model, blocks, cache=str(Path(folder, "bins")) if external else None)
+        matrix = (xgb.ExtMemQuantileDMatrix if external else xgb.QuantileDMatrix)(pooled)
+        if not pooled.is_informative:
+            raise nothing_to_learn_error(matrix.num_row())
+        model.boost(matrix, blocks[0], valid, seed=seed, progress=progress)
+
+
+class _PooledBlocks(xgb.DataIter):
+    """The blocks as XGBoost asks for them: pooled rows and labels of one after the other."""
+
+    def __init__(self, model: Gbt, blocks: Sequence[Programs], *, cache: str | None) -> None:
+        super().__init__(cache_prefix=cache)
+        self.is_informative = False
+        self._model, self._blocks = model, blocks
+        self._next = 0
+
+    def reset(self) -> None:
+        self._next = 0
+
+    def next(self, input_data: Callable[..., Any]) -> bool:
+        if self._next == len(self._blocks):
+            return False
+        block = self._blocks[self._next]
+        self._next += 1
+        self.is_informative |= is_informative(block)
+        pooled, label, group = self._model.labelled(block)
+        # Sizes and not numbers of groups: those of another block begin at 0 again.
+        sizes = None if group is None else np.bincount(group)
+        input_data(data=pooled, label=label, group=sizes)
+        return True

@@ -51,9 +51,7 @@ def first_rows(rows: FloatArray, counts: IntArray) -> FloatArray:
     return first
 
 
-def pool_parts(
-    rows: FloatArray, counts: IntArray, widths: Sequence[int], leads: Sequence[bool]
-) -> FloatArray:
+def pool_parts(rows: FloatArray, counts: IntArray, widths: Sequence[int], leads: Sequence[bool]) -> FloatArray:
     """The pooled rows of every part of a feature spec side by side.
 
     Args:

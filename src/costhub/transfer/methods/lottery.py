@@ -12,15 +12,14 @@ from torch import Tensor, nn
 
 from costhub.dataset.programs import Programs
 from costhub.errors import ModelError
-from costhub.models.compound.inner import leaves
+from costhub.models.networks.batches import Batch, Examples
+from costhub.models.networks.gradient import StepRule
 from costhub.models.networks.neural import NeuralModel
-from costhub.models.protocol import CostModel
-from costhub.models.training.batches import Batch, Examples
-from costhub.models.training.step_rule import StepRule
-from costhub.transfer.methods.adversary import DomainAdversary
-from costhub.transfer.methods.method import adapt_leaves
+from costhub.models.protocol import CostModel, sub_models
+from costhub.papers.moses import DomainAdversary
+from costhub.transfer.methods.method import adapt_sub_models
 
-Shares = dict[str, float]
+LayerShares = dict[str, float]
 """Layer -> share of its parameters that is transferable."""
 
 
@@ -49,9 +48,9 @@ class Lottery:
     """Weight of the adversarial term, see `DomainAdversary`; it needs programs of the source."""
     epochs: int = 30
     learning_rate: float = 1e-3
-    shares: list[list[Shares]] = field(default_factory=list, compare=False)
+    shares: list[list[LayerShares]] = field(default_factory=list, compare=False)
     """Filled by `adapt`: for each network, the transferable shares in every epoch, for `--explain`."""
-    kept: list[list[Shares]] = field(default_factory=list, compare=False)
+    kept: list[list[LayerShares]] = field(default_factory=list, compare=False)
     """Filled by `adapt`: for each network, from its second epoch on, how much of the mask stayed, see
     `Masked`."""
 
@@ -67,14 +66,14 @@ class Lottery:
             raise ModelError("The adversarial term compares with programs of the source; give some of them.")
         self.forget()
         of_networks = iter(_as_networks_read(source, source_programs))
-        return adapt_leaves(
-            source, target, seed=seed,
+        return adapt_sub_models(
+            source,
+            target,
+            seed=seed,
             network=lambda part, own, own_seed: self.tune(part, own, own_seed, next(of_networks, None)),
-        )  # fmt: skip
+        )
 
-    def tune(
-        self, part: NeuralModel[Any], own: Programs, seed: int, source_programs: Programs | None = None
-    ) -> None:
+    def tune(self, part: NeuralModel[Any], own: Programs, seed: int, source_programs: Programs | None = None) -> None:
         """Changes one network; both kinds of programs as it reads them."""
         adversary = StepRule()
         if self.domain and source_programs is not None:
@@ -94,7 +93,7 @@ def _as_networks_read(source: CostModel, programs: Programs | None) -> list[Prog
     """The programs as each network of the source reads them."""
     if programs is None:
         return []
-    return [own for part, own in leaves(source, programs) if isinstance(part, NeuralModel)]
+    return [own for part, own in sub_models(source, programs) if isinstance(part, NeuralModel)]
 
 
 @dataclass
@@ -106,9 +105,9 @@ class Masked(StepRule):
     decay: float
     adversary: StepRule = field(default_factory=StepRule)
     """The adversarial term, or nothing."""
-    shares: list[list[Shares]] = field(default_factory=list)
+    shares: list[list[LayerShares]] = field(default_factory=list)
     """For each network that was trained, the transferable shares in every epoch."""
-    kept: list[list[Shares]] = field(default_factory=list)
+    kept: list[list[LayerShares]] = field(default_factory=list)
     """For each network, from its second epoch on, the share of the parameters transferable an epoch before
     that still are. A mask drawn independently of the last one would keep as large a share of them as of all
     parameters: that in `shares`."""

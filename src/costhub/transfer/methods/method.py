@@ -1,15 +1,16 @@
-"""Provides TransferMethod: how a source model becomes one of the target, and what methods have in common."""
+"""Provides TransferMethod, and the simple methods: Frozen, Brief, FineTune and ResidualTrees."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from costhub.dataset.programs import Programs
-from costhub.models.compound.inner import leaves
+from costhub.models.compound.residual import Residual
 from costhub.models.networks.neural import NeuralModel
-from costhub.models.protocol import CostModel
+from costhub.models.protocol import CostModel, sub_models
 from costhub.models.trees.gbt import Gbt
 
 
@@ -37,12 +38,12 @@ class TransferMethod(Protocol):
         """
 
 
-Network = Callable[[NeuralModel[Any], Programs, int], object]
-Trees = Callable[[Gbt, Programs, int], object]
+NetworkUpdate = Callable[[NeuralModel[Any], Programs, int], object]
+TreesUpdate = Callable[[Gbt, Programs, int], object]
 
 
-def adapt_leaves(
-    source: CostModel, target: Programs, *, seed: int, network: Network, trees: Trees | None = None
+def adapt_sub_models(
+    source: CostModel, target: Programs, *, seed: int, network: NetworkUpdate, trees: TreesUpdate | None = None
 ) -> CostModel:
     """A copy of the source in which each network and each set of trees has learned by itself.
 
@@ -56,7 +57,7 @@ def adapt_leaves(
     adapted = copy.deepcopy(source)
     if not target.n:
         return adapted
-    for number, (part, own) in enumerate(leaves(adapted, target)):
+    for number, (part, own) in enumerate(sub_models(adapted, target)):
         if isinstance(part, NeuralModel):
             network(part, own, seed + number)
         elif isinstance(part, Gbt) and trees is not None:
@@ -64,3 +65,71 @@ def adapt_leaves(
         else:
             part.update(own, seed=seed + number)
     return adapted
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """Learns nothing."""
+
+    name = "frozen"
+
+    def adapt(
+        self, source: CostModel, target: Programs, *, seed: int, source_programs: Programs | None = None
+    ) -> CostModel:
+        """A copy, see `TransferMethod`."""
+        return copy.deepcopy(source)
+
+
+@dataclass(frozen=True)
+class Brief:
+    """Trains networks for a few passes at a low rate, and grows twenty more trees (`CostModel.update`).
+
+    This is for searches, which learn from one workload, a few programs at a time, and wait for the learning.
+    """
+
+    name = "brief"
+
+    def adapt(
+        self, source: CostModel, target: Programs, *, seed: int, source_programs: Programs | None = None
+    ) -> CostModel:
+        """See `TransferMethod`."""
+        return adapt_sub_models(source, target, seed=seed, network=_update_briefly)
+
+
+def _update_briefly(part: CostModel, own: Programs, seed: int) -> None:
+    part.update(own, seed=seed)
+
+
+@dataclass(frozen=True)
+class FineTune:
+    """Networks take plain gradient steps, trees continue from the source's trees."""
+
+    name = "fine-tune"
+    epochs: int = 30
+    learning_rate: float = 1e-3
+
+    def adapt(
+        self, source: CostModel, target: Programs, *, seed: int, source_programs: Programs | None = None
+    ) -> CostModel:
+        """See `TransferMethod`."""
+        return adapt_sub_models(source, target, seed=seed, network=self.tune)
+
+    def tune(self, part: NeuralModel[Any], own: Programs, seed: int) -> None:
+        """Changes one network; the programs are as it reads them."""
+        part.fine_tune(own, epochs=self.epochs, learning_rate=self.learning_rate, seed=seed)
+
+
+@dataclass(frozen=True)
+class ResidualTrees:
+    """Global plus local model, see `Residual`; of a source that is one, the local part is trained anew."""
+
+    name = "residual"
+
+    def adapt(
+        self, source: CostModel, target: Programs, *, seed: int, source_programs: Programs | None = None
+    ) -> CostModel:
+        """See `TransferMethod`."""
+        kept = copy.deepcopy(source)
+        model = kept if isinstance(kept, Residual) else Residual(feature_spec=kept.feature_spec, base=kept)
+        model.update(target, seed=seed)
+        return model

@@ -1,0 +1,1 @@
+"""Benchmarks, tables and release tools of this repository; not part of the package."""

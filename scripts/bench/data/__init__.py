@@ -1,0 +1,1 @@
+"""Benchmarks of datasets, features and hubs."""

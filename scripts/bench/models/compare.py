@@ -1,0 +1,153 @@
+"""Compares cost models with TVM's and TenSet's recipes, random choice and the noise ceiling."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import math
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from costhub.cards.tables import TableColumn, number, plain_table
+from costhub.cli.figures import METRICS
+from costhub.dataset.folder import DataFolder
+from scripts.bench.common import machine
+from scripts.bench.common.data import Part, own_copy
+from scripts.bench.common.rows import read_rows
+from scripts.bench.models.grid import GRIDS, TWO_PASSES, Entry
+from scripts.bench.models.runs import KEY, key_of, run
+from scripts.bench.models.tasks import Source
+from scripts.tables.models import summaries
+
+COLUMNS = (
+    *(TableColumn(name, name) for name in ("device", "split", "model", "objective", "spec", "variant")),
+    *(part for name in METRICS for part in (number(name, name), number(f"{name}_se", "se"))),
+    number("top_1_std", "std"),
+    number("train_s", "train s", ",.0f"),
+    number("predictions_per_s", "scored/s", ",.0f"),
+)
+
+
+def identity(row: dict[str, Any]) -> tuple[Any, ...]:
+    """The values of KEY in a row."""
+    return tuple(row.get(key, "") for key in KEY)
+
+
+def plan(
+    sources: list[Source], entries: list[Entry], splits: tuple[str, ...], seeds: int, only: str
+) -> Iterator[tuple[Source, Part, Entry, int]]:
+    """Everything to do; the rows of one feature spec come together, since loading takes long."""
+    chosen = [entry for entry in entries if fnmatch.fnmatch(entry.label, only)]
+    for source in sources:
+        for kind in dict.fromkeys(entry.rows for entry in chosen):
+            for seed in range(seeds):
+                for part in source.parts(splits or source.default_splits(), seed):
+                    for entry in chosen:
+                        possible = entry.variant != TWO_PASSES or source.median_gap() is not None
+                        if entry.rows == kind and possible:
+                            yield source, part, entry, seed
+
+
+def work(
+    tasks: Iterator[tuple[Source, Part, Entry, int]],
+    rows: list[dict[str, Any]],
+    *,
+    rows_path: Path | None,
+    budget_s: float,
+    valid_share: float,
+) -> None:
+    """Adds the rows that are missing to the list, and to the file as they are done."""
+    ends = time.monotonic() + budget_s
+    done = {identity(row) for row in rows}
+    for source, part, entry, seed in tasks:
+        key = identity(key_of(source, part, entry, seed))
+        if key in done:
+            continue
+        if time.monotonic() > ends:
+            click.echo("The budget is spent; run the command again to continue.", err=True)
+            return
+        label = f"{source.device} {part.split}.{part.fold} seed {seed} {entry.label}"
+        try:
+            row = run(source, part, entry, seed, valid_share=valid_share)
+        except Exception as error:  # one failing model must not cost hours of the others
+            click.echo(f"{label}: {error!r}", err=True)
+            continue
+        rows.append(row)
+        done.add(key)
+        if rows_path:
+            with rows_path.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+        click.echo(f"{label}: top_1 {row['top_1']:.3f}, {row.get('train_s', 0.0):.1f} s")
+
+
+@click.command()
+@click.option(
+    "--data",
+    "folders",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Data folders; a copy of the embedded dataset by default.",
+)
+@click.option("--device", "devices", multiple=True, help="Of the folders; all by default.")
+@click.option(
+    "--split",
+    "splits",
+    multiple=True,
+    help="A split of the folder; fold-N; c1-c6-to-c7; "
+    "c1-c6-to-matmul. By default held-out-14 and network-tenset, or fold-5.",
+)
+@click.option("--also", type=click.Path(path_type=Path), help="A folder of one device to learn from as well.")
+@click.option("--grid", type=click.Choice(sorted(GRIDS)), default="comparison", show_default=True)
+@click.option("--only", default="*", show_default=True, help="Pattern of model/objective/spec/variant.")
+@click.option("--seeds", default=3, show_default=True)
+@click.option("--valid-share", default=0.0, show_default=True, help="Of the workloads, to stop training early.")
+@click.option("--budget", "budget_s", type=float, default=math.inf, help="Seconds after which no new row is begun.")
+@click.option("--quick", is_flag=True, help="One seed of a few models on one device.")
+@click.option(
+    "--rows",
+    "rows_path",
+    type=click.Path(path_type=Path),
+    help="JSON lines, a row each; what is there is not done again.",
+)
+@click.option("--json", "path", type=click.Path(path_type=Path), help="The summary of all rows.")
+def main(
+    folders: tuple[Path, ...],
+    devices: tuple[str, ...],
+    splits: tuple[str, ...],
+    also: Path | None,
+    grid: str,
+    only: str,
+    seeds: int,
+    valid_share: float,
+    budget_s: float,
+    quick: bool,
+    rows_path: Path | None,
+    path: Path | None,
+) -> None:
+    """Fits every model of a grid on the train side of every split and ranks the programs of the test side."""
+    folders = folders or (own_copy(),)
+    sources = [
+        Source(data, device, also)
+        for data in folders
+        for device in DataFolder.open(data).device_ids()
+        if not devices or device in devices
+    ]
+    if quick:
+        grid, seeds, sources = "quick", 1, sources[:1]
+        splits = splits or tuple(sources[0].default_splits()[:1])
+    rows = read_rows(rows_path)
+    tasks = plan(sources, GRIDS[grid], splits, seeds, only)
+    work(tasks, rows, rows_path=rows_path, budget_s=budget_s, valid_share=valid_share)
+    table = summaries(rows)
+    click.echo(plain_table(sorted(table, key=lambda row: -row["top_1"]), COLUMNS))
+    if path:
+        short = [{k: v for k, v in row.items() if k not in ("workload_ids", "by_workload")} for row in rows]
+        path.write_text(json.dumps({**machine.describe(), "summary": table, "rows": short}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""The models that the benchmarks compare: an architecture or baseline, objective, feature spec, options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from costhub.models.architectures import new_model
+from costhub.models.protocol import CostModel
+from scripts.bench.models.baselines import TensetMlp, TvmXgb
+
+STORE, RELATION, TILES = "per_store@1", "relation@1", "tiles@1"
+LOOPS, TOKENS = "loop_context@1", "trace_tokens@1"
+ALL = f"{STORE}+{RELATION}+{TILES}"
+BLENDED = f"{TILES}+{TOKENS}"
+SPECS = (STORE, RELATION, TILES, ALL)
+
+RANDOM, CEILING = "random", "noise ceiling"
+BASELINES: dict[str, type[Any]] = {"TVM recipe": TvmXgb, "TenSet recipe": TensetMlp}
+"""Name -> a baseline, which learns from everything and holds nothing out."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a comparison."""
+
+    model: str
+    """An architecture, a baseline, RANDOM or CEILING."""
+    spec: str = STORE
+    objective: str = ""
+    """Empty if the model has only one."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Beside the objective."""
+    variant: str = ""
+    """What sets it apart, for tables."""
+    share: float = 1.0
+    """Of the programs of every workload to learn from."""
+    workloads: int | None = None
+    """How many workloads to learn from; None for all."""
+    joint: bool = False
+    """Whether to learn from the other devices of the folder as well, with their numbers."""
+    failures: bool = False
+    """Whether to learn from programs that failed as well, as the slowest ones."""
+
+    @property
+    def rows(self) -> tuple[str, bool, bool]:
+        """What has to be loaded for it; entries with equal values are run together."""
+        return self.spec, self.failures, self.joint
+
+    @property
+    def label(self) -> str:
+        """For `--only` and messages."""
+        return "/".join(part for part in (self.model, self.objective, self.spec, self.variant) if part)
+
+    def make(self) -> CostModel:
+        """The architecture with the entry's options, not yet fitted."""
+        objective = {"objective": self.objective} if self.objective else {}
+        return new_model(self.model, feature_spec=self.spec, options={**objective, **self.options})
+
+
+TWO_PASSES = "two passes"
+FIXED = [Entry(RANDOM), Entry(CEILING), Entry(CEILING, variant=TWO_PASSES)]
+BASIC = [*FIXED, *(Entry(name) for name in BASELINES)]
+
+MEMBERS = "gbt(objective=log) mlp"
+
+COMPARISON = [
+    *BASIC,
+    *(Entry("gbt", spec, objective) for spec in SPECS for objective in ("regression", "log", "rank", "lambdarank")),
+    *(
+        Entry("mlp", spec, objective)
+        for spec in (STORE, TILES)
+        for objective in ("regression", "rank", "lambdarank", "gap")
+    ),
+    *(Entry("mlp", spec, objective) for spec in (RELATION, ALL) for objective in ("rank", "gap")),
+    *(Entry("mlp", spec, "gap", {"hidden": 512}, "2 x 512 (Moses)") for spec in (STORE, TILES)),
+    *(Entry("treegru", LOOPS, objective) for objective in ("regression", "rank", "gap")),
+    *(Entry("tokens", TOKENS, objective) for objective in ("regression", "rank", "gap")),
+    *(Entry("ensemble", spec) for spec in (STORE, TILES)),
+    *(Entry("blend", spec, options={"members": MEMBERS}) for spec in (STORE, TILES)),
+    Entry("blend", BLENDED, options={"members": f"gbt(objective=log):{TILES} mlp:{TILES} tokens:{TOKENS}"}),
+]
+"""Every model, with every objective and spec that suits it."""
+
+ABLATIONS = [
+    *FIXED,
+    *(Entry("gbt", spec, "log") for spec in SPECS),
+    *(Entry("mlp", spec, "gap") for spec in SPECS),
+    *(Entry("gbt", TILES, objective) for objective in ("regression", "rank", "lambdarank")),
+    *(Entry("mlp", TILES, objective) for objective in ("regression", "rank", "lambdarank")),
+    *(Entry("gbt", TILES, "log", {"depth": depth}, f"depth {depth}") for depth in (3, 5, 8, 12)),
+    *(Entry("gbt", TILES, "log", {"rounds": rounds}, f"{rounds} trees") for rounds in (50, 150, 400, 1200)),
+    *(Entry("mlp", TILES, "gap", {"hidden": hidden}, f"hidden {hidden}") for hidden in (32, 64, 128, 256, 512)),
+    *(Entry("mlp", TILES, "gap", {"members": members}, f"{members} members") for members in (1, 3, 5)),
+    *(Entry("mlp", TILES, "gap", {"bins": bins}, f"{bins} bins") for bins in (0, 4, 8, 16)),
+    *(Entry("gbt", TILES, objective, variant="with failures", failures=True) for objective in ("log", "rank")),
+    Entry("mlp", TILES, "gap", variant="with failures", failures=True),
+]
+"""What each choice of feature spec, objective and size is worth."""
+
+_LEARNERS = [
+    Entry("gbt", TILES, "log"),
+    Entry("mlp", TILES, "gap"),
+    Entry("TVM recipe"),
+    Entry("TenSet recipe"),
+]
+LEARNING = [
+    *(replace(entry, share=1 / 2**k, variant=f"programs 1/{2**k}") for entry in _LEARNERS for k in range(7)),
+    *(replace(entry, workloads=2**k, variant=f"workloads {2**k}") for entry in _LEARNERS for k in range(1, 8)),
+]
+"""Quality against the number of programs of each workload, and against the number of workloads."""
+
+TRANSFER = [
+    *FIXED,
+    *(Entry("gbt", spec, objective) for objective in ("rank", "log") for spec in SPECS),
+    *(Entry("mlp", spec, "gap") for spec in SPECS),
+    Entry("treegru", LOOPS, "rank"),
+    Entry("tokens", TOKENS, "rank"),
+]
+"""Which features carry over from convolutions to other operators (AutoTVM, figure 9)."""
+
+QUICK = [*BASIC, Entry("gbt", TILES, "log"), Entry("mlp", TILES, "gap", {"epochs": 10}, "10 epochs")]
+
+BEST = [
+    *BASIC,
+    *(Entry("gbt", spec, objective) for spec, objective in ((STORE, "regression"), (TILES, "log"))),
+    *(Entry("mlp", spec, "gap") for spec in (STORE, TILES)),
+    Entry("blend", TILES, options={"members": MEMBERS}),
+]
+"""What is worth running everywhere."""
+
+JOINT = [
+    *BASIC,
+    *(
+        Entry("conditioned", TILES, objective, {"base": base}, f"all devices, {base}", joint=True)
+        for base, objective in (("gbt", "log"), ("mlp", "gap"), ("blend", ""))
+    ),
+]
+"""One model of all devices of the folder, tested on each."""
+
+GRIDS = {
+    "comparison": COMPARISON,
+    "ablations": ABLATIONS,
+    "learning": LEARNING,
+    "transfer": TRANSFER,
+    "best": BEST,
+    "joint": JOINT,
+    "quick": QUICK,
+}

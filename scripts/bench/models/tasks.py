@@ -1,0 +1,132 @@
+"""What the benchmarks of models learn from and test on: data folders, devices, splits and folds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.load import load_programs
+from costhub.dataset.programs import IntArray, Programs
+from costhub.dataset.splits.split import list_splits, load_split
+from costhub.models.evaluate import WorkloadUse, workload_uses
+from scripts.bench.common.data import Part, folds
+from scripts.bench.models.grid import Entry
+from scripts.bench.models.noise_ceiling import MeasuredRepeats
+
+NOISE = Path(__file__).resolve().parent.parent / "docs" / "results" / "noise.json"
+"""The results of the noise benchmark."""
+FIRST_SIX = tuple(f"resnet18.c{number}" for number in range(1, 7))
+"""The convolutions that AutoTVM's figure 9 learns from."""
+
+
+@dataclass
+class Source:
+    """One device of a data folder; holds the programs of one kind of entry at a time."""
+
+    data: Path
+    device: str
+    also: Path | None = None
+    """Another data folder with one device, whose programs are learned from as well."""
+    _loaded: dict[tuple[str, bool, bool], tuple[Programs, Programs | None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        folder = DataFolder.open(self.data)
+        self.uses: dict[str, WorkloadUse] = workload_uses(folder.workloads())
+        columns = ["workload_id", "name", "operator", "networks"]
+        measured_ids = set(
+            pc.unique(folder.measurements(self.device, ["workload_id"], "ok")["workload_id"]).to_pylist()
+        )
+        self.about: list[dict[str, Any]] = [
+            row for row in folder.workloads(columns).to_pylist() if row["workload_id"] in measured_ids
+        ]
+
+    def programs(self, entry: Entry) -> tuple[Programs, Programs | None]:
+        """The programs of the device that the entry can use, and those of the other folder."""
+        if entry.rows not in self._loaded:
+            self._loaded.clear()
+            own = load_programs(self.data, device=self.device, spec=entry.spec, failures=entry.failures)
+            self._loaded[entry.rows] = own, self._others(entry)
+        return self._loaded[entry.rows]
+
+    def _others(self, entry: Entry) -> Programs | None:
+        if self.also:
+            return load_programs(self.also, spec=entry.spec, failures=entry.failures)
+        if not entry.joint:
+            return None
+        rest = [name for name in DataFolder.open(self.data).device_ids() if name != self.device]
+        return load_programs(self.data, device=rest, spec=entry.spec, failures=entry.failures)
+
+    def sides(self, part: Part, entry: Entry, seed: int) -> tuple[Programs, Programs]:
+        """The programs to learn from and to test on; no tested workload is learned from, on any device."""
+        own, other = self.programs(entry)
+        train = thinned(own.of_workloads(set(part.train)), entry, seed)
+        if other is not None:
+            train = Programs.join([train, other.of_workloads(set(other.workload_ids) - part.test)])
+        return train, own.of_workloads(set(part.test)).measured()
+
+    def measured(self, part: Part) -> MeasuredRepeats:
+        """The measurements of the test side, without features."""
+        where = pc.field("workload_id").isin(sorted(part.test)) & (pc.field("status") == "ok")
+        folder = DataFolder.open(self.data)
+        table = folder.select_measurements([self.device], ["workload_id", "run_s"], where)
+        return MeasuredRepeats.of(table, device_id=self.device)
+
+    def median_gap(self) -> float | None:
+        """Median difference between two passes over the device's programs; None if not measured."""
+        rows = json.loads(NOISE.read_text())["rows"] if NOISE.exists() else []
+        return next((row["median_gap"] for row in rows if row["device"] == self.device), None)
+
+    def parts(self, names: Sequence[str], seed: int) -> Iterator[Part]:
+        """The splits of these names; `fold-N` for N folds drawn with `seed`, and the two of figure 9."""
+        for name in names:
+            if name.startswith("fold-"):
+                yield from folds(self.about, int(name.removeprefix("fold-")), seed)
+            elif name in ("c1-c6-to-c7", "c1-c6-to-matmul"):
+                yield self._figure_9(name)
+            else:
+                split = load_split(self.data, name)
+                yield Part(name, 0, frozenset(split.train), frozenset(split.test))
+
+    def default_splits(self) -> list[str]:
+        """The splits by workload and by all TenSet networks that the folder has, or else five folds."""
+        kept = [name for name in list_splits(self.data) if name in ("held-out-14", "network-tenset")]
+        return kept or ["fold-5"]
+
+    def _figure_9(self, name: str) -> Part:
+        by_name = {row["name"]: row for row in self.about}
+        train = {by_name[n]["workload_id"] for n in FIRST_SIX if n in by_name}
+        test = (
+            {by_name["resnet18.c7"]["workload_id"]}
+            if name.endswith("c7")
+            else {row["workload_id"] for row in self.about if row["operator"] == "matmul"}
+        )
+        return Part(name, 0, frozenset(train), frozenset(test))
+
+
+def thinned(train: Programs, entry: Entry, seed: int) -> Programs:
+    """A share of the programs of every workload, or some workloads: a larger share holds the smaller."""
+    rng = np.random.default_rng(seed)
+    if entry.workloads is not None:
+        present = sorted(train.workload_ids[i] for i in np.unique(train.workload))
+        train = train.of_workloads(set(rng.permutation(present)[: entry.workloads].tolist()))
+    if entry.share < 1.0:
+        most = np.maximum(2, entry.share * np.bincount(train.group))[train.group]
+        train = train.select(np.flatnonzero(drawn_places(train, rng) < most))
+    return train
+
+
+def drawn_places(programs: Programs, rng: np.random.Generator) -> IntArray:
+    """(n,) place of each program among those of its group, counted from 0 in a random order."""
+    draw = rng.permutation(programs.n)
+    order = draw[np.argsort(programs.group[draw], kind="stable")]
+    sizes = np.bincount(programs.group)
+    place = np.empty(programs.n, np.int64)
+    place[order] = np.arange(programs.n) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return place

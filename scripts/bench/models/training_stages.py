@@ -1,0 +1,170 @@
+"""The stages of the training benchmark, each run in a process of its own under a memory limit.
+
+python scripts/bench/models/training_stages.py STAGE PROGRAMS FOLDER LIMIT_GIB ROUNDS EPOCHS
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HELD_OUT = 8
+"""Workloads on which the trained models are evaluated; their programs are not counted."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """The settings of a stage."""
+
+    path: Path
+    programs: int
+    rounds: int
+    epochs: int
+
+
+Stage = Callable[[Run], dict[str, Any]]
+
+
+def write(run: Run) -> dict[str, Any]:
+    """The folder and its features."""
+    from scripts.bench.models.training_folder import write_folder
+
+    write_folder(run.path, run.programs)
+    size = sum(file.stat().st_size for file in run.path.rglob("*.parquet"))
+    return {"gigabytes": size / 1e9}
+
+
+def read(run: Run) -> dict[str, Any]:
+    """Opening the blocks and reading each once."""
+    from costhub.dataset.blocks import ProgramBlocks
+    from scripts.bench.models.training_folder import DEVICES
+
+    start = time.perf_counter()
+    blocks = ProgramBlocks.open(run.path, device=DEVICES, progress=False)
+    opened = time.perf_counter() - start
+    programs = rows = 0
+    for block in blocks:
+        programs, rows = programs + block.n, rows + len(block.rows)
+    return {
+        "programs": programs,
+        "rows": rows,
+        "blocks": len(blocks),
+        "open_s": opened,
+        "seconds": time.perf_counter() - start,
+    }
+
+
+def gbt(run: Run) -> dict[str, Any]:
+    """Trees, their bins in files."""
+    return _trees(run, external=True)
+
+
+def gbt_bins_in_memory(run: Run) -> dict[str, Any]:
+    """Trees, their bins in memory."""
+    return _trees(run, external=False)
+
+
+def gbt_in_memory(run: Run) -> dict[str, Any]:
+    """Trees on all programs at once, as `costhub train` does without --stream."""
+    from costhub.models.trees.gbt import Gbt, GbtOptions
+
+    options = GbtOptions(rounds=run.rounds)
+    return _in_memory(run, Gbt(feature_spec="per_store@1", options=options), run.rounds)
+
+
+def mlp(run: Run) -> dict[str, Any]:
+    """A network from a stream."""
+    from costhub.models.networks.mlp import Mlp, MlpOptions
+    from costhub.models.networks.neural import fit_network
+
+    model = Mlp(feature_spec="per_store@1", options=MlpOptions(epochs=run.epochs))
+    return _streamed(run, model, run.epochs, lambda blocks: fit_network(model, blocks, None, seed=0))
+
+
+def mlp_in_memory(run: Run) -> dict[str, Any]:
+    """A network on all programs at once."""
+    from costhub.models.networks.mlp import Mlp, MlpOptions
+
+    options = MlpOptions(epochs=run.epochs)
+    return _in_memory(run, Mlp(feature_spec="per_store@1", options=options), run.epochs)
+
+
+def _trees(run: Run, *, external: bool) -> dict[str, Any]:
+    from costhub.models.trees.gbt import Gbt, GbtOptions, fit_trees
+
+    model = Gbt(feature_spec="per_store@1", options=GbtOptions(rounds=run.rounds))
+    return _streamed(
+        run,
+        model,
+        run.rounds,
+        lambda blocks: fit_trees(model, blocks, None, seed=0, external=external, cache=run.path),
+    )
+
+
+def _streamed(run: Run, model: Any, passes: int, fit: Callable[[Any], None]) -> dict[str, Any]:
+    from costhub.dataset.blocks import ProgramBlocks
+    from costhub.dataset.programs import Programs
+    from scripts.bench.models.training_folder import DEVICES
+
+    start = time.perf_counter()
+    blocks = ProgramBlocks.open(run.path, device=DEVICES, progress=False)
+    names = sorted(blocks.counts())
+    train = blocks.of_workloads(set(names[HELD_OUT:]))
+    fit(train)
+    seconds = time.perf_counter() - start
+    # One device is enough to show that something was learned.
+    test = Programs.join(list(blocks.of_workloads(set(names[:HELD_OUT])).share(0, len(DEVICES))))
+    return {**_figures(sum(train.sizes), seconds, passes), **_evaluated(model, test)}
+
+
+def _in_memory(run: Run, model: Any, passes: int) -> dict[str, Any]:
+    from costhub.dataset.load import load_programs
+    from scripts.bench.models.training_folder import DEVICES
+
+    start = time.perf_counter()
+    programs = load_programs(run.path, device=DEVICES, progress=False)
+    names = sorted(programs.workload_ids)
+    train = programs.of_workloads(set(names[HELD_OUT:]))
+    model.fit(train, None, seed=0)
+    seconds = time.perf_counter() - start
+    test = programs.of_workloads(set(names[:HELD_OUT])).of_devices({DEVICES[0]})
+    return {**_figures(train.n, seconds, passes), **_evaluated(model, test)}
+
+
+def _figures(programs: int, seconds: float, passes: int) -> dict[str, Any]:
+    """A pass is a tree or an epoch; the time includes opening the folder and what comes before training."""
+    return {"programs": programs, "passes": passes, "seconds": seconds, "per_s": programs * passes / seconds}
+
+
+def _evaluated(model: Any, test: Any) -> dict[str, Any]:
+    from costhub.models.evaluate import evaluate
+
+    return evaluate(model, test).totals
+
+
+STAGES: dict[str, Stage] = {
+    stage.__name__: stage for stage in (write, read, gbt, gbt_bins_in_memory, gbt_in_memory, mlp, mlp_in_memory)
+}
+
+
+def main(stage: str, programs: str, path: str, limit_gib: str, rounds: str, epochs: str) -> None:
+    """Runs one stage and prints its figures as JSON."""
+    if stage != "write":
+        # It limits the address space, which is more than resident memory: a stage that ends was well below.
+        limit = int(float(limit_gib) * 2**30)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    start = time.perf_counter()
+    figures = STAGES[stage](Run(Path(path), int(programs), int(rounds), int(epochs)))
+    figures.setdefault("seconds", time.perf_counter() - start)
+    peak = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    print(json.dumps({"stage": stage, "peak_gib": sum(peak) / 2**20, **figures}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,182 @@
+"""Measures how soon a search makes held-out networks fast on this CPU, beside torch."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from costhub.collector.device.local import local_target
+from costhub.collector.workloads.network_kernels import name_networks
+from costhub.collector.workloads.network_source import read_network
+from costhub.search.database import FILES
+from costhub.search.whole_network.build_service import distinguishing_input
+from costhub.search.whole_network.finish import TORCH, TORCH_COMPILE, TUNED, UNTUNED, finish_network
+from costhub.search.whole_network.network_timer import NetworkTimer
+from scripts.bench.common import machine
+from scripts.bench.common.data import copy_dataset
+from scripts.bench.common.fresh import result_of
+from scripts.bench.search.held_out import WORKLOADS, held_out, trained
+from scripts.bench.search.search_once import seconds_at
+from scripts.tables.networks import networks_table
+from scripts.tables.search import LIGHT
+
+NETWORKS = ("resnet18", "mobilenet_v2", "bert_small")
+"""No model has learned from their kernels, see `held_out`."""
+ROUNDS = 30
+"""All forms of a network are timed in turn in each; together they last longer than a host's disturbances."""
+
+
+@dataclass(frozen=True)
+class NetworkMethod:
+    """A search, and the numbers of trials per kernel after which the network is compiled."""
+
+    name: str
+    folder: str
+    milestones: tuple[int, ...]
+    models: tuple[str, ...] = ()
+    """Names of `KINDS`."""
+    fast_math: bool = False
+    """Searched for `EXPONENTIAL` networks only."""
+
+
+METHODS = (
+    NetworkMethod(LIGHT, "stock", (64,)),
+    NetworkMethod("costhub", "costhub", (16, 32), ("costhub",)),
+    NetworkMethod("costhub, fast math", "fast", (16, 32), ("costhub",), fast_math=True),
+)
+EXPONENTIAL = ("bert_small",)
+"""Those of the networks above that contain exp or erf."""
+
+
+def searched(network: str, seed: int, method: NetworkMethod, models: Sequence[Path], folder: Path) -> dict[str, Any]:
+    """The course of a search, whose database lies in the folder; an interrupted search starts anew."""
+    course = folder / "course.json"
+    if not course.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        words = (network, method.milestones[-1], seed, folder, int(method.fast_math), *models)
+        course.write_text(json.dumps(result_of("network_once.py", *words)))
+    result: dict[str, Any] = json.loads(course.read_text())
+    return result
+
+
+def begun(database: Path, trials: int, out: Path) -> Path:
+    """The database as it was after so many trials."""
+    out.mkdir()
+    workloads, records = FILES
+    shutil.copy(database / workloads, out)
+    lines = (database / records).read_text().splitlines(keepends=True)[:trials]
+    (out / records).write_text("".join(lines))
+    return out
+
+
+def compiled(
+    network: str, milestone: int, course: dict[str, Any], database: Path, out: Path, *, fast_math: bool
+) -> dict[str, Any]:
+    """A row with the library of the network as it was after so many trials of the search."""
+    target, ((label, _),) = local_target(), name_networks([network]).items()
+    total = milestone * course["tasks"]
+    whole = finish_network(
+        network,
+        label=label,
+        target=json.dumps(target),
+        database=begun(database, total, out),
+        out=out,
+        threads=target["num-cores"],
+        fast_math=fast_math,
+    )
+    seconds = seconds_at(course["rounds"], total)
+    return {**whole.to_json(), "trials": milestone, "tasks": course["tasks"], "seconds": seconds}
+
+
+def timed(network: str, rows: Sequence[dict[str, Any]], *, torch_compile: bool) -> list[dict[str, Any]]:
+    """The rows with latencies measured in turn, torch included, and without their libraries."""
+    inputs = tuple(distinguishing_input(np.asarray(value)) for value in read_network(network).inputs)
+    with NetworkTimer(inputs, rows[0]["threads"]) as contest:
+        for number, row in enumerate(rows):
+            if row["library"]:
+                contest.load_library(str(number), row["library"])
+        contest.load_torch(TORCH, network)
+        if torch_compile:
+            contest.load_torch(TORCH_COMPILE, network, compiled=True)
+        taken = {name: vars(latency) for name, latency in contest.take(rounds=ROUNDS).items()}
+    torch = {form: taken[form] for form in (TORCH, TORCH_COMPILE) if form in taken}
+    timed_rows = []
+    for number, row in enumerate(rows):
+        latencies = {UNTUNED: row["latencies"].get(UNTUNED), TUNED: taken.get(str(number)), **torch}
+        measured = {form: latency for form, latency in latencies.items() if latency}
+        timed_rows.append({**row, "library": None, "latencies": measured})
+    return timed_rows
+
+
+@click.command()
+@click.option("--network", "networks", multiple=True, default=NETWORKS, show_default=True)
+@click.option("--data", type=click.Path(path_type=Path), help="By default a copy of the embedded dataset.")
+@click.option("--models", type=click.Path(path_type=Path), help="Where trained models are kept.")
+@click.option("--seeds", default=3, show_default=True)
+@click.option("--torch-compile/--no-torch-compile", default=True, show_default=True)
+@click.option("--quick", is_flag=True, help="One network and seed, costhub alone, without torch.compile.")
+@click.option(
+    "--searches",
+    type=click.Path(path_type=Path),
+    help="Where databases are kept; a search that is there is not done again.",
+)
+@click.option("--json", "path", type=click.Path(path_type=Path))
+def main(
+    networks: tuple[str, ...],
+    data: Path | None,
+    models: Path | None,
+    seeds: int,
+    torch_compile: bool,
+    quick: bool,
+    searches: Path | None,
+    path: Path | None,
+) -> None:
+    """Run it with nothing else on the machine; a quarter of an hour to an hour for each network and seed."""
+    methods = METHODS
+    if quick:
+        methods, networks, seeds, torch_compile = METHODS[1:2], ("bert_small",), 1, False
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        data, models = data or copy_dataset(scratch), models or Path(scratch, "models")
+        models.mkdir(exist_ok=True)
+        without = held_out(data, WORKLOADS)
+        for network in networks:
+            of_it: list[dict[str, Any]] = []
+            of_network = [each for each in methods if not each.fast_math or network in EXPONENTIAL]
+            for seed, method in ((seed, method) for seed in range(seeds) for method in of_network):
+                folders = [trained(name, data, models, without) for name in method.models]
+                name = f"{network}-{method.folder}-{seed}"
+                folder = (searches or Path(scratch, "searches")) / name
+                course = searched(network, seed, method, folders, folder)
+                of_it += [
+                    {
+                        **compiled(
+                            network,
+                            count,
+                            course,
+                            folder,
+                            Path(scratch, f"{name}-{count}"),
+                            fast_math=method.fast_math,
+                        ),
+                        "method": method.name,
+                        "seed": seed,
+                    }
+                    for count in method.milestones
+                ]
+            rows += timed(network, of_it, torch_compile=torch_compile)
+            click.echo(networks_table({"rows": rows}))
+    if path:
+        path.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

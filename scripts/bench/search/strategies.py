@@ -1,0 +1,145 @@
+"""Searches on this CPU by every strategy and selection, led by one model to which all workloads are new."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from costhub.collector.build.builder import Builder
+from costhub.collector.device.identify import identify
+from costhub.collector.device.local import local_target
+from costhub.collector.run.runner import Runner
+from costhub.collector.workloads.suites import find_workload
+from costhub.hub.catalogue.devices import complete_device_row
+from costhub.models.compound.conditioned import bound_to
+from costhub.models.folder import load_model
+from costhub.models.protocol import CostModel
+from costhub.search.selection import SELECTIONS, find_selection
+from costhub.search.strategies.by_name import find_strategy
+from costhub.search.tune import tune
+from scripts.bench.common import machine
+from scripts.bench.common.data import copy_dataset
+from scripts.bench.common.remeasure import best_trace, remeasure, replayed
+from scripts.bench.common.rows import read_rows
+from scripts.bench.search.held_out import WORKLOADS as SEARCHED
+from scripts.bench.search.held_out import held_out, trained
+from scripts.tables.strategies import BASE, strategies_summary, strategies_table
+
+WORKLOADS = ("resnet18.c7", "matmul.512x512x512", "depthwise.28x256", "batch_matmul.12x128x128x64")
+STRATEGIES = ("evolutionary", "annealing", "ppo", "random-top-k")
+KEY = ("workload", "strategy", "selection", "seed", "trials")
+
+
+@dataclass(frozen=True)
+class SearchBench:
+    """Where searches run."""
+
+    target: dict[str, Any]
+    builder: Builder
+    runner: Runner
+
+    def row(self, model: CostModel, key: tuple[str, str, str, int, int]) -> dict[str, Any]:
+        """One search, and the best program that it found."""
+        workload, strategy, selection, seed, trials = key
+        with tempfile.TemporaryDirectory() as folder:
+            result = tune(
+                find_workload(workload).module(),
+                workload,
+                model=model,
+                target=self.target,
+                out=Path(folder),
+                trials=trials,
+                builder=self.builder,
+                runner=self.runner,
+                strategy=find_strategy(strategy),
+                selection=find_selection(selection),
+                seed=seed,
+            )
+            best = best_trace(Path(folder), trials) if result.curve else None
+        return {
+            **dict(zip(KEY, key, strict=True)),
+            "measured": result.trials,
+            "failures": result.failures,
+            "seconds": result.seconds,
+            "stages": result.stages,
+            "curve": result.curve,
+            "trace": best,
+        }
+
+
+def measured_again(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with `best_us`: all searches' best programs, measured in turn."""
+    rows = [row for row in rows if row["trace"]]  # A search whose programs all failed has nothing to compare.
+    best_us = remeasure(replayed({(row["workload"], row["trace"]) for row in rows}))
+    return [{**row, "best_us": best_us[row["workload"], row["trace"]]} for row in rows]
+
+
+@click.command()
+@click.option("--data", type=click.Path(path_type=Path), help="By default a copy of the embedded dataset.")
+@click.option("--models", type=click.Path(path_type=Path), help="Where the trained model is kept.")
+@click.option("--workloads", "--workload", "workloads", multiple=True, default=WORKLOADS)
+@click.option("--strategy", "strategies", multiple=True, default=STRATEGIES)
+@click.option("--select", "selections", multiple=True, default=tuple(SELECTIONS))
+@click.option("--trials", default=64, show_default=True)
+@click.option("--seeds", default=3, show_default=True)
+@click.option("--quick", is_flag=True, help="One workload, one seed, 16 trials.")
+@click.option(
+    "--rows", "rows_path", type=click.Path(path_type=Path), help="JSON lines; what is there is not done again."
+)
+@click.option("--json", "path", type=click.Path(path_type=Path))
+def main(
+    data: Path | None,
+    models: Path | None,
+    workloads: tuple[str, ...],
+    strategies: tuple[str, ...],
+    selections: tuple[str, ...],
+    trials: int,
+    seeds: int,
+    quick: bool,
+    rows_path: Path | None,
+    path: Path | None,
+) -> None:
+    """Compares latency, seconds and trials to convergence; run it with nothing else on the machine."""
+    if quick:
+        workloads, trials, seeds = workloads[:1], 16, 1
+    rows, target = read_rows(rows_path), local_target()
+    done = {tuple(row[key] for key in KEY) for row in rows}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Builder(json.dumps(target)) as builder,
+        Runner(json.dumps(target)) as runner,
+    ):
+        data, models = data or copy_dataset(folder), models or Path(folder, "models")
+        models.mkdir(exist_ok=True)
+        model_folder = trained("costhub", data, models, held_out(data, {*SEARCHED, *workloads}))
+        model = bound_to(load_model(model_folder)[0], complete_device_row(identify()))
+        bench = SearchBench(target, builder, runner)
+        for seed in range(seeds):
+            # Workload by workload, so that searches which are compared follow one another closely.
+            keys = [(w, s, c, seed, trials) for w in workloads for s in strategies for c in selections]
+            waiting = [key for key in keys if key not in done]
+            if waiting:  # the first search would pay for the start of the processes
+                bench.row(model, (waiting[0][0], "random", "ranked", seed, 4))
+            for key in waiting:
+                row = bench.row(model, key)
+                rows.append(row)
+                if rows_path:
+                    with rows_path.open("a") as file:
+                        file.write(json.dumps(row) + "\n")
+                best = f"{row['curve'][-1][2]:,.1f} us" if row["curve"] else "no program ran"
+                click.echo(f"{', '.join(map(str, key))}: {best}, {row['seconds']:.0f} s")
+    rows = measured_again([row for row in rows if row["trials"] == trials])
+    if path:
+        about = {"base": BASE, "trials": trials, "summary": strategies_summary(rows)}
+        kept = [{name: value for name, value in row.items() if name != "trace"} for row in rows]
+        path.write_text(json.dumps({**machine.describe(), **about, "rows": kept}, indent=1))
+    click.echo(strategies_table({"summary": strategies_summary(rows)}))
+
+
+if __name__ == "__main__":
+    main()

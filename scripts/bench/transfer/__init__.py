@@ -1,0 +1,1 @@
+"""Benchmarks of transfer to new devices."""

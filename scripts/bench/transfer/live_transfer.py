@@ -1,0 +1,202 @@
+"""Searches on this CPU led by models of another device, each transferred by another method."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from costhub.collector.build.builder import Builder
+from costhub.collector.device.identify import identify
+from costhub.collector.device.local import local_target
+from costhub.collector.run.runner import Runner
+from costhub.collector.workloads.suites import find_workload
+from costhub.dataset.load import load_programs
+from costhub.dataset.workload import workload_id
+from costhub.hub.catalogue.devices import complete_device_row
+from costhub.hub.catalogue.find import find_model
+from costhub.models.compound.conditioned import bound_to
+from costhub.models.folder import load_model
+from costhub.models.protocol import CostModel
+from costhub.search.database import SearchDatabase
+from costhub.search.result import SearchOptions, TrialMeter, TuneResult
+from costhub.search.search_model import Health
+from costhub.search.task import SearchTask
+from costhub.search.tune import tune
+from costhub.transfer.adapt import adapt
+from costhub.transfer.methods.by_name import find_method
+from scripts.bench.common import machine
+from scripts.bench.common.data import copy_with, own_copy
+from scripts.bench.common.remeasure import best_modules, remeasure
+from scripts.bench.transfer.tasks import SPEC, fitted, measured
+from scripts.tables.transfer import LIVE_BASE, live_summary, live_transfer_table
+
+WORKLOADS = ("resnet18.c7", "matmul.512x512x512", "depthwise.28x256", "batch_matmul.12x128x128x64")
+ADAPTED = "adapted, then brief"
+XGB = "TVM's XGBModel"
+METHODS = ("frozen", "fine-tune", "lottery", "corrected", "brief")
+ALL = (*METHODS, ADAPTED, XGB)
+AHEAD = 256
+"""Trials on other workloads that the adapted model has learned from."""
+
+
+@dataclass(frozen=True)
+class LiveSearch:
+    """Where searches run, and for how many trials."""
+
+    target: dict[str, Any]
+    builder: Builder
+    runner: Runner
+    trials: int
+
+    def led_by(self, workload: str, model: CostModel, method: str, out: Path, seed: int) -> TuneResult:
+        """A search by costhub."""
+        return tune(
+            find_workload(workload).module(),
+            workload,
+            model=model,
+            method=find_method(method),
+            target=self.target,
+            out=out,
+            trials=self.trials,
+            builder=self.builder,
+            runner=self.runner,
+            seed=seed,
+        )
+
+    def stock(self, workload: str, out: Path, seed: int) -> TuneResult:
+        """The same search with TVM's own model; sizes, builder and runner are costhub's."""
+        import tvm
+        from tvm.s_tir import meta_schedule as ms
+
+        meter = TrialMeter(None)
+        task = SearchTask(
+            find_workload(workload).module(),
+            tvm.target.Target(self.target),
+            model=ms.cost_model.XGBModel(num_warmup_samples=0),
+            score=None,
+            records=SearchDatabase(out),
+            meter=meter,
+            builder=self.builder,
+            runner=self.runner,
+            most=self.trials,
+            options=SearchOptions(),
+            seed=seed,
+        )
+        while meter.trials < self.trials and task.round(self.trials - meter.trials):
+            pass
+        return meter.result(workload, Health(), None)
+
+
+def models(
+    data: Path, source_device: str, own_data: Path | None, shipped: str | None, seed: int
+) -> tuple[CostModel, CostModel | None]:
+    """A model of the source, and the same adapted with 256 trials here; neither knows the WORKLOADS."""
+    tuned = {workload_id(find_workload(name).module()) for name in WORKLOADS}
+    here = complete_device_row(identify())
+    if shipped:
+        model, _ = load_model(find_model(shipped).entry.folder)
+        source = bound_to(model, here)
+    else:
+        programs = load_programs(data, device=source_device, spec=SPEC)
+        source = fitted(programs.of_workloads(set(programs.workload_ids) - tuned), seed)
+    if own_data is None:
+        return source, None
+    own = load_programs(own_data, device=str(here["device_id"]), spec=SPEC)
+    pool = own.of_workloads(set(own.workload_ids) - tuned)
+    return source, adapt(source, measured(pool, AHEAD, seed), seed=seed, progress=False).model
+
+
+def searches(
+    bench: LiveSearch, led: tuple[CostModel, CostModel | None], methods: Sequence[str], workload: str, seed: int
+) -> Iterator[dict[str, Any]]:
+    """One row per method, the latencies remeasured side by side; `led`: the source and its adapted form."""
+    source, adapted = led
+    ours = {name: (source, name) for name in methods if name not in (ADAPTED, XGB)}
+    if adapted is not None and ADAPTED in methods:
+        ours[ADAPTED] = adapted, "brief"
+    with tempfile.TemporaryDirectory() as folder:
+        out = {name: Path(folder, str(i)) for i, name in enumerate(methods) if name in ours or name == XGB}
+        results = {}
+        for name, own in out.items():
+            if name in ours:
+                results[name] = bench.led_by(workload, *ours[name], own, seed)
+            else:
+                results[name] = bench.stock(workload, own, seed)
+        best_us = remeasure({m: best_modules(out[m], workload, bench.trials) for m in out})
+    for name, result in results.items():
+        yield {
+            "workload": workload,
+            "method": name,
+            "seed": seed,
+            "trials": result.trials,
+            "failures": result.failures,
+            "seconds": result.seconds,
+            "stages": result.stages,
+            "best_us": best_us[name],
+            "curve": result.curve,
+        }
+
+
+@click.command()
+@click.option("--data", type=click.Path(path_type=Path), help="By default a copy of the embedded dataset.")
+@click.option("--source", default="amd-epyc-zen5-2c-avx2", show_default=True, help="Device of the model.")
+@click.option(
+    "--own",
+    type=click.Path(path_type=Path),
+    help="The folder with this machine's measurements; by default a copy of the embedded dataset that has some.",
+)
+@click.option("--model", help="The name of a model to use instead of one trained on --source.")
+@click.option("--method", "methods", multiple=True, type=click.Choice(ALL), default=ALL)
+@click.option("--workload", "workloads", multiple=True, default=WORKLOADS)
+@click.option("--trials", default=64, show_default=True)
+@click.option("--seeds", default=3, show_default=True)
+@click.option("--quick", is_flag=True, help="One workload, one seed, 32 trials.")
+@click.option("--json", "path", type=click.Path(path_type=Path))
+def main(
+    data: Path | None,
+    source: str,
+    own: Path | None,
+    model: str | None,
+    methods: tuple[str, ...],
+    workloads: tuple[str, ...],
+    trials: int,
+    seeds: int,
+    quick: bool,
+    path: Path | None,
+) -> None:
+    """Compares latency, seconds and trials; run it with nothing else on the machine."""
+    if quick:
+        workloads, trials, seeds = workloads[:1], 32, 1
+    rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path and path.exists() else []
+    done = {(row["workload"], row["seed"]) for row in rows}
+    data, target = data or own_copy(), local_target()
+    own = own or copy_with(str(identify()["device_id"]))
+    with Builder(json.dumps(target)) as builder, Runner(json.dumps(target)) as runner:
+        builder.launch()
+        runner.launch()
+        bench = LiveSearch(target, builder, runner, trials)
+        for seed in range(seeds):
+            missing = [workload for workload in workloads if (workload, seed) not in done]
+            led = models(data, source, own, model, seed) if missing else None
+            for workload in missing if led else ():
+                rows += searches(bench, led, methods, workload, seed)
+                click.echo(f"{workload}, seed {seed}")
+                if path:
+                    about = {
+                        "source": model or source,
+                        "base": LIVE_BASE,
+                        "trials": trials,
+                        "summary": live_summary(rows),
+                    }
+                    path.write_text(json.dumps({**machine.describe(), **about, "rows": rows}, indent=1))
+    click.echo(live_transfer_table({"summary": live_summary(rows)}))
+
+
+if __name__ == "__main__":
+    main()

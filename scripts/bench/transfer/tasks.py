@@ -1,0 +1,112 @@
+"""Pairs of source and target for transfer benchmarks, and what each side may learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.load import load_programs
+from costhub.dataset.programs import Programs
+from costhub.models.architectures import new_model
+from costhub.models.protocol import CostModel
+from costhub.transfer.trial_order import PER_WORKLOAD, round_robin
+from scripts.bench.common.data import folds
+
+SPEC = "tiles@1"
+PARTS = 4
+"""The target's workloads are dealt into so many parts; a seed holds one out."""
+
+
+@dataclass(frozen=True)
+class Devices:
+    """Some devices of a data folder."""
+
+    data: Path
+    devices: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Devices:
+        """`FOLDER:DEVICE+DEVICE`."""
+        folder, _, devices = text.rpartition(":")
+        return cls(Path(folder), tuple(devices.split("+")))
+
+    @property
+    def name(self) -> str:
+        """The devices, `+` between them."""
+        return "+".join(self.devices)
+
+    def programs(self) -> Programs:
+        """All good programs, with features."""
+        return load_programs(self.data, device=list(self.devices), spec=SPEC)
+
+
+@dataclass
+class Pair:
+    """A transfer from some devices to another one."""
+
+    source: Devices
+    target: Devices
+
+    def __post_init__(self) -> None:
+        self.known, self.new = self.source.programs(), self.target.programs()
+        present = {self.new.workload_ids[number] for number in np.unique(self.new.workload)}
+        columns = ["workload_id", "name", "operator"]
+        about = DataFolder.open(self.target.data).workloads(columns).to_pylist()
+        self._about = [row for row in about if row["workload_id"] in present]
+
+    def held_out(self, seed: int) -> frozenset[str]:
+        """Workloads of the target that neither side learns from."""
+        return folds(self._about, PARTS, seed)[0].test
+
+    def oracle(self, test: Programs) -> Programs | None:
+        """The target's programs of these workloads that the source has measured too, its latencies as rows.
+
+        None if the devices share no programs.
+        """
+        wanted = [test.workload_ids[number] for number in np.unique(test.workload)]
+        here, there = (_latencies(place, wanted) for place in (self.target, self.source))
+        both = here.join(there, keys=["workload_id", "program_id"], join_type="inner", right_suffix="_source")
+        if not both.num_rows:
+            return None
+        ids, workload = np.unique(both["workload_id"].to_numpy(), return_inverse=True)
+        rows = both["latency_s_source"].to_numpy().astype(np.float32)[:, None]
+        return Programs(
+            rows,
+            np.ones(len(rows), np.int64),
+            workload.astype(np.int64),
+            tuple(ids),
+            both["latency_s"].to_numpy(),
+        )
+
+
+def _latencies(place: Devices, workloads: Sequence[str]) -> pa.Table:
+    """One row per program: its workload, its id and the median of its runs over all devices and attempts."""
+    where = pc.field("workload_id").isin(workloads) & (pc.field("status") == "ok")
+    table = DataFolder.open(place.data).select_measurements(
+        list(place.devices), ["workload_id", "program_id", "run_s"], where
+    )
+    median = pa.array([float(np.median(runs)) for runs in table["run_s"].to_pylist()])
+    table = table.drop_columns("run_s").append_column("latency_s", median)
+    means = table.group_by(["workload_id", "program_id"]).aggregate([("latency_s", "mean")])
+    return means.rename_columns(["workload_id", "program_id", "latency_s"])
+
+
+def measured(pool: Programs, trials: int, seed: int, *, each: int = PER_WORKLOAD) -> Programs:
+    """The programs that a new device measures first."""
+    return pool.select(round_robin(pool, trials, seed=seed, each=each))
+
+
+MEMBERS = "gbt(objective=log) mlp"
+
+
+def fitted(programs: Programs, seed: int) -> CostModel:
+    """A blend that has learned from these programs alone."""
+    model = new_model("blend", feature_spec=SPEC, options={"members": MEMBERS})
+    model.fit(programs, None, seed=seed, progress=False)
+    return model

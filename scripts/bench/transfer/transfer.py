@@ -1,0 +1,225 @@
+"""Transfers models of source devices to a target with few trials, by every method and from nothing."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from costhub.cards.tables import TableColumn, number, plain_table
+from costhub.dataset.programs import Programs
+from costhub.hub.catalogue.devices import find_device
+from costhub.models.evaluate import evaluate, evaluate_scores
+from costhub.models.protocol import CostModel
+from costhub.papers.pruner import Momentum
+from costhub.transfer.guard import Guard
+from costhub.transfer.methods.corrected import Corrected
+from costhub.transfer.methods.lottery import Lottery
+from costhub.transfer.methods.method import FineTune, ResidualTrees, TransferMethod
+from costhub.transfer.trial_order import BATCH_SIZE, PER_WORKLOAD
+from scripts.bench.common import machine
+from scripts.bench.common.data import own_copy
+from scripts.bench.common.rows import read_rows
+from scripts.bench.transfer.tasks import Devices, Pair, fitted, measured
+from scripts.tables.plots import plot_curves
+from scripts.tables.transfer import EVERYTHING, KEY, METRICS, curves, differences, summaries
+
+TRIALS = (32, 64, 128, 256, 512)
+MORE = 2560
+"""Trials of a training from nothing that 256 trials with transfer should match."""
+ABLATED = 3
+"""Seeds of the ablations."""
+WHOLE = 2
+"""Seeds of the models that see most of the target, which take longest."""
+
+
+METHODS: dict[str, TransferMethod] = {
+    "fine-tune": FineTune(),
+    "lottery 0.5": Lottery(),
+    "momentum": Momentum(),
+    "residual": ResidualTrees(),
+    "corrected": Corrected(),
+}
+ABLATIONS: dict[str, TransferMethod] = {
+    "fine-tune, low rate": FineTune(learning_rate=3e-4, epochs=60),
+    **{f"lottery {ratio}": Lottery(ratio=ratio) for ratio in (0.01, 0.1, 0.3, 0.7)},
+    "lottery, threshold": Lottery(ratio=None),
+    "lottery 0.5, adversary": Lottery(domain=0.05),
+    "corrected, no prior": Corrected(prior=0.0),
+    "corrected, all weights": Corrected(FineTune(learning_rate=3e-4, epochs=60)),
+}
+BASE = "fine-tune"
+"""What ablations are compared with."""
+DRAWN = (
+    "frozen",
+    "fine-tune",
+    "lottery 0.5",
+    "corrected",
+    "guarded",
+    "scratch blend",
+)
+FIT = tuple[str, int, Callable[[], CostModel]]
+
+COLUMNS = (
+    *(TableColumn(name, name) for name in ("source", "target", "method", "part")),
+    number("trials", "trials", "d"),
+    *(part for name in METRICS for part in (number(name, name), number(f"{name}_se", "se"))),
+)
+
+
+def models(
+    source: CostModel, train: Programs, pool: Programs, seed: int, trials: tuple[int, ...], ablate: bool
+) -> Iterator[FIT]:
+    """Method, trials and a function that makes the model; models of the whole target come last."""
+    yield "frozen", 0, lambda: source
+    for count in trials:
+        few = measured(pool, count, seed)
+        for name, method in (METHODS | (ABLATIONS if ablate else {})).items():
+            yield name, count, lambda m=method, f=few: m.adapt(source, f, seed=seed, source_programs=train)
+        yield "scratch blend", count, lambda f=few: fitted(f, seed)
+    guard = Guard(source, Corrected(), seed=seed)
+    for count in trials:
+        yield "guarded", count, lambda c=count: guarded(guard, measured(pool, c, seed))
+    for name, count in (("scratch blend", MORE), (EVERYTHING, pool.n)):
+        if seed < WHOLE and count <= pool.n:
+            whole = pool if count == pool.n else measured(pool, count, seed, each=4 * PER_WORKLOAD)
+            yield name, count, lambda w=whole: fitted(w, seed)
+
+
+def is_whole(done: Collection[tuple[str, int]], trials: tuple[int, ...], ablate: bool) -> bool:
+    """Whether every method was tried for a pair and a seed."""
+    names = {*METHODS, *(ABLATIONS if ablate else ()), "scratch blend", "guarded"}
+    return {(name, count) for name in names for count in trials} <= set(done)
+
+
+def guarded(guard: Guard, few: Programs) -> CostModel:
+    """The model that `costhub adapt` writes after these programs; the guard may have seen the first ones."""
+    learned = guard.learned
+    for start in range(learned.n if learned else 0, few.n, BATCH_SIZE):
+        guard.learn(few.select(np.arange(start, min(start + BATCH_SIZE, few.n))))
+    return guard.model
+
+
+def rows_of(
+    pair: Pair, seed: int, trials: tuple[int, ...], ablate: bool, done: Collection[tuple[str, int]] = ()
+) -> Iterator[dict[str, Any]]:
+    """The figures of every method for one choice of held-out workloads; for a blend also those of its parts.
+
+    Args:
+        pair: Source and target.
+        seed: Of the choice, and of the models.
+        trials: Of each line.
+        ablate: With the ablations' methods.
+        done: Methods and trials that are there.
+    """
+    out = pair.held_out(seed)
+    test = pair.new.of_workloads(set(out))
+    train = pair.known.of_workloads(set(pair.known.workload_ids) - out)
+    pool = pair.new.of_workloads(set(pair.new.workload_ids) - out)
+    source = fitted(train, seed)
+    about = {"source": pair.source.name, "target": pair.target.name, "seed": seed}
+    shared = pair.oracle(test)
+    if shared is not None and ("source latencies", 0) not in done:
+        totals = evaluate_scores(-shared.rows[:, 0].astype(float), shared).totals
+        yield {
+            **about,
+            "method": "source latencies",
+            "part": "",
+            "trials": 0,
+            **{m: totals[m] for m in METRICS},
+        }
+    for name, count, make in models(source, train, pool, seed, trials, ablate):
+        if (name, count) in done:
+            continue
+        began = time.perf_counter()
+        model = make()
+        seconds = time.perf_counter() - began
+        parts = [("", model), *((each.arch, each) for each in getattr(model, "members", ()))]
+        for part, scored in parts:
+            totals = evaluate(scored, test).totals
+            yield {
+                **about,
+                "method": name,
+                "part": part,
+                "trials": count,
+                "seconds": seconds,
+                **{metric: totals[metric] for metric in METRICS},
+            }
+
+
+@click.command()
+@click.option(
+    "--pair",
+    "pairs",
+    multiple=True,
+    help="FOLDER:DEVICE+DEVICE=FOLDER:DEVICE; by default from AVX-512 to SSE4.2 in a copy of the embedded dataset.",
+)
+@click.option("--seeds", default=5, show_default=True)
+@click.option("--quick", is_flag=True, help="One seed, 64 and 256 trials.")
+@click.option("--ablate", is_flag=True, help="More methods, with three seeds.")
+@click.option(
+    "--rows", "rows_path", type=click.Path(path_type=Path), help="JSON lines; what is there is not done again."
+)
+@click.option("--json", "path", type=click.Path(path_type=Path))
+def main(
+    pairs: tuple[str, ...], seeds: int, quick: bool, ablate: bool, rows_path: Path | None, path: Path | None
+) -> None:
+    """Ranks held-out workloads of the target after 0 to 512 trials on others."""
+    rows = read_rows(rows_path)
+    if not pairs:
+        data = own_copy()
+        pairs = (f"{data}:amd-epyc-zen5-2c={data}:amd-epyc-zen5-2c-sse4.2",)
+    for text in pairs:
+        source, target = map(Devices.parse, text.split("="))
+        pair = Pair(source, target)
+        for seed in range(1 if quick else seeds):
+            trials = (64, 256) if quick else TRIALS
+            about = (source.name, target.name, seed)
+            done = {
+                (row["method"], row["trials"]) for row in rows if (row["source"], row["target"], row["seed"]) == about
+            }
+            if is_whole(done, trials, ablate and seed < ABLATED):
+                continue
+            own = list(rows_of(pair, seed, trials, ablate and seed < ABLATED, done))
+            rows += own
+            if rows_path:
+                with rows_path.open("a") as file:
+                    file.writelines(json.dumps(row) + "\n" for row in own)
+            click.echo(f"{source.name} -> {target.name}, seed {seed}: {len(own)} rows")
+    whole = [row for row in rows if row["method"] not in ABLATIONS]
+    table = summaries(whole)
+    click.echo(plain_table(table, COLUMNS))
+    if path:
+        alike = [row for row in rows if is_of_one_kind(row)]
+        parts = differences(alike, [m for m in (*METHODS, *ABLATIONS) if m != BASE], BASE)
+        write(path.with_name(f"{path.stem}_ablations.json"), {"base": BASE, "ablations": parts})
+        for metric in ("top_1", "pairwise"):
+            panels = curves(table, metric, DRAWN)
+            plot_curves(
+                path.with_name(f"{path.stem}-{metric}.png"),
+                panels,
+                x="trials on the target",
+                y=metric,
+                log=True,
+            )
+        write(path, {"key": KEY, "summary": table})
+
+
+def is_of_one_kind(row: dict[str, Any]) -> bool:
+    """Whether source and target are of one kind; from a CPU to a GPU there is nothing to transfer."""
+    devices = [find_device(name) for name in (row["source"].split("+")[0], row["target"])]
+    return len({device.kind for device in devices if device}) == 1
+
+
+def write(path: Path, result: dict[str, Any]) -> None:
+    """Writes a result file; the rows are in the file of `--rows`."""
+    path.write_text(json.dumps({**machine.describe(), **result}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

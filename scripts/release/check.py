@@ -1,0 +1,100 @@
+"""Pulls the models of each device, evaluates them on unseen workloads, and compares that with their cards."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+
+from costhub.cards.model_card import parse
+from costhub.cards.tables import TableColumn, number, plain_table
+from costhub.dataset.folder import DataFolder
+from costhub.hub.catalogue.hubs import EVALUATION, ModelEntry, dataset_folders, list_models
+from scripts.bench.common import machine
+from scripts.bench.common.data import copy_dataset
+
+METRICS = ("top_1", "top_5", "pairwise", "spearman")
+AS_EQUAL = 1e-6
+"""Sums of floating-point numbers in another order differ by less than this."""
+COLUMNS = (
+    TableColumn("device", "device"),
+    TableColumn("arch", "model"),
+    number("workloads", "held-out workloads", "d"),
+    *(number(name, name, ".3f") for name in METRICS),
+    TableColumn("equal", "as its card"),
+    number("bytes", "bytes", ",d"),
+)
+
+
+def costhub(*words: str, cache: Path) -> str:
+    """What a command prints, in a process and with a cache of its own."""
+    environment = {**os.environ, "COSTHUB_CACHE": str(cache), "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "-c", "from costhub.cli.main import main; main()", *words]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise click.ClickException(f"costhub {' '.join(words)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def row_of(entry: ModelEntry, device: str, data: Path, place: Path) -> dict[str, Any]:
+    """The figures of a model on a device, pulled by the name of the device, beside those of its card."""
+    folder = place / f"{device}-{entry.arch}"
+    costhub("pull", device, "--arch", entry.arch, "--out", str(folder), cache=place / "cache")
+    words = ("evaluate", str(folder), "--data", str(data), "--device", device, "--json")
+    now = json.loads(costhub(*words, cache=place / "cache"))
+    card = parse((folder / "README.md").read_text(encoding="utf-8"))
+    recorded = json.loads((folder / EVALUATION).read_text(encoding="utf-8"))
+    own = [row for row in recorded["workloads"] if row["device_id"] == device]
+    # The card's total is that of its figures, which are of this device or of several.
+    pairs = [(now["totals"][name], statistics.fmean(row[name] for row in own)) for name in METRICS]
+    pairs += [(card.totals[name], recorded["totals"][name]) for name in METRICS]
+    equal = len(own) == len(now["workloads"]) and all(abs(a - b) <= AS_EQUAL for a, b in pairs)
+    return {
+        "device": device,
+        "arch": entry.arch,
+        "model": entry.name,
+        "default": entry.name == list_models(device)[0].name,
+        "workloads": len(now["workloads"]),
+        **{name: now["totals"][name] for name in METRICS},
+        "equal": "yes" if equal else "no",
+        "bytes": sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
+    }
+
+
+@click.command()
+@click.option(
+    "--a100",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="The data folder of nvidia-a100; without it, its model is left out.",
+)
+@click.option("--quick", is_flag=True, help="One model.")
+@click.option("--json", "path", type=click.Path(path_type=Path))
+def main(a100: Path | None, quick: bool, path: Path | None) -> None:
+    """Exits with 1 if a model is not as good as its card says."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        copies = [copy_dataset(folder, name.partition("/")[2]) for name in dataset_folders()]
+        copies += [a100] if a100 else []
+        data = {device: copy for copy in copies for device in DataFolder.open(copy).device_ids()}
+        for entry in sorted(list_models(), key=lambda entry: (entry.device_id, entry.arch)):
+            if (entry.device_id == "nvidia-a100" and not a100) or (quick and rows):
+                continue
+            # A model of many devices has figures of each device that it has learned from.
+            for device in entry.told or (entry.device_id,):
+                rows.append(row_of(entry, device, data[device], Path(folder)))
+                click.echo(plain_table(rows[-1:], COLUMNS))
+    if path:
+        path.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n")
+    if any(row["equal"] == "no" for row in rows):
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""Trains the models of the embedded hub and installs them there; the table RELEASES says how."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+
+from costhub.cli.main import run
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.splits.split import SPLITS_FOLDER, list_splits, load_split, save_split
+from costhub.hub.install import install_model
+from scripts.bench.common.data import copy_dataset
+
+AMD, INTEL, A100, H200 = "amd-epyc-zen5", "intel-xeon-icelake", "nvidia-a100", "nvidia-h200"
+
+
+@dataclass(frozen=True)
+class Release:
+    """One model."""
+
+    device: str
+    """What it is for; its figures are of this device if it is one of `devices`."""
+    arch: str
+    split: str
+    """A split of its dataset; the figures of the card are of the workloads that it holds out."""
+    options: tuple[str, ...] = ()
+    dataset: str = AMD
+    """A dataset of the embedded hub, or several joined by `+`; for the A100's, see docs/import.md."""
+    devices: tuple[str, ...] = ()
+    """The devices it learns from; by default `device`."""
+    stop_share: float = 0.0
+    """The share of workloads held out for early stopping; on the CPUs every workload is worth more."""
+
+
+CPUS = (
+    *(f"{AMD}-{cores}{isa}" for cores in ("1c", "2c") for isa in ("", "-avx2", "-sse4.2")),
+    *(f"{INTEL}-{cores}" for cores in ("1c", "2c")),
+)
+MANY, FEW = "workload-40-seed0", "workload-12-seed0"
+TREES = ("objective=log", "rounds=200", "learning_rate=0.1")
+"""Half the usual number of trees, which takes half the space."""
+GPU = {"blend": (f"members=gbt({','.join(TREES)}) mlp",), "gbt": TREES, "mlp": ()}
+"""Architecture -> options, on the GPUs."""
+RELEASES = (
+    Release("amd-epyc-zen5-2c", "gbt", MANY, ("objective=log",)),
+    Release("amd-epyc-zen5-2c", "mlp", MANY),
+    Release("amd-epyc-zen5-2c", "treegru", MANY),
+    Release(f"{INTEL}-2c", "gbt", MANY, TREES, INTEL),
+    Release(f"{INTEL}-2c", "mlp", MANY, (), INTEL),
+    Release("any-cpu", "conditioned", MANY, ("base=blend",), f"{AMD}+{INTEL}", CPUS),
+    *(
+        Release(H200, arch, FEW, options, f"{H200}+{A100}", (H200, A100), stop_share=0.1)
+        for arch, options in GPU.items()
+    ),
+    *(Release(A100, arch, "workload-5-seed0", options, A100, stop_share=0.1) for arch, options in GPU.items()),
+)
+
+
+@click.command()
+@click.option("--device", "devices", multiple=True, help="Of these only.")
+@click.option("--arch", "archs", multiple=True, help="Of these only.")
+@click.option(
+    "--a100",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="The data folder of nvidia-a100, imported from its public home; else some models are left out.",
+)
+@click.option("--seed", default=0, show_default=True)
+def main(devices: tuple[str, ...], archs: tuple[str, ...], a100: Path | None, seed: int) -> None:
+    """Trains and installs; equal data and seed give equal models on one machine."""
+    chosen = [
+        each for each in RELEASES if (not devices or each.device in devices) and (not archs or each.arch in archs)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        data: dict[str, Path] = {}
+        for each in chosen:
+            if A100 in each.dataset and a100 is None:
+                click.echo(f"{each.device}, {each.arch}: not trained, because it needs --a100.")
+                continue
+            if each.dataset not in data:
+                data[each.dataset] = dataset(each.dataset, folder, a100)
+            click.echo(f"Installed {install_model(trained(each, data[each.dataset], Path(folder), seed))}.\n")
+
+
+def dataset(name: str, folder: str, a100: Path | None) -> Path:
+    """The data folder: of the package, the A100's, or the first of several with the rows of the others."""
+    if name == A100 and a100:
+        run(["split", str(a100), "--by", "workload", "--count", "5", "--seed", "0"])
+        return a100
+    first, *others = name.split("+")
+    joined = copy_dataset(Path(folder, name), first)
+    for other in others:
+        add(joined, a100 if a100 and other == A100 else copy_dataset(Path(folder, name), other))
+    return joined
+
+
+def add(data: Path, other: Path) -> None:
+    """Adds the rows of a data folder to another one; a split's held-out workloads stay held out."""
+    joined, added = DataFolder.open(data), DataFolder.open(other)
+    for row in added.devices().to_pylist():
+        joined.put_device(row)
+    joined.put_workloads(added.workloads().to_pylist())
+    for device in added.device_ids():
+        with joined.writer(device) as writer:
+            writer.extend(added.measurements(device))
+    if (other / "features").is_dir():
+        shutil.copytree(other / "features", data / "features", dirs_exist_ok=True)  # minutes of work
+    present = set(added.workloads(["workload_id"])["workload_id"].to_pylist())
+    for name in list_splits(data):
+        split = load_split(data, name)
+        train = (*split.train, *(present - {*split.train, *split.test}))
+        save_split(replace(split, train=train, made_from=None), data / SPLITS_FOLDER / f"{name}.json")
+
+
+def trained(release: Release, data: Path, folder: Path, seed: int) -> Path:
+    """The folder of the trained model."""
+    out = folder / f"{release.device}-{release.arch}"
+    devices = release.devices or (release.device,)
+    arguments = ["--data", str(data), "--split", release.split, "--arch", release.arch, "--seed", str(seed)]
+    arguments += [word for device in devices for word in ("--device", device)]
+    arguments += [word for option in release.options for word in ("--option", option)]
+    arguments += ["--for", release.device] if release.devices else []
+    arguments += ["--stop-share", str(release.stop_share)]
+    if code := run(["train", *arguments, "--out", str(out)]):
+        raise SystemExit(code)
+    return out
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""Installs wheel and sdist into empty environments of several Pythons and runs the first commands there."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+from packaging.requirements import Requirement
+
+from scripts.bench.common import machine
+
+ROOT = Path(__file__).resolve().parents[2]
+MODEL = "amd-epyc-zen5-2c"
+COMMANDS = {
+    "devices": ["costhub", "devices"],
+    "pull": ["costhub", "pull", MODEL, "--out", "model"],
+    "check": ["costhub", "check", "model"],
+    "tune": ["costhub", "tune", "softmax.512x512", "--trials", "16", "--out", "tuned"],
+}
+"""The first commands, in the order in which a new user runs them."""
+TOOLS = ("ld", "sh", "env", "ldconfig", "uname")
+"""All tools on the path beside the environment: a linker, no compiler."""
+
+
+def built(place: Path) -> list[Path]:
+    """Wheel and sdist of what is committed."""
+    tree = place / "tree"
+    tree.mkdir()
+    archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, capture_output=True, check=True).stdout
+    subprocess.run(["tar", "-x", "-C", str(tree)], input=archive, check=True)
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(place / "dist"), str(tree)]
+    subprocess.run(command, capture_output=True, check=True)
+    return sorted((place / "dist").iterdir(), key=lambda path: path.suffix != ".whl")
+
+
+def installed(python: str, package: Path, place: Path) -> tuple[dict[str, Any], Path]:
+    """A new environment with the package installed, and the cost of that."""
+    environment = place / "env"
+    subprocess.run([python, "-m", "venv", str(environment)], check=True)
+    began = time.perf_counter()
+    pip = [str(environment / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "--constraint", str(ROOT / "constraints.txt"), str(package)], check=True)
+    seconds = time.perf_counter() - began
+    size = sum(path.lstat().st_size for path in environment.rglob("*") if path.is_file())
+    version = subprocess.run(
+        [str(environment / "bin/python"), "-c", "import platform; print(platform.python_version())"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return {"python": version.stdout.strip(), "install_s": seconds, "bytes": size}, environment
+
+
+def walked(environment: Path, place: Path) -> dict[str, Any]:
+    """Seconds of every command, offline and without a compiler; the sentence of the one that failed."""
+    tools = place / "tools"
+    tools.mkdir()
+    for name in TOOLS:
+        if tool := shutil.which(name):
+            (tools / name).symlink_to(tool)
+    own = {
+        "PATH": f"{environment / 'bin'}:{tools}",
+        "HOME": str(place),
+        "COSTHUB_CACHE": str(place / "cache"),
+        "HF_HUB_OFFLINE": "1",
+    }
+    row: dict[str, Any] = {"failed": None}
+    for name, command in COMMANDS.items():
+        began = time.perf_counter()
+        done = subprocess.run(
+            command,
+            cwd=place,
+            env=own,
+            capture_output=True,
+            text=True,
+            check=False,
+            executable=environment / "bin" / command[0],
+        )
+        row[f"{name}_s"] = time.perf_counter() - began
+        if done.returncode:
+            return {**row, "failed": f"{name}: {(done.stderr.strip().splitlines() or ['?'])[-1]}"}
+    return row
+
+
+def licences() -> list[dict[str, str]]:
+    """Every requirement installed here, with the licence that it declares."""
+    by_name: dict[str, dict[str, str]] = {}
+    waiting = ["costhub"]
+    while waiting:
+        name = waiting.pop().lower().replace("_", "-")
+        if name in by_name:
+            continue
+        try:
+            about = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue  # for another platform or Python
+        by_name[name] = {"name": name, "version": about.version, "licence": licence_of(about)}
+        for text in about.requires or []:
+            needed = Requirement(text)
+            if needed.marker is None or needed.marker.evaluate({"extra": ""}):
+                waiting.append(needed.name)
+    del by_name["costhub"]
+    return [by_name[name] for name in sorted(by_name)]
+
+
+def licence_of(about: importlib.metadata.Distribution) -> str:
+    """The SPDX expression of a distribution; of older ones the classifier or the first line of the text."""
+    metadata = about.metadata
+    classifiers = [text for text in metadata.get_all("Classifier") or [] if text.startswith("License ::")]
+    named = [text.rpartition(" :: ")[2] for text in classifiers if text.count(" :: ") > 1]
+    text = (metadata.get("License") or "").strip()
+    return metadata.get("License-Expression") or " and ".join(named) or (text.splitlines() or ["?"])[0][:60]
+
+
+@click.command()
+@click.option("--python", "pythons", multiple=True, default=["python3"], help="Interpreters, by name or path.")
+@click.option("--quick", is_flag=True, help="The licences only.")
+@click.option("--json", "path", type=click.Path(path_type=Path))
+def main(pythons: tuple[str, ...], quick: bool, path: Path | None) -> None:
+    """Walks what a new user does with each package, on each Python."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        packages = [] if quick else built(Path(folder))
+        sizes = {package.name: package.stat().st_size for package in packages}
+        for python in pythons:
+            # An sdist builds the same wheel everywhere, so one Python is enough.
+            for package in packages if python == pythons[0] else packages[:1]:
+                with tempfile.TemporaryDirectory() as own:
+                    row, environment = installed(python, package, Path(own))
+                    row = {"package": package.suffix.lstrip("."), **row, **walked(environment, Path(own))}
+                click.echo(json.dumps(row))
+                rows.append(row)
+    about = {**machine.describe(), "sizes": sizes, "rows": rows, "licences": licences()}
+    if path:
+        path.write_text(json.dumps(about, indent=1) + "\n")
+    if any(row["failed"] for row in rows):
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

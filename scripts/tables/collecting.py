@@ -1,0 +1,172 @@
+"""Tabulates how fast, how precisely and how safely programs are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from costhub.cards.tables import TableColumn, markdown_table, number
+
+Result = Mapping[str, Any]
+
+_COLLECTORS = {
+    "costhub": "costhub",
+    "stock": "TVM's LocalBuilder + LocalRunner",
+    "stock_light_import": "the same, importing only the CPU's intrinsics",
+}
+_STAGES = ("llvm", "run", "lower", "sample", "link", "reference", "other")
+_DEVICE = TableColumn("device", "device")
+
+
+def collector_table(result: Result) -> str:
+    """Rates of costhub's collector and of TVM's builder and runner on the same candidates, by batch size.
+
+    The ratio is to TVM's as it comes, with the batch that MetaSchedule measures at a time.
+    """
+    stock = next(
+        row["good_per_s"] for row in result["rows"] if row["collector"] == "stock" and row["batch"] == result["batch"]
+    )
+    rows = [
+        {
+            **row,
+            "name": _COLLECTORS[row["collector"]],
+            "ratio": row["good_per_s"] / stock,
+            "floor": 100 * row["floor_share"] if "floor_share" in row else None,
+        }
+        for row in result["rows"]
+    ]
+    columns = [
+        TableColumn("name", "collector"),
+        number("batch", "programs in a batch", "d"),
+        number("good", f"good of {result['candidates']}", "d"),
+        number("good_per_s", "good / s", ".2f"),
+        number("ratio", "times stock", ".1f"),
+        number("floor", "floor, % of the time", ".0f"),
+    ]
+    return markdown_table(rows, columns)
+
+
+def collection_table(result: Result) -> str:
+    """One line per collection: its rows, its rate, and the share of the cores' time that each stage took."""
+    rows = []
+    for found in result["rows"]:
+        profile = found["profile"]
+        total = profile["wall_s"] * profile["cores"]
+        shares = {stage: 100 * seconds / total for stage, seconds in profile["core_seconds"].items()}
+        rows.append(
+            {
+                "device": " and ".join(found["devices"]),
+                "good": found["good"],
+                "failed": found["failed"],
+                "good_per_s": profile["good_per_s"],
+                "floor": 100 * profile["floor_share"],
+                **shares,
+            }
+        )
+    columns = [
+        _DEVICE,
+        number("good", "good", ",d"),
+        number("failed", "failed", ",d"),
+        number("good_per_s", "good / s", ".1f"),
+        number("floor", "floor, % of the time", ".0f"),
+        *(number(stage, f"{stage} %", ".1f") for stage in _STAGES),
+    ]
+    return markdown_table(rows, columns)
+
+
+def noise_table(result: Result) -> str:
+    """One line per device: what two passes over the same programs make of the same latencies."""
+    rows = [
+        {
+            **row,
+            **{key: 100 * row[key] for key in ("median_gap", "p90_gap", "best_changed", "mean_regret")},
+        }
+        for row in result["rows"]
+    ]
+    columns = [
+        _DEVICE,
+        number("programs", "programs", ",d"),
+        number("median_gap", "median difference, %", ".2f"),
+        number("p90_gap", "90th percentile, %", ".1f"),
+        number("spearman", "spearman", ".4f"),
+        number("best_changed", "another best, % of workloads", ".0f"),
+        number("mean_regret", "and its cost, %", ".2f"),
+    ]
+    return markdown_table(rows, columns)
+
+
+def probe_table(result: Result) -> str:
+    """One line per device: peaks, bandwidths, and how they compare with other measurements of the same."""
+    rows = [{**row, "device": row["device_id"]} for row in result["probe"]]
+    columns = [
+        _DEVICE,
+        number("peak_gflops", "float32 GFLOP/s", ",.0f"),
+        number("peak_gflops_float64", "float64", ",.0f"),
+        number("peak_gops_int8", "int8 GOP/s", ",.0f"),
+        *(number(f"{level}_gbs", f"{level.upper()} GB/s", ",.0f") for level in ("l1", "l2", "l3", "dram")),
+        number("launch_overhead_us", "launch, µs", ".2f"),
+        number("peak_of_vendor", "peak / vendor's", ".2f"),
+        number("sgemm_of_peak", "OpenBLAS / peak", ".2f"),
+        *(number(f"{level}_of_c", f"{level.upper()} / C", ".2f") for level in ("l1", "l2", "l3", "dram")),
+        number("probe_s", "probe, s", ".0f"),
+    ]
+    return markdown_table(rows, columns)
+
+
+def torture_table(result: Result) -> str:
+    """One line per kind of program: how many were planted, and how many became the row they should."""
+    rows = [
+        {"kind": kind, "planned": count, "found": result["as_expected"].get(kind, 0)}
+        for kind, count in result["planned"].items()
+    ]
+    end = result["at_the_end"]
+    left = f"Left over: {end['zombies']} zombies, {end['children']} processes, {end['files']} files."
+    columns = [
+        TableColumn("kind", "program"),
+        number("planned", "planted", ",d"),
+        number("found", "as expected", ",d"),
+    ]
+    return f"{markdown_table(rows, columns)}\n\n{left}"
+
+
+def kill_table(result: Result) -> str:
+    """One line per kind of process that was killed, and what became of the rows."""
+    rows = [{"kind": kind, "count": count} for kind, count in result["killed"].items()]
+    said = (
+        f"{result['acknowledged']:,} rows acknowledged: {result['lost']} lost, {result['doubled']} doubled; "
+        f"{len(result['orphans'])} orphans, {result['temporary_files_left']} temporary files left. "
+        f"`costhub check` on the folder afterwards: {_findings(result['check_rules'])}."
+    )
+    table = markdown_table(rows, [TableColumn("kind", "killed with -9"), number("count", "times", "d")])
+    return f"{table}\n\n{said}"
+
+
+def _findings(rules: Mapping[str, int]) -> str:
+    return ", ".join(f"{rule} {count} times" for rule, count in rules.items()) or "nothing found"
+
+
+def boards_table(result: Result) -> str:
+    """One line per set of servers: whether all programs were measured, and how fast."""
+    rows = [{**row, "boards": len(row["share"])} for row in result["rows"]]
+    columns = [
+        TableColumn("title", "servers"),
+        number("good", "good", "d"),
+        number("programs", "of", "d"),
+        number("boards", "boards that took part", "d"),
+        number("good_per_s", "good / s", ".1f"),
+        number("ratio_to_one", "times one server", ".1f"),
+    ]
+    return f"{markdown_table(rows, columns)}\n\n{result['note']}"
+
+
+COLLECTOR_TABLES: dict[str, Callable[[Result], str]] = {
+    "collector": collector_table,
+    "collection": collection_table,
+    "collection_chip": collection_table,
+    "noise": noise_table,
+    "probe": probe_table,
+    "torture": torture_table,
+    "kill": kill_table,
+    "boards": boards_table,
+}
+"""Name of a result file without its suffix -> its renderer."""

@@ -1,0 +1,65 @@
+"""Provides what tables of searches compare by: means with errors, and how much sooner a search is as good."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+CLOSE = 1.01
+"""Times the best latency of another search that counts as reached."""
+Course = Sequence[tuple[float, float, float]]
+"""Of a search: trials, seconds and best latency so far, from one measurement to the next."""
+
+
+def sooner(own: Course, base: Course) -> tuple[float, float] | None:
+    """How many times fewer trials and seconds a search takes to come near the best that another finds.
+
+    Args:
+        own: The search.
+        base: The other one; its trials and seconds are those after which it was as near to its own end.
+
+    Returns:
+        The two ratios; None where the search never came within a hundredth (`CLOSE`).
+
+    Example:
+        >>> sooner([(16, 10.0, 30.0), (32, 20.0, 20.1)], [(64, 60.0, 40.0), (128, 100.0, 20.0)])
+        (4.0, 5.0)
+    """
+    level = CLOSE * base[-1][2]
+    mine, theirs = (next((point for point in course if point[2] <= level), None) for course in (own, base))
+    return None if mine is None or theirs is None else (theirs[0] / mine[0], theirs[1] / mine[1])
+
+
+def gain_with_error(logarithms: Sequence[float]) -> tuple[float | None, float | None]:
+    """The geometric mean of ratios, and the standard error of its logarithm.
+
+    Args:
+        logarithms: Of the ratios.
+
+    Returns:
+        None for the mean of none, and for the error of fewer than two.
+
+    Example:
+        >>> gain_with_error([0.0, 0.0]), gain_with_error([0.0]), gain_with_error([])
+        ((1.0, 0.0), (1.0, None), (None, None))
+    """
+    mean, error = mean_with_error(logarithms)
+    return None if mean is None else math.exp(mean), error
+
+
+def mean_with_error(values: Sequence[float]) -> tuple[float | None, float | None]:
+    """The mean and its standard error.
+
+    Args:
+        values: Independent of each other.
+
+    Returns:
+        None for the mean of none, and for the error of fewer than two.
+
+    Example:
+        >>> mean_with_error([1.0, 3.0]), mean_with_error([2.0])
+        ((2.0, 1.0), (2.0, None))
+    """
+    mean = statistics.fmean(values) if values else None
+    return mean, statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None

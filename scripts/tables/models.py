@@ -1,0 +1,294 @@
+"""Tabulates how cost models compare, and what training them costs."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from costhub.cards.tables import TableColumn, markdown_table, number
+from costhub.cli.figures import METRICS
+from scripts.tables.gains import mean_with_error
+
+Result = Mapping[str, Any]
+Row = Mapping[str, Any]
+
+
+_PLACE = ("dataset", "device", "split")
+_KEYS = ("dataset", "device", "split", "also", "model", "objective", "spec", "variant")
+
+
+def summaries(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """One summary per dataset, device, split, further data, model, objective, spec and variant.
+
+    Args:
+        rows: As scripts/bench/models/compare.py writes them: totals of one seed, and `by_workload`, the figures of
+            each workload in the order of its `workload_ids`. Folds of one split and seed are put together;
+            a seed of which not all folds are there yet is left out, since folds differ in difficulty.
+
+    Returns:
+        Each metric's mean over workloads and seeds, `_std` over seeds and `_se`, the standard error over
+        workloads of their means over seeds; medians of time, rate and size.
+    """
+    cells: dict[tuple[str, ...], list[Row]] = {}
+    for row in _of_whole_seeds(list(rows)):
+        cells.setdefault(_texts(row, _KEYS), []).append(row)
+    return [{**dict(zip(_KEYS, cell, strict=True)), **_summary(found)} for cell, found in cells.items()]
+
+
+def _of_whole_seeds(rows: Sequence[Row]) -> list[Row]:
+    """The rows of every seed that has all folds of its split."""
+    folds: dict[tuple[str, ...], set[int]] = {}
+    done: dict[tuple[str, ...], set[int]] = {}
+    for row in rows:
+        folds.setdefault(_texts(row, _PLACE), set()).add(row["fold"])
+        done.setdefault(_texts(row, (*_KEYS, "seed")), set()).add(row["fold"])
+    return [row for row in rows if done[_texts(row, (*_KEYS, "seed"))] == folds[_texts(row, _PLACE)]]
+
+
+def _texts(row: Row, keys: Iterable[str]) -> tuple[str, ...]:
+    return tuple(str(row.get(key, "")) for key in keys)
+
+
+def _summary(rows: Sequence[Row]) -> dict[str, Any]:
+    seeds = sorted({row["seed"] for row in rows})
+    found: dict[str, Any] = {"seeds": len(seeds), "rows": len(rows)}
+    for name in METRICS:
+        by_seed = {seed: _values([row for row in rows if row["seed"] == seed], name) for seed in seeds}
+        means = [statistics.fmean(v for _, v in values) for values in by_seed.values()]
+        by_workload: dict[str, list[float]] = {}
+        for workload, value in (pair for values in by_seed.values() for pair in values):
+            by_workload.setdefault(workload, []).append(value)
+        per_workload = [statistics.fmean(values) for values in by_workload.values()]
+        found[name] = statistics.fmean(means)
+        found[f"{name}_std"] = statistics.stdev(means) if len(means) > 1 else None
+        found[f"{name}_se"] = mean_with_error(per_workload)[1]
+        found["workloads"] = len(per_workload)
+    for name in LITERATURE:
+        known = [row[name] for row in rows if row.get(name) is not None]
+        found |= {name: statistics.fmean(known)} if known else {}
+    for name in ("train_s", "predictions_per_s", "bytes"):
+        known = [row[name] for row in rows if row.get(name) is not None]
+        found[name] = statistics.median(known) if known else None
+    return found
+
+
+def _values(rows: Iterable[Row], name: str) -> list[tuple[str, float]]:
+    """(workload, value) of every fold."""
+    return [pair for row in rows for pair in zip(row["workload_ids"], row["by_workload"][name], strict=True)]
+
+
+def comparison_table(result: Result) -> str:
+    """For every dataset, device and split: one line per model, the best top-1 first."""
+    found = result.get("summary") or summaries(result["rows"])
+    places = list(dict.fromkeys((row["dataset"], row["device"], row["split"]) for row in found))
+    parts = []
+    for place in places:
+        own = [row for row in found if (row["dataset"], row["device"], row["split"]) == place]
+        own.sort(key=lambda row: -row["top_1"])
+        title = f"**{place[1]}**, split `{place[2]}`, {own[0]['workloads']} workloads"
+        parts.append(f"{title}\n\n{markdown_table([_shown(row) for row in own], _COMPARED)}")
+    return "\n\n".join(parts)
+
+
+LITERATURE = {
+    "top_1_tenset": "top-1, TenSet's way",
+    "top_5_tenset": "top-5, TenSet's way",
+    "top_1_tlp": "top-1, TLP's way",
+    "top_5_tlp": "top-5, TLP's way",
+}
+"""Metric -> title: totals over held-out networks, weighted by how often each runs a workload."""
+
+
+def literature_table(result: Result) -> str:
+    """One line per model of a split by network: the totals that papers report."""
+    rows = [
+        {**row, "model": " ".join(filter(None, _texts(row, ("model", "objective", "spec", "variant"))))}
+        for row in result["summary"]
+        if row["split"].startswith("network-") and LITERATURE.keys() <= row.keys()
+    ]
+    columns = [TableColumn("device", "device"), TableColumn("model", "model")]
+    columns += [number(name, title, ".3f") for name, title in LITERATURE.items()]
+    return markdown_table(sorted(rows, key=lambda row: -row["top_1_tlp"]), columns)
+
+
+HEADLINE = ("TVM recipe", "TenSet recipe", "blend")
+"""What others do, and the best of what learns from one device alone."""
+
+
+def model_headline_table(result: Result) -> str:
+    """The overview, of few models and without further data."""
+    chosen = [row for row in result["summary"] if row["model"] in HEADLINE and not row.get("also")]
+    return overview_table({"summary": chosen})
+
+
+def overview_table(result: Result) -> str:
+    """One line per device and split, one column per model: top-1 / top-5 / pairwise.
+
+    Of each architecture the objective and features with the highest mean top-1 are shown, among those that
+    were tried everywhere; where there is further data to learn from, not all of them need have been.
+    """
+    places: dict[tuple[str, ...], dict[tuple[str, ...], Row]] = {}
+    for row in result["summary"]:
+        found = places.setdefault(_texts(row, ("device", "split", "also")), {})
+        found[_texts(row, ("model", "objective", "spec", "variant"))] = row
+    forms = _best_forms([by_form for place, by_form in places.items() if not place[2]])
+    rows = [
+        {
+            "place": ", ".join([*place[:2], *([f"with {place[2]}"] if place[2] else [])]),
+            **{str(form): _short(by_form[form]) for form in forms if form in by_form},
+        }
+        for place, by_form in places.items()
+    ]
+    columns = [TableColumn("place", "device, split")]
+    columns += [TableColumn(str(form), " ".join(filter(None, form)), align="right") for form in forms]
+    return markdown_table(rows, columns)
+
+
+def _best_forms(places: Sequence[Mapping[tuple[str, ...], Row]]) -> list[tuple[str, ...]]:
+    """Of every model the form with the highest mean top-1, the worst model first."""
+    everywhere = [form for form in places[0] if all(form in place for place in places)] if places else []
+    mean = {form: statistics.fmean(place[form]["top_1"] for place in places) for form in everywhere}
+    best: dict[str, tuple[str, ...]] = {}
+    for form in sorted(everywhere, key=lambda form: mean[form]):
+        best[form[0]] = form
+    return sorted(best.values(), key=lambda form: mean[form])
+
+
+def _short(row: Row) -> str:
+    return " / ".join(f"{row[name]:.3f}" for name in ("top_1", "top_5", "pairwise"))
+
+
+def _shown(row: Row) -> dict[str, Any]:
+    more = f"with {row['also']}" if row["also"] else ""
+    model = " ".join(part for part in (row["model"], row["objective"], row["variant"], more) if part)
+    return {
+        **row,
+        "name": model,
+        **{f"{name}_text": plus_minus(row[name], row[f"{name}_se"]) for name in METRICS},
+        "kib": None if row["bytes"] is None else row["bytes"] / 1024,
+    }
+
+
+_COMPARED = (
+    TableColumn("name", "model"),
+    TableColumn("spec", "features"),
+    *(TableColumn(f"{name}_text", name.replace("_", "-"), align="right") for name in METRICS),
+    number("top_1_std", "std of top-1 over seeds"),
+    number("train_s", "training (s)", ",.0f"),
+    number("predictions_per_s", "predictions / s", ",.0f"),
+    number("kib", "size (KiB)", ",.0f"),
+    number("seeds", "seeds", "d"),
+)
+
+
+def plus_minus(value: float, error: float | None) -> str:
+    """A mean with its standard error: ``0.912 ± 0.013``."""
+    return f"{value:.3f}" if error is None else f"{value:.3f} ± {error:.3f}"
+
+
+def paired_table(result: Result) -> str:
+    """One line per question, device and split: differences of two models on the same workloads, by metric."""
+    lines: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in result["pairs"]:
+        line = lines.setdefault(_texts(row, ("question", "device", "split", "also")), dict(row))
+        line[row["metric"]] = f"{row['difference']:+.3f} ± {row['standard_error']:.3f}"
+    metrics = list(dict.fromkeys(row["metric"] for row in result["pairs"]))
+    columns = [
+        TableColumn("question", "difference"),
+        TableColumn("device", "device"),
+        TableColumn("split", "split"),
+        *(TableColumn(name, name.replace("_", "-"), align="right") for name in metrics),
+        number("workloads", "workloads", "d"),
+    ]
+    return markdown_table(list(lines.values()), columns)
+
+
+def calibration_table(result: Result) -> str:
+    """One line per device and member: what intervals should hold, what they hold, spread against error."""
+    levels = list(result["rows"][0]["covered"])
+    rows = [{**row, **{f"at {level}": row["covered"][level] for level in levels}} for row in result["rows"]]
+    columns = [
+        TableColumn("device", "device"),
+        TableColumn("member", "members"),
+        *(number(f"at {level}", f"within the {float(level):.0%} interval", ".2f") for level in levels),
+        number("rank_correlation", "spread against error (spearman)", ".2f"),
+        number("ratio", "error / spread", ".2f"),
+    ]
+    return markdown_table(rows, columns)
+
+
+def curves_table(result: Result) -> str:
+    """One line per method and device: the ends of its curve."""
+    rows = [
+        {
+            **row,
+            "first": plus_minus(row["y"][0], row["se"][0]),
+            "middle": plus_minus(row["y"][len(row["y"]) // 2], row["se"][len(row["y"]) // 2]),
+            "last": plus_minus(row["y"][-1], row["se"][-1]),
+            "x_range": " / ".join(f"{row['x'][i]:,g}" for i in (0, len(row["x"]) // 2, -1)),
+        }
+        for row in result["curves"]
+    ]
+    columns = [
+        TableColumn("device", "device"),
+        TableColumn("label", "method"),
+        TableColumn("x_range", result["x"], align="right"),
+        TableColumn("first", result["y"], align="right"),
+        TableColumn("middle", "", align="right"),
+        TableColumn("last", "", align="right"),
+    ]
+    return markdown_table(rows, columns)
+
+
+def unseen_device_table(result: Result) -> str:
+    """One line per test, base and method: how devices that were left out of the training are ranked."""
+    columns = [
+        TableColumn("test", "on the device left out"),
+        TableColumn("base", "base"),
+        TableColumn("method", "the model is"),
+        *(part for m in ("top_1", "top_5", "pairwise") for part in (number(m, m), number(f"{m}_std", "std"))),
+    ]
+    counts = [len({row[key] for row in result["rows"]}) for key in ("device", "seed")]
+    said = f"Means over {counts[0]} devices left out in turn and {counts[1]} seeds; std is that of devices."
+    return f"{markdown_table(result['summary'], columns)}\n\n{said}"
+
+
+MODEL_TABLES: dict[str, Callable[[Result], str]] = {
+    "model_comparison": comparison_table,
+    "model_headline": model_headline_table,
+    "model_literature": literature_table,
+    "model_overview": overview_table,
+    "model_ablations": comparison_table,
+    "model_transfer": comparison_table,
+    "model_pairs": paired_table,
+    "model_calibration": calibration_table,
+    "model_search": curves_table,
+    "model_learning": curves_table,
+    "model_unseen_device": unseen_device_table,
+    "model_new_chip": unseen_device_table,
+}
+"""Name of a result file without its suffix, or of a view of one -> its renderer."""
+
+MODEL_VIEWS = dict.fromkeys(("model_headline", "model_literature", "model_overview"), "model_comparison")
+"""Name of a view -> the file whose figures it shows."""
+
+
+TRAINING_COLUMNS = (
+    TableColumn("stage", "stage"),
+    number("programs", "programs", ",d"),
+    number("passes", "trees or epochs", "d"),
+    number("seconds", "seconds", ",.1f"),
+    number("per_s", "programs x passes / s", ",.0f"),
+    number("peak_gib", "peak (GiB)", ".2f"),
+    number("top_1", "top-1"),
+    number("pairwise", "pairwise"),
+    TableColumn("ended", "ended by"),
+)
+"""Of the rows that scripts/bench/models/training.py writes."""
+
+
+def training_table(result: Mapping[str, Any]) -> str:
+    """One line per stage."""
+    shown = [c for c in TRAINING_COLUMNS if c.key != "ended" or any("ended" in row for row in result["rows"])]
+    return markdown_table(result["rows"], shown)

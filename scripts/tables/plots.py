@@ -1,0 +1,273 @@
+"""Draws how cost models and searches compare: curves with bands, means with errors, stages."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from costhub.cards.plots import COLOURS, OTHER, Points, _canvas, _cycle, _log_axis, furnish, save
+from costhub.cards.reports.tune_plots import STAGES
+from scripts.tables.gains import gain_with_error
+from scripts.tables.search import base_curves
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def plot_growth(path: str | Path, series: Mapping[str, Points], *, x: str, y: str, title: str = "") -> Path:
+    """Draws how something grows with something else, both on logarithmic axes, and saves it as PNG.
+
+    Args:
+        path: Where the picture goes.
+        series: Label -> (x, y), x rising; a straight line of slope 1 is growth in proportion.
+        x: What the x axis shows, with its unit.
+        y: What the y axis shows, with its unit.
+        title: Above the picture.
+    """
+    figure, axes = _canvas(title, x, y)
+    for (label, points), colour in zip(series.items(), _cycle(len(series)), strict=True):
+        xs, ys = [point[0] for point in points], [point[1] for point in points]
+        axes.plot(xs, ys, "o-", color=colour, linewidth=2, markersize=5, label=label)
+    _log_axis(axes, "x")
+    _log_axis(axes, "y")
+    if series:
+        axes.legend(frameon=False, loc="upper left")
+    return save(figure, path)
+
+
+_GREY = "#777777"
+_MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+Curve = Mapping[str, Any]
+
+
+def plot_curves(path: str | Path, panels: Mapping[str, Sequence[Curve]], *, x: str, y: str, log: bool = False) -> Path:
+    """Draws curves with bands of one standard error, a panel each for several devices, and saves them.
+
+    Args:
+        path: Where the picture goes; its suffix, png or svg, chooses the format.
+        panels: Title -> curves: `label`, and lists `x`, `y` and `se` of equal length.
+        x: What the x axis shows, with its unit.
+        y: What the y axis shows; the panels share it.
+        log: Whether the x axis is logarithmic.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    figure, places = _panels(len(panels))
+    labels = list(dict.fromkeys(curve["label"] for curves in panels.values() for curve in curves))
+    for axes, (title, curves) in zip(places, panels.items(), strict=True):
+        furnish(axes, title=title, x=x, y=y if axes is places[0] else "", title_size=10)
+        for curve in curves:
+            number = labels.index(curve["label"])
+            colour, mark = COLOURS[number % len(COLOURS)], _MARKS[number % len(_MARKS)]
+            low = [v - e for v, e in zip(curve["y"], curve["se"], strict=True)]
+            high = [v + e for v, e in zip(curve["y"], curve["se"], strict=True)]
+            axes.fill_between(curve["x"], low, high, color=colour, alpha=0.15, linewidth=0)
+            axes.plot(
+                curve["x"],
+                curve["y"],
+                color=colour,
+                linewidth=1.8,
+                marker=mark,
+                markersize=4,
+                label=curve["label"],
+            )
+        if log:
+            _doublings(axes)
+        else:
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _legend(figure, places)
+    return save(figure, path)
+
+
+def plot_intervals(path: str | Path, panels: Mapping[str, Sequence[Mapping[str, Any]]], *, x: str) -> Path:
+    """Draws means with their standard errors, one line each, the highest on top, and saves them.
+
+    Args:
+        path: Where the picture goes; its suffix, png or svg, chooses the format.
+        panels: Title -> rows: `label`, `value`, `error` (None for none) and perhaps `colour`, a number:
+            rows of one number share a colour.
+        x: What is shown.
+    """
+    from matplotlib.figure import Figure
+
+    most = max((len(rows) for rows in panels.values()), default=1)
+    figure = Figure(figsize=(4.2 * max(len(panels), 1) + 1.0, 1.3 + 0.27 * most), dpi=150, layout="constrained")
+    made = figure.subplots(1, max(len(panels), 1), squeeze=False)[0]
+    for axes, (title, rows) in zip(made, panels.items(), strict=True):
+        ranked = sorted(rows, key=lambda row: float(row["value"]))
+        furnish(axes, title=title, x=x, y="", title_size=10)
+        for place, row in enumerate(ranked):
+            colour = COLOURS[int(row.get("colour", 0)) % len(COLOURS)]
+            axes.errorbar(
+                [row["value"]],
+                [place],
+                xerr=[row["error"] or 0.0],
+                fmt="o",
+                color=colour,
+                markersize=5,
+                capsize=3,
+            )
+        axes.set_yticks(range(len(ranked)), [row["label"] for row in ranked], fontsize=8)
+        axes.set_ylim(-0.7, len(ranked) - 0.3)
+    return save(figure, path)
+
+
+def plot_calibration(path: str | Path, rows: Mapping[str, Mapping[str, Any]]) -> Path:
+    """Draws nominal against actual coverage, and spread against error, and saves both.
+
+    Args:
+        path: Where the picture goes; its suffix, png or svg, chooses the format.
+        rows: Label -> `covered` (nominal level as text -> share) and `bins` (spread, error), as
+            `Calibration.to_json` has them.
+    """
+    figure, (left, right) = _panels(2, shared=False)
+    furnish(left, title="", x="share that the interval should hold", y="share that it holds", title_size=10)
+    furnish(right, title="", x="spread of the members", y="root mean square error", title_size=10)
+    left.plot([0, 1], [0, 1], color=_GREY, linewidth=1, linestyle="--", label="right")
+    for number, (label, row) in enumerate(rows.items()):
+        colour, mark = COLOURS[number % len(COLOURS)], _MARKS[number % len(_MARKS)]
+        levels = sorted(float(level) for level in row["covered"])
+        shares = {float(level): share for level, share in row["covered"].items()}
+        style: dict[str, Any] = {"color": colour, "marker": mark, "markersize": 5, "linewidth": 1.6}
+        left.plot(levels, [shares[level] for level in levels], label=label, **style)
+        right.plot([pair[0] for pair in row["bins"]], [pair[1] for pair in row["bins"]], **style)
+    most = max((max(pair) for row in rows.values() for pair in row["bins"]), default=1.0)
+    right.plot([0, most], [0, most], color=_GREY, linewidth=1, linestyle="--")
+    left.set_xlim(0, 1)
+    left.set_ylim(0, 1)
+    right.set_xlim(left=0)
+    right.set_ylim(bottom=0)
+    _legend(figure, [left])
+    return save(figure, path)
+
+
+def _panels(count: int, *, shared: bool = True) -> tuple[Figure, list[Axes]]:
+    """A figure of panels side by side, at most three in a row, free of pyplot's global state."""
+    from matplotlib.figure import Figure
+
+    columns = min(max(count, 1), 3)
+    lines = -(-max(count, 1) // columns)
+    figure = Figure(figsize=(3.4 * columns + 1.2, 3.3 * lines + 0.7), dpi=150, layout="constrained")
+    made = figure.subplots(lines, columns, squeeze=False, sharey=shared).ravel().tolist()
+    for spare in made[count:]:
+        spare.set_visible(False)
+    return figure, made[:count]
+
+
+def _doublings(axes: Axes) -> None:
+    """A logarithmic axis with plain numbers, at powers of two."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_locator(LogLocator(base=2, subs=(1.0,), numticks=8))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _legend(figure: Figure, places: Sequence[Axes]) -> None:
+    """One legend below all panels, of everything that any of them shows."""
+    found = {label: handle for axes in places for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    if found:
+        columns = min(len(found), int(figure.get_figwidth() / 2.2))
+        figure.legend(
+            list(found.values()),
+            list(found),
+            loc="outside lower center",
+            ncols=columns,
+            frameon=False,
+            fontsize=9,
+        )
+
+
+SECONDS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+PER_TRIALS = 100
+
+Row = Mapping[str, Any]
+
+
+def plot_trials(path: str | Path, rows: Sequence[Row]) -> Path:
+    """Draws the best latency so far, over the best that `LIGHT` finds in the end, against trials.
+
+    Args:
+        path: Where the picture goes.
+        rows: As `search_table.summary` takes them.
+    """
+    places = sorted({point["trials"] for row in rows for point in row["curve"]})
+    return _plot_courses(path, rows, "measured programs", places, lambda point: float(point["trials"]))
+
+
+def plot_seconds(path: str | Path, rows: Sequence[Row]) -> Path:
+    """Draws the same against seconds, from the start of an empty process."""
+    return _plot_courses(path, rows, "seconds", SECONDS, lambda point: float(point["seconds"]))
+
+
+def plot_stages(path: str | Path, rows: Sequence[Row]) -> Path:
+    """Draws what a hundred trials cost each method, stage by stage, as the mean over its searches.
+
+    Args:
+        path: Where the picture goes.
+        rows: With `method`, `trials` and `stages` (stage -> seconds).
+    """
+    from matplotlib.figure import Figure
+
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    figure = Figure(figsize=(8.0, 1.4 + 0.42 * len(methods)), dpi=150, layout="constrained")
+    axes = figure.add_subplot()
+    furnish(axes, title="", x=f"seconds for {PER_TRIALS} trials", y="", title_size=10)
+    lefts = [0.0] * len(methods)
+    for number, stage in enumerate(STAGES):
+        widths = [_seconds(rows, method, stage) for method in methods]
+        colour = COLOURS[number] if number < len(COLOURS) else OTHER
+        axes.barh(range(len(methods)), widths, 0.66, left=lefts, color=colour, label=stage)
+        lefts = [left + width for left, width in zip(lefts, widths, strict=True)]
+    axes.set_yticks(range(len(methods)), methods, fontsize=9)
+    axes.invert_yaxis()
+    axes.set_xlim(0.0, 1.03 * max(lefts))
+    figure.legend(loc="outside lower center", ncols=len(STAGES), frameon=False, fontsize=9)
+    return save(figure, path)
+
+
+def _seconds(rows: Sequence[Row], method: str, stage: str) -> float:
+    shares = [row["stages"].get(stage, 0.0) / row["trials"] for row in rows if row["method"] == method]
+    return statistics.fmean(shares) * PER_TRIALS
+
+
+def _plot_courses(
+    path: str | Path,
+    rows: Sequence[Row],
+    x: str,
+    places: Sequence[int],
+    place_of: Callable[[Mapping[str, Any]], float],
+) -> Path:
+    bases = base_curves(rows)
+    curves = []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        own = [row for row in rows if row["method"] == method and (row["workload"], row["seed"]) in bases]
+        last = max((place_of(row["curve"][-1]) for row in own), default=0.0)
+        points = []
+        for place in (each for each in places if each <= last):
+            logs = [
+                math.log(best_us / bases[row["workload"], row["seed"]][-1]["best_us"])
+                for row in own
+                if (best_us := _until(row["curve"], place, place_of)) is not None
+            ]
+            if len(logs) == len(own):  # Of some of them a mean would go up and down with who is in.
+                mean, error = gain_with_error(logs)
+                points.append((place, mean, (mean or 0.0) * (error or 0.0)))
+        if points:
+            xs, ys, errors = zip(*points, strict=True)
+            curves.append({"label": method, "x": xs, "y": ys, "se": errors})
+    y = "latency / stock's best after its last trial"
+    return plot_curves(path, {"": curves}, x=x, y=y, log=True)
+
+
+def _until(
+    curve: Sequence[Mapping[str, Any]], place: float, place_of: Callable[[Mapping[str, Any]], float]
+) -> float | None:
+    """The best latency there; None before the first program."""
+    known = [point for point in curve if place_of(point) <= place]
+    return float(known[-1]["best_us"]) if known else None

@@ -1,0 +1,139 @@
+"""Tabulates what a release holds, and how safely a hub hands it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from costhub.cards.tables import TableColumn, markdown_table, number
+
+Result = Mapping[str, Any]
+
+
+_RELEASE = (
+    TableColumn("device", "device"),
+    TableColumn("arch", "model"),
+    number("workloads", "held-out workloads", "d"),
+    *(number(name, name, ".3f") for name in ("top_1", "top_5", "pairwise")),
+)
+
+
+def release_table(result: Result) -> str:
+    """One line per device and shipped model: figures on unseen workloads, and whether its card agrees."""
+    columns = (*_RELEASE, TableColumn("equal", "as its card says"), number("mb", "MB", ".1f"))
+    rows = [{**row, "mb": row["bytes"] / 1e6} for row in result["rows"]]
+    return f"{markdown_table(rows, columns)}\n\n{_sizes(result)}"
+
+
+def release_headline(result: Result) -> str:
+    """One line per device: the model that its name stands for, and which others there are."""
+    archs: dict[str, list[str]] = {}
+    for row in result["rows"]:
+        archs.setdefault(row["device"], []).append(row["arch"])
+    rows = [
+        {**row, "others": ", ".join(arch for arch in archs[row["device"]] if arch != row["arch"]) or "-"}
+        for row in result["rows"]
+        if row["default"]
+    ]
+    return f"{markdown_table(rows, (*_RELEASE, TableColumn('others', 'others')))}\n\n{_sizes(result)}"
+
+
+def _sizes(result: Result) -> str:
+    sizes = {row["model"]: row["bytes"] / 1e6 for row in result["rows"]}
+    devices = len({row["device"] for row in result["rows"]})
+    return f"{len(sizes)} models for {devices} devices, {sum(sizes.values()):.1f} MB in all."
+
+
+def package_table(result: Result) -> str:
+    """One line per Python and kind of package: what installing takes, and the first commands."""
+    columns = [
+        TableColumn("python", "Python"),
+        TableColumn("package", "from"),
+        number("install_s", "install (s)", ".0f"),
+        number("gb", "environment (GB)", ".2f"),
+        number("devices_s", "`devices` (s)", ".1f"),
+        number("pull_s", "`pull` (s)", ".1f"),
+        number("check_s", "`check` (s)", ".1f"),
+        number("tune_s", "`tune`, 16 trials (s)", ".1f"),
+        TableColumn("end", "end"),
+    ]
+    rows = [{**row, "gb": row["bytes"] / 1e9, "end": row["failed"] or "well"} for row in result["rows"]]
+    sizes = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in result["sizes"].items())
+    return f"{markdown_table(rows, columns)}\n\n{sizes}."
+
+
+def licences_table(result: Result) -> str:
+    """One line per package that costhub needs, with what its metadata say of its licence."""
+    columns = [TableColumn("name", "package"), TableColumn("version", "version"), TableColumn("licence", "licence")]
+    return markdown_table(result["licences"], columns)
+
+
+def reproduced_table(result: Result) -> str:
+    """One line per model and metric: trained anew with another seed, beside the table's mean."""
+    columns = [
+        TableColumn("device", "device"),
+        TableColumn("model", "model"),
+        TableColumn("metric", "metric"),
+        number("here", "trained anew", ".3f"),
+        number("mean", "the table's", ".3f"),
+        number("within", "99 % of seeds within ±", ".3f"),
+        TableColumn("verdict", "verdict"),
+    ]
+    good, outside = (sum(row["verdict"] == v for row in result["rows"]) for v in ("ok", "outside"))
+    said = f"{good} of {len(result['rows'])} figures are within the table's spread, {outside} outside."
+    return f"{markdown_table(result['rows'], columns)}\n\n{said}"
+
+
+RELEASE_TABLES: dict[str, Callable[[Result], str]] = {
+    "release": release_table,
+    "release_headline": release_headline,
+    "package": package_table,
+    "package_licences": licences_table,
+    "reproduced": reproduced_table,
+}
+"""Name of a result file without its suffix, or of a view of one -> its renderer."""
+
+RELEASE_VIEWS = {"package_licences": "package", "release_headline": "release"}
+"""Name of a view -> the file whose figures it shows."""
+
+
+def cuts_table(result: Result) -> str:
+    """One line per command: how it was disturbed, and what it was like after it had been run again."""
+    rows = result["rows"]
+    columns = [
+        TableColumn("command", "command"),
+        number("cut", "cut once", "d"),
+        number("away", "cut, and the server stays away", "d"),
+        number("kill", "killed with -9", "d"),
+        number("first_done", "done all the same", "d"),
+        number("arrived", "failed, but had arrived", "d"),
+        number("again_done", "second run done", "d"),
+        number("identical", "result identical", "d"),
+    ]
+    total = {key: sum(row[key] for row in rows) for key in ("half", "lost", "doubled", "no_sentence", "left")}
+    said = (
+        f"{total['half']} half files under a final name, {total['lost']} versions lost on the server, "
+        f"{total['doubled']} pull requests opened twice, {total['no_sentence']} failures without a sentence, "
+        f"{total['left']} temporary folders left by killed clients."
+    )
+    return f"{markdown_table(rows, columns)}\n\n{said}"
+
+
+def pull_table(result: Result) -> str:
+    """One line per way to a model: seconds from the start of a process to scores, and where they went."""
+    stages = {"pull": "pull (s)", "load": "load (s)", "score": "score (s)"}
+    columns = [
+        TableColumn("way", "from"),
+        number("seconds", "start to scores (s)", ".2f"),
+        number("range", "slowest (s)", ".2f"),
+        *(number(key, title, ".2f") for key, title in stages.items()),
+    ]
+    said = (
+        f"Medians of {len(result['rows']) // len(result['summary'])} new processes with empty caches; "
+        f"{result['programs']} programs of {result['scored']} are scored. The rest is Python's own start."
+    )
+    return f"{markdown_table(result['summary'], columns)}\n\n{said}"
+
+
+HUB_TABLES: dict[str, Callable[[Result], str]] = {"cuts": cuts_table, "pull": pull_table}
+"""Name of a result file without its suffix -> its renderer."""

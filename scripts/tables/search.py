@@ -1,0 +1,259 @@
+"""Tabulates how soon searches find what stock MetaSchedule finds, and what their seconds go to."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from costhub.cards.reports.tune import geometric
+from costhub.cards.reports.tune_plots import STAGES
+from costhub.cards.tables import TableColumn, markdown_table, number
+from scripts.tables.gains import gain_with_error, sooner
+
+LIGHT = "stock, light imports"
+"""The method that others are compared with: stock MetaSchedule, its build processes starting in a second."""
+STOCK = "stock"
+"""Stock MetaSchedule as it is, on a few workloads for its seconds; its search is that of `LIGHT`."""
+EQUAL = (64, 128)
+"""Numbers of trials at which latencies are compared."""
+
+
+def summary(rows: Sequence[Mapping[str, Any]], base: str = LIGHT) -> list[dict[str, Any]]:
+    """Geometric means over searches of what each method gains on the base, above 1 being better.
+
+    Args:
+        rows: One per search, with `workload`, `seed`, `method` and a `curve` of dictionaries, each with
+            `trials`, the `seconds` of the search until then and `best_us`, the latency of the best program
+            so far, measured again beside those of all methods.
+        base: The method that others are compared with.
+
+    Returns:
+        Per method, of its searches on workloads and seeds of the base, `gain_64` and `gain_128`, the base's
+        latency over its own after as many trials, each with the standard error of its logarithm; `reached`,
+        the share of searches that came within a hundredth of the best latency that the base has in the end;
+        of these `trials_gain` and `time_gain`, how many times fewer trials and seconds than the base it took
+        them (`gains.sooner`); and `trials_median` and `time_median`, the same
+        of the middle one of all searches, None where that one did not come so near.
+    """
+    bases = base_curves(rows, base)
+    found = []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        pairs = [
+            (row["curve"], bases[row["workload"], row["seed"]])
+            for row in rows
+            if row["method"] == method and (row["workload"], row["seed"]) in bases
+        ]
+        gains = [sooner(_course(own), _course(theirs)) for own, theirs in pairs]
+        reached = [each for each in gains if each is not None]
+        found.append(
+            {
+                "method": method,
+                "searches": len(pairs),
+                **{key: value for trials in EQUAL for key, value in _gain(pairs, trials).items()},
+                "reached": len(reached) / len(pairs) if pairs else None,
+                "trials_gain": geometric([trials for trials, _ in reached]),
+                "time_gain": geometric([seconds for _, seconds in reached]),
+                "trials_median": _middle([each and each[0] for each in gains]),
+                "time_median": _middle([each and each[1] for each in gains]),
+            }
+        )
+    return found
+
+
+Curve = Sequence[Mapping[str, Any]]
+
+
+def base_curves(rows: Sequence[Mapping[str, Any]], base: str = LIGHT) -> dict[tuple[str, int], Curve]:
+    """(Workload, seed) -> the curve of the base, with which searches are compared."""
+    return {(row["workload"], row["seed"]): row["curve"] for row in rows if row["method"] == base}
+
+
+def but_stock(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The rows without `STOCK`, which searches few workloads: its means would be of others."""
+    return [row for row in rows if row["method"] != STOCK]
+
+
+def _gain(pairs: Sequence[tuple[Curve, Curve]], trials: int) -> dict[str, float | None]:
+    """The latency gain after so many trials."""
+    logs = []
+    for own, base in pairs:
+        at = [{point["trials"]: point["best_us"] for point in curve} for curve in (own, base)]
+        if all(trials in each for each in at):
+            logs.append(math.log(at[1][trials] / at[0][trials]))
+    gain, error = gain_with_error(logs)
+    return {f"gain_{trials}": gain, f"gain_{trials}_se": error}
+
+
+def _course(curve: Curve) -> list[tuple[float, float, float]]:
+    return [(point["trials"], point["seconds"], point["best_us"]) for point in curve]
+
+
+def _middle(gains: Sequence[float | None]) -> float | None:
+    """The lower median, in which a search that never came near is below all others; None where it is one."""
+    return (statistics.median_low([gain or 0.0 for gain in gains]) or None) if gains else None
+
+
+def search_table(result: Mapping[str, Any]) -> str:
+    """A line per method, its course, a line per workload with the medians over seeds; then beside `STOCK`."""
+    rows = result["rows"]
+    tables = [search_headline_table(result), _courses(but_stock(rows)), _by_workload(rows)]
+    if result.get("beside_stock"):
+        tables.append(_gains_table(result["beside_stock"], "beside stock as it is"))
+    return "\n\n".join(tables)
+
+
+def search_headline_table(result: Mapping[str, Any]) -> str:
+    """A line per method: what it gains on `LIGHT`."""
+    return _gains_table(result["summary"], "method")
+
+
+def _gains_table(gains: Sequence[Mapping[str, Any]], title: str) -> str:
+    columns = [
+        TableColumn("method", title),
+        number("searches", "searches", "d"),
+        *(
+            column
+            for trials in EQUAL
+            for column in (
+                number(f"gain_{trials}", f"latency gain at {trials} trials"),
+                number(f"gain_{trials}_se", "se"),
+            )
+        ),
+        number("reached", "reached the base's best", ".0%"),
+        number("trials_gain", "times fewer trials to it, where reached", ".1f"),
+        number("trials_median", "median of all", ".1f"),
+        number("time_gain", "times less time to it, where reached", ".1f"),
+        number("time_median", "median of all", ".1f"),
+    ]
+    return markdown_table(gains, columns)
+
+
+def _courses(rows: Sequence[Mapping[str, Any]]) -> str:
+    """How far from the base's end each method is after so many trials, and the seconds it took until then."""
+    bases = base_curves(rows)
+    points: dict[str, dict[int, list[tuple[float, float]]]] = {}
+    for row in rows:
+        if base := bases.get((row["workload"], row["seed"])):
+            for point in row["curve"]:
+                reached = points.setdefault(row["method"], {}).setdefault(point["trials"], [])
+                reached.append((point["best_us"] / base[-1]["best_us"], point["seconds"]))
+    shown = [
+        {"method": method}
+        | {
+            str(trials): f"{statistics.geometric_mean(far for far, _ in reached):.2f}, "
+            f"{statistics.fmean(seconds for _, seconds in reached):,.0f} s"
+            for trials, reached in by_trials.items()
+        }
+        for method, by_trials in points.items()
+    ]
+    counts = sorted({trials for by_trials in points.values() for trials in by_trials})
+    columns = [TableColumn(str(trials), f"{trials} trials", align="right") for trials in counts]
+    return markdown_table(shown, [TableColumn("method", "best so far / the base's in the end, seconds"), *columns])
+
+
+def _by_workload(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Latency in us and seconds at the end of each search."""
+    cells: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    for row in rows:
+        cells.setdefault(row["workload"], {}).setdefault(row["method"], []).append(row["curve"][-1])
+    ends = {row["method"]: row["curve"][-1]["trials"] for row in rows}
+    columns = [
+        TableColumn("workload", "workload"),
+        *(TableColumn(method, f"{method}, {trials} trials", align="right") for method, trials in ends.items()),
+    ]
+    shown = [
+        {
+            "workload": workload,
+            **{
+                method: f"{statistics.median(p['best_us'] for p in points):,.1f} µs, "
+                f"{statistics.median(p['seconds'] for p in points):,.0f} s"
+                for method, points in by_method.items()
+            },
+        }
+        for workload, by_method in cells.items()
+    ]
+    return markdown_table(shown, columns)
+
+
+SEARCH_TABLES = {
+    "search": search_table,
+    "search_chip": search_table,
+    "search_headline": search_headline_table,
+}
+"""Name of a result file without its suffix, or of a view of one -> its renderer."""
+SEARCH_VIEWS = {"search_headline": "search"}
+"""Name of a view -> the file whose figures it shows."""
+
+
+def speed_table(result: Mapping[str, Any]) -> str:
+    """One line per workload and model, in seconds; then one per search, in shares of its seconds."""
+    columns = [
+        TableColumn("workload", "workload"),
+        TableColumn("model", "model"),
+        number("features_s", "features (s)"),
+        number("prediction_s", "prediction (s)"),
+        number("floor_ms", "floor of the prediction (ms)", ".4f"),
+        number("of_tvm_xgb", "times as fast as TVM's XGBModel", ".2f"),
+        number("kept_best_16", "of the best 16, verified", ".0%"),
+    ]
+    return f"{markdown_table(result['speed'], columns)}\n\n{_stages_table(result['searches'])}"
+
+
+def _stages_table(searches: list[Mapping[str, Any]]) -> str:
+    rows = [
+        {**row, **{stage: s / sum(row["stages"].values()) for stage, s in row["stages"].items()}} for row in searches
+    ]
+    columns = [
+        TableColumn("workload", "workload"),
+        TableColumn("model", "model"),
+        number("population", "candidates of a generation", "d"),
+        number("seconds", "search (s)", ".1f"),
+        *(number(stage, stage, ".1%") for stage in STAGES),
+    ]
+    return markdown_table(rows, columns)
+
+
+def passes_table(result: Mapping[str, Any]) -> str:
+    """One line per pair of passes.
+
+    Args:
+        result: `rows` with the two `passes`, the `programs` in both, the `shift` of all of them, and how far
+            single ones are from it: `median`, `p90` (of nine in ten at most) and `worst`, as shares.
+    """
+    columns = [
+        TableColumn("passes", "passes"),
+        number("programs", "programs in both", "d"),
+        number("shift", "all together", "+.1%"),
+        number("median", "single ones, median", ".1%"),
+        number("p90", "nine in ten within", ".1%"),
+        number("worst", "worst", ".1%"),
+    ]
+    return markdown_table(result["rows"], columns)
+
+
+def picked_table(result: Mapping[str, Any]) -> str:
+    """One line per search, from the `rows` of picked_again.py, each of which is a workload.
+
+    Args:
+        result: `rows` with the name of the `database`, and of the program that the search picked `picked_us`
+            and of the one chosen by measuring again `chosen_us`, both latencies being of other rounds than
+            the choice; `rank` of the chosen one as the search had it.
+    """
+    by_search: dict[str, list[Mapping[str, Any]]] = {}
+    for row in result["rows"]:
+        by_search.setdefault(row["database"], []).append(row)
+    lines = []
+    for database, rows in by_search.items():
+        gain, error = gain_with_error([math.log(row["picked_us"] / row["chosen_us"]) for row in rows])
+        same = sum(row["rank"] == 1 for row in rows)
+        lines.append({"search": database, "kernels": len(rows), "same": same, "gain": gain, "se": error})
+    columns = [
+        TableColumn("search", "search"),
+        number("kernels", "kernels", "d"),
+        number("same", "same program chosen", "d"),
+        number("gain", "latency gain"),
+        number("se", "se"),
+    ]
+    return markdown_table(lines, columns)

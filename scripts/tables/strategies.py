@@ -1,0 +1,144 @@
+"""Tabulates what strategies, selections and stop rules of a search gain."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from costhub.cards.tables import TableColumn, markdown_table, number
+from scripts.tables.gains import gain_with_error
+
+BASE = ("evolutionary", "ranked")
+"""The strategy and selection that the others are compared with."""
+SHARES = {"to_5": 0.05, "to_1": 0.01}
+"""How near to its own best latency a search has converged."""
+
+Row = Mapping[str, Any]
+
+
+def strategies_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """One line for each strategy and selection, in the order in which they come first.
+
+    Args:
+        rows: One per search, with `workload`, `seed`, `strategy`, `selection`, `seconds`, `stages` (stage ->
+            seconds), `trials`, `failures`, `best_us` (measured again, side by side) and a `curve` of (trials,
+            seconds, best latency so far in us).
+
+    Returns:
+        `gain`, geometric mean of the base's best latency over its own at equal trials, above 1 being better,
+        and `gain_se`, the standard error of its logarithm; `timed_gain` and `timed_gain_se`, the same at the
+        seconds of the search that ended first; `to_5` and `to_1`, mean trials until within 5 and 1 % of its
+        own best; mean `seconds`, and `proposing`, those of them that the strategy itself took; `failures`,
+        their share.
+    """
+    rows = [row for row in rows if row["curve"]]  # Where every program failed there is nothing to compare.
+    bases = {(row["workload"], row["seed"]): row for row in rows if _name(row) == BASE}
+    found = []
+    for strategy, selection in dict.fromkeys(map(_name, rows)):
+        own = [row for row in rows if _name(row) == (strategy, selection)]
+        pairs = [(row, bases[key]) for row in own if (key := (row["workload"], row["seed"])) in bases]
+        found.append(
+            {
+                "strategy": strategy,
+                "selection": selection,
+                "searches": len(own),
+                **_gain("gain", [math.log(base["best_us"] / row["best_us"]) for row, base in pairs]),
+                **_gain("timed_gain", [g for row, base in pairs if (g := _timed(row, base)) is not None]),
+                **{n: statistics.fmean(_converged(row, s) for row in own) for n, s in SHARES.items()},
+                "seconds": statistics.fmean(row["seconds"] for row in own),
+                "proposing": statistics.fmean(row["stages"].get("evolution", 0.0) for row in own),
+                "failures": sum(row["failures"] for row in own) / sum(row["trials"] for row in own),
+            }
+        )
+    return found
+
+
+def _name(row: Row) -> tuple[str, str]:
+    return row["strategy"], row["selection"]
+
+
+def _gain(name: str, logarithms: Sequence[float]) -> dict[str, float | None]:
+    gain, error = gain_with_error(logarithms)
+    return {name: gain, f"{name}_se": error}
+
+
+def _converged(row: Row, share: float) -> int:
+    """Trials until within a share of the search's own best."""
+    level = (1 + share) * row["curve"][-1][2]
+    return next(int(trials) for trials, _, best in row["curve"] if best <= level)
+
+
+def _timed(row: Row, base: Row) -> float | None:
+    """The logarithm of the gain after equal seconds; None where one had not measured anything by then."""
+    until = min(row["seconds"], base["seconds"])
+    own, theirs = ([b for _, seconds, b in each["curve"] if seconds <= until] for each in (row, base))
+    return math.log(theirs[-1] / own[-1]) if own and theirs else None
+
+
+def strategies_table(result: Mapping[str, Any]) -> str:
+    """One line per strategy and selection, from the `summary` of bench_strategies.py."""
+    columns = [
+        TableColumn("strategy", "strategy"),
+        TableColumn("selection", "selection"),
+        number("searches", "searches", "d"),
+        number("gain", "latency gain at equal trials"),
+        number("gain_se", "se"),
+        number("timed_gain", "at equal seconds"),
+        number("timed_gain_se", "se"),
+        number("to_5", "trials to 5% of its best", ".1f"),
+        number("to_1", "to 1%", ".1f"),
+        number("seconds", "search (s)", ".0f"),
+        number("proposing", "of it proposing (s)", ".0f"),
+        number("failures", "failed", ".1%"),
+    ]
+    return markdown_table(result["summary"], columns)
+
+
+def selection_table(result: Mapping[str, Any]) -> str:
+    """One table per pair of devices and size of batches, from the `summary` of bench_selection.py.
+
+    `ahead` is the mean over a curve of best so far / best of all, less that of the ranked selection, paired
+    by workload.
+    """
+    settings: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
+    for line in result["summary"]:
+        settings.setdefault((line["source"], line["target"], line["batch"]), []).append(line)
+    columns = [
+        TableColumn("method", "selection"),
+        number("ahead", "ahead of ranked", "+.3f"),
+        number("ahead_se", "standard error"),
+        number("to_95", "measurements to 0.95", ".1f"),
+        number("to_99", "to 0.99", ".1f"),
+        number("at_64", "best of 64 / best of all"),
+    ]
+    return "\n\n".join(
+        f"**{source} to {target}**, batches of {batch}, {lines[0]['workloads']} workloads\n\n"
+        f"{markdown_table(lines, columns)}"
+        for (source, target, batch), lines in settings.items()
+    )
+
+
+def controller_table(result: Mapping[str, Any]) -> str:
+    """One table per pair of devices from the `rows` of bench_controller.py.
+
+    Rows of one half of the workloads, whose rule was chosen on the other half, are left to those of both.
+    """
+    pairs: dict[str, list[Mapping[str, Any]]] = {}
+    for row in result["rows"]:
+        if row["half"] is None:
+            pairs.setdefault(row["pair"], []).append(row)
+    columns = [
+        TableColumn("rule", "rule"),
+        number("saved", "measurements saved", ".0%"),
+        number("lost", "latency lost", ".2%"),
+        number("lost_se", "standard error", ".2%"),
+        number("worst_workload", "worst workload", ".1%"),
+        number("lost_by_fixed", "lost by a fixed share that saves as much", ".2%"),
+    ]
+    return "\n\n".join(
+        f"**{pair}**, {rows[0]['searches']} searches of {rows[0]['workloads']} workloads\n\n"
+        f"{markdown_table(rows, columns)}"
+        for pair, rows in pairs.items()
+    )

@@ -1,0 +1,135 @@
+"""Reads and writes the Markdown files of cards: the YAML block at the top, and what the text below may hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from costhub.errors import DataError, first_line
+
+CARD = "README.md"
+"""The file of a card, beside what it describes."""
+MAX_CARD_CHARACTERS = 256 << 10
+"""Cards come from strangers too; one beyond this is refused before it is parsed."""
+
+
+_TEXT = "tag:yaml.org,2002:str"
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain values only. An alias would let a card of a few bytes stand for gigabytes once it is written."""
+
+    def compose_node(self, parent: yaml.nodes.Node | None, index: int) -> yaml.nodes.Node | None:
+        if self.check_event(yaml.events.AliasEvent):
+            raise yaml.composer.ComposerError(problem="it holds an alias, which no card of ours has")
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if getattr(event, "tag", None) not in (None, "!"):
+            raise yaml.composer.ComposerError(problem="it holds a tag, which no card of ours has")
+        return super().compose_node(parent, index)
+
+    def resolve(self, kind: type[yaml.nodes.Node], value: Any, implicit: Any) -> str:
+        """Takes 1:30:00 for a text: as a number to the base 60 a long one takes hours to read."""
+        tag = str(super().resolve(kind, value, implicit))  # type: ignore[no-untyped-call]
+        return _TEXT if tag in _NUMBERS and ":" in value else tag
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes a value that occurs twice twice, since an alias would not be read back."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+_BLOCK = re.compile(r"\A---\n(.*?\n)---\n(.*)\Z", re.DOTALL)
+
+
+def join(metadata: Mapping[str, Any], body: str) -> str:
+    """A Markdown text with its metadata in front, keys in the order given.
+
+    Example:
+        >>> print(join({"license": "apache-2.0"}, "# Title"))
+        ---
+        license: apache-2.0
+        ---
+        <BLANKLINE>
+        # Title
+    """
+    # Escaped beyond ASCII: written as they are, a few line separators would be read back as blanks.
+    block = yaml.dump(dict(metadata), Dumper=_Dumper, sort_keys=False, allow_unicode=False, width=110)
+    return f"---\n{block}---\n\n{body}"
+
+
+def split(text: str) -> tuple[dict[str, Any], str]:
+    """The metadata and the text of a card.
+
+    Raises:
+        DataError: There is no block of YAML at the top, or it is not a mapping.
+    """
+    if len(text) > MAX_CARD_CHARACTERS:
+        raise DataError(f"The card is longer than {MAX_CARD_CHARACTERS} characters: it is not one of ours.")
+    match = _BLOCK.match(text)
+    if match is None:
+        raise DataError("The card does not begin with a block of YAML between two lines of ---.")
+    try:
+        metadata = yaml.load(match[1], Loader=_Loader)  # noqa: S506 - a SafeLoader that takes even less
+    except (
+        *(yaml.YAMLError, RecursionError, ValueError),
+        *(LookupError, AttributeError, ArithmeticError, TypeError),  # dates outside the calendar, and such
+    ) as error:
+        raise DataError(f"The block at the top of the card is not YAML: {first_line(error)}.") from error
+    if not isinstance(metadata, dict):
+        raise DataError("The block at the top of the card is not a mapping of keys to values.")
+    return metadata, match[2].lstrip("\n")
+
+
+_CODE_FENCE = re.compile(r"(?:(`{3,})[^`]*|(~{3,}).*)")
+_SPAN = re.compile(r"(?<![`\\])`[^`\n]+`(?!`)")
+_FORBIDDEN = {
+    # As CommonMark knows it: `list<item: string>`, a type of Arrow, is none.
+    "HTML": re.compile(r"<(?:[A-Za-z][A-Za-z0-9-]*(?:[\s/>]|$)|/[A-Za-z]|!|\?)", re.MULTILINE),
+    "a link that runs code": re.compile(r"(?:javascript|vbscript|data)\s*:", re.IGNORECASE),
+    # It would tell another server who reads the card.
+    "a picture from elsewhere": re.compile(r"!\[[^\]\n]{0,500}\]\(\s*(?:<\s*)?(?:[a-z][a-z0-9+.-]*:|//|/|\.\.)", re.I),
+    "a picture by reference": re.compile(r"!\[[^\]\n]{0,500}\]\s?\["),
+    "a control character": re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]"),
+}
+
+
+def check_card_text(text: str, where: str) -> None:
+    """Refuses what no card of costhub has: HTML, script links, pictures from elsewhere, control characters.
+
+    Args:
+        text: The text below the block of YAML.
+        where: The file, for the message.
+
+    Raises:
+        DataError: It holds one of them.
+
+    Example:
+        >>> check_card_text("# Title, with `<code>` and 1 < 2", "README.md")
+    """
+    plain = _SPAN.sub(" ", _without_fences(text.replace("\r\n", "\n")))
+    for what, pattern in _FORBIDDEN.items():
+        if pattern.search(plain):
+            raise DataError(f"{where} holds {what}, which a card does not need. Remove it.")
+
+
+def _without_fences(text: str) -> str:
+    """The text without its blocks of code; all of it where a fence is none that every reader sees as one."""
+    kept: list[str] = []
+    fence = ""
+    for line in text.split("\n"):
+        if fence:
+            end = line.rstrip()
+            fence = "" if len(end) >= len(fence) and set(end) == set(fence) else fence
+        elif found := _CODE_FENCE.fullmatch(line):
+            fence = found[1] or found[2]
+        elif "```" in line or "~~~" in line:
+            return text
+        else:
+            kept.append(line)
+    return text if fence else "\n".join(kept)

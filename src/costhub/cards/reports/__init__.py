@@ -1,0 +1,1 @@
+"""Reports that people read: of searches and of data folders."""

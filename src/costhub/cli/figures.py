@@ -1,0 +1,160 @@
+"""Provides the figures of a model on held-out workloads, as values and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from costhub.cards.tables import TableColumn, number, plain_table
+
+if TYPE_CHECKING:
+    from costhub.models.evaluate import Evaluation
+
+METRICS = ("top_1", "top_5", "pairwise", "spearman")
+_FIGURES = tuple(number(name, name) for name in METRICS)
+
+
+def figures_text(figures: Mapping[str, Any]) -> str:
+    """An evaluation for a terminal: workloads, their mean, its standard error, then families and networks.
+
+    Args:
+        figures: As `costhub evaluate --json` prints them.
+    """
+    rows = figures["workloads"]
+    several = len({row.get("device_id", "") for row in rows}) > 1
+    device = (TableColumn("device_id", "device"),) if several else ()
+    columns = (TableColumn("workload", "workload"), TableColumn("operator", "operator"), *device)
+    errors = figures.get("standard_errors", {})
+    total = {
+        "workload": f"mean of {len(rows)}",
+        "programs": sum(row["programs"] for row in rows),
+        **figures["totals"],
+    }
+    error = {"workload": "standard error", **errors, "programs": ""}
+    parts = [plain_table([*rows, total, error], (*columns, number("programs", "programs", "d"), *_FIGURES))]
+    counts = (number("workloads", "workloads", "d"), number("programs", "programs", "d"))
+    if figures.get("operators"):
+        parts.append(plain_table(figures["operators"], (TableColumn("operator", "operator"), *counts, *_FIGURES)))
+    if figures.get("networks"):
+        weighted = (number("top_1_weighted", "top_1 weighted"), number("top_5_weighted", "top_5 weighted"))
+        named = (TableColumn("network", "network"), *counts, *_FIGURES, *weighted)
+        parts.append(plain_table(figures["networks"], named))
+    if figures.get("variants"):
+        parts.append("  ".join(f"{name} {value:.3f}" for name, value in figures["variants"].items()))
+    return "\n\n".join(parts)
+
+
+def figures_of(
+    model: str,
+    data: Path,
+    devices: tuple[str, ...],
+    *,
+    split: str | None,
+    every: bool,
+    noise_floor: float,
+) -> dict[str, Any]:
+    """The figures of a model on the programs of a data folder.
+
+    Args:
+        model: A name, an address or a model folder.
+        data: The data folder.
+        devices: Whose measurements to use; none where the data or the split have only one.
+        split: Evaluate on its test workloads only.
+        every: Also workloads that the model has learned from.
+        noise_floor: Relative difference below which two programs count as equally fast.
+
+    Raises:
+        DataError: The model has learned from every workload asked for.
+        CosthubError: One of its kinds: there is no such model, data folder, device or split.
+    """
+    from costhub.dataset.load import load_programs
+    from costhub.dataset.splits.split import find_split
+    from costhub.errors import DataError
+    from costhub.hub.catalogue.devices import device_rows
+    from costhub.hub.pull import resolve
+    from costhub.models.compound.conditioned import tell_devices
+    from costhub.models.evaluate import evaluate
+    from costhub.models.folder import load_model
+
+    loaded, info = load_model(resolve(model))
+    chosen = find_split(data, split) if split is not None else None
+    wanted = set(chosen.test) if chosen else workload_ids(data)
+    if chosen:
+        devices = devices or chosen.test_devices
+        for device_id in devices:
+            chosen.check_device(device_id, "test")
+    # On devices that are new to the model, a workload that it knows from another one is a fair test.
+    new_devices = chosen is not None and bool(chosen.test_devices) and set(info.device_ids).isdisjoint(devices)
+    if not every and not new_devices:
+        wanted -= set(info.train_workloads)
+    if not wanted:
+        raise DataError(f"{model} was trained on every workload asked for. Use --all to evaluate on them anyway.")
+    programs = load_programs(data, device=devices or None, workloads=wanted, spec=info.feature_spec)
+    tell_devices(loaded, device_rows(data, programs.device_ids))
+    return described_figures(evaluate(loaded, programs, noise_floor=noise_floor), data)
+
+
+def workload_ids(data: Path) -> set[str]:
+    """The ids of all workloads of a data folder."""
+    from costhub.dataset.folder import DataFolder
+
+    return set(DataFolder.open(data).workloads()["workload_id"].to_pylist())
+
+
+def described_figures(evaluation: Evaluation, data: Path) -> dict[str, Any]:
+    """The evaluation as JSON values, with the name and operator of every workload, as cards want it.
+
+    Beside what `Evaluation.to_json` has: `operators` and `networks`, the same figures by family and by
+    network, and `variants`, the literature's totals where the data know of networks.
+    """
+    from costhub.dataset.folder import DataFolder
+    from costhub.models.evaluate import by_network, by_operator, network_top_k, workload_uses
+
+    about = DataFolder.open(data).workloads(["workload_id", "name", "operator", "networks"])
+    known: dict[str, Mapping[str, Any]] = {row["workload_id"]: row for row in about.to_pylist()}
+    uses = workload_uses(about)
+    figures = evaluation.to_json()
+    for row in figures["workloads"]:
+        found = known.get(row["workload_id"], {})
+        row["workload"] = found.get("name") or row["workload_id"][:12]
+        row["operator"] = found.get("operator")
+        row["programs"] = row.pop("n")
+    figures["workloads"].sort(key=lambda row: (row["operator"] or "", row["workload"], row["device_id"]))
+    figures["operators"] = [
+        {"operator": name, **_part_figures(part)} for name, part in by_operator(evaluation, uses).items()
+    ]
+    networks = {k: network_top_k(evaluation, uses, k=k) for k in (1, 5)}
+    figures["networks"] = [
+        {
+            "network": name,
+            **_part_figures(part),
+            **{f"top_{k}_weighted": found.networks[name] for k, found in networks.items() if found},
+        }
+        for name, part in by_network(evaluation, uses).items()
+    ]
+    figures["variants"] = {
+        f"top_{k}_{name}": getattr(found, name) for name in ("tenset", "tlp") for k, found in networks.items() if found
+    }
+    return figures
+
+
+def figures_table(figures: Mapping[str, Any]) -> str:
+    """The figures as text, with what was left out."""
+    lines = [figures_text(figures)]
+    if figures["skipped"]:
+        lines.append(
+            f"{len(figures['skipped'])} workloads left out: no two of their programs differ by more than "
+            f"{figures['noise_floor']:.0%}."
+        )
+    return "\n".join(lines)
+
+
+def _part_figures(part: Evaluation) -> dict[str, Any]:
+    errors = part.to_json()["standard_errors"]
+    return {
+        "workloads": len(part.workloads),
+        "programs": sum(row.n for row in part.workloads),
+        **part.totals,
+        "standard_errors": errors,
+    }

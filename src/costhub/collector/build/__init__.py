@@ -1,0 +1,1 @@
+"""Compiles programs for a target."""

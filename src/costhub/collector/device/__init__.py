@@ -1,0 +1,1 @@
+"""Identifies devices and describes their targets."""

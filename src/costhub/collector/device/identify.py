@@ -1,0 +1,234 @@
+"""Provides identify: what this machine is, from archspec, the operating system and CUDA."""
+
+from __future__ import annotations
+
+import platform
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import archspec.cpu
+import psutil
+
+from costhub.collector.device.cpu_state import core_count
+from costhub.errors import DeviceError, UnknownNameError
+from costhub.names import close_names
+
+
+@dataclass(frozen=True)
+class IsaLevel:
+    """What code for an instruction set may use."""
+
+    mcpu: str
+    """LLVM's name of a CPU that has this and no more."""
+    flag: str
+    """The feature, as the operating system calls it, that a CPU needs for it."""
+    features: tuple[str, ...]
+    simd_bits: int
+
+
+_SSE = ("sse4_2",)
+_AVX2 = (*_SSE, "avx", "avx2", "fma")
+_AVX512 = (*_AVX2, "avx512f", "avx512vl")
+
+# The levels of the x86-64 psABI, by the names that people know: what compilers and distributions build for.
+ISA_LEVELS = {
+    "sse4.2": IsaLevel("x86-64-v2", "sse4_2", _SSE, 128),
+    "avx2": IsaLevel("x86-64-v3", "avx2", _AVX2, 256),
+    "avx512": IsaLevel("x86-64-v4", "avx512vl", _AVX512, 512),
+}
+
+
+def isa_level(name: str) -> IsaLevel:
+    """The level called `name`.
+
+    Raises:
+        UnknownNameError: No level has that name.
+
+    Example:
+        >>> isa_level("avx2").mcpu
+        'x86-64-v3'
+    """
+    if name not in ISA_LEVELS:
+        raise UnknownNameError("instruction set", name, close_names(name, list(ISA_LEVELS)), "costhub devices")
+    return ISA_LEVELS[name]
+
+
+def cuda_facts() -> dict[str, Any]:
+    """What TVM's CUDA runtime reports of the first GPU.
+
+    Raises:
+        DeviceError: TVM sees no GPU.
+    """
+    import tvm
+
+    device = tvm.cuda(0)
+    if not device.exist:
+        raise DeviceError("TVM sees no cuda device on this machine; --device auto measures its CPU.")
+    return {
+        "name": str(device.device_name),
+        "compute_version": str(device.compute_version),
+        "multiprocessors": int(device.multi_processor_count),
+        "memory_bytes": int(device.total_global_memory),
+        "l2_bytes": int(device.l2_cache_size_bytes),
+        "driver": f"CUDA API {device.api_version}",
+    }
+
+
+def cuda_row(facts: dict[str, Any]) -> dict[str, Any]:
+    """The row of the devices table for what `cuda_facts` returned.
+
+    Example:
+        >>> facts = {"name": "NVIDIA H200", "compute_version": "9.0", "multiprocessors": 132,
+        ...          "memory_bytes": 150_000_000_000, "l2_bytes": 62_914_560, "driver": "CUDA API 13000"}
+        >>> cuda_row(facts)["device_id"], cuda_row(facts)["microarchitecture"]
+        ('nvidia-h200', 'sm_90')
+    """
+    words = re.findall(r"[a-z0-9]+", facts["name"].removeprefix("NVIDIA").casefold())
+    return {
+        "device_id": "-".join(["nvidia", *words]),
+        "aliases": [],
+        "kind": "cuda",
+        "vendor": "NVIDIA",
+        "microarchitecture": "sm_" + facts["compute_version"].replace(".", ""),
+        "model_name": facts["name"],
+        "cores": facts["multiprocessors"],
+        "l2_bytes": facts["l2_bytes"],
+        "memory_bytes": facts["memory_bytes"],
+        "driver": facts["driver"],
+        "target": None,
+    }
+
+
+CPU_ROOT = Path("/sys/devices/system/cpu/cpu0/cache")
+
+# archspec compares instruction sets; under a hypervisor that masks one it falls back to a generic level. The
+# family number of the CPU's own identification cannot be masked away (AMD, "Revision Guide" of each family).
+AMD_FAMILIES = {23: "zen2", 25: "zen3", 26: "zen5"}
+SIMD_BITS = (("avx512f", 512), ("avx2", 256), ("avx", 256), ("sse2", 128), ("asimd", 128), ("neon", 128))
+X86_OF_INTEREST = "sse4_2 avx avx2 fma avx512f avx512vl avx512_vnni avx_vnni avx512_bf16 amx_tile".split()
+ARM_OF_INTEREST = "asimd asimddp sve sve2".split()
+# What Linux calls the drivers of sensors inside a CPU; others sit on disks, boards and network cards.
+CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal", "soc_thermal")
+
+
+def identify(kind: str = "cpu", *, isa: str | None = None, threads: int | None = None) -> dict[str, Any]:
+    """The row of a device of this machine in the devices table, without the probed columns.
+
+    Args:
+        kind: TVM's name of the device's kind, ``cpu`` or ``cuda``.
+        isa: Limits the CPU to an instruction set, one of `isa.ISA_LEVELS`: a device of its own.
+        threads: Limits the CPU to so many cores: a device of its own, too.
+
+    Raises:
+        DeviceError: This machine has no such device, or not that instruction set or that many cores.
+
+    Example:
+        >>> identify()["kind"], identify(isa="sse4.2", threads=1)["simd_bits"]
+        ('cpu', 128)
+    """
+    if kind == "cuda":
+        return cuda_row(cuda_facts())
+    row = _whole_cpu()
+    return row if isa is None and threads is None else _limited(row, isa, threads or row["cores"])
+
+
+def _limited(row: dict[str, Any], isa: str | None, threads: int) -> dict[str, Any]:
+    if not 1 <= threads <= row["cores"]:
+        raise DeviceError(f"This machine has {row['cores']} cores, but {threads} threads were requested.")
+    device_id = row["device_id"].removesuffix(f"-{row['cores']}c") + f"-{threads}c"
+    if isa is None:
+        return {**row, "device_id": device_id, "cores": threads}
+    level = isa_level(isa)
+    if level.flag not in row["isa_features"]:
+        raise DeviceError(f"This CPU has no {isa}; it has {', '.join(row['isa_features'])}.")
+    kept = [flag for flag in row["isa_features"] if flag in level.features]
+    limits = {"cores": threads, "simd_bits": level.simd_bits, "isa_features": kept}
+    return {**row, "device_id": f"{device_id}-{isa}", **limits}
+
+
+def _whole_cpu() -> dict[str, Any]:
+    facts = _cpuinfo()
+    flags = set(facts.get("flags", facts.get("Features", "")).split())
+    uarch = _microarchitecture(facts, flags)
+    vendor = _vendor(facts)
+    cores = core_count()
+    model_name = facts.get("model name", platform.processor() or platform.machine())
+    return {
+        "device_id": _device_id(vendor, model_name, uarch, cores),
+        "aliases": [],
+        "kind": "cpu",
+        "vendor": vendor,
+        "microarchitecture": uarch,
+        "model_name": model_name,
+        "cores": cores,
+        "simd_bits": next((bits for flag, bits in SIMD_BITS if flag in flags), None),
+        **_caches(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "driver": f"{platform.system()} {platform.release()}",
+        "isa_features": [flag for flag in (*X86_OF_INTEREST, *ARM_OF_INTEREST) if flag in flags],
+        "target": None,
+    }
+
+
+def clock_mhz() -> float | None:
+    """The clock the operating system reports now, in MHz; None where it reports none."""
+    frequency: Any = psutil.cpu_freq()  # None on some machines, which psutil's stubs do not say
+    return float(frequency.current) if frequency and frequency.current else None
+
+
+def temperature_c() -> float | None:
+    """The hottest sensor of the CPU in degrees Celsius; None without a sensor, as in a virtual machine."""
+    sensors: dict[str, Any] = getattr(psutil, "sensors_temperatures", dict)()
+    return max((sensor.current for name in CPU_SENSORS for sensor in sensors.get(name, [])), default=None)
+
+
+def _cpuinfo() -> dict[str, str]:
+    path = Path("/proc/cpuinfo")
+    if not path.exists():
+        return {}
+    block = path.read_text().split("\n\n", 1)[0]
+    pairs = (line.split(":", 1) for line in block.splitlines() if ":" in line)
+    return {key.strip(): value.strip() for key, value in pairs}
+
+
+def _microarchitecture(facts: dict[str, str], flags: set[str]) -> str:
+    host = archspec.cpu.host()
+    if host.vendor != "generic":
+        return str(host.name)
+    if facts.get("vendor_id") == "AuthenticAMD":
+        family = int(facts.get("cpu family", 0))
+        zen4 = family == 25 and "avx512f" in flags
+        return "zen4" if zen4 else AMD_FAMILIES.get(family, str(host.name))
+    return str(host.name)
+
+
+def _vendor(facts: dict[str, str]) -> str:
+    names = {"AuthenticAMD": "AMD", "GenuineIntel": "Intel", "0x41": "ARM", "0x61": "Apple", "0xc0": "Ampere"}
+    raw = facts.get("vendor_id", facts.get("CPU implementer", platform.machine()))
+    return names.get(raw, raw)
+
+
+def _device_id(vendor: str, model_name: str, uarch: str, cores: int) -> str:
+    """E.g. ``amd-epyc-zen5-2c``: vendor, product line, microarchitecture, cores; without what repeats."""
+    words = [vendor, *re.findall(r"EPYC|Ryzen|Xeon|Core|Atom|Graviton", model_name), uarch, f"{cores}c"]
+    slug = "-".join(dict.fromkeys(re.sub(r"[^a-z0-9]+", "-", w.casefold()).strip("-") for w in words))
+    return slug.strip("-")
+
+
+def _caches() -> dict[str, int | None]:
+    """Bytes of each level as one core sees it: its own L1 data and L2, the L3 it shares."""
+    sizes: dict[str, int | None] = {"l1d_bytes": None, "l2_bytes": None, "l3_bytes": None}
+    for index in sorted(CPU_ROOT.glob("index*")):
+        files = [index / name for name in ("level", "type", "size")]
+        if not all(file.is_file() for file in files):
+            continue  # Linux leaves out what the firmware does not report, as on some boards.
+        level, kind, size = (file.read_text().strip() for file in files)
+        key = {("1", "Data"): "l1d_bytes", ("2", "Unified"): "l2_bytes", ("3", "Unified"): "l3_bytes"}.get(
+            (level, kind)
+        )
+        if key:
+            unit = {"K": 1 << 10, "M": 1 << 20}.get(size[-1], 1)
+            sizes[key] = int(size.rstrip("KM")) * unit
+    return sizes

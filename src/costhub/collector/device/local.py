@@ -1,0 +1,121 @@
+"""Provides find_local and local_target: the devices that this machine offers, whole or limited.
+
+And their TVM targets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from costhub.collector.device.cpu_state import core_count
+from costhub.collector.device.identify import ISA_LEVELS, identify, isa_level
+from costhub.errors import DeviceError
+from costhub.names import close_names
+
+
+def local_target(kind: str = "cpu", *, isa: str | None = None, threads: int | None = None) -> dict[str, Any]:
+    """The target of this machine as TVM's dictionary, with the core count that TVM's CPU rules require.
+
+    Args:
+        kind: TVM's name of the device's kind, ``cpu`` or ``cuda``.
+        isa: Limits the CPU to an instruction set, one of `isa.ISA_LEVELS`.
+        threads: Limits the CPU to so many cores.
+
+    Raises:
+        DeviceError: TVM sees no device of that kind here.
+    """
+    import tvm
+
+    if kind == "cpu":
+        target = json.loads(str(tvm.target.Target.from_device("cpu")))
+        fields = {k: target[k] for k in ("kind", "mtriple", "mcpu", "mattr") if target.get(k)}
+        if isa is not None:
+            fields = {"kind": "llvm", "mtriple": fields["mtriple"], "mcpu": isa_level(isa).mcpu}
+        return {**fields, "num-cores": threads or core_count()}
+    if not tvm.device(kind, 0).exist:
+        raise DeviceError(f"TVM sees no {kind} device on this machine; --device auto measures its CPU.")
+    exported = json.loads(str(tvm.target.Target.from_device(kind)))
+    return {k: v for k, v in exported.items() if k not in ("keys", "tag")}
+
+
+@dataclass(frozen=True)
+class LocalDevice:
+    """A device of this machine."""
+
+    row: dict[str, Any]
+    """Its row in the devices table, without the probed columns."""
+    target: dict[str, Any]
+    """Its TVM target."""
+    isa: str | None
+    """The instruction set it is limited to; None where it may use all."""
+
+    @property
+    def device_id(self) -> str:
+        """Its name."""
+        return str(self.row["device_id"])
+
+    @property
+    def threads(self) -> int | None:
+        """How many threads a program may use there; None on a GPU."""
+        return int(self.row["cores"]) if self.row["kind"] == "cpu" else None
+
+    @property
+    def stored_row(self) -> dict[str, Any]:
+        """The row, with the target as the devices table holds it."""
+        return {**self.row, "target": json.dumps(self.target)}
+
+
+def find_local(names: Sequence[str]) -> list[LocalDevice]:
+    """The devices called `names`, which must be of this machine and run the same compiled programs.
+
+    Args:
+        names: Device ids, such as ``amd-epyc-zen5-1c-avx2``, or ``auto`` for the whole CPU.
+
+    Raises:
+        DeviceError: This machine has no device of that name, or the devices need different builds.
+
+    Example:
+        >>> find_local(["auto"])[0].isa is None
+        True
+    """
+    devices = list({device.device_id: device for device in (_find(name) for name in names)}.values())
+    if len({(device.row["kind"], device.isa) for device in devices}) > 1:
+        raise DeviceError(
+            f"{' and '.join(d.device_id for d in devices)} run differently compiled programs; collect on one "
+            "after the other. Devices that differ in their number of threads alone can share a collection."
+        )
+    return devices
+
+
+def local_names() -> dict[str, tuple[str | None, int]]:
+    """The names of the devices that this machine's CPU offers: (instruction set, threads) by device id."""
+    whole = identify()
+    isas = [None, *(name for name, level in ISA_LEVELS.items() if level.flag in whole["isa_features"])]
+    sizes = sorted({1, whole["cores"]})
+    return {str(identify(isa=isa, threads=threads)["device_id"]): (isa, threads) for isa in isas for threads in sizes}
+
+
+def _find(name: str) -> LocalDevice:
+    names = local_names()
+    if name == "auto":
+        return _cpu(None, None)
+    if name in names:
+        return _cpu(*names[name])
+    if name == "cuda" or name.startswith("nvidia-"):
+        device = LocalDevice(identify("cuda"), local_target("cuda"), None)
+        if name in ("cuda", device.device_id):
+            return device
+        names = {**names, device.device_id: (None, 0)}
+    hint = " or ".join(close_names(name, list(names))) or ", ".join(names)
+    raise DeviceError(
+        f"This machine has no device named {name!r}; it offers {hint}. Measure on the device itself, or use "
+        "--device auto."
+    )
+
+
+def _cpu(isa: str | None, threads: int | None) -> LocalDevice:
+    row = identify(isa=isa, threads=threads)
+    return LocalDevice(row, local_target(isa=isa, threads=threads), isa)

@@ -1,0 +1,103 @@
+"""Takes one measurement of the device for the probe, inside a child process."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from costhub.collector.device.cpu_state import pick_cpus, tvm_threads
+from costhub.collector.probe.kernels import CUDA_BLOCKS_PER_CORE, ProbeDevice
+
+
+@dataclass(frozen=True)
+class ProbeSetting:
+    """What the child measures on, the same for all its steps."""
+
+    target: str
+    """The TVM target, as JSON."""
+    device_kind: str
+    """TVM's device name."""
+    threads: int
+    """Threads of the CPU that programs may use."""
+    largest: int
+    """Bytes of the largest array of the ladder."""
+
+
+@dataclass(frozen=True)
+class ProbeStep:
+    """One measurement."""
+
+    what: str
+    """``clock``, ``peak``, ``overhead`` or ``bandwidth``."""
+    dtype: str = ""
+    """Of a peak."""
+    workers: int = 0
+    """Of a peak, how many; 0 for all."""
+    bytes: int = 0
+    """Of a bandwidth, the size of the array."""
+
+    @property
+    def label(self) -> str:
+        """What people see while it runs."""
+        if self.what == "bandwidth":
+            return f"reading {self.bytes >> 10} KiB"
+        threads = f", {self.workers} threads" if self.workers else ""
+        return f"{self.what} {self.dtype}".strip() + threads
+
+
+@dataclass(frozen=True)
+class ProbeAnswer:
+    """The result of a step."""
+
+    value: float | None
+    how: str = ""
+    """The instruction that did the work, or why there is no value."""
+    bytes: int = 0
+    """Of a bandwidth, the size of the array as it was."""
+
+
+def handle(request: tuple[ProbeSetting, ProbeStep, float] | ProbeSetting) -> ProbeAnswer | None:
+    """Takes a step within so many seconds; a setting alone prepares the process for it."""
+    if isinstance(request, ProbeSetting):
+        _use_threads(request)
+        _bench(request)
+        return None
+    setting, step, budget_s = request
+    try:
+        return _take(setting, step, budget_s)
+    except Exception as error:
+        return ProbeAnswer(None, str(error).strip()[-300:] or type(error).__name__)
+
+
+def _use_threads(setting: ProbeSetting) -> None:
+    """Before TVM is loaded: its pool looks at them when it starts, and never again."""
+    if setting.device_kind == "cpu":
+        os.environ.update(tvm_threads(setting.threads))
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, pick_cpus(setting.threads))
+
+
+def _bench(setting: ProbeSetting) -> ProbeDevice:
+    workers = setting.threads
+    if setting.device_kind != "cpu":
+        import tvm
+
+        workers = tvm.device(setting.device_kind, 0).multi_processor_count * CUDA_BLOCKS_PER_CORE
+    return ProbeDevice(setting.target, setting.device_kind, workers)
+
+
+def _take(setting: ProbeSetting, step: ProbeStep, budget_s: float) -> ProbeAnswer:
+    from costhub.collector.probe.bandwidth import read_gbs
+    from costhub.collector.probe.kernels import clock_ghz, launch_overhead_us
+    from costhub.collector.probe.peak import peak_gops
+
+    bench = _bench(setting)
+    if step.what == "clock":
+        return ProbeAnswer(clock_ghz(bench, budget_s=budget_s))
+    if step.what == "overhead":
+        return ProbeAnswer(launch_overhead_us(bench, budget_s=budget_s))
+    if step.what == "peak":
+        workers = step.workers or bench.workers
+        return ProbeAnswer(*peak_gops(bench, step.dtype, workers=workers, budget_s=budget_s))
+    size, gbs = read_gbs(bench, step.bytes, largest=setting.largest, budget_s=budget_s)
+    return ProbeAnswer(gbs, bytes=size)

@@ -1,0 +1,1 @@
+"""Proposes programs to measure."""

@@ -1,0 +1,324 @@
+"""Provides Sampler: programs of a design space, drawn at random, near the best ones, or picked by a model."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass, fields
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from costhub.collector.propose.spaces import DEFAULT, DesignSpace, NamedSpace, failure, find_space, is_own
+from costhub.collector.run.evaluator import Arguments
+from costhub.dataset.intrinsics import load_intrinsics
+from costhub.dataset.trace import program_id, replay, trace_to_json
+from costhub.dataset.workload import argument_shapes, check_schedulable, module_to_json, workload_id
+from costhub.errors import CosthubError, MeasureError, WorkloadError, last_line
+
+EXAMPLE = "random=0.5,mutation=0.3,model=0.2"
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What part of the programs comes from each source; the parts sum to 1.
+
+    Raises:
+        MeasureError: A part is negative, or they do not sum to 1.
+    """
+
+    random: float = 0.5
+    """Drawn from the design space."""
+    mutation: float = 0.5
+    """The best measured so far, changed in one to three places."""
+    model: float = 0.0
+    """What a cost model picks from a pool of both."""
+
+    def __post_init__(self) -> None:
+        parts = astuple(self)
+        if not (all(0 <= part <= 1 for part in parts) and math.isclose(sum(parts), 1, abs_tol=1e-6)):
+            raise MeasureError(f"The shares {_text(self)} must lie between 0 and 1 and sum to 1, as in {EXAMPLE}.")
+
+    @classmethod
+    def parse(cls, text: str) -> Shares:
+        """The shares in `text`; a source that it leaves out has none.
+
+        Raises:
+            MeasureError: `text` is not of that form, or the shares are not valid.
+
+        Example:
+            >>> Shares.parse("random=0.8,model=0.2")
+            Shares(random=0.8, mutation=0.0, model=0.2)
+        """
+        parts = {field.name: 0.0 for field in fields(cls)}
+        named = [pair.partition("=") for pair in text.split(",")]
+        if len({name.strip() for name, _, _ in named}) < len(named):
+            raise MeasureError(f"The shares {text!r} name one source twice; write for example {EXAMPLE}.")
+        for name, _, value in named:
+            try:
+                parts[name.strip()] += float(value)
+            except (KeyError, ValueError):
+                raise MeasureError(
+                    f"The shares {text!r} are not of the form {EXAMPLE}: {name.strip()!r} is not a source "
+                    f"({', '.join(parts)}) with a number."
+                ) from None
+        return cls(**parts)
+
+
+class Turns:
+    """Splits one request for programs after another, so that all of them together keep the shares.
+
+    Example:
+        >>> turns = Turns()
+        >>> [turns.take(1, Shares(random=0.5, mutation=0.25, model=0.25)) for _ in range(4)]
+        [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 0, 0)]
+    """
+
+    def __init__(self) -> None:
+        self._owed = [0.0, 0.0, 0.0]
+
+    def take(self, count: int, shares: Shares) -> tuple[int, int, int]:
+        """How many of the next `count` programs are (random, mutation, model)."""
+        taken = [0, 0, 0]
+        parts = astuple(shares)
+        for _ in range(count):
+            self._owed = [owed + part for owed, part in zip(self._owed, parts, strict=True)]
+            # Only sources that have a share: one may still be owed from before the shares changed.
+            turn = max((i for i in range(3) if parts[i]), key=lambda i: self._owed[i])
+            self._owed[turn] -= 1
+            taken[turn] += 1
+        return taken[0], taken[1], taken[2]
+
+
+def _text(shares: Shares) -> str:
+    return ",".join(f"{field.name}={getattr(shares, field.name):g}" for field in fields(shares))
+
+
+# The first programs of a workload are random ones: there is nothing yet worth changing.
+RANDOM_FIRST = 16
+# A space is taken as exhausted after so many repetitions in a row, and as impossible after so many draws that
+# TVM rejects: on GPUs nine of ten may be.
+MOST_REPEATS = 48
+MOST_REJECTS = 512
+POOL_PER_PROGRAM = 8
+# This share of a model's picks is random, or the model would never learn that it is wrong.
+EPSILON = 0.05
+
+
+class Scorer(Protocol):
+    """Predicts how fast programs will be, before they are built."""
+
+    def score(self, context: Any, schedules: Sequence[Any]) -> npt.NDArray[np.float64]:
+        """(n,) finite scores, higher is faster, of n ``Schedule``s of the ``TuneContext`` `context`."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """One scheduled workload, ready to build."""
+
+    program_id: str
+    trace: str
+    """The trace, as canonical JSON."""
+    module_json: str
+    """The scheduled module, as TVM JSON."""
+    arguments: Arguments
+    """(dtype, shape) of each argument, in the layout that the schedule chose."""
+    proposed_by: str
+    """``random``, ``mutation`` or ``model``."""
+    predicted_score: float | None = None
+    """The model's score, higher is faster; None where no model was used."""
+    space: str = DEFAULT
+    """Name of the design space."""
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A program that may be proposed; its texts are written only if it is."""
+
+    schedule: Any
+    program_id: str
+    trace: str
+    structure: int
+
+
+class Sampler:
+    """Draws programs of one workload, each at most once.
+
+    Args:
+        mod: The workload, a ``tvm.IRModule``.
+        target: The TVM target, as JSON.
+        seed: Of every draw.
+        seen: Ids of programs not to draw again.
+        space: Name of the design space, for `costhub.collector.propose.spaces.find_space`.
+
+    Raises:
+        UnknownNameError: No design space has that name.
+        WorkloadError: TVM cannot build the design space for the workload, or the user's code for it fails.
+    """
+
+    def __init__(
+        self,
+        mod: Any,
+        target: str,
+        *,
+        seed: int,
+        seen: frozenset[str] = frozenset(),
+        space: str = DEFAULT,
+    ) -> None:
+        self.mod = mod
+        self.workload_id = workload_id(mod)
+        self.space = space
+        self._rng = np.random.default_rng(seed)
+        self._turns = Turns()
+        self._seen = set(seen)
+        self._structures: set[int] = set()
+        self._parents: dict[str, Any] = {}
+        self._context, sketches = _design_space(mod, target, find_space(space), seed)
+        self._design = DesignSpace(self._context, sketches)
+
+    def propose(
+        self, count: int, *, parents: Sequence[str], shares: Shares, scorer: Scorer | None = None
+    ) -> list[Program]:
+        """Up to `count` programs by `shares`; fewer when the space has no more, none when it is exhausted.
+
+        Random ones take the place of what cannot be had: mutations while there are no parents or fewer than
+        `RANDOM_FIRST` programs exist, and all that a source could not provide.
+
+        Args:
+            count: How many programs to return at most.
+            parents: Traces of the best programs so far, as JSON.
+            shares: How much of them is random, mutated and picked by the model.
+            scorer: The model; without one, no share may be its.
+
+        Raises:
+            MeasureError: The shares have a part for a model, but there is no model.
+            WorkloadError: The code of the user's design space fails.
+        """
+        if shares.model and scorer is None:
+            raise MeasureError("The shares have a part for a model, but there is no model; name one with --model.")
+        _, mutated, guided = self._turns.take(count, shares)
+        parents = parents if len(self._seen) >= RANDOM_FIRST else ()
+        programs = self.guide(parents, guided, scorer) if scorer and guided else []
+        programs += self.mutate(parents, mutated)
+        return self.random(count - len(programs)) + programs
+
+    def random(self, count: int) -> list[Program]:
+        """Up to `count` programs drawn at random from the design space; fewer when it has no more."""
+        return [self._accept(c, "random") for c in self._draw(count, self._random)]
+
+    def mutate(self, parents: Sequence[str], count: int) -> list[Program]:
+        """Up to `count` programs, each a parent changed in one to three places by TVM's mutators.
+
+        Args:
+            parents: Traces, as JSON.
+            count: How many programs to return at most.
+        """
+        return [self._accept(c, "mutation") for c in self._mutations(parents, count)]
+
+    def guide(self, parents: Sequence[str], count: int, scorer: Scorer) -> list[Program]:
+        """The `count` programs of a pool that `scorer` scores highest, except for a few random ones.
+
+        The pool has `POOL_PER_PROGRAM` candidates per program, half of them mutated `parents`.
+        """
+        size = count * POOL_PER_PROGRAM
+        mutated = self._mutations(parents, size // 2)
+        structures = {c.structure for c in mutated}
+        pool = mutated + self._draw(size - len(mutated), self._random, besides=structures)
+        if not pool:
+            return []
+        scores = scorer.score(self._context, [c.schedule for c in pool])
+        best_first = list(np.argsort(-scores, kind="stable"))
+        programs = []
+        for _ in range(min(count, len(pool))):
+            explore = self._rng.random() < EPSILON
+            pick = best_first.pop(int(self._rng.integers(len(best_first))) if explore else 0)
+            programs.append(self._accept(pool[pick], "model", float(scores[pick])))
+        return programs
+
+    def _mutations(self, parents: Sequence[str], count: int) -> list[_Candidate]:
+        if not count:
+            return []
+        # The best programs stay the best for long: they are replayed once.
+        self._parents = {p: self._parents.get(p) or replay(self.mod, p).trace for p in parents}
+        traces = list(self._parents.values())
+        if not traces or not self._design.mutates:
+            return []
+        return self._draw(count, lambda: self._design.mutated(traces[self._rng.integers(len(traces))], self._rng))
+
+    def _random(self) -> Any:
+        return self._design.random(self._rng)
+
+    def _draw(
+        self, count: int, propose: Callable[[], Any], *, besides: set[int] | frozenset[int] = frozenset()
+    ) -> list[_Candidate]:
+        """Up to `count` candidates, new and no two alike."""
+        drawn: list[_Candidate] = []
+        structures = set(besides)
+        repeats = rejects = 0
+        while len(drawn) < count and repeats < MOST_REPEATS and rejects < MOST_REJECTS:
+            schedule = self._finish(propose)
+            if schedule is None:
+                rejects += 1
+                continue
+            candidate = self._new(schedule, structures)
+            if candidate is None:
+                repeats += 1
+                continue
+            repeats = rejects = 0
+            structures.add(candidate.structure)
+            drawn.append(candidate)
+        return drawn
+
+    def _finish(self, propose: Callable[[], Any]) -> Any:
+        """A proposed schedule after post-processing, or None where TVM finds its decisions impossible."""
+        seed = int(self._rng.integers(1, 2**30))
+        try:
+            return self._design.finish(propose, seed)
+        except Exception as error:  # of Python code that the user's space brought along
+            raise failure(self.space, error) from error
+
+    def _new(self, schedule: Any, besides: set[int]) -> _Candidate | None:
+        import tvm_ffi
+
+        # Different decisions often lower to the same program; measuring it twice would only cost time.
+        structure = tvm_ffi.structural_hash(schedule.mod)
+        if structure in self._structures or structure in besides:
+            return None
+        trace = trace_to_json(schedule.trace)
+        identity = program_id(self.workload_id, trace)
+        return None if identity in self._seen else _Candidate(schedule, identity, trace, structure)
+
+    def _accept(self, candidate: _Candidate, proposed_by: str, score: float | None = None) -> Program:
+        self._seen.add(candidate.program_id)
+        self._structures.add(candidate.structure)
+        mod = candidate.schedule.mod
+        return Program(
+            candidate.program_id,
+            candidate.trace,
+            module_to_json(mod),
+            argument_shapes(mod),
+            proposed_by,
+            score,
+            self.space,
+        )
+
+
+def _design_space(mod: Any, target: str, space: NamedSpace, seed: int) -> tuple[Any, list[Any]]:
+    check_schedulable(mod)
+    load_intrinsics(json.loads(target)["kind"])
+    import tvm
+    from tvm.s_tir import meta_schedule as ms
+
+    target_object = tvm.target.Target(json.loads(target))
+    try:
+        generator = space.generator(target_object)
+        context = ms.TuneContext(mod, target=target_object, space_generator=generator, rand_state=seed + 1)
+        return context, list(context.generate_design_space())
+    except CosthubError:
+        raise
+    except Exception as error:
+        if is_own(space.name):
+            raise failure(space.name, error) from error
+        raise WorkloadError(f"TVM cannot build a design space for this workload: {last_line(error)}") from error

@@ -1,0 +1,1 @@
+"""Runs built programs, times them and checks what they compute."""

@@ -1,0 +1,111 @@
+"""Provides DriftMonitor: the reference kernel of a session, which tells whether the device is still what it was."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, replace
+
+from costhub.collector.device.identify import clock_mhz, temperature_c
+from costhub.collector.run.evaluator import Arguments
+from costhub.collector.run.runner import Runner, RunResult
+
+
+@dataclass(frozen=True)
+class MachineState:
+    """What the device was like when a program was measured; None where it was not read."""
+
+    load_average: float | None
+    """One-minute load average of the operating system."""
+    reference_s: float | None
+    """Seconds of the reference kernel before the batch that the program was in."""
+    reference_drift: float | None
+    """How much slower the reference kernel was than at its fastest: 0.1 is 10 %."""
+    reference_after_s: float | None = None
+    """Seconds of the reference kernel right after the program."""
+    clock_mhz: float | None = None
+    temperature_c: float | None = None
+
+
+# Programs are not measured while the reference kernel runs this much slower than at the session's start.
+MOST_DRIFT = 0.15
+QUIET_ATTEMPTS = 5
+QUIET_WAIT_S = 2.0
+# On a device whose reference kernel never settles, waiting would never end: it may take this share of a
+# session after the first waits. Rows record the state of the device, so such measurements can be left out.
+MOST_WAITING = 0.05
+FREE_WAITING_S = 30.0
+# How often a program is measured again at most, where the reference kernel was slow after it.
+REPETITIONS = 2
+
+
+class DriftMonitor:
+    """Runs programs on a device and times its reference kernel before and after."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
+        self._baseline_s: float | None = None
+        self._around = MachineState(None, None, None)
+        self._is_busy = False
+        """Whether waiting did not help the last time: then it is not tried before every program."""
+        self._start, self._waited_s = time.monotonic(), 0.0
+
+    def look(self) -> MachineState:
+        """The surroundings now; waits a little where the device is busier than at the start.
+
+        Raises:
+            MeasureError: The device no longer runs the reference kernel.
+        """
+        if self._baseline_s is None:
+            self._baseline_s = min(self.runner.reference_s() for _ in range(3))
+        reference_s = self.runner.reference_s()
+        for _ in range(0 if self._is_busy else QUIET_ATTEMPTS):
+            if self._drift(reference_s) <= MOST_DRIFT or not self._may_wait():
+                break
+            time.sleep(QUIET_WAIT_S)
+            self._waited_s += QUIET_WAIT_S
+            reference_s = self.runner.reference_s()
+        self._is_busy = self._drift(reference_s) > MOST_DRIFT
+        # Once per batch: where they can be read at all, reading them takes milliseconds.
+        self._around = MachineState(
+            os.getloadavg()[0],
+            reference_s,
+            self._drift(reference_s),
+            clock_mhz=clock_mhz(),
+            temperature_c=temperature_c(),
+        )
+        # A machine found faster than at the start was busy then: the faster figure is the better baseline.
+        self._baseline_s = min(self._baseline_s, reference_s)
+        return self._around
+
+    def run(
+        self, artifact: str, arguments: Arguments, *, check: bool = False, module_json: str | None = None
+    ) -> tuple[RunResult, MachineState]:
+        """Times a program; again, once the device is quiet, where the reference kernel is slow after it.
+
+        Args:
+            artifact: Path of the shared library.
+            arguments: (dtype, shape) of each.
+            check: Whether outputs are compared with those that the runner expects.
+            module_json: The scheduled module, for the comparison.
+
+        Returns:
+            The last run, and its surroundings.
+
+        Raises:
+            MeasureError: As `Runner.run` and `look`.
+        """
+        for repetition in range(1 + REPETITIONS):
+            ran = self.runner.run(artifact, arguments, check=check, module_json=module_json)
+            after_s = self.runner.reference_s(quick=True)
+            if self._drift(after_s) <= MOST_DRIFT or ran.status != "ok" or self._is_busy:
+                break
+            if repetition < REPETITIONS:
+                self.look()
+        return ran, replace(self._around, reference_after_s=after_s)
+
+    def _may_wait(self) -> bool:
+        return self._waited_s <= FREE_WAITING_S + MOST_WAITING * (time.monotonic() - self._start)
+
+    def _drift(self, reference_s: float) -> float:
+        return reference_s / (self._baseline_s or reference_s) - 1.0

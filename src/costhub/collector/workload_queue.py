@@ -1,0 +1,162 @@
+"""Provides make_queue: the workloads of a collection, with what a folder already holds of each counted in."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, Protocol
+
+from costhub.collector.measurer import BuiltReference
+from costhub.collector.propose.isolated_sampler import ProgramSampler
+from costhub.collector.propose.sampler import Program, Scorer, Shares
+from costhub.collector.propose.spaces import DEFAULT
+from costhub.collector.session import CollectionSession, MeasureResult
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.workload import workload_row
+from costhub.errors import WorkloadError
+
+PARENTS = 8
+
+
+class WorkloadSpec(Protocol):
+    """A workload as the collector takes it: of a suite or of a network."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+
+    @property
+    def family(self) -> str:
+        """Its operator family."""
+
+    @property
+    def networks(self) -> tuple[tuple[str, float], ...]:
+        """The networks it occurs in, and how often in each."""
+
+    def module(self) -> Any:
+        """The workload as a ``tvm.IRModule``."""
+
+
+@dataclass
+class QueuedWorkload:
+    """One workload under collection."""
+
+    workload: WorkloadSpec
+    workload_id: str
+    make_sampler: Callable[[], ProgramSampler]
+    attempts: int
+    """Programs proposed so far, those that the folder held included."""
+    good: list[tuple[float, str]]
+    """(latency in seconds, trace) of its good measurements on the first device."""
+    exhausted: bool = False
+    problem: str | None = None
+    """Why TVM, or the user's design space, cannot schedule the workload."""
+    expected: BuiltReference | None = None
+    """What outputs are compared with; None until it is built, or where they are not compared."""
+
+    @cached_property
+    def sampler(self) -> ProgramSampler:
+        """The design space, built when it is first needed: a hundred of them take a minute."""
+        return self.make_sampler()
+
+    def propose(self, count: int, *, shares: Shares, scorer: Scorer | None) -> list[Program]:
+        """The next programs; none when the design space is exhausted or cannot be built (`problem`)."""
+        parents = [trace for _, trace in sorted(self.good)[:PARENTS]]
+        try:
+            programs = self.sampler.propose(count, parents=parents, shares=shares, scorer=scorer)
+        except WorkloadError as error:
+            programs, self.problem = [], str(error)
+        self.attempts += len(programs)
+        self.exhausted = not programs
+        return programs
+
+    def note(self, outcome: MeasureResult) -> None:
+        """Keeps what the next proposals need."""
+        if outcome.ran is not None and outcome.ran.run_s:
+            self.good.append((statistics.median(outcome.ran.run_s), outcome.program.trace))
+
+    @property
+    def best_us(self) -> float | None:
+        """Best latency so far, in microseconds."""
+        return min(self.good)[0] * 1e6 if self.good else None
+
+
+def make_queue(
+    workloads: Sequence[WorkloadSpec],
+    folder: DataFolder,
+    session: CollectionSession,
+    *,
+    open_sampler: Callable[..., ProgramSampler],
+    space: str,
+    seed: int,
+) -> list[QueuedWorkload]:
+    """One plan per workload, with what `folder` already holds of it on the session's device counted in.
+
+    Args:
+        workloads: What to plan; one that is there twice is planned once.
+        folder: What is already measured.
+        session: Of the device that leads.
+        open_sampler: What `open_samplers` gives for `space`.
+        space: Name of the design space.
+        seed: Of all draws.
+
+    Raises:
+        DataError: The folder holds something unreadable.
+    """
+    held = _held(folder, session.device_id)
+    target = json.dumps(session.target)
+    plans: list[QueuedWorkload] = []
+    rows: dict[str, dict[str, Any]] = {}
+    stored_rows = folder.workloads(["workload_id", "networks"]).to_pylist()
+    stored = {row["workload_id"]: row["networks"] for row in stored_rows}
+    for position, workload in enumerate(workloads):
+        mod = workload.module()
+        row = workload_row(mod, name=workload.name, operator=workload.family, networks=workload.networks)
+        if row["workload_id"] in rows:
+            # A kernel of a network may also be in a suite, which names other networks.
+            first = rows[row["workload_id"]]
+            first["networks"] = _joined(row["networks"], first["networks"])
+            continue
+        rows[row["workload_id"]] = row
+        before = held.get(row["workload_id"], [])
+        # The seed moves on with what is there, or a resumed run would draw the same programs again.
+        make_sampler = partial(
+            open_sampler,
+            mod,
+            target,
+            seed=seed + 1000 * position + len(before),
+            seen=frozenset(r["program_id"] for r in before),
+        )
+        # Programs of another design space cannot be parents: their mutations would belong to that space, too.
+        good = [
+            (statistics.median(r["run_s"]), r["trace"])
+            for r in before
+            if r["status"] == "ok" and (r["space"] or DEFAULT) == space
+        ]
+        plans.append(QueuedWorkload(workload, row["workload_id"], make_sampler, len(before), good))
+    for key, row in rows.items():
+        row["networks"] = _joined(stored.get(key), row["networks"])
+    folder.put_workloads(list(rows.values()))
+    return plans
+
+
+def next_workload(plans: Sequence[QueuedWorkload], trials: int) -> QueuedWorkload | None:
+    """The plan with the fewest programs of those that have not had theirs; None when all have."""
+    unfinished = [plan for plan in plans if plan.attempts < trials and not plan.exhausted]
+    return min(unfinished, key=lambda plan: plan.attempts, default=None)
+
+
+def _joined(networks: Sequence[dict[str, Any]] | None, others: Sequence[dict[str, Any]] | None) -> list[dict[str, Any]]:
+    """The networks of both, each once; of one that is in both, as `others` has it."""
+    return list({each["name"]: each for each in (*(networks or ()), *(others or ()))}.values())
+
+
+def _held(folder: DataFolder, device_id: str) -> dict[str, list[dict[str, Any]]]:
+    columns = ["workload_id", "program_id", "status", "run_s", "trace", "space"]
+    by_workload: dict[str, list[dict[str, Any]]] = {}
+    for row in folder.measurements(device_id, columns=columns).to_pylist():
+        by_workload.setdefault(row["workload_id"], []).append(row)
+    return by_workload

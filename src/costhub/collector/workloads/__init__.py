@@ -1,0 +1,1 @@
+"""Workloads to measure: operators, expressions, and the kernels of networks."""

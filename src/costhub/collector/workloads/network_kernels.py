@@ -1,0 +1,151 @@
+"""Provides network_workloads: the kernels of whole networks, as workloads to measure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from costhub.collector.workloads.kernel_extraction import ExtractedKernel, ExtractReply, ExtractRequest
+from costhub.collector.workloads.network_source import RELAX, TORCH
+from costhub.collector.workloads.zoo.networks import NETWORKS, find_network
+from costhub.dataset.workload import module_from_json
+from costhub.errors import WorkloadError
+from costhub.isolation.child import ChildDied, ChildTimeout, Worker
+
+SERVICE = "costhub.collector.workloads.kernel_extraction:handle"
+# The zoo takes at most six seconds a network; a file may hold a network of any size.
+_TIMEOUT_S = 900.0
+
+
+@dataclass(frozen=True)
+class NetworkWorkload:
+    """One kernel of one or more networks."""
+
+    name: str
+    """Operators, shapes of data and weights, and the start of its id."""
+    family: str
+    """One of `costhub.dataset.operator_class.FAMILIES`."""
+    networks: tuple[tuple[str, float], ...]
+    """Networks that it occurs in, by name, and how often in each."""
+    module_json: str
+    """The module, as TVM JSON."""
+
+    def module(self) -> Any:
+        """The kernel as a ``tvm.IRModule`` with one function ``main``."""
+        return module_from_json(self.module_json)
+
+
+@dataclass(frozen=True)
+class NetworkReport:
+    """The result of extraction for one network."""
+
+    network: str
+    """Its name in the workloads table."""
+    functions: int
+    """Calls of kernels in it, data movements included."""
+    tasks: int
+    """Distinct kernels."""
+    kept: int
+    """Those of them that are worth measuring."""
+    left_out: dict[str, int]
+    """Why the others were left out, and how many for each reason."""
+    seconds: float
+    """Time that it took."""
+
+
+def network_workloads(
+    names: Sequence[str],
+    *,
+    target: str,
+    least_flop: float = 2e5,
+    least_bytes: float = 1e6,
+    most_bytes: float = 2.0**26,
+    fast_math: bool = False,
+    on_network: Callable[[NetworkReport], None] | None = None,
+) -> tuple[NetworkWorkload, ...]:
+    """The kernels that TVM makes of networks at batch 1, each distinct one once, the heaviest first.
+
+    Networks go through torch.export and TVM's importer, are legalised and fused; the kernels are those that
+    ``meta_schedule.relax_integration.extract_tasks`` finds. The same kernel of two networks is one workload.
+
+    Args:
+        names: Networks of the zoo (``resnet50``), ``all`` for every one, or paths of ``.pt2`` files, as
+            ``torch.export.save`` writes them, or ``.json`` files, as ``tvm.ir.save_json`` writes a relax
+            module. Load no ``.pt2`` from someone you do not trust: reading one can run code that is in it.
+        target: The TVM target, as JSON.
+        least_flop: Kernels with less arithmetic are left out, unless
+        least_bytes: Their arguments have at least so many bytes. Kernels that compute nothing always are.
+        most_bytes: Kernels with larger arguments are left out: making their inputs takes longer than running.
+        fast_math: Whether exp, tanh and erf are TVM's polynomials, which LLVM vectorises; the kernels that
+            have them are other workloads then.
+        on_network: Called with the report of each network.
+
+    Raises:
+        UnknownNameError: No network has such a name.
+        WorkloadError: A file holds no exported network, or torch or TVM does not support it.
+        MeasureError: The child process that imports torch does not start.
+    """
+    chosen = name_networks(names)
+    tasks: dict[str, tuple[ExtractedKernel, dict[str, float]]] = {}
+    with Worker(SERVICE) as worker:
+        for label, network in chosen.items():
+            start = time.monotonic()
+            request = ExtractRequest(network, target, least_flop, least_bytes, most_bytes, fast_math)
+            reply = _extracted(worker, request, label)
+            for task in reply.tasks:
+                _, weights = tasks.setdefault(task.workload_id, (task, {}))
+                weights[label] = task.weight
+            if on_network is not None:
+                on_network(_report(label, reply, time.monotonic() - start))
+    ordered = sorted(tasks.values(), key=lambda item: (-item[0].flop * sum(item[1].values()), item[0].name))
+    return tuple(
+        NetworkWorkload(task.name, task.family, tuple(sorted(weights.items())), task.module_json)
+        for task, weights in ordered
+    )
+
+
+def name_networks(names: Sequence[str]) -> dict[str, str]:
+    """Name in the workloads table -> name of the zoo, or path, of all that `names` name.
+
+    Raises:
+        UnknownNameError: No network has such a name.
+        WorkloadError: There is no such file, or two networks have one name.
+    """
+    chosen: dict[str, str] = {}
+    for label, network in (pair for name in names for pair in _named(name)):
+        if chosen.setdefault(label, network) != network:
+            raise WorkloadError(f"Two networks are called {label}; rename the file {network}.")
+    return chosen
+
+
+def _named(name: str) -> list[tuple[str, str]]:
+    if name == "all":
+        return [(network.label, network.name) for network in NETWORKS.values()]
+    path = Path(name)
+    if path.suffix not in (TORCH, RELAX):
+        return [(find_network(name).label, name)]
+    if not path.is_file():
+        raise WorkloadError(f"There is no file {name}; give one that torch.export.save or tvm.ir.save_json wrote.")
+    return [(path.stem, str(path.resolve()))]
+
+
+def _extracted(worker: Worker, request: ExtractRequest, label: str) -> ExtractReply:
+    try:
+        reply = worker.call(request, timeout_s=_TIMEOUT_S)
+    except (ChildDied, ChildTimeout) as error:
+        reply = str(error)
+    if isinstance(reply, ExtractReply):
+        return reply
+    raise WorkloadError(
+        f"The network {label} cannot be turned into workloads ({reply.rstrip('.')}). It must be one that "
+        "torch.export exports and TVM imports (tvm.relax.frontend.torch.from_exported_program), or a relax "
+        "module with a function named main."
+    )
+
+
+def _report(label: str, reply: ExtractReply, seconds: float) -> NetworkReport:
+    kept = len(reply.tasks)
+    return NetworkReport(label, reply.functions, kept + sum(reply.left_out.values()), kept, reply.left_out, seconds)

@@ -1,0 +1,108 @@
+"""Provides read_network: a network as torch code and as a relax module, by name or from a file."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from costhub.collector.workloads.zoo.networks import NETWORKS
+from costhub.errors import WorkloadError, last_line
+
+RELAX, TORCH = ".json", ".pt2"
+"""How the names of files with a network end: `tvm.ir.save_json` and ``torch.export.save`` wrote them."""
+
+
+@dataclass(frozen=True)
+class NetworkSource:
+    """A network and an input for it."""
+
+    mod: Any
+    """The relax module; its ``main`` takes the inputs, and then what `transform` makes of the weights."""
+    transform: Any | None
+    """A module whose ``main`` makes the further arguments of the tuple of weights; None for a relax file."""
+    weights: tuple[Any, ...]
+    """The weights (``torch.Tensor``), without content where the device is ``meta``."""
+    inputs: tuple[Any, ...]
+    """An example of each input: tensors of torch, or NumPy arrays for a relax file."""
+    torch: Any | None
+    """The ``torch.nn.Module``; None for a relax file."""
+
+
+def read_network(name: str, *, device: str = "cpu") -> NetworkSource:
+    """Reads a network.
+
+    Args:
+        name: A name of the zoo, or the path of what ``torch.export.save`` or ``tvm.ir.save_json`` wrote.
+        device: ``meta`` for a torch network without weights, in no time and no memory.
+
+    Raises:
+        WorkloadError: The file holds no network whose inputs are tensors of known sizes.
+        Exception: Whatever torch or TVM raises for a network that it does not support.
+    """
+    import tvm
+
+    from costhub.collector.workloads.relax_import import TRANSFORM_PARAMS, import_network
+
+    if Path(name).suffix == RELAX:
+        mod = _read_relax(Path(name))
+        return NetworkSource(mod, None, (), tuple(_example(p) for p in mod["main"].params), None)
+    network, inputs = read_torch(name, device=device)
+    mod, weights = import_network(network, inputs)
+    transform = tvm.IRModule({"main": mod[TRANSFORM_PARAMS].with_attr("global_symbol", "main")})
+    del mod[TRANSFORM_PARAMS]
+    return NetworkSource(mod, transform, tuple(weights), inputs, network)
+
+
+def read_torch(name: str, *, device: str = "cpu") -> tuple[Any, tuple[Any, ...]]:
+    """The ``torch.nn.Module`` of a network in evaluation mode, and an example of its inputs.
+
+    Raises:
+        WorkloadError: A file was exported with inputs that are not tensors by position.
+    """
+    if name in NETWORKS:
+        network = NETWORKS[name]
+        return network.build(device=device), (network.example(device=device),)
+    import torch
+
+    program = torch.export.load(name)
+    inputs, by_keyword = program.example_inputs or ((), {})
+    if by_keyword or not inputs or not all(isinstance(value, torch.Tensor) for value in inputs):
+        raise WorkloadError("it was exported with inputs that are not tensors by position")
+    with warnings.catch_warnings():
+        # torch copies an exported program with a part of itself that it warns of.
+        warnings.simplefilter("ignore", FutureWarning)
+        return program.module().to(device), tuple(value.to(device) for value in inputs)
+
+
+def _read_relax(path: Path) -> Any:
+    import tvm
+    from tvm import relax
+
+    try:
+        mod = tvm.ir.load_json(path.read_text(encoding="utf-8"))
+    except Exception as error:
+        raise WorkloadError(f"it is not a module in TVM's JSON: {last_line(error)}") from error
+    if isinstance(mod, relax.Function):
+        mod = tvm.IRModule({"main": mod.with_attr("global_symbol", "main")})
+    names = [g.name_hint for g in mod.get_global_vars()] if isinstance(mod, tvm.IRModule) else []
+    if "main" not in names or not isinstance(mod["main"], relax.Function):
+        raise WorkloadError("it holds no relax function named main")
+    passes = relax.transform
+    steps = [passes.Normalize(), passes.DecomposeOpsForInference(), passes.CanonicalizeBindings()]
+    return tvm.ir.transform.Sequential(steps)(mod)
+
+
+def _example(param: Any) -> Any:
+    """Normal numbers, or zeros and ones where they may be indices, in the shape of an argument."""
+    shape = getattr(getattr(param.ty, "shape", None), "values", None)
+    if shape is None or not all(hasattr(extent, "value") for extent in shape):
+        raise WorkloadError(f"the argument {param.name} of main is not a tensor of known size")
+    extents, dtype = tuple(int(extent) for extent in shape), str(param.ty.dtype)
+    drawn = np.random.default_rng(sum(extents) + len(extents))
+    if "float" in dtype:
+        return drawn.standard_normal(extents).astype(dtype)
+    return drawn.integers(2, size=extents).astype(dtype)

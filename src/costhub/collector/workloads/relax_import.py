@@ -1,0 +1,214 @@
+"""Provides import_network and fuse: a torch network as a relax module, and its kernels, with fast math or without.
+
+Fast math (`FAST_MATH`): TVM hands these functions to LLVM, which calls the C library for every element; no schedule
+changes that. From TVM's own polynomials (`topi.fast_exp`, `fast_tanh`, `fast_erf`) LLVM makes vector instructions.
+The results differ in the last digits of a float32; other types are computed as always.
+
+`relax.transform.FastMathTransform` does the same to four operators, and leaves gelu, silu and sigmoid.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import tvm
+from torch import Tensor, export, func, no_grad
+from torch.nn import Module
+from tvm import relax, tirx, topi
+from tvm.relax.expr_functor import PyExprMutator, mutator
+from tvm.relax.frontend.torch import from_exported_program
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+Legalize = Callable[[Any, Any], Any]
+"""``(block builder, call) -> call``, as LegalizeOps takes it."""
+
+
+def _sigmoid(x: Any) -> Any:
+    one = tirx.const(1.0, x.dtype)
+    return topi.divide(one, topi.add(one, topi.fast_exp(topi.negative(x))))
+
+
+def _silu(x: Any) -> Any:
+    return topi.multiply(x, _sigmoid(x))
+
+
+def _gelu(x: Any) -> Any:
+    half = tirx.const(0.5, x.dtype)
+    erf = topi.fast_erf(topi.multiply(x, tirx.const(0.5**0.5, x.dtype)))
+    return topi.multiply(x, topi.add(half, topi.multiply(half, erf)))
+
+
+def _gelu_tanh(x: Any) -> Any:
+    """Hendrycks and Gimpel 2016, section 2."""
+    one, half, cubic, scale = (tirx.const(c, x.dtype) for c in (1.0, 0.5, 0.044715, (2.0 / math.pi) ** 0.5))
+    inner = x * scale * (one + cubic * x * x)
+    return topi.multiply(topi.multiply(half, x), topi.add(one, topi.fast_tanh(inner)))
+
+
+def _elementwise(name: str, compute: Callable[[Any], Any]) -> Legalize:
+    def legalize(builder: Any, call: Any) -> Any:
+        return builder.call_te(compute, call.args[0], primfunc_name_hint=f"fast_{name}")
+
+    return legalize
+
+
+def _softmax(builder: Any, call: Any) -> Any:
+    return builder.call_te(topi.nn.fast_softmax, call.args[0], call.attrs.axis, primfunc_name_hint="fast_softmax")
+
+
+FAST_MATH: dict[str, Legalize] = {
+    "relax.exp": _elementwise("exp", topi.fast_exp),
+    "relax.tanh": _elementwise("tanh", topi.fast_tanh),
+    "relax.erf": _elementwise("erf", topi.fast_erf),
+    "relax.sigmoid": _elementwise("sigmoid", _sigmoid),
+    "relax.nn.silu": _elementwise("silu", _silu),
+    "relax.nn.gelu": _elementwise("gelu", _gelu),
+    "relax.nn.gelu_tanh": _elementwise("gelu_tanh", _gelu_tanh),
+    "relax.nn.softmax": _softmax,
+}
+"""Relax operator -> how it is legalised."""
+
+
+TRANSFORM_PARAMS = "main_transform_params"
+"""The function that `import_network` puts beside ``main``: what is computed from weights alone."""
+
+# Convolutions and the axis of their weights that runs over the output's channels.
+_OUTPUT_AXIS = {
+    "relax.nn.conv1d": 0,
+    "relax.nn.conv2d": 0,
+    "relax.nn.conv3d": 0,
+    "relax.nn.conv1d_transpose": 1,
+    "relax.nn.conv2d_transpose": 1,
+    "relax.nn.conv3d_transpose": 1,
+}
+
+
+def import_network(network: Module, inputs: Sequence[Any]) -> tuple[Any, list[Tensor]]:
+    """A torch network as relax operators, with its weights as arguments.
+
+    As arguments, weights cost nothing: networks and inputs on torch's ``meta`` device will do. Batch
+    normalisation after a convolution goes into the convolution's weights, as every deployment does it.
+
+    Args:
+        network: In evaluation mode.
+        inputs: Of its ``forward``, by position.
+
+    Returns:
+        The module (``tvm.IRModule``), whose ``main`` takes the inputs and what ``main_transform_params``
+        returns when it is given the tuple of tensors; and these tensors, parameters before buffers.
+
+    Raises:
+        Exception: Whatever torch.export or TVM's importer raises for a network that it does not support.
+    """
+    named = dict([*network.named_parameters(), *network.named_buffers()])
+    tensors = list(named.values())
+    with no_grad(), warnings.catch_warnings():
+        # torch.export warns of parts of torch that it uses itself.
+        warnings.simplefilter("ignore", FutureWarning)
+        program = export.export(_Functional(network, tuple(named)), (tuple(inputs), tuple(tensors)))
+        mod = from_exported_program(
+            program, custom_convert_map={"_native_batch_norm_legit_no_training.default": _batch_norm}
+        )
+    arity = len(mod["main"].params) - len(tensors)
+    mod["main"] = mod["main"].with_attr("num_input", arity)
+    passes = relax.transform
+    return tvm.ir.transform.Sequential(
+        [passes.DecomposeOpsForInference(), passes.CanonicalizeBindings(), passes.LiftTransformParams()]
+    )(mod), tensors
+
+
+def fuse(mod: Any, target: Any, *, fast_math: bool = False) -> Any:
+    """The kernels of a relax module: TIR functions, neighbours fused as TVM's own pipeline fuses them.
+
+    Args:
+        mod: From `import_network`, with or without ``main_transform_params``.
+        target: A ``tvm.target.Target``.
+        fast_math: Whether exp, tanh and erf are TVM's polynomials (`costhub.collector.workloads.relax_import`).
+    """
+    passes = relax.transform
+    for name in [g for g in mod.get_global_vars() if isinstance(mod[g], relax.Function)]:
+        mod[name] = _OneName(mod).visit_expr(mod[name])
+    with target:
+        return tvm.ir.transform.Sequential(
+            [
+                passes.LegalizeOps(FAST_MATH if fast_math else None),
+                passes.AnnotateTIROpPattern(),
+                passes.FoldConstant(),
+                passes.FuseOps(),
+                passes.FuseTIR(),
+                passes.DeadCodeElimination([g.name_hint for g in mod.get_global_vars()]),
+            ]
+        )(mod)
+
+
+class _Functional(Module):
+    """A network whose parameters and buffers are arguments."""
+
+    def __init__(self, network: Module, names: tuple[str, ...]) -> None:
+        super().__init__()
+        # In a tuple torch does not find the network, so that export makes no constants of its weights.
+        self.hidden = (network, names)
+
+    def forward(self, inputs: tuple[Any, ...], tensors: tuple[Tensor, ...]) -> Any:
+        network, names = self.hidden
+        return func.functional_call(network, dict(zip(names, tensors, strict=True)), inputs)
+
+
+@mutator
+class _OneName(PyExprMutator):  # type: ignore[misc]
+    """Calls every variable of a function by one name.
+
+    LegalizeOps names buffers and blocks after them, and a kernel is to be the same in every network.
+    """
+
+    def visit_function_(self, function: Any) -> Any:
+        params = [self._renamed(param) for param in function.params]
+        body = self.visit_with_new_scope(function.body)
+        return relax.Function(params, body, function.ret_ty, function.is_pure, function.attrs)
+
+    def visit_var_def_(self, var: Any) -> Any:
+        return self._renamed(var)
+
+    def visit_dataflow_var_def_(self, var: Any) -> Any:
+        return self._renamed(var)
+
+    def _renamed(self, var: Any) -> Any:
+        renamed = type(var)("data", var.ty)
+        self.set_var_remap(var, renamed)
+        return renamed
+
+
+def _batch_norm(node: Node, importer: Any) -> Any:
+    """Batch normalisation in evaluation mode as scale and shift, which depend on nothing but weights."""
+    emit, op = importer.block_builder.emit, relax.op
+    x, weight, bias, mean, variance, _, epsilon = importer.retrieve_args(node)
+    deviation = emit(op.sqrt(emit(op.add(variance, relax.const(epsilon, variance.ty.dtype)))))
+    numerator = weight if weight is not None else relax.const(1.0, variance.ty.dtype)
+    scale = emit(op.divide(numerator, deviation))
+    shift = emit(op.negative(emit(op.multiply(mean, scale))))
+    if bias is not None:
+        shift = emit(op.add(bias, shift))
+    rank = len(x.ty.shape)
+    by_channel = (1, -1, *[1] * (rank - 2))
+    scaled = _into_convolution(node, importer, x, scale)
+    if scaled is None:
+        scaled = emit(op.multiply(x, emit(op.reshape(scale, by_channel))))
+    return emit(relax.Tuple([emit(op.add(scaled, emit(op.reshape(shift, by_channel))))]))
+
+
+def _into_convolution(node: Node, importer: Any, x: Any, scale: Any) -> Any:
+    """The convolution that made `x`, with scaled weights; None where something else computes or uses it."""
+    builder, op = importer.block_builder, relax.op
+    call = builder.lookup_binding(x)
+    axis = _OUTPUT_AXIS.get(getattr(getattr(call, "op", None), "name", ""))
+    if axis is None or len(node.all_input_nodes[0].users) > 1 or (axis and call.attrs.groups > 1):
+        return None
+    by_channel = [1] * len(x.ty.shape)
+    by_channel[axis] = -1
+    weights = builder.emit(op.multiply(call.args[1], builder.emit(op.reshape(scale, by_channel))))
+    return builder.emit(relax.Call(call.op, [call.args[0], weights], call.attrs))

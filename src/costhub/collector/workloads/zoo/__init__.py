@@ -1,0 +1,1 @@
+"""Networks whose kernels are measured."""

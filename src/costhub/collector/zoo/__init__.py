@@ -1,1 +1,0 @@
-"""Holds the networks whose operators `costhub collect --network` measures, as plain torch code."""

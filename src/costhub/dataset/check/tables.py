@@ -1,0 +1,140 @@
+"""Provides the rules on the rows of the tables devices and workloads."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from costhub.dataset.check.measurements import TableRule
+
+_CACHES = ("l1d_bytes", "l2_bytes", "l3_bytes", "memory_bytes")
+_POSITIVE_FIGURES = (
+    *("cores", "simd_bits", *_CACHES, "peak_gflops"),
+    *("peak_gflops_float64", "peak_gflops_float16", "peak_gflops_bfloat16", "peak_gops_int8"),
+    *("l1_gbs", "l2_gbs", "l3_gbs", "dram_gbs", "launch_overhead_us"),
+)
+_FIGURE_LISTS = ("thread_scaling", "bandwidth_ladder")
+_LARGEST_FIGURES = {"cores": 1e5, "simd_bits": 65536, "peak_gflops": 1e7, "launch_overhead_us": 1e6, "dram_gbs": 1e5}
+
+
+def impossible_devices(row: dict[str, Any]) -> Iterator[str]:
+    """Finds figures that no device has."""
+    for name in _POSITIVE_FIGURES:
+        value = row[name]
+        if value is None:
+            continue
+        if not (math.isfinite(value) and value > 0):
+            yield f"{name} is no number above 0."
+        elif value > _LARGEST_FIGURES.get(name, math.inf):
+            yield f"{name} is above {_LARGEST_FIGURES[name]:,.0f}, which no device has; look at its unit."
+    for name in _FIGURE_LISTS:
+        steps = [step.get("gbs") if isinstance(step, dict) else step for step in row[name] or ()]
+        if not all(step is not None and math.isfinite(step) and step > 0 for step in steps):
+            yield f"{name} holds a number that is not above 0."
+    known = [(name, row[name]) for name in _CACHES if row[name] is not None]
+    # A GPU's first level is told of one multiprocessor, its second of all: the order holds there too.
+    for (inner, smaller), (outer, larger) in itertools.pairwise(known):
+        if smaller > larger:
+            yield f"{inner} is larger than {outer}."
+    if not row["device_id"].strip() or not row["kind"].strip():
+        yield "device_id or kind is empty."
+
+
+DEVICE_RULES = (
+    TableRule(
+        id="CH024",
+        title="a device's figures are possible",
+        severity="error",
+        fix="Run costhub probe on the device and put its row again; leave out what is not known.",
+        tables=("devices",),
+        find=impossible_devices,
+    ),
+)
+
+
+def impossible_workloads(row: dict[str, Any]) -> Iterator[str]:
+    """Finds rows whose shapes, dtypes, FLOP and bytes do not go together."""
+    if not (math.isfinite(row["flop"]) and row["flop"] >= 0):
+        yield "flop is no number from 0."
+    shapes = _shapes(row["shapes"])
+    if shapes is None:
+        yield "shapes is not the JSON of a list of shapes."
+    elif len(shapes) != len(row["dtypes"]):
+        yield "shapes and dtypes are of another number of arguments."
+    else:
+        size = _bytes(shapes, row["dtypes"])
+        if size is not None and size != row["bytes"]:
+            yield "bytes is not what shapes and dtypes make."
+    weights = [network["weight"] for network in row["networks"] or () if network is not None]
+    if not all(weight is not None and math.isfinite(weight) and weight > 0 for weight in weights):
+        yield "a network's weight is no number above 0."
+
+
+def _shapes(text: str) -> list[list[int]] | None:
+    try:
+        shapes = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    sound = isinstance(shapes, list) and all(
+        isinstance(shape, list) and all(type(extent) is int and extent >= 0 for extent in shape) for shape in shapes
+    )
+    return shapes if sound else None
+
+
+def _bytes(shapes: list[list[int]], dtypes: list[str]) -> float | None:
+    """Bytes of all arguments; None where a dtype is one that numpy does not know."""
+    try:
+        sizes = [np.dtype(dtype).itemsize for dtype in dtypes]
+    except TypeError:
+        return None
+    return float(sum(math.prod(shape) * size for shape, size in zip(shapes, sizes, strict=True)))
+
+
+WORKLOAD_RULES = (
+    TableRule(
+        id="CH020",
+        title="a workload's shapes, dtypes, FLOP and bytes go together",
+        severity="error",
+        fix="Make the row with costhub.dataset.workload.workload_row and put it again.",
+        tables=("workloads",),
+        find=impossible_workloads,
+    ),
+)
+
+
+def useful_share(module_json: str) -> float:
+    """The share of FLOP that is left where conditions ``x % c == 0`` are met by one x in c; 1 without such.
+
+    The module is not loaded into TVM, only its JSON is looked at: a text that is none has a share of 1.
+
+    Example:
+        >>> useful_share("{}")
+        1.0
+    """
+    # Few modules have one, and parsing takes a hundred times as long as this look.
+    if '"prim.FloorMod"' not in module_json:
+        return 1.0
+    try:
+        nodes = json.loads(module_json)["nodes"]
+        divisors = [_divisor(nodes, node) for node in nodes if node["type"] == "prim.EQ"]
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+        return 1.0
+    share = 1.0
+    for divisor in divisors:
+        share /= divisor
+    return share
+
+
+def _divisor(nodes: list[Any], equal: dict[str, Any]) -> int:
+    """The c of ``x % c == y``; 1 where the condition is another."""
+    left = nodes[equal["data"]["a"]]
+    if left["type"] != "prim.FloorMod":
+        return 1
+    right = nodes[left["data"]["b"]]
+    value = nodes[right["data"]["value"]]["data"] if right["type"] == "ir.IntImm" else 1
+    return value if type(value) is int and 1 < value <= 16 else 1

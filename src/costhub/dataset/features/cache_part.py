@@ -1,0 +1,154 @@
+"""Provides the parts of the feature cache: sealed Parquet files whose arrays come out without a copy.
+
+A part has one row per program and one row group. The feature rows are the bytes of a float32 array, little-endian,
+row by row: lists of floats cost Parquet a repetition level for each number and are read at half the speed.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from costhub.dataset.features.spec import FeatureSpec
+from costhub.dataset.programs import FloatArray
+from costhub.dataset.shards.shard import new_parquet, seal_state
+from costhub.versions import installed_versions
+
+PART_PATTERN = "part-*.parquet"
+FAILED = -1
+"""The n_rows of a program that has no features, so that it is not tried at every load."""
+
+_KEY = b"costhub.features"
+_FIELDS = [
+    pa.field("record_id", pa.string(), nullable=False),
+    pa.field("n_rows", pa.int32(), nullable=False),
+    pa.field("rows", pa.binary(), nullable=False),
+]
+
+
+class PartLost(Exception):
+    """A part that was there is damaged, or another process has merged it away."""
+
+
+@dataclass(frozen=True)
+class CachePart:
+    """What a part holds, without the feature rows."""
+
+    path: Path
+    record_ids: pa.ChunkedArray
+    counts: npt.NDArray[np.int32]
+    """(n,) rows of each program, or FAILED."""
+
+    @property
+    def rows(self) -> int:
+        """Number of feature rows in the part."""
+        return int(np.maximum(self.counts, 0).sum())
+
+
+@functools.lru_cache(maxsize=16)
+def part_schema(spec: FeatureSpec) -> pa.Schema:
+    """The Arrow schema of the parts of a spec; its metadata say what the rows were computed with."""
+    made_with = {
+        "spec": spec.name,
+        "columns": spec.columns_hash,
+        "tvm": installed_versions().get("tvm") if spec.needs_tvm else None,
+    }
+    return pa.schema(_FIELDS, metadata={_KEY: json.dumps(made_with, sort_keys=True).encode()})
+
+
+def new_part_path(folder: Path) -> Path:
+    """A name for a new part, after those of the older ones."""
+    return folder / f"part-{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.parquet"
+
+
+def pack_features(spec: FeatureSpec, record_ids: Sequence[str], features: Sequence[FloatArray | None]) -> pa.Table:
+    """The programs as a table to be written.
+
+    Args:
+        spec: The layout of the features.
+        record_ids: The records.
+        features: For each a (rows, width) array, or None for a program that has no features.
+    """
+    counts = [FAILED if f is None else len(f) for f in features]
+    rows = [b"" if f is None else np.ascontiguousarray(f, "<f4").tobytes() for f in features]
+    return pa.table([list(record_ids), counts, rows], schema=part_schema(spec))
+
+
+def write_part(table: pa.Table, path: Path) -> None:
+    """Writes a table of `pack`, or several such put together, as one part."""
+    with new_parquet(path, table.schema) as writer:
+        writer.write_table(table, row_group_size=max(1, table.num_rows))
+
+
+def read_part(path: Path, spec: FeatureSpec) -> CachePart | None:
+    """Opens a part; None where it is damaged or was made with another version of TVM or of the spec.
+
+    Raises:
+        FileNotFoundError: It is gone.
+    """
+    if seal_state(path) != "sealed":
+        return None
+    schema = part_schema(spec)
+    try:
+        with pq.ParquetFile(path) as file:
+            if not file.schema_arrow.equals(schema) or not _made_with_same_versions(file.schema_arrow, schema):
+                return None
+            table = file.read(columns=["record_id", "n_rows"], use_threads=False)
+    except pa.ArrowException:
+        return None
+    return CachePart(path, table["record_id"], table["n_rows"].to_numpy())
+
+
+def _made_with_same_versions(found: pa.Schema, wanted: pa.Schema) -> bool:
+    """Whether the rows were computed with the same versions; the seal differs from file to file."""
+    return bool((found.metadata or {}).get(_KEY) == wanted.metadata[_KEY])
+
+
+def read_table(part: CachePart) -> pa.Table:
+    """Everything in a part, to be merged with others.
+
+    Raises:
+        PartLost: The part is not there or cannot be read any more.
+    """
+    try:
+        with pq.ParquetFile(part.path) as file:
+            return file.read(use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        raise PartLost(str(part.path)) from error
+
+
+def read_rows(part: CachePart, width: int) -> FloatArray:
+    """The feature rows of a part, of all its programs in order, as Arrow decoded them.
+
+    Returns:
+        (rows, width) array, not to be written to.
+
+    Raises:
+        PartLost: The part is not there or cannot be read any more, or its programs have other numbers of
+            rows.
+    """
+    try:
+        with pq.ParquetFile(part.path) as file:
+            column = file.read(columns=["rows"], use_threads=False)["rows"]
+    except (pa.ArrowException, OSError) as error:
+        raise PartLost(str(part.path)) from error
+    lengths = pc.binary_length(column).to_numpy()
+    if not np.array_equal(lengths, np.maximum(part.counts, 0) * (4 * width)):
+        raise PartLost(str(part.path))
+    chunk = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+    _, offsets, data = chunk.buffers()
+    if not part.rows:
+        return np.zeros((0, width), np.float32)
+    start = int(np.frombuffer(offsets, np.int32, count=1, offset=4 * chunk.offset)[0])
+    return np.frombuffer(data, "<f4", count=part.rows * width, offset=start).reshape(-1, width)

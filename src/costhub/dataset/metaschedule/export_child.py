@@ -1,0 +1,107 @@
+"""Provides what a child process does for an export: it writes a database's lines.
+
+So that a crash costs one of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from costhub.dataset.intrinsics import load_intrinsics, names_intrinsics
+from costhub.dataset.trace import replay
+from costhub.dataset.workload import argument_shapes, module_from_json, parse_target
+from costhub.errors import WorkloadError
+from costhub.isolation.limits import limit_memory
+
+SERVICE = "costhub.dataset.metaschedule.export_child:handle"
+FAILED_S = 1e10
+"""What MetaSchedule's AddToDatabase stores for a program that did not build or run."""
+
+
+@dataclass(frozen=True)
+class WorkloadRequest:
+    """A workload to write; without a module it only makes the service load TVM."""
+
+    module_json: str = ""
+
+
+@dataclass(frozen=True)
+class WorkloadLine:
+    """A workload as a database has it."""
+
+    structural_hash: str
+    """TVM's own hash: a database holds one workload of it."""
+    text: str
+    """The line: the hash, and the module in base64."""
+
+
+@dataclass(frozen=True)
+class RecordsRequest:
+    """Measurements of one workload and one target."""
+
+    module_json: str
+    target: str
+    programs: tuple[tuple[str, tuple[float, ...]], ...]
+    """(trace, seconds of every repeat) of each; no seconds where it failed."""
+
+
+def handle(request: WorkloadRequest | RecordsRequest) -> WorkloadLine | list[str | None] | None:
+    """The line of a workload, or the records of measurements; None for what TVM cannot read or replay."""
+    limit_memory()
+    if isinstance(request, RecordsRequest):
+        return _records(request)
+    try:
+        return _workload_line(request.module_json) if request.module_json else None
+    except WorkloadError:
+        return None
+
+
+def _workload_line(module_json: str) -> WorkloadLine:
+    from tvm.s_tir.meta_schedule.database import Workload
+
+    structural_hash, module = Workload(module_from_json(module_json)).as_json()
+    text = json.dumps([str(structural_hash), str(module)], separators=(",", ":"))
+    return WorkloadLine(str(structural_hash), text)
+
+
+def _records(request: RecordsRequest) -> list[str | None]:
+    try:
+        mod, kind = _module(request.module_json), str(parse_target(request.target).kind.name)
+    except WorkloadError:
+        return [None] * len(request.programs)
+    target = json.loads(request.target)
+    return [_record(mod, kind, target, trace, run_s) for trace, run_s in request.programs]
+
+
+def _record(mod: Any, kind: str, target: Any, trace: str, run_s: tuple[float, ...]) -> str | None:
+    """The record as JSON, with the arguments of the scheduled program as AddToDatabase writes them.
+
+    A database with one trace that does not replay cannot be loaded at all: hence None for it.
+    """
+    if names_intrinsics(trace):
+        load_intrinsics(kind)
+    try:
+        arguments = argument_shapes(replay(mod, trace).mod)
+        run_secs = list(run_s) or [FAILED_S]
+        info = [["TENSOR", dtype, shape] for dtype, shape in arguments]
+        return json.dumps([json.loads(trace), run_secs, target, info], separators=(",", ":"), allow_nan=False)
+    except (WorkloadError, ValueError):  # ValueError: a NaN, which TVM's reader refuses
+        return None
+
+
+@functools.lru_cache(maxsize=4)
+def _module(text: str) -> Any:
+    return module_from_json(text)
+
+
+def usable(run_s: tuple[float, ...]) -> bool:
+    """Whether TVM can rank a program by these seconds.
+
+    Example:
+        >>> usable((1e-3,)), usable(()), usable((float("nan"),))
+        (True, False, False)
+    """
+    return bool(run_s) and all(0 < s < FAILED_S for s in run_s)

@@ -1,0 +1,180 @@
+"""Provides what a child process does for an import: it reads workloads and replays traces.
+
+So that a crash costs one record.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from costhub.dataset.intrinsics import load_intrinsics, names_intrinsics
+from costhub.dataset.metaschedule.translate import read_workload, translate_target, translate_trace
+from costhub.dataset.trace import check_decisions, replay, trace_to_json
+from costhub.dataset.workload import module_from_json, parse_target
+from costhub.errors import WorkloadError, last_line
+from costhub.isolation.limits import limit_memory
+
+_POSTPROC = "EnterPostproc"
+
+
+@dataclass(frozen=True)
+class ReplayedTrace:
+    """A trace that replays."""
+
+    trace: str
+    """The canonical trace of the schedule it made."""
+    redone: bool
+    """Whether its post-processing is that of TVM 0.27, because as recorded it does not replay."""
+
+
+def replay_recorded(module_json: str, trace: str, target: str) -> ReplayedTrace:
+    """Replays a trace on its workload, which can crash TVM: only to be called in a child process.
+
+    Args:
+        module_json: The workload, as JSON of TVM 0.27.
+        trace: Instructions and decisions as JSON, of whatever TVM wrote them.
+        target: The TVM target, as JSON of TVM 0.27.
+
+    Raises:
+        WorkloadError: The trace does not fit the workload, even with its post-processing redone.
+    """
+    instructions, decisions = _translated(trace)
+    kinds = [instruction[0] for instruction in instructions]
+    if names_intrinsics(trace):
+        _load_intrinsics(target)
+    try:
+        schedule = replay(_cached_module(module_json), json.dumps([instructions, decisions]))
+    except WorkloadError:
+        if _POSTPROC not in kinds:
+            raise
+        cut = kinds.index(_POSTPROC)
+        before = [decision for decision in decisions if decision[0] < cut]
+        schedule = replay(_cached_module(module_json), json.dumps([instructions[:cut], before]))
+        _postprocess(module_json, schedule, target)
+        return ReplayedTrace(trace_to_json(schedule.trace), True)
+    return ReplayedTrace(trace_to_json(schedule.trace), False)
+
+
+def _translated(trace: str) -> tuple[list[Any], list[Any]]:
+    """The instructions and decisions in today's words."""
+    instructions, decisions = json.loads(trace)
+    try:
+        instructions = translate_trace(instructions)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise WorkloadError("its trace is not of instructions and decisions") from error
+    # Here as well as in `replay`: cutting off the post-processing would drop such a decision unseen.
+    check_decisions(instructions, decisions)
+    return instructions, decisions
+
+
+@functools.lru_cache(maxsize=4)
+def _cached_module(module_json: str) -> Any:
+    return module_from_json(module_json)
+
+
+def _load_intrinsics(target: str) -> None:
+    load_intrinsics(json.loads(target)["kind"])
+
+
+@functools.lru_cache(maxsize=4)
+def _tune_context(module_json: str, target: str) -> Any:
+    """What TVM tunes the workload with: it has the post-processing of the target's kind."""
+    from tvm.s_tir import meta_schedule as ms
+
+    _load_intrinsics(target)
+    return ms.TuneContext(
+        _cached_module(module_json), target=parse_target(target), space_generator="post-order-apply", num_threads=1
+    )
+
+
+def _postprocess(module_json: str, schedule: Any, target: str) -> None:
+    try:
+        postprocs = _tune_context(module_json, target).space_generator.postprocs
+        schedule.enter_postproc()
+        accepted = all(postproc.apply(schedule) for postproc in postprocs)
+    except Exception as error:
+        raise WorkloadError(f"its post-processing cannot be redone ({last_line(error)})") from error
+    if not accepted:
+        raise WorkloadError("TVM 0.27 refuses its schedule when it redoes the post-processing")
+
+
+SERVICE = "costhub.dataset.metaschedule.import_child:handle"
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class LoadRequest:
+    """A line of the database's workloads; an empty one only makes the service load TVM."""
+
+    line: bytes = b""
+
+
+@dataclass(frozen=True)
+class LoadedWorkload:
+    """A workload that could be read."""
+
+    row: dict[str, Any]
+    """Its row of the workloads table, with an empty name."""
+    tvm_version: str | None
+    """The version of TVM that wrote it."""
+
+
+@dataclass(frozen=True)
+class ReplayRequest:
+    """Recorded traces of one workload and one target."""
+
+    module_json: str
+    target: str
+    traces: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ReplayReply:
+    """What became of the traces."""
+
+    target: str
+    """The target, as TVM 0.27 takes it."""
+    device_kind: str
+    programs: tuple[ReplayedTrace | str, ...]
+    """One per trace; a string says why it does not replay."""
+
+
+def handle(request: LoadRequest | ReplayRequest) -> LoadedWorkload | ReplayReply | str:
+    """Answers a request; a string says why that is not possible."""
+    limit_memory()
+    return _result_or_reason(_load if isinstance(request, LoadRequest) else _replay, request)
+
+
+def _load(request: LoadRequest) -> LoadedWorkload | str:
+    if not request.line:
+        return ""
+    from costhub.dataset.operator_class import classify
+    from costhub.dataset.workload import workload_row
+
+    mod, tvm_version = read_workload(request.line)
+    return LoadedWorkload(workload_row(mod, name="", operator=classify(mod)), tvm_version)
+
+
+def _replay(request: ReplayRequest) -> ReplayReply:
+    target, device_kind = translate_target(request.target)
+
+    def replayed(trace: str) -> ReplayedTrace:
+        return replay_recorded(request.module_json, trace, target)
+
+    return ReplayReply(target, device_kind, tuple(_result_or_reason(replayed, trace) for trace in request.traces))
+
+
+def _result_or_reason(work: Callable[[Any], _Result], given: Any) -> _Result | str:
+    """The result, or a string that says why there is none."""
+    try:
+        return work(given)
+    except WorkloadError as error:
+        return str(error)
+    except Exception as error:
+        # TVM and what a stranger's text makes of our own code raise anything; the child lives on.
+        return f"TVM fails on it ({last_line(error)})"

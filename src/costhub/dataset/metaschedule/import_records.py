@@ -1,0 +1,154 @@
+"""Provides RecordImporter: lines of a database's tuning records as rows of the measurements table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from costhub.dataset.metaschedule.import_child import ReplayReply, ReplayRequest
+from costhub.dataset.metaschedule.import_workloads import ImportedWorkload, ImportedWorkloads, ImportPool
+from costhub.dataset.metaschedule.lines import Arguments, ImportReport, Line, Record, parse_record
+from costhub.dataset.trace import program_id
+from costhub.errors import DataError
+from costhub.versions import costhub_version
+
+PROPOSED_BY = "imported"
+"""What `proposed_by` holds in every imported row: databases do not keep which search proposed a program."""
+NO_REASON = "The program failed to build or to run; MetaSchedule, which tried it, keeps no reason."
+
+_CHUNK_RECORDS = 64
+
+
+@dataclass(frozen=True)
+class ImportSource:
+    """What all rows of one import share."""
+
+    device: Mapping[str, Any]
+    workloads: ImportedWorkloads
+    contributor: str | None
+    licence: str | None
+
+
+@dataclass(frozen=True)
+class _PendingRecord:
+    """A record that is to be replayed."""
+
+    line: int
+    record_id: str
+    record: Record
+    workload: ImportedWorkload
+
+
+class RecordImporter:
+    """Turns lines into rows, every record once.
+
+    Args:
+        source: What the rows share.
+        children: Where traces are replayed.
+        report: Where lines that give no row are counted.
+        known: Records that need no row.
+    """
+
+    def __init__(
+        self, source: ImportSource, children: ImportPool, report: ImportReport, *, known: frozenset[str] = frozenset()
+    ) -> None:
+        self._source, self._children, self._report, self._known = source, children, report, known
+        self._seen: set[str] = set()
+
+    def rows(self, file: str, lines: Iterable[Line]) -> list[dict[str, Any]]:
+        """Rows of the measurements table for those lines that can be used, counted and in their order."""
+        chunks = _chunks(list(self._pending(file, lines)))
+        rows: dict[int, dict[str, Any]] = {}
+        for chunk, reply in zip(chunks, self._children.replay([_request(c) for c in chunks]), strict=True):
+            for number, pending in enumerate(chunk):
+                row = reply if isinstance(reply, str) else self._row(pending, reply, number)
+                if isinstance(row, str):
+                    self._report.refuse(file, pending.line, row)
+                else:
+                    rows[pending.line] = row
+        failed = sum(not row["run_s"] for row in rows.values())
+        self._report.failed += failed
+        self._report.ok += len(rows) - failed
+        return [rows[line] for line in sorted(rows)]
+
+    def _pending(self, file: str, lines: Iterable[Line]) -> Iterator[_PendingRecord]:
+        for line in lines:
+            try:
+                if line.why:
+                    raise DataError(line.why)
+                record = parse_record(line.text)
+                workload = self._workload(record)
+            except DataError as error:
+                self._report.refuse(file, line.number, str(error))
+                continue
+            record_id = record.record_id(self._source.device["device_id"], workload.workload_id)
+            if record_id in self._seen:
+                self._report.duplicates += 1
+            elif record_id in self._known:
+                self._report.known += 1
+            else:
+                yield _PendingRecord(line.number, record_id, record, workload)
+            self._seen.add(record_id)
+
+    def _workload(self, record: Record) -> ImportedWorkload:
+        """The workload of a record.
+
+        Raises:
+            DataError: There is none, or it is not one with the record's arguments.
+        """
+        workloads = self._source.workloads
+        if record.workload in workloads.lost:
+            raise DataError(f"its workload (line {workloads.lost[record.workload]}) could not be imported")
+        workload = workloads.found.get(record.workload)
+        if workload is None:
+            raise DataError(f"the database has no workload {record.workload}")
+        if record.arguments is not None and _argument_sizes(record.arguments) != _argument_sizes(workload.arguments):
+            raise DataError("its arguments are not those of its workload")
+        return workload
+
+    def _row(self, pending: _PendingRecord, reply: ReplayReply, number: int) -> dict[str, Any] | str:
+        """A row, in which what MetaSchedule does not keep is null; or why there is none."""
+        source, replayed, workload_id = self._source, reply.programs[number], pending.workload.workload_id
+        if reply.device_kind != source.device["kind"]:
+            return f"its target is for the device kind {reply.device_kind}, not {source.device['kind']}"
+        if isinstance(replayed, str):
+            return replayed
+        self._report.redone += replayed.redone
+        run_s = pending.record.run_s
+        return {
+            "record_id": pending.record_id,
+            "program_id": program_id(workload_id, replayed.trace),
+            "workload_id": workload_id,
+            "device_id": source.device["device_id"],
+            "target": reply.target,
+            "trace": replayed.trace,
+            "status": "ok" if run_s else "unknown_error",
+            "error": None if run_s else NO_REASON,
+            "run_s": list(run_s),
+            "proposed_by": PROPOSED_BY,
+            "session": f"metaschedule-{source.workloads.digest[:12]}",
+            "contributor": source.contributor,
+            "licence": source.licence,
+            "tvm_version": pending.workload.tvm_version,
+            "costhub_version": costhub_version(),
+        }
+
+
+def _chunks(pending: Sequence[_PendingRecord]) -> list[list[_PendingRecord]]:
+    """Records of one workload and one target, a child's request at a time."""
+    groups: dict[tuple[int, str], list[_PendingRecord]] = {}
+    for each in pending:
+        groups.setdefault((each.record.workload, each.record.target), []).append(each)
+    return [group[i : i + _CHUNK_RECORDS] for group in groups.values() for i in range(0, len(group), _CHUNK_RECORDS)]
+
+
+def _request(chunk: Sequence[_PendingRecord]) -> ReplayRequest:
+    traces = tuple(pending.record.trace for pending in chunk)
+    return ReplayRequest(chunk[0].workload.row["module_json"], chunk[0].record.target, traces)
+
+
+def _argument_sizes(arguments: Arguments) -> list[tuple[str, int]]:
+    # A schedule may change the layout of an argument, so its shape, but not the number of its elements.
+    return [(dtype, math.prod(shape)) for dtype, shape in arguments]

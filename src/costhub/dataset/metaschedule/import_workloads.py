@@ -1,0 +1,245 @@
+"""Provides load_workloads: the workloads of a database by their number, with their names."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from costhub.dataset.metaschedule.import_child import SERVICE, LoadedWorkload, LoadRequest, ReplayReply, ReplayRequest
+from costhub.dataset.metaschedule.lines import BLANK, Arguments, ImportReport, Line, read_lines
+from costhub.errors import DataError
+from costhub.isolation.pool import ChildPool, LostCall
+
+
+class ImportPool:
+    """Child processes, in which a crash or a hang costs the one record that causes it."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        """Prepares for `workers` children, one per core by default; they start on entering."""
+        self._pool = ChildPool(SERVICE, warm=LoadRequest(), workers=workers)
+
+    def __enter__(self) -> ImportPool:
+        self._pool.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.close()
+
+    def load(self, lines: Sequence[bytes]) -> Iterator[LoadedWorkload | str]:
+        """Reads workloads, in order; a string says why one cannot be read."""
+        requests = [LoadRequest(line) for line in lines]
+        for [reply] in self._pool.map(requests, pieces=lambda request: [LoadRequest(), request]):
+            yield _reason_lost(reply) if isinstance(reply, LostCall) else reply
+
+    def replay(self, requests: Sequence[ReplayRequest]) -> Iterator[ReplayReply | str]:
+        """Replays traces, in order; a string says why none of a request can be replayed."""
+        for replies in self._pool.map(requests, pieces=_single_traces):
+            yield _joined_replies([_reason_lost(reply) if isinstance(reply, LostCall) else reply for reply in replies])
+
+
+def _single_traces(request: ReplayRequest) -> list[ReplayRequest]:
+    return [replace(request, traces=traces) for traces in ((), *((trace,) for trace in request.traces))]
+
+
+def _joined_replies(replies: Sequence[ReplayReply | str]) -> ReplayReply | str:
+    found = [reply for reply in replies if isinstance(reply, ReplayReply)]
+    if not found:
+        return str(replies[0]) if replies else "TVM crashed on its workload or target"
+    programs = [reply.programs if isinstance(reply, ReplayReply) else (reply,) for reply in replies]
+    return replace(found[0], programs=tuple(program for part in programs for program in part))
+
+
+def _reason_lost(lost: LostCall) -> str:
+    return f"TVM {lost.why} on it" if lost.why == "crashed" else f"TVM {lost.why} over it"
+
+
+GivenName = str | Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class WorkloadNaming:
+    """What a user says about the workload on one line of a database."""
+
+    name: str | None = None
+    """None where a name is to be made."""
+    networks: tuple[tuple[str, float], ...] = ()
+    """(network, how often it has the workload)."""
+
+    @classmethod
+    def parse(cls, given: GivenName, number: int) -> WorkloadNaming:
+        """Reads entry `number`, from 0, of a list of names.
+
+        Raises:
+            DataError: It is neither a string nor an object with a name and perhaps networks.
+
+        Example:
+            >>> Naming.parse({"name": "resnet18_C1", "networks": {"resnet18": 1}}, 0).networks
+            (('resnet18', 1.0),)
+        """
+        entry: Any = {"name": given} if isinstance(given, str) or given is None else given
+        try:
+            name, networks = entry["name"], entry.get("networks") or {}
+            known = tuple((_name_text(network), float(weight)) for network, weight in networks.items())
+            return cls(None if name is None else _name_text(name), known)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DataError(
+                f"Entry {number} of the names is {given!r:.80}; it should be a name, or an object such as "
+                '{"name": "resnet18_C1", "networks": {"resnet18": 1}}.'
+            ) from error
+
+
+def parse_names(names: Sequence[GivenName] | None, workloads: int) -> list[WorkloadNaming]:
+    """Reads the names of a database's workloads, one per line.
+
+    Raises:
+        DataError: There are not as many as the database has workloads, or one cannot be read.
+    """
+    if names is None:
+        return [WorkloadNaming()] * workloads
+    if len(names) != workloads:
+        raise DataError(
+            f"There are {len(names)} names for {workloads} workloads; give one per line of "
+            "database_workload.json, null where the name is to be made."
+        )
+    return [WorkloadNaming.parse(given, number) for number, given in enumerate(names)]
+
+
+def default_name(row: Mapping[str, Any]) -> str:
+    """A name out of a workload's operator and the shapes of its arguments.
+
+    Example:
+        >>> made_name({"operator": "matmul", "shapes": "[[8, 4], [4, 2], [8, 2]]"})
+        'matmul_8x4_4x2_8x2'
+    """
+    shapes = ["x".join(map(str, shape)) or "scalar" for shape in json.loads(row["shapes"])]
+    return "_".join([row["operator"], *shapes])
+
+
+def unique_name(name: str, taken: set[str]) -> str:
+    """The name, with a number behind it where it is taken already.
+
+    Example:
+        >>> unique_name("matmul", {"matmul", "matmul_2"})
+        'matmul_3'
+    """
+    if name not in taken:
+        return name
+    number = 2
+    while f"{name}_{number}" in taken:
+        number += 1
+    return f"{name}_{number}"
+
+
+def _name_text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(value)
+    value.encode()
+    return value
+
+
+MOST_LINE_BYTES = 64 << 20
+
+_BATCH_LINES = 64
+
+
+@dataclass
+class ImportedWorkload:
+    """A workload of the database that TVM 0.27 can hold."""
+
+    row: dict[str, Any]
+    """Its row of the workloads table; the name is empty where the user gave none."""
+    tvm_version: str | None
+    """The version of TVM that wrote it, where it says."""
+    is_named: bool = False
+    """Whether the user gave a name or networks."""
+
+    def name(self, naming: WorkloadNaming) -> None:
+        """Takes what the user says about it."""
+        networks = [{"name": network, "weight": weight} for network, weight in naming.networks]
+        self.row |= {"name": naming.name or "", "networks": networks}
+        self.is_named = bool(naming.name or naming.networks)
+
+    @property
+    def workload_id(self) -> str:
+        """Its id."""
+        return str(self.row["workload_id"])
+
+    @cached_property
+    def arguments(self) -> Arguments:
+        """(dtype, shape) of each argument."""
+        shapes = [tuple(shape) for shape in json.loads(self.row["shapes"])]
+        return tuple(zip(self.row["dtypes"], shapes, strict=True))
+
+
+@dataclass
+class ImportedWorkloads:
+    """The workloads of a database."""
+
+    found: dict[int, ImportedWorkload] = field(default_factory=dict)
+    """By their number in the database, from 0."""
+    lost: dict[int, int] = field(default_factory=dict)
+    """The line of each one that could not be read, by its number."""
+    digest: str = ""
+    """64 hex digits that name the database."""
+
+
+def load_workloads(
+    path: Path, children: ImportPool, report: ImportReport, *, names: Sequence[GivenName] | None
+) -> ImportedWorkloads:
+    """Reads every workload of a database.
+
+    Raises:
+        DataError: The file cannot be read or holds no workload, or the names do not fit.
+    """
+    workloads, digest = ImportedWorkloads(), hashlib.sha256()
+    numbered = enumerate(_workload_lines(path, report))
+    while batch := list(islice(numbered, _BATCH_LINES)):
+        for (number, line), reply in zip(batch, children.load([line.text for _, line in batch]), strict=True):
+            digest.update(line.text + b"\n")
+            if isinstance(reply, LoadedWorkload):
+                workloads.found[number] = ImportedWorkload(reply.row, reply.tvm_version)
+            else:
+                workloads.lost[number] = line.number
+                report.refuse(path.name, line.number, line.why or reply)
+    if not workloads.found:
+        said = f" Line {report.refusals[0].line}: {report.refusals[0].why}." if report.refusals else ""
+        raise DataError(f"{path} holds no workload that TVM 0.27 can read.{said}")
+    workloads.digest = digest.hexdigest()
+    for number, naming in enumerate(parse_names(names, len(workloads.found) + len(workloads.lost))):
+        if number in workloads.found:
+            workloads.found[number].name(naming)
+    return workloads
+
+
+def _workload_lines(path: Path, report: ImportReport) -> Iterator[Line]:
+    for line in read_lines(path, most_bytes=MOST_LINE_BYTES):
+        # A blank line is no workload to those who number them; one that cannot be read is.
+        if line.why == BLANK:
+            report.refuse(path.name, line.number, BLANK)
+        else:
+            yield line
+
+
+def name_workloads(workloads: ImportedWorkloads, there: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows that a folder lacks, each workload once and with a name of its own.
+
+    Args:
+        workloads: Those of a database.
+        there: Rows that the folder has; one of them is replaced only where the user names its workload.
+    """
+    known = {row["workload_id"]: row["name"] for row in there}
+    rows: dict[str, dict[str, Any]] = {}
+    for workload in workloads.found.values():
+        key = workload.workload_id
+        if key in rows or (key in known and not workload.is_named):
+            continue
+        taken = {name for other, name in known.items() if other != key}
+        known[key] = unique_name(workload.row["name"] or default_name(workload.row), taken)
+        rows[key] = workload.row | {"name": known[key]}
+    return list(rows.values())

@@ -1,0 +1,185 @@
+"""Provides the translation of what older TVM wrote into what TVM 0.27 reads: workloads, traces and targets."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import functools
+import json
+import re
+from typing import Any
+
+from costhub.dataset.metaschedule.old_graph import is_old
+from costhub.dataset.metaschedule.rebuild import rebuild, rebuild_object
+from costhub.dataset.workload import module_from_json, parse_target
+from costhub.errors import WorkloadError
+
+_RENAMED_INSTRUCTIONS = {"GetBlock": "GetSBlock"}
+# Attributes that were added in the course of time, and the value that means what was done before.
+_ADDED_ATTRIBUTES: dict[str, tuple[Any, ...]] = {
+    "Split": (1, 0),
+    "Fuse": (1,),
+    "ComputeAt": (1, -1),
+    "ReverseComputeAt": (1, -1),
+    "Blockize": (1,),
+    "Tensorize": ("", 1),
+}
+_WITH_CONSUMERS = ("CacheRead", "CacheWrite")
+
+
+def translate_trace(instructions: list[Any]) -> list[Any]:
+    """Translates the instructions of a trace; those that are as TVM 0.27 writes them stay as they are.
+
+    Raises:
+        WorkloadError: An instruction holds something that TVM 0.27 has no place for.
+
+    Example:
+        >>> today_trace([["GetBlock", [], ["C", "main"], ["b0"]], ["Split", ["l1", 4, 8], [1], ["l2", "l3"]]])
+        [['GetSBlock', [], ['C', 'main'], ['b0']], ['Split', ['l1', 4, 8], [1, 0], ['l2', 'l3']]]
+    """
+    return [_translate_instruction(*instruction) for instruction in instructions]
+
+
+def _translate_instruction(kind: str, inputs: list[Any], attributes: list[Any], outputs: list[Any]) -> list[Any]:
+    if kind in _WITH_CONSUMERS and len(inputs) == 1:
+        inputs = [*inputs, []]
+    if kind == "TransformLayout" and len(inputs) == 1:
+        # Until 0.12 the map was an attribute, and there was no promise that it is injective.
+        index, index_type, index_map, *padding = attributes
+        inputs, attributes = [*inputs, index_map], [index, index_type, *(padding or [None]), 0]
+    attributes = [*attributes, *_ADDED_ATTRIBUTES.get(kind, ())[len(attributes) :]]
+    return [_RENAMED_INSTRUCTIONS.get(kind, kind), _translate_values(inputs), _translate_values(attributes), outputs]
+
+
+def _translate_values(values: list[Any]) -> list[Any]:
+    """Index maps and the like, which stand in traces as JSON inside JSON, as TVM 0.27 writes them."""
+    return [_translate_object(value) if isinstance(value, str) and value.startswith("{") else value for value in values]
+
+
+def _translate_object(text: str) -> str:
+    import tvm
+
+    try:
+        graph = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return str(tvm.ir.save_json(rebuild_object(graph))) if is_old(graph) else text
+
+
+_LIST_OPTIONS = ("keys", "mattr", "libs")
+
+
+@functools.lru_cache(maxsize=256)
+def translate_target(target: str) -> tuple[str, str]:
+    """Translates a target, and names the kind of device it is for.
+
+    What the record says is kept: TVM's own canonical form would add the machine of the importer to it.
+    Options that TVM no longer has are dropped.
+
+    Args:
+        target: JSON of a target: an object, a tag such as ``"nvidia/nvidia-a100"``, or the options that TVM
+            took before 0.22, such as ``"llvm -mcpu=znver4 -num-cores 2"``.
+
+    Returns:
+        The target as canonical JSON, and the device kind (``cpu``, ``cuda``, ...).
+
+    Raises:
+        WorkloadError: It is none of these, or of a kind that TVM does not know.
+
+    Example:
+        >>> today_target('"llvm -mcpu=znver4 -num-cores 2 -link-params=1"')
+        ('{"kind":"llvm","mcpu":"znver4","num-cores":2}', 'cpu')
+    """
+    value = json.loads(target)
+    options = _parse_options(value) if isinstance(value, str) else value
+    if not isinstance(options, dict):
+        raise WorkloadError(f"The target {target:.200} is neither an object nor a string.")
+    text = json.dumps(_accepted_options(options), separators=(",", ":"), sort_keys=True)
+    return text, _device_kind(parse_target(text))
+
+
+def _accepted_options(options: dict[str, Any]) -> dict[str, Any]:
+    """The options without those that TVM refuses."""
+    tag = options.get("tag")
+    if "kind" not in options and isinstance(tag, str):
+        return dict(json.loads(str(parse_target(json.dumps({"tag": tag})))))
+    kept = {name: value for name, value in options.items() if name == "kind" or value not in ("", None, [])}
+    host = kept.pop("host", None)
+    if host is not None:
+        kept["host"] = json.loads(translate_target(json.dumps(host))[0])
+    if _is_accepted(kept):
+        return kept
+    kind = {"kind": kept.get("kind")}
+    return {name: value for name, value in kept.items() if name == "kind" or _is_accepted({**kind, name: value})}
+
+
+def _is_accepted(options: dict[str, Any]) -> bool:
+    try:
+        parse_target(json.dumps(options))
+    except WorkloadError:
+        return False
+    return True
+
+
+def _parse_options(text: str) -> dict[str, Any]:
+    """Reads ``kind -option=value -option value -flag``; a word without options may also be a tag."""
+    kind, *words = re.sub(r"\s-+([\w-]+)\s+(?!-)", r" -\1=", f" {text.strip()} ").split() or [""]
+    if not words and "/" in kind:
+        return {"tag": kind}
+    options: dict[str, Any] = {"kind": kind}
+    for word in words:
+        name, _, value = word.lstrip("-").partition("=")
+        options[name] = _parse_value(name, value)
+    return options
+
+
+def _parse_value(name: str, text: str) -> Any:
+    if name in _LIST_OPTIONS:
+        return [part for part in text.split(",") if part]
+    return int(text) if re.fullmatch(r"[+-]?\d{1,18}", text) else text.strip("\"'")
+
+
+def _device_kind(target: Any) -> str:
+    from tvm_ffi import Device
+
+    return str(Device(int(target.get_target_device_type()), 0).type)
+
+
+_LENGTH_BYTES = 8
+
+
+def read_workload(line: bytes) -> tuple[Any, str | None]:
+    """Reads a line ``["<hash>", "<base64>"]`` of whatever version of TVM.
+
+    A crafted module can crash TVM: only to be called in a child process.
+
+    Returns:
+        The module (``tvm.IRModule``), and the version of TVM that wrote it where the line says.
+
+    Raises:
+        WorkloadError: The line holds no module that TVM 0.27 can hold.
+    """
+    text = _graph_text(line)
+    try:
+        graph = json.loads(text)
+        version = (graph.get("metadata") or graph.get("attrs") or {}).get("tvm_version")
+    except (ValueError, RecursionError, AttributeError) as error:
+        raise WorkloadError("its module is not a graph in JSON") from error
+    mod = rebuild(graph) if is_old(graph) else module_from_json(text)
+    return mod, str(version) if version else None
+
+
+def _graph_text(line: bytes) -> str:
+    """The JSON inside: base64 of its length in 8 bytes and the text itself."""
+    try:
+        _, encoded = json.loads(line)
+        blob = base64.b64decode(encoded, validate=True)
+    except (ValueError, TypeError, RecursionError, binascii.Error) as error:
+        raise WorkloadError('it is not ["<hash>", "<base64>"]; perhaps it was cut off') from error
+    length = int.from_bytes(blob[:_LENGTH_BYTES], "little")
+    if len(blob) != _LENGTH_BYTES + length:
+        raise WorkloadError(f"its module should have {length:,} bytes and has {len(blob) - _LENGTH_BYTES:,}")
+    try:
+        return blob[_LENGTH_BYTES:].decode()
+    except UnicodeDecodeError as error:
+        raise WorkloadError("its module is not text") from error

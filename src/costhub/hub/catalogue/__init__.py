@@ -1,0 +1,1 @@
+"""Finds models and datasets by name across hubs."""

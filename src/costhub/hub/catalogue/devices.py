@@ -1,0 +1,218 @@
+"""Provides the device index, every device that costhub knows by name, and the rows that are completed from it."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from costhub.dataset.folder import DataFolder
+from costhub.errors import CosthubError
+from costhub.files import cache_root, refuse_newer
+from costhub.hub.catalogue.hubs import EMBEDDED, ModelEntry, hub_roots, list_models
+
+INDEX_VERSION = 1
+"""Of the index file. Raised by one whenever code of today could not read what it wrote before."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """A device: the columns of the `devices` table that say what it is; None where a fact is not known."""
+
+    device_id: str
+    kind: str
+    """cpu, cuda, ..."""
+    aliases: tuple[str, ...] = ()
+    vendor: str | None = None
+    microarchitecture: str | None = None
+    model_name: str | None = None
+    cores: int | None = None
+    """Cores of a CPU, multiprocessors of a GPU."""
+    simd_bits: int | None = None
+    l1d_bytes: int | None = None
+    """Per core."""
+    l2_bytes: int | None = None
+    """Per core of a CPU, in all of a GPU."""
+    l3_bytes: int | None = None
+    """In all."""
+    memory_bytes: int | None = None
+    driver: str | None = None
+    isa_features: tuple[str, ...] = ()
+    target: str | None = None
+    """The TVM target, as JSON."""
+    peak_gflops: float | None = None
+    """Of float32."""
+    peak_gflops_float64: float | None = None
+    peak_gflops_float16: float | None = None
+    peak_gflops_bfloat16: float | None = None
+    peak_gops_int8: float | None = None
+    l1_gbs: float | None = None
+    l2_gbs: float | None = None
+    l3_gbs: float | None = None
+    dram_gbs: float | None = None
+    launch_overhead_us: float | None = None
+    probe_method: str | None = None
+    probed_at: str | None = None
+    """ISO 8601, UTC."""
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Device:
+        """Builds a device from a row of the `devices` table; columns it does not know are left out.
+
+        Raises:
+            CosthubError: The row has no device_id or kind.
+        """
+        for key in ("device_id", "kind"):
+            if not isinstance(row.get(key), str) or not row[key]:
+                raise CosthubError(f"A device needs a {key}, got {row.get(key)!r} in {dict(row)!r}.")
+        known = {f.name: row[f.name] for f in fields(cls) if row.get(f.name) is not None}
+        for key in ("aliases", "isa_features"):
+            known[key] = tuple(known.get(key, ()))
+        if "probed_at" in known:
+            # A row fresh from a probe holds a datetime; JSON and people want its text.
+            known["probed_at"] = str(getattr(known["probed_at"], "isoformat", known["probed_at"].__str__)())
+        return cls(**known)
+
+    def row(self) -> dict[str, Any]:
+        """The device as a row of the index file."""
+        return {**asdict(self), "aliases": list(self.aliases), "isa_features": list(self.isa_features)}
+
+
+def load_devices() -> tuple[Device, ...]:
+    """The devices of all hubs in order of their id; a shared hub's row stands before the embedded one.
+
+    Example:
+        >>> "nvidia-h200" in [device.device_id for device in load_devices()]
+        True
+    """
+    devices: dict[str, Device] = {}
+    for root in hub_roots():
+        for device in read_devices(root.devices_file):
+            devices.setdefault(device.device_id, device)
+    return tuple(devices[key] for key in sorted(devices))
+
+
+def read_devices(path: Path) -> tuple[Device, ...]:
+    """The devices in one index file, read again only when it changed; none where there is no file.
+
+    Raises:
+        CosthubError: The file is no device index.
+    """
+    try:
+        changed = path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return ()
+    return _read_devices(path, changed)
+
+
+@lru_cache(maxsize=8)
+def _read_devices(path: Path, changed: int) -> tuple[Device, ...]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        refuse_newer(content, newest=INDEX_VERSION, what=path, error=CosthubError)
+        rows = content["devices"]
+        return tuple(Device.from_row(row) for row in rows)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CosthubError(
+            f"{path} is not a device index ({error!r}). If it is in the cache, remove it and run `costhub "
+            "probe` again; else restore it, or reinstall costhub."
+        ) from error
+
+
+def find_device(device_id: str) -> Device | None:
+    """The device with exactly this id, or None."""
+    return next((device for device in load_devices() if device.device_id == device_id), None)
+
+
+def models_for(device_id: str) -> tuple[ModelEntry, ...]:
+    """The models for a device, best first."""
+    return list_models(device_id)
+
+
+def register_device(row: Mapping[str, Any], *, path: Path = EMBEDDED / "devices.json") -> Device:
+    """Puts a device into an index file, in place of the one with its id.
+
+    What the new row leaves open keeps its old value, and aliases add up: identifying again loses nothing.
+
+    Args:
+        row: Columns of the `devices` table.
+        path: The index file; made where it is missing.
+    """
+    new = Device.from_row(row)
+    devices = {device.device_id: device for device in read_devices(path)}
+    old = devices.get(new.device_id)
+    if old is not None:
+        stated = {k: v for k, v in new.row().items() if v is not None and v != []}
+        aliases = list(dict.fromkeys([*old.aliases, *new.aliases]))
+        new = Device.from_row({**old.row(), **stated, "aliases": aliases})
+    devices[new.device_id] = new
+    _write_devices(path, [devices[key].row() for key in sorted(devices)])
+    return new
+
+
+def _write_devices(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=".devices-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump({"version": INDEX_VERSION, "devices": rows}, file, indent=2)
+            file.write("\n")
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+    _read_devices.cache_clear()
+
+
+def device_rows(data: str | Path, device_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The rows of some devices; one of which nothing is known has its id only.
+
+    Args:
+        data: A data folder, whose own rows count more than the index.
+        device_ids: The devices wanted.
+
+    Raises:
+        DataError: There is no data folder, or its table of devices cannot be read.
+    """
+    own = {row["device_id"]: row for row in DataFolder.open(data).devices().to_pylist()}
+    return {name: complete_device_row(own.get(name, {"device_id": name})) for name in device_ids}
+
+
+def complete_device_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the `devices` table with what it leaves open from the index, or else from `keep_figures`.
+
+    Raises:
+        CosthubError: An index, or the file of `keep_figures`, cannot be read.
+
+    Example:
+        >>> completed({"device_id": "nvidia-h200", "cores": 64})["kind"]
+        'cuda'
+    """
+    name = row["device_id"]
+    known = _row_of(find_device(name))
+    here = _row_of(next((device for device in read_devices(_probed_figures_file()) if device.device_id == name), None))
+    # Where both have a figure the index counts: models have learned from that one.
+    return {**known, **_stated_facts(here), **_stated_facts(known), **_stated_facts(row)}
+
+
+def keep_probed_figures(row: Mapping[str, Any]) -> None:
+    """Keeps in the cache what was probed on this machine, where `completed` finds it."""
+    register_device(row, path=_probed_figures_file())
+
+
+def _probed_figures_file() -> Path:
+    return cache_root() / "devices.json"
+
+
+def _row_of(device: Device | None) -> dict[str, Any]:
+    return device.row() if device else {}
+
+
+def _stated_facts(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a row says; a fact that is not known is no statement."""
+    return {name: value for name, value in row.items() if value is not None and value != []}

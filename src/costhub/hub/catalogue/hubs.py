@@ -1,0 +1,239 @@
+"""Provides the hubs on this machine, and the models and datasets in them; none of them is loaded."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import statistics
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from costhub.errors import CosthubError, ModelError
+
+EMBEDDED = next(path for path in Path(__file__).parents if path.name == "hub") / "embedded"
+"""The hub shipped in the package."""
+
+HUB_VARIABLE = "COSTHUB_HUB"
+
+
+@dataclass(frozen=True)
+class HubRoot:
+    """A folder laid out as `{models,datasets}/<org>/<name>/`, with a `devices.json`."""
+
+    path: Path
+    label: str
+    """What people call it."""
+
+    @property
+    def devices_file(self) -> Path:
+        """Its device index; a shared folder may have none."""
+        return self.path / "devices.json"
+
+
+def hub_roots() -> tuple[HubRoot, ...]:
+    """The hubs to look in, first the shared folder named by $COSTHUB_HUB, then the embedded one.
+
+    Raises:
+        CosthubError: $COSTHUB_HUB names something that is no folder.
+    """
+    embedded = embedded_root()
+    shared = os.environ.get(HUB_VARIABLE)
+    if not shared:
+        return (embedded,)
+    path = Path(shared).expanduser()
+    if not path.is_dir():
+        raise CosthubError(f"{HUB_VARIABLE} names {path}, which is not a folder. Set it to a hub folder, or unset it.")
+    return (HubRoot(path, f"the hub {path}"), embedded)
+
+
+def embedded_root() -> HubRoot:
+    """The hub shipped in the package."""
+    return HubRoot(EMBEDDED, "the embedded hub")
+
+
+def folder_root(path: str | Path) -> HubRoot:
+    """A hub by its folder.
+
+    Raises:
+        CosthubError: It is none: it has no models, no datasets and no device index.
+    """
+    root = HubRoot(Path(path), f"the hub {path}")
+    if not (root.devices_file.is_file() or any((root.path / kind).is_dir() for kind in ("models", "datasets"))):
+        raise CosthubError(
+            f"{path} is not the folder of a hub, which has models/ORG/NAME, datasets/ORG/NAME or a devices.json."
+        )
+    return root
+
+
+CONFIG = "config.json"
+EVALUATION = "evaluation.json"
+CONDITIONED = "conditioned"
+"""The architecture of models that are told which device they score for."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+MAX_CONFIG_BYTES = 16 << 20
+"""A tree model's configuration may hold its scaler and splits, and figures a row per workload; never more."""
+
+
+@dataclass(frozen=True)
+class ModelEntry:
+    """A model folder in a hub."""
+
+    name: str
+    """ORG/NAME; `local/NAME` for a folder outside the hubs."""
+    folder: Path
+    device_id: str
+    arch: str
+    top_1: float | None
+    """On held-out workloads, as its configuration says, or those of one of the devices that it is told of;
+    None where it was not evaluated."""
+    origin: str
+    """The hub it lies in, for people."""
+    told: tuple[str, ...] = ()
+    """Devices that a conditioned model has learned from, and is told of when it is used for them."""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """All that it is for."""
+        return self.device_id, *self.told
+
+
+def list_models(device_id: str | None = None) -> tuple[ModelEntry, ...]:
+    """The models of all hubs, or those for one device with their figures on it, best first.
+
+    A model in the shared hub stands before, and hides, one of the same ORG/NAME in the embedded hub.
+    A folder that is no model is left out, see `unreadable_models`: one bad folder must not hide the others.
+    """
+    found: dict[str, ModelEntry] = {}
+    for entry in _scan_models():
+        if isinstance(entry, ModelEntry):
+            found.setdefault(entry.name, entry)
+    chosen = [e for e in found.values() if device_id is None or device_id in e.devices]
+    if device_id is not None:
+        chosen = [_with_figure_on(e, device_id) for e in chosen]
+    return tuple(sorted(chosen, key=lambda e: (e.top_1 is None, -(e.top_1 or 0.0), e.name)))
+
+
+def _with_figure_on(entry: ModelEntry, device_id: str) -> ModelEntry:
+    """The entry with its figure on a device that it is told of: the mean over all of them would say less."""
+    figure = _top_1_on(entry.folder, device_id) if device_id in entry.told else None
+    return entry if figure is None else replace(entry, top_1=figure)
+
+
+def _top_1_on(folder: Path, device_id: str) -> float | None:
+    """The mean over the workloads that were held out on a device; None where no file says so."""
+    try:
+        with (folder / EVALUATION).open("rb") as file:
+            rows = json.loads(file.read(MAX_CONFIG_BYTES))["workloads"]
+        mean = statistics.fmean(float(row["top_1"]) for row in rows if row["device_id"] == device_id)
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
+        return None
+    return mean if math.isfinite(mean) else None
+
+
+def unreadable_models() -> tuple[str, ...]:
+    """A sentence for each folder that lies where models lie and is none."""
+    return tuple(str(entry) for entry in _scan_models() if isinstance(entry, ModelError))
+
+
+def dataset_folders() -> dict[str, Path]:
+    """ORG/NAME -> folder of the datasets of all hubs, those in the shared hub first."""
+    return named_folders(hub_roots(), "datasets")
+
+
+def named_folders(roots: Iterable[HubRoot], kind: str) -> dict[str, Path]:
+    """ORG/NAME -> folder of some hubs; of two of one name the one in the earlier hub.
+
+    Args:
+        roots: The hubs.
+        kind: `models` or `datasets`.
+    """
+    found: dict[str, Path] = {}
+    for root in roots:
+        for folder in folders_in(root, kind):
+            found.setdefault(f"{folder.parent.name}/{folder.name}", folder)
+    return found
+
+
+def list_datasets(device_id: str) -> tuple[str, ...]:
+    """ORG/NAME of the datasets in the hubs that hold measurements of the device."""
+    found = dataset_folders().items()
+    return tuple(sorted(name for name, folder in found if (folder / "measurements" / device_id).is_dir()))
+
+
+def read_entry(folder: Path, *, name: str, origin: str) -> ModelEntry:
+    """Reads what a model is for from its configuration.
+
+    Raises:
+        ModelError: The folder holds no configuration of a model.
+    """
+    config = read_config(folder)
+    device_id, arch, top_1 = config["device_id"], config["arch"], held_out_top_1(config)
+    return ModelEntry(name, folder, device_id, arch, top_1, origin, training_devices(config))
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Reads `config.json` of a model folder, and checks that it names an architecture and a device.
+
+    Raises:
+        ModelError: It is missing, too large, no JSON, or lacks one of the two.
+    """
+    path = folder / CONFIG
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_CONFIG_BYTES + 1)
+        config = json.loads(raw) if len(raw) <= MAX_CONFIG_BYTES else None
+    except (FileNotFoundError, NotADirectoryError):
+        raise ModelError(f"{folder} is not a model folder: it holds no {CONFIG}.") from None
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path} is not JSON ({error}); the model cannot be read.") from error
+    # The two become parts of paths, so nothing but a plain name will do.
+    if not isinstance(config, dict) or not all(is_plain_name(config.get(key)) for key in ("arch", "device_id")):
+        raise ModelError(
+            f"{path} does not say which architecture and device the model is for; expected arch, device_id."
+        )
+    return config
+
+
+def is_plain_name(value: object) -> bool:
+    """Whether it can name a device or an architecture: letters, digits and `._+-`, the first no sign."""
+    return isinstance(value, str) and _NAME.fullmatch(value) is not None
+
+
+def training_devices(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The devices that a conditioned model has learned from; of other models none."""
+    devices = config.get("train_devices")
+    if config["arch"] != CONDITIONED or not isinstance(devices, list):
+        return ()
+    return tuple(name for name in devices if is_plain_name(name))
+
+
+def held_out_top_1(config: Mapping[str, Any]) -> float | None:
+    """The top-1 figure that the configuration of a model records, or None."""
+    metrics = config.get("metrics")
+    value = metrics.get("top_1") if isinstance(metrics, Mapping) else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _scan_models() -> Iterator[ModelEntry | ModelError]:
+    for root in hub_roots():
+        for folder in folders_in(root, "models"):
+            try:
+                yield read_entry(folder, name=f"{folder.parent.name}/{folder.name}", origin=root.label)
+            except ModelError as error:
+                yield error
+
+
+def folders_in(root: HubRoot, kind: str) -> Iterator[Path]:
+    """The folders ORG/NAME of one hub, in order.
+
+    Args:
+        root: The hub.
+        kind: `models` or `datasets`.
+    """
+    base = root.path / kind
+    if base.is_dir():
+        yield from sorted(p for p in base.glob("*/*") if p.is_dir() and not p.name.startswith("."))

@@ -1,0 +1,95 @@
+"""Provides resolve_device and resolve_name: an id or an alias in full, never a prefix."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from costhub.errors import AmbiguousNameError, UnknownNameError
+from costhub.hub.catalogue.devices import Device, load_devices
+from costhub.hub.catalogue.hubs import ModelEntry, list_models
+from costhub.names import close_names
+
+LISTING = "`costhub devices`"
+
+
+@dataclass(frozen=True)
+class ResolvedName:
+    """What a name stands for."""
+
+    device: Device
+    arch: str | None = None
+    """The architecture the name ended with, or None."""
+
+
+def normalise(name: str) -> str:
+    """The form names are compared in: lower case, with hyphens.
+
+    Example:
+        >>> normalise("NVIDIA H200")
+        'nvidia-h200'
+    """
+    return re.sub(r"[\s_]+", "-", name.strip().lower())
+
+
+def resolve_device(name: str, devices: Sequence[Device] | None = None) -> Device:
+    """The one device with this id or alias.
+
+    Args:
+        name: As a person writes it.
+        devices: Where to look; the index by default.
+
+    Raises:
+        UnknownNameError: No device has it; the message lists close ones.
+        AmbiguousNameError: It is an alias of several devices, and the id of none.
+    """
+    known = load_devices() if devices is None else devices
+    found = _lookup(normalise(name), known)
+    if found is None:
+        raise UnknownNameError("device", name, _close_to(name, _all_names(known)), LISTING)
+    return found
+
+
+def resolve_name(
+    name: str, devices: Sequence[Device] | None = None, models: Sequence[ModelEntry] | None = None
+) -> ResolvedName:
+    """Reads a name as a device, or as a device followed by an architecture that some model of the hubs has.
+
+    Raises:
+        UnknownNameError: It is neither; the message lists close ones.
+        AmbiguousNameError: Its device part fits several devices.
+    """
+    known = load_devices() if devices is None else devices
+    entries = list_models() if models is None else models
+    wanted = normalise(name)
+    device = _lookup(wanted, known)
+    if device is not None:
+        return ResolvedName(device)
+    archs = {entry.arch for entry in entries}
+    # Longest first, so that of two architectures ending alike the one written in full is taken.
+    for arch in sorted(archs, key=lambda a: (-len(a), a)):
+        if wanted.endswith(f"-{normalise(arch)}"):
+            device = _lookup(wanted.removesuffix(f"-{normalise(arch)}"), known)
+            if device is not None:
+                return ResolvedName(device, arch)
+    names = {*_all_names(known), *(f"{name}-{e.arch}" for e in entries for name in e.devices)}
+    raise UnknownNameError("device or model", name, _close_to(name, names), LISTING)
+
+
+def _lookup(wanted: str, devices: Sequence[Device]) -> Device | None:
+    for device in devices:
+        if normalise(device.device_id) == wanted:
+            return device
+    hits = [device for device in devices if wanted in map(normalise, device.aliases)]
+    if len(hits) > 1:
+        raise AmbiguousNameError("device", wanted, [device.device_id for device in hits])
+    return hits[0] if hits else None
+
+
+def _all_names(devices: Sequence[Device]) -> set[str]:
+    return {name for device in devices for name in (device.device_id, *device.aliases)}
+
+
+def _close_to(name: str, names: Iterable[str]) -> list[str]:
+    return close_names(normalise(name), sorted(names))

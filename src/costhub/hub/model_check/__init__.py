@@ -1,0 +1,1 @@
+"""Checks model folders from strangers before they are used."""

@@ -1,0 +1,203 @@
+"""Provides check_model_files: the files of a model folder, before anything that parses them sees one."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from costhub.errors import ModelError
+from costhub.hub.remote.manifest import MAX_FILES, MAX_TOTAL_BYTES
+from costhub.terminal_text import clean
+
+MAX_TEXT_BYTES = 16 << 20
+"""Of a JSON file or a card."""
+MAX_DEPTH = 4
+"""Folders within one another: a compound model of compound models has two."""
+_PNG = b"\x89PNG\r\n\x1a\n"
+_KINDS_OF_FILES = ".json, .md, .png, .safetensors and .ubj"
+
+
+@dataclass(frozen=True)
+class _ListedFile:
+    path: Path
+    name: str
+    """Within the folder, with forward slashes, fit for a message."""
+    size: int
+
+
+def check_model_files(folder: str | Path) -> None:
+    """Looks at names, kinds and first bytes of everything in a model folder.
+
+    A file is what its name says or it is refused, so that no pickle, archive or program comes along under any
+    name. No link is followed.
+
+    Raises:
+        ModelError: Something is there that no model has.
+    """
+    root = Path(folder)
+    if root.is_symlink() or not root.is_dir():
+        raise ModelError(f"{root} is not a folder. Give the folder that `costhub train --out` wrote.")
+    count = total = 0
+    for file in _walk(root):
+        count, total = count + 1, total + file.size
+        if count > MAX_FILES or total > MAX_TOTAL_BYTES:
+            raise ModelError(
+                f"{root} holds more than {MAX_FILES} files or {MAX_TOTAL_BYTES:,} bytes: it is no cost model."
+            )
+        _check_file(file)
+
+
+def check_model_path(name: str) -> None:
+    """Looks at the path of a file that was not fetched yet, as `check_model_files` does at one that was.
+
+    Args:
+        name: Within the folder, with forward slashes.
+
+    Raises:
+        ModelError: No model has a file of that name.
+
+    Example:
+        >>> check_model_path("member_0/model.ubj")
+    """
+    parts = name.split("/")
+    strange = len(parts) > MAX_DEPTH + 1 or any(part.startswith(".") or not part for part in parts)
+    if strange or not name.isprintable() or any(c in name for c in "\\:?"):
+        raise ModelError(f"It holds {clean(name, 100)!r}, a hidden file or a name that no model file has.")
+    if Path(name).suffix not in (".json", ".md", ".png", ".safetensors", ".ubj"):
+        raise ModelError(f"It holds {clean(name, 100)}; a model folder has {_KINDS_OF_FILES} files only. Remove it.")
+
+
+def _walk(root: Path) -> Iterator[_ListedFile]:
+    open_folders = [(root, "", 0)]
+    while open_folders:
+        folder, prefix, depth = open_folders.pop()
+        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+            name = clean(prefix + entry.name, 200)
+            if entry.is_symlink():
+                raise ModelError(f"{root} holds {name}, a link; a model folder has plain files only.")
+            if entry.name.startswith(".") or not entry.name.isprintable() or any(c in name for c in "\\:?"):
+                raise ModelError(f"{root} holds {name!r}, a hidden file or a name that no model file has.")
+            found = entry.stat(follow_symlinks=False)
+            if stat.S_ISDIR(found.st_mode):
+                if depth == MAX_DEPTH:
+                    raise ModelError(f"{root} holds folders more than {MAX_DEPTH} deep; no model has.")
+                open_folders.append((Path(entry.path), f"{prefix}{entry.name}/", depth + 1))
+            elif not stat.S_ISREG(found.st_mode):
+                raise ModelError(f"{root} holds {name}, which is no plain file (a pipe, socket or device).")
+            else:
+                yield _ListedFile(Path(entry.path), name, found.st_size)
+
+
+def _check_file(file: _ListedFile) -> None:
+    suffix = file.path.suffix
+    if suffix in (".json", ".md") and file.size > MAX_TEXT_BYTES:
+        raise ModelError(f"{file.name} has {file.size:,} bytes, more than a text of a model needs.")
+    with file.path.open("rb") as opened:
+        first = opened.read(10)
+    if suffix == ".safetensors":
+        sound = len(first) > 8 and first[8:9] == b"{"
+    elif suffix == ".ubj":
+        sound = first[:1] == b"{"
+    elif suffix == ".png":
+        sound = first.startswith(_PNG)
+    elif suffix in (".json", ".md"):
+        sound = _is_text(file.path)
+    else:
+        raise ModelError(f"The folder holds {file.name}; a model folder has {_KINDS_OF_FILES} files only. Remove it.")
+    if not sound:
+        raise ModelError(
+            f"{file.name} does not begin as a {suffix} file does (it may be a pickle, an archive or a "
+            "program under a false name). Remove it, or fetch the model again."
+        )
+
+
+def _is_text(path: Path) -> bool:
+    try:
+        return "\0" not in path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return False
+
+
+def read_strict_json(path: Path) -> dict[str, Any]:
+    """Reads a JSON object that has one meaning only: no key twice, no NaN.
+
+    Raises:
+        ModelError: It is no such object.
+    """
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError("a key occurs twice")
+        return found
+
+    def constant(name: str) -> NoReturn:
+        raise ValueError(f"it holds {name}")
+
+    try:
+        found = json.loads(path.read_bytes(), object_pairs_hook=unique, parse_constant=constant)
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{path.name} cannot be read as JSON ({error}). Train or fetch it again.") from error
+    if not isinstance(found, dict):
+        raise ModelError(f"{path.name} holds no JSON object. Train or fetch it again.")
+    return found
+
+
+MAX_HEADER_BYTES = 1 << 20
+MAX_TENSORS = 10_000
+_DTYPE_BYTES = {"F32": 4, "F64": 8, "I64": 8}
+
+
+def check_tensor_header(path: Path) -> None:
+    """Checks that the tensors of a file fill it from end to end, and are of the types that models have.
+
+    Raises:
+        ModelError: They do not.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > min(MAX_HEADER_BYTES, size - 8):
+            raise ModelError(
+                f"{path.name} has a header of {length:,} bytes, more than a cost model has. Fetch it again."
+            )
+        raw = file.read(length)
+    try:
+        header = json.loads(raw)
+        tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
+        ends = [_tensor_range(entry) for entry in tensors.values()]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise ModelError(
+            f"{path.name} has a header that cannot be read ({type(error).__name__}). Fetch it again."
+        ) from error
+    if not tensors or len(tensors) > MAX_TENSORS:
+        raise ModelError(f"{path.name} holds {len(tensors):,} tensors; 1 to {MAX_TENSORS:,} were expected.")
+    position = 0
+    for start, end in sorted(ends):
+        if start != position:
+            raise ModelError(f"{path.name} has tensors that overlap or leave gaps. Fetch it again.")
+        position = end
+    if position != size - 8 - length:
+        raise ModelError(
+            f"{path.name} describes {position:,} bytes of tensors and holds {size - 8 - length:,}. Fetch it again."
+        )
+
+
+def _tensor_range(entry: dict[str, Any]) -> tuple[int, int]:
+    """Where a tensor begins and ends.
+
+    Raises:
+        ValueError: Its type, shape and place do not go together.
+    """
+    shape, (start, end) = entry["shape"], entry["data_offsets"]
+    if not all(type(number) is int and number >= 0 for number in (*shape, start, end)):
+        raise ValueError("no whole numbers")
+    if end - start != _DTYPE_BYTES[entry["dtype"]] * math.prod(shape):
+        raise ValueError("shape and place differ")
+    return start, end

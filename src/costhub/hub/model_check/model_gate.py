@@ -1,0 +1,118 @@
+"""Provides check_model and check_loadable: a stranger's model, against everything that loading relies on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from costhub.cards.markdown import CARD, check_card_text, split
+from costhub.cards.model_card import METRICS, is_as_rendered, parse
+from costhub.errors import ModelError
+from costhub.hub.catalogue.hubs import CONFIG, EVALUATION
+from costhub.hub.model_check.model_child import load_in_child
+from costhub.hub.model_check.model_files import check_model_files, check_tensor_header, read_strict_json
+from costhub.hub.remote.manifest import MANIFEST, scan, verify
+from costhub.models.info import ModelInfo
+from costhub.terminal_text import clean
+
+_KNOWN = frozenset({"costhub_format", "options", *(field.name for field in fields(ModelInfo))})
+
+
+def check_model(folder: str | Path, *, needs_card: bool = True) -> ModelInfo:
+    """Checks a model folder; nothing in it is run, and it is loaded in a child process with limits.
+
+    The files come first, then what their headers say, then the configuration, the card, and last the weights.
+
+    Args:
+        folder: The model folder.
+        needs_card: Refuse one without a card.
+
+    Returns:
+        Where the model comes from.
+
+    Raises:
+        CosthubError: A ModelError or DataError with the first thing that is wrong.
+
+    Example:
+        >>> from costhub.hub.catalogue.find import find_model
+        >>> check_model(find_model("nvidia-h200").entry.folder).device_id
+        'nvidia-h200'
+    """
+    root = Path(folder)
+    info = _read(root)
+    if (root / MANIFEST).is_file():
+        _check_manifest(root)
+    if (root / CARD).is_file():
+        _check_card(root, info)
+    elif needs_card:
+        raise ModelError(
+            f"{root} has no card ({CARD}): evaluate the model on held-out workloads, as `costhub train` does."
+        )
+    load_in_child(root)
+    return info
+
+
+def check_loadable(folder: str | Path) -> ModelInfo:
+    """Checks what loading a model folder relies on, as `check_model` does, and not what its card tells.
+
+    Returns:
+        Where the model comes from.
+
+    Raises:
+        CosthubError: A ModelError or DataError with the first thing that is wrong.
+    """
+    info = _read(Path(folder))
+    load_in_child(folder)
+    return info
+
+
+def _read(root: Path) -> ModelInfo:
+    check_model_files(root)
+    for path in sorted(root.rglob("*.safetensors")):
+        check_tensor_header(path)
+    if not (root / CONFIG).is_file():
+        raise ModelError(f"{root} is not a model folder: it has no {CONFIG}. `costhub train` makes one.")
+    return _info(read_strict_json(root / CONFIG))
+
+
+def _info(config: Mapping[str, Any]) -> ModelInfo:
+    unknown = sorted(set(config) - _KNOWN)
+    if unknown:
+        # Other libraries import code that such keys name (auto_map, _target_).
+        raise ModelError(
+            f"{CONFIG} holds the unknown key {clean(unknown[0], 40)!r}; costhub writes none such. Remove it, "
+            "or update costhub."
+        )
+    return ModelInfo.from_config(config, path=CONFIG)
+
+
+def _check_manifest(root: Path) -> None:
+    listed, found = verify(root).files, scan(root).files
+    extra = sorted(set(found) - set(listed))
+    if extra:
+        raise ModelError(f"{root} holds {clean(extra[0], 99)}, which its {MANIFEST} does not list. Remove it.")
+
+
+def _check_card(root: Path, info: ModelInfo) -> None:
+    text = (root / CARD).read_text(encoding="utf-8")
+    check_card_text(split(text)[1], CARD)
+    card = parse(text)
+    if not is_as_rendered(text):
+        raise ModelError(f"{CARD} is not what its own data give: a figure or a sentence was changed. Render it again.")
+    for name in ("device_id", "arch", "feature_spec", "licence"):
+        if getattr(card, name) != getattr(info, name):
+            raise ModelError(f"{CARD} names another {name} than {CONFIG} does: it is the card of another model.")
+    if not (root / EVALUATION).is_file():
+        raise ModelError(f"{CARD} shows figures, and there is no {EVALUATION} that holds them. Evaluate again.")
+    for name, totals in (
+        (EVALUATION, read_strict_json(root / EVALUATION).get("totals")),
+        (CONFIG, info.metrics or card.totals),  # those of a model that was evaluated later are not in there
+    ):
+        if not isinstance(totals, dict) or any(totals.get(key) != card.totals[key] for key in METRICS):
+            raise ModelError(f"{CARD} shows other figures than {name} holds. Render it again.")
+    for key in METRICS:
+        least = -1 if key == "spearman" else 0
+        if not least <= card.totals[key] <= 1:
+            raise ModelError(f"{CARD} has a {key} of {card.totals[key]:g}; {least} to 1 was expected.")

@@ -1,0 +1,1 @@
+"""Addresses, and the hubs that they name."""

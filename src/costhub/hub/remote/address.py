@@ -1,0 +1,88 @@
+"""Provides Address: where a model or dataset is, as a person writes it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from costhub.errors import CosthubError
+
+HF_PREFIX = "hf-hub:"
+LOCAL_PREFIX = "local-dir:"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+_REPO = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
+# A revision of the Hugging Face hub may be a branch such as refs/pr/1, hence the slashes.
+_REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]*")
+_FORMS = "nvidia-h200, nvidia-h200@REVISION, hf-hub:ORG/NAME, hf-hub:ORG/NAME@REVISION or local-dir:/PATH"
+
+
+class AddressError(CosthubError):
+    """An address has none of the forms that costhub reads."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a model is.
+
+    Example:
+        >>> parse_address("hf-hub:costhub/nvidia-h200-mlp@v1")
+        Address(source='hf-hub', name='costhub/nvidia-h200-mlp', revision='v1')
+        >>> str(parse_address("hf-hub:costhub/nvidia-h200-mlp@v1"))
+        'hf-hub:costhub/nvidia-h200-mlp@v1'
+    """
+
+    source: Literal["index", "hf-hub", "local-dir"]
+    """Who answers: the device index, the Hugging Face hub or a folder."""
+    name: str
+    """A device or model name, an ORG/NAME, or a path."""
+    revision: str | None = None
+    """What to pin; None takes the newest."""
+
+    def __str__(self) -> str:
+        prefix = {"index": "", "hf-hub": HF_PREFIX, "local-dir": LOCAL_PREFIX}[self.source]
+        return f"{prefix}{self.name}" + (f"@{self.revision}" if self.revision else "")
+
+
+def parse_address(text: str) -> Address:
+    """Reads an address.
+
+    A text without a prefix that starts with `/`, `./`, `../` or `~/`, or ends with `/`, is a folder;
+    any other one is a name.
+
+    Raises:
+        AddressError: The text has none of the known forms.
+    """
+    if text.startswith(LOCAL_PREFIX):
+        return _local(text, text.removeprefix(LOCAL_PREFIX))
+    if text.startswith(HF_PREFIX):
+        name, revision = _split_revision(text, text.removeprefix(HF_PREFIX))
+        if not _REPO.fullmatch(name):
+            raise AddressError(
+                f"{text!r} is not an address: after {HF_PREFIX} comes ORG/NAME, as in hf-hub:costhub/nvidia-h200-mlp."
+            )
+        return Address("hf-hub", name, revision)
+    if text.startswith(("/", "./", "../", "~/")) or text in (".", "..") or text.endswith("/"):
+        return _local(text, text)
+    name, revision = _split_revision(text, text)
+    if not (_NAME.fullmatch(name) or _REPO.fullmatch(name)):
+        raise AddressError(f"{text!r} is not an address. Write one as {_FORMS}.")
+    return Address("index", name, revision)
+
+
+def _local(text: str, path: str) -> Address:
+    if not path or "\0" in path:
+        raise AddressError(f"{text!r} is not an address: after {LOCAL_PREFIX} comes the path of a folder.")
+    # No revision here: a path may hold an @, and a folder has no history.
+    return Address("local-dir", str(Path(path).expanduser()))
+
+
+def _split_revision(text: str, rest: str) -> tuple[str, str | None]:
+    name, at, revision = rest.partition("@")
+    if at and not _REVISION.fullmatch(revision):
+        raise AddressError(f"{text!r} is not an address: after @ comes a revision, as in nvidia-h200@3f2a91c.")
+    return name, revision or None

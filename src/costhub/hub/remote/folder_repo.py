@@ -1,0 +1,228 @@
+"""Provides FolderRepo, a repository in a hub that is a folder, and open_repository.
+
+Which tells by the address which kind it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Container, Mapping, Sequence
+from pathlib import Path
+
+from costhub.dataset.shards.lock import LOCK, FolderLock
+from costhub.dataset.shards.shard import TEMP_PREFIX
+from costhub.errors import HubError
+from costhub.files import swap_in
+from costhub.hub.remote.address import Address, AddressError, parse_address
+from costhub.hub.remote.manifest import hash_file, visible_files
+from costhub.hub.remote.remote_repo import Head, Kind, PushedCommit, RemoteRepo, StaleError
+
+
+class FolderRepo:
+    """`<root>/{models,datasets}/ORG/NAME`, changed as a whole; what RemoteRepo does, without history."""
+
+    def __init__(self, root: str | Path, name: str, kind: Kind) -> None:
+        """Names a repository; nothing is made yet.
+
+        Args:
+            root: The hub.
+            name: ORG/NAME.
+            kind: What it is.
+
+        Raises:
+            HubError: There is no such hub.
+        """
+        self.root = Path(root)
+        self.name, self.kind = name, kind
+        self.folder = self.root / f"{kind}s" / name
+        if not self.root.is_dir():
+            raise HubError(f"{root} is not a folder. Make it, or give the folder of a hub.")
+
+    def head(self, revision: str = "main") -> Head | None:
+        """The files as they are now; None where there is no such folder."""
+        if not self.folder.is_dir():
+            return None
+        files = {name: hash_file(path).sha256 for name, path in visible_files(self.folder).items()}
+        listing = "\n".join(f"{name} {sha256}" for name, sha256 in files.items())
+        return Head(hashlib.sha256(listing.encode()).hexdigest(), files)
+
+    def fetch(self, head: Head, path: str) -> Path:
+        """A file of the folder; to be read only."""
+        return self.folder / path
+
+    def create(self) -> None:
+        """Makes the folder; one that is there already is left as it is."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def commit(
+        self,
+        head: Head,
+        added: Mapping[str, Path],
+        removed: Sequence[str],
+        *,
+        message: str,
+        description: str = "",
+        pull_request: bool = False,
+    ) -> PushedCommit:
+        """Changes the folder: all of the change, or nothing.
+
+        Args:
+            head: What it is made on.
+            added: Path in the repository -> local file.
+            removed: Paths of files that go.
+            message: Not kept: a folder has no history.
+            description: Not kept either.
+            pull_request: Not looked at: what comes in is put beside the tables, for a review.
+
+        Raises:
+            StaleError: Somebody else changed it meanwhile; nothing was done.
+            DataError: Another process writes to its measurements.
+        """
+        with FolderLock(self.folder.parent, wait=True):
+            self._refuse_stale(head)
+            with tempfile.TemporaryDirectory(prefix=f".{self.folder.name}-", dir=self.folder.parent) as place:
+                new = _new_folder(self.folder, added)
+                if new and not removed:
+                    self._put_beside(new, added, Path(place))
+                else:
+                    self._replace(head, added, removed, Path(place))
+        after = self.head()
+        return PushedCommit(after.commit if after else "", str(self.folder))
+
+    def _put_beside(self, new: str, added: Mapping[str, Path], place: Path) -> None:
+        """Adds a sub-folder, while others may be writing to those that are there."""
+        for name, local in added.items():
+            _copy(local, place / name)
+        (self.folder / new).parent.mkdir(parents=True, exist_ok=True)
+        (place / new).rename(self.folder / new)
+
+    def _refuse_stale(self, head: Head) -> None:
+        now = self.head()
+        if now is None or now.commit != head.commit:
+            raise StaleError(f"{self.folder} was changed by somebody else meanwhile. Run the command again.")
+
+    def _tables(self) -> list[Path]:
+        """The folders that writers lock."""
+        found = [self.folder / name for name in ("devices", "workloads", "measurements")]
+        return [*(path for path in found if path.is_dir()), *sorted(self.folder.glob("measurements/*/"))]
+
+    def _replace(self, head: Head, added: Mapping[str, Path], removed: Sequence[str], place: Path) -> None:
+        """Puts a changed copy in the place of the folder, where nobody writes to it."""
+        with contextlib.ExitStack() as held:
+            # A collector that writes there would go on in the old folder, which is about to go.
+            tables = self._tables()
+            for table in tables:
+                held.enter_context(FolderLock(table))
+            made = place / "new"
+            made.mkdir()
+            _carry_over(self.folder, made, {*added, *removed}, removed)
+            for name, local in added.items():
+                _copy(local, made / name)
+            # What was finished before the locks were held, or in a device folder that is new, is not lost.
+            self._refuse_stale(head)
+            if self._tables() != tables:
+                raise StaleError(f"{self.folder} got another device meanwhile. Run the command again.")
+            swap_in(self.folder, made, place.with_name(f"{place.name}-old"))
+
+    def find_pull_request(self, mark: str) -> None:
+        """None: a folder has no pull requests."""
+
+    def tag(self, tag: str, commit: str) -> None:
+        """Refuses.
+
+        Raises:
+            HubError: Always.
+        """
+        raise HubError(f"{self.folder} is a folder, which has no history and no tags. Leave --tag out.")
+
+
+def _new_folder(folder: Path, added: Mapping[str, Path]) -> str:
+    """The one new sub-folder that all files go to; "" where there is none such.
+
+    Example:
+        >>> _new_folder(Path("/hub"), {"inbox/a/x": Path("x"), "inbox/a/y/z": Path("z")})
+        'inbox/a'
+    """
+    common = os.path.commonpath([os.path.dirname(name) for name in added]) if added else ""
+    return common if common and not (folder / common).exists() else ""
+
+
+def _carry_over(folder: Path, made: Path, left: Container[str], removed: Sequence[str]) -> None:
+    """Brings everything that stays, hidden files and empty folders too, into the new folder."""
+    gone = {parent.as_posix() for name in removed for parent in Path(name).parents}
+    folders = [(folder, made)]
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_symlink():
+            if name not in left:
+                (made / name).parent.mkdir(parents=True, exist_ok=True)
+                (made / name).symlink_to(os.readlink(path))
+        elif path.is_dir():
+            folders.append((path, made / name))
+            if name not in gone:
+                (made / name).mkdir(parents=True, exist_ok=True)
+        elif name not in left and path.name != LOCK and not path.name.startswith(TEMP_PREFIX):
+            _keep(path, made / name)
+    for source, target in reversed(folders):
+        if target.is_dir():
+            _keep_mode(source, target)
+
+
+def _keep_mode(source: Path, target: Path) -> None:
+    found = source.stat()
+    with contextlib.suppress(OSError):  # a group that the user is not in
+        os.chown(target, -1, found.st_gid)
+    target.chmod(stat.S_IMODE(found.st_mode))
+
+
+def _keep(source: Path, target: Path) -> None:
+    """The same file in the new folder; where the disk knows no hard links, a copy of it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        _copy(source, target)
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    with target.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+Repository = RemoteRepo | FolderRepo
+
+
+_REPOSITORY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def open_repository(to: str, name: str | None, kind: Kind) -> Repository:
+    """The repository that a person names.
+
+    Raises:
+        AddressError: It is none that can be written to.
+    """
+    address = _writable_address(to)
+    if address.source == "hf-hub":
+        if name is not None or address.revision is not None:
+            raise AddressError(f"{to} names the repository; leave --as and @REVISION out (--tag names a version).")
+        return RemoteRepo(address.name, kind)
+    if name is None or not _REPOSITORY_NAME.fullmatch(name):
+        raise AddressError(f"In the hub {to} the {kind} needs a name: give --as ORG/NAME.")
+    return FolderRepo(address.name, name, kind)
+
+
+def _writable_address(to: str) -> Address:
+    if Path(to).is_dir():
+        return Address("local-dir", to)
+    address = parse_address(to)
+    if address.source == "index":
+        raise AddressError(f"{to!r} is no place to write to. Write hf-hub:ORG/NAME, or the folder of a hub.")
+    return address

@@ -1,0 +1,148 @@
+"""Provides fetch_snapshot: a model repository of the Hugging Face hub at one commit.
+
+And sentences for what may fail.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from costhub.errors import CosthubError, ModelError, first_line
+from costhub.hub.remote.manifest import MAX_TOTAL_BYTES
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi, ResolvedRevision
+
+MODEL_PATTERNS = ["*.json", "*.md", "*.png", "*.safetensors", "*.ubj"]
+"""Everything a model folder may hold; other files of a repository are never fetched."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A repository at one commit, on this machine."""
+
+    folder: Path
+    commit: str
+
+
+def fetch_snapshot(repo: str, revision: str | None) -> Snapshot:
+    """Downloads the model files of a repository, or finds them in the cache of the Hugging Face client.
+
+    $HF_ENDPOINT names the server, https://huggingface.co by default; $HF_HUB_OFFLINE=1 asks the cache only.
+
+    Args:
+        repo: ORG/NAME.
+        revision: A branch, tag or commit; None takes the main branch.
+
+    Raises:
+        ModelError: There is no such repository or revision, it is too large, or the hub cannot be reached.
+    """
+    # Imported here: it costs a quarter of a second, which commands that stay offline need not pay.
+    from huggingface_hub import HfApi, snapshot_download
+
+    quiet_without_terminal()
+    api = HfApi(library_name="costhub")
+    with readable_errors(repo, revision, ModelError), xet_as_client_errors():
+        pinned = api.resolve_revision(repo, revision=revision)
+        _check_size(api, repo, pinned)
+        folder = snapshot_download(repo, revision=pinned, allow_patterns=MODEL_PATTERNS, library_name="costhub")
+    return Snapshot(Path(folder), pinned.resolved)
+
+
+@contextlib.contextmanager
+def readable_errors(repo: str, revision: str | None, kind: type[CosthubError]) -> Iterator[None]:
+    """Turns what the client of the Hugging Face hub raises in the block into an error of `kind`.
+
+    Args:
+        repo: ORG/NAME.
+        revision: What was asked for, for the sentence.
+        kind: The error to raise.
+    """
+    from huggingface_hub import constants, errors
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # documented, but not re-exported
+
+    endpoint = constants.ENDPOINT
+    try:
+        yield
+    except errors.GatedRepoError as error:
+        raise kind(
+            f"hf-hub:{repo} is gated. Accept its terms on its page, then log in with `hf auth login`."
+        ) from error
+    except errors.RepositoryNotFoundError as error:
+        raise kind(
+            f"hf-hub:{repo} does not exist at {endpoint}, or is private. Check its name; for a private "
+            "one log in with `hf auth login`."
+        ) from error
+    except errors.RevisionNotFoundError as error:
+        raise kind(
+            f"hf-hub:{repo} has no revision {revision!r}. Leave @{revision} out to take its main branch."
+        ) from error
+    except errors.HFValidationError as error:
+        raise kind(f"hf-hub:{repo} is not a name the Hugging Face hub allows ({error}).") from error
+    except (
+        errors.RevisionResolutionError,
+        errors.LocalEntryNotFoundError,
+        errors.OfflineModeIsEnabled,
+        FileNotFoundError,  # what its file system makes of a file that is gone
+        httpx.HTTPError,
+    ) as error:
+        raise kind(
+            f"hf-hub:{repo} could not be fetched from {endpoint}, and is not complete in the cache "
+            f"({first_line(error)}). Check the connection and HF_ENDPOINT, then try again."
+        ) from error
+
+
+@contextlib.contextmanager
+def xet_as_client_errors() -> Iterator[None]:
+    """Turns what hf_xet raises where a download fails, which has no kind of its own, into the client's error.
+
+    Example:
+        >>> with xet_errors():
+        ...     raise RuntimeError("Task error: CAS")
+        Traceback (most recent call last):
+        ...
+        httpx2.TransportError: Task error: CAS
+    """
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # documented, but not re-exported
+
+    try:
+        yield
+    except (RuntimeError, PermissionError) as error:  # the second is hf_xet's XetAuthenticationError
+        raise httpx.TransportError(first_line(error)) from error
+
+
+def _check_size(api: HfApi, repo: str, pinned: ResolvedRevision) -> None:
+    """Refuses a repository whose files are too large for a model, before any is fetched."""
+    from huggingface_hub import RepoFile
+    from huggingface_hub.errors import OfflineModeIsEnabled
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # documented, but not re-exported
+
+    try:
+        tree = list(api.list_repo_tree(repo, recursive=True, revision=pinned.resolved))
+    except (OfflineModeIsEnabled, httpx.TransportError):
+        return  # Nothing can be fetched now, so only the cache will be asked: nothing to bound.
+    total = sum(entry.size for entry in tree if isinstance(entry, RepoFile) and _is_model_file(entry.path))
+    if total > MAX_TOTAL_BYTES:
+        raise ModelError(
+            f"hf-hub:{repo} holds {total} bytes of model files, more than the {MAX_TOTAL_BYTES} a cost model may have."
+        )
+
+
+def _is_model_file(path: str) -> bool:
+    return any(path.endswith(pattern.removeprefix("*")) for pattern in MODEL_PATTERNS)
+
+
+def quiet_without_terminal() -> None:
+    """Hides the client's progress bars where stderr is no terminal."""
+    from huggingface_hub.utils import (  # type: ignore[attr-defined]  # documented, but not re-exported
+        are_progress_bars_disabled,
+        disable_progress_bars,
+    )
+
+    if not sys.stderr.isatty() and not are_progress_bars_disabled():
+        disable_progress_bars()

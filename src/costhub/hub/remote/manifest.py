@@ -1,0 +1,251 @@
+"""Provides Manifest, the sha256 and size of each file of a hub folder, and copy_verified.
+
+A copy that is checked against it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from costhub.errors import ModelError
+from costhub.files import refuse_newer
+
+MANIFEST = "manifest.json"
+MANIFEST_VERSION = 1
+MAX_MANIFEST_BYTES = 1 << 20
+MAX_FILES = 100
+MAX_TOTAL_BYTES = 2 << 30
+"""A cost model is a few MB; a folder beyond this is not one, and is refused before it fills a disk."""
+
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """What one file must be."""
+
+    sha256: str
+    size: int
+    """In bytes."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The files of a hub folder."""
+
+    files: Mapping[str, FileEntry]
+    """Relative path with forward slashes -> what the file must be."""
+
+    @property
+    def revision(self) -> str:
+        """The sha256 over all entries: names the content, whatever folder it lies in."""
+        lines = [f"{name} {entry.sha256} {entry.size}\n" for name, entry in sorted(self.files.items())]
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def hash_file(path: Path) -> FileEntry:
+    """The sha256 and size of a file, read in pieces."""
+    digest, size = hashlib.sha256(), 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+            size += len(chunk)
+    return FileEntry(digest.hexdigest(), size)
+
+
+def scan(folder: Path) -> Manifest:
+    """The manifest that `folder` should have: every file in it but the manifest and hidden ones."""
+    visible = visible_files(folder)
+    return Manifest({name: hash_file(path) for name, path in visible.items() if name != MANIFEST})
+
+
+def visible_files(folder: Path) -> dict[str, Path]:
+    """Relative path with forward slashes -> file, in order, without what is hidden or in a hidden folder."""
+    paths = sorted(p for p in folder.rglob("*") if p.is_file())
+    names = {p.relative_to(folder).as_posix(): p for p in paths}
+    return {n: p for n, p in names.items() if not any(s.startswith(".") for s in n.split("/"))}
+
+
+def write_manifest(folder: Path) -> Manifest:
+    """Writes `manifest.json` for the files that `folder` holds now."""
+    manifest = scan(folder)
+    files = {name: {"sha256": e.sha256, "size": e.size} for name, e in manifest.files.items()}
+    content = {"version": MANIFEST_VERSION, "revision": manifest.revision, "files": files}
+    (folder / MANIFEST).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    return manifest
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Reads and checks `manifest.json`; does not look at the files themselves.
+
+    Raises:
+        ModelError: It is missing, too large, malformed, names a file outside the folder, or lists too much.
+    """
+    path = folder / MANIFEST
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_MANIFEST_BYTES + 1)
+    except FileNotFoundError:
+        raise ModelError(
+            f"{folder} holds no {MANIFEST}, so its files cannot be verified: it is not a folder of a costhub hub."
+        ) from None
+    if len(raw) > MAX_MANIFEST_BYTES:
+        raise ModelError(f"{path} is larger than {MAX_MANIFEST_BYTES} bytes: it is no manifest.")
+    try:
+        content = json.loads(raw)
+        refuse_newer(content, newest=MANIFEST_VERSION, what=path, error=ModelError)
+        return _from_content(content)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise ModelError(f"{path} is not a manifest costhub can read ({error}). Fetch the folder again.") from error
+
+
+def _from_content(content: Any) -> Manifest:
+    files = {_confined(name): FileEntry(str(e["sha256"]), int(e["size"])) for name, e in content["files"].items()}
+    if not files or len(files) > MAX_FILES:
+        raise ValueError(f"it lists {len(files)} files, expected 1 to {MAX_FILES}")
+    if any(entry.size < 0 for entry in files.values()):
+        raise ValueError("it lists a file of negative size")
+    if sum(entry.size for entry in files.values()) > MAX_TOTAL_BYTES:
+        raise ValueError(f"its files add up to more than {MAX_TOTAL_BYTES} bytes")
+    manifest = Manifest(files)
+    if content["revision"] != manifest.revision:
+        raise ValueError("its revision is not the one of the files it lists")
+    return manifest
+
+
+def _confined(name: str) -> str:
+    """The name, if it stays inside the folder and is no hidden file."""
+    parts = PurePosixPath(name).parts
+    # A backslash or a colon is a separator or a drive elsewhere: no file of ours has one.
+    if not parts or any(p.startswith(".") or p == "/" for p in parts) or any(c in name for c in "\\:\0"):
+        raise ValueError(f"it names {name!r}, which is not a plain path inside the folder")
+    if not name.isprintable() or name == MANIFEST or PurePosixPath(name).as_posix() != name:
+        raise ValueError(f"it names {name!r}")
+    return name
+
+
+def verify(folder: Path) -> Manifest:
+    """Checks every file of `folder` against its manifest.
+
+    Raises:
+        ModelError: The manifest cannot be used, or a file is missing or differs from it.
+    """
+    manifest = read_manifest(folder)
+    for name, expected in manifest.files.items():
+        path = folder / name
+        if not path.is_file():
+            raise ModelError(f"{folder} lacks {name}, which its {MANIFEST} lists. Fetch the folder again.")
+        check_entry(path, name, expected, hash_file(path))
+    return manifest
+
+
+def check_entry(path: Path, name: str, expected: FileEntry, got: FileEntry) -> None:
+    """Refuses a file that is not what the manifest says.
+
+    Raises:
+        ModelError: Size or sha256 differ.
+    """
+    if got.size != expected.size:
+        raise ModelError(
+            f"{path} is damaged: {MANIFEST} says {name} has {expected.size} bytes, it has {got.size}. "
+            "Fetch the folder again."
+        )
+    if got.sha256 != expected.sha256:
+        raise ModelError(
+            f"{path} is damaged or was changed: {MANIFEST} says its sha256 is {expected.sha256[:12]}…, "
+            f"it is {got.sha256[:12]}…. Fetch the folder again."
+        )
+
+
+_COPY_BYTES = 1 << 20
+
+
+def copy_verified(
+    source: Path,
+    target: Path,
+    *,
+    manifest: Manifest | None = None,
+    check: Callable[[Path], object] | None = None,
+) -> Path:
+    """Copies the files that the manifest of `source` lists into the new folder `target`.
+
+    What is hashed is what is written, so a file changed meanwhile cannot slip in. An equal `target` is kept.
+
+    Args:
+        source: A model folder.
+        target: The folder to make; may exist where it is empty.
+        manifest: What to copy; by default the manifest that lies in `source`.
+        check: Looks at a new copy before it has its name, and raises where that must not be.
+
+    Raises:
+        ModelError: A file differs from the manifest, or `target` holds something else.
+        CosthubError: What `check` raises; there is no copy then.
+    """
+    manifest = manifest or read_manifest(source)
+    if holds_files(target, manifest):
+        return target
+    _refuse_occupied(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        for name, entry in manifest.files.items():
+            _copy_file(source / name, temporary / name, name, entry)
+        write_manifest(temporary)
+        if check is not None:
+            check(temporary)
+        temporary.chmod(0o755)
+        _move_into_place(temporary, target, manifest)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return target
+
+
+def holds_files(folder: Path, manifest: Manifest) -> bool:
+    """Whether `folder` holds exactly the files of `manifest`, byte for byte."""
+    return folder.is_dir() and scan(folder).revision == manifest.revision
+
+
+def _refuse_occupied(target: Path) -> None:
+    if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
+        raise ModelError(
+            f"{target} exists and is not this model; nothing was overwritten. "
+            "Remove it, or name another folder with --out."
+        )
+
+
+def _copy_file(source: Path, target: Path, name: str, expected: FileEntry) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    digest, size = hashlib.sha256(), 0
+    try:
+        reader = source.open("rb")
+    except (FileNotFoundError, IsADirectoryError):
+        raise ModelError(f"{source} is missing, though {MANIFEST} lists it. Fetch the folder again.") from None
+    with reader, target.open("wb") as writer:
+        # One byte beyond the promised size is enough to know that the file is another one.
+        while size <= expected.size and (chunk := reader.read(min(_COPY_BYTES, expected.size + 1 - size))):
+            digest.update(chunk)
+            writer.write(chunk)
+            size += len(chunk)
+        writer.flush()
+        os.fsync(writer.fileno())
+    if size > expected.size:
+        size = source.stat().st_size
+    check_entry(source, name, expected, FileEntry(digest.hexdigest(), size))
+
+
+def _move_into_place(temporary: Path, target: Path, manifest: Manifest) -> None:
+    try:
+        temporary.rename(target)
+    except OSError:
+        # Another process may have put the same model there between the check and now.
+        if not holds_files(target, manifest):
+            _refuse_occupied(target)
+            raise

@@ -1,0 +1,307 @@
+"""Provides RemoteRepo: a repository on the Hugging Face hub, changed in single, whole commits."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from costhub.errors import HubError, first_line
+from costhub.hub.remote.hugging_face import quiet_without_terminal
+from costhub.hub.remote.manifest import hash_file
+from costhub.terminal_text import clean
+
+if TYPE_CHECKING:
+    from huggingface_hub import GitRefInfo
+
+Kind = Literal["model", "dataset"]
+_STALE = (409, 412)
+"""What the hub answers where somebody else committed meanwhile."""
+_READ_ONLY = (405, 501)
+"""What a server answers that knows no such way to write."""
+_CHUNK_BYTES = 1 << 20
+
+
+class StaleError(HubError):
+    """Somebody else committed meanwhile; look at the new head and try again."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """The main branch at one moment."""
+
+    commit: str
+    files: Mapping[str, str]
+    """Path -> sha256 of a large file, git's id of any other."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Path -> bytes, as the hub says."""
+
+    def has(self, path: str, local: Path) -> bool:
+        """Whether the file at `path` has the bytes of a local one."""
+        known = self.files.get(path)
+        return known is not None and known == (hash_file(local).sha256 if len(known) == 64 else blob_id(local))
+
+
+@dataclass(frozen=True)
+class PushedCommit:
+    """A commit that was made."""
+
+    commit: str
+    url: str
+    """Of the commit, or of its pull request."""
+    pull_request: int | None = None
+
+
+class RemoteRepo:
+    """One repository; $HF_ENDPOINT names the server, and `hf auth login` or $HF_TOKEN who writes."""
+
+    def __init__(self, name: str, kind: Kind) -> None:
+        """Names a repository; nothing is asked yet.
+
+        Args:
+            name: ORG/NAME.
+            kind: What it is.
+        """
+        # Imported here: it costs a quarter of a second, which commands that stay offline need not pay.
+        from huggingface_hub import HfApi
+
+        quiet_without_terminal()
+        self.name, self.kind = name, kind
+        self.api: HfApi = HfApi(library_name="costhub")
+
+    def head(self, revision: str = "main") -> Head | None:
+        """A branch as it is now; None where there is no such repository.
+
+        Raises:
+            HubError: The hub cannot be asked, or has no such branch.
+        """
+        from huggingface_hub import RepoFile
+        from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+
+        with readable_write_errors(self.name):
+            try:
+                info = self.api.repo_info(self.name, repo_type=self.kind, revision=revision)
+            except GatedRepoError:
+                raise
+            except RepositoryNotFoundError:
+                return None
+            commit = str(info.sha)
+            tree = self.api.list_repo_tree(self.name, recursive=True, revision=commit, repo_type=self.kind)
+            found = [entry for entry in tree if isinstance(entry, RepoFile)]
+        files = {entry.path: entry.lfs.sha256 if entry.lfs else entry.blob_id for entry in found}
+        return Head(commit, files, {entry.path: entry.size for entry in found})
+
+    def fetch(self, head: Head, path: str) -> Path:
+        """A file of a commit, on this machine; to be read only.
+
+        Raises:
+            HubError: It cannot be fetched.
+        """
+        from huggingface_hub import hf_hub_download
+
+        with readable_write_errors(self.name):
+            return Path(hf_hub_download(self.name, path, repo_type=self.kind, revision=head.commit))
+
+    def create(self) -> None:
+        """Makes the repository; one that is there already is left as it is.
+
+        Raises:
+            HubError: It cannot be made.
+        """
+        with readable_write_errors(self.name):
+            self.api.create_repo(self.name, repo_type=self.kind, exist_ok=True)
+
+    def commit(
+        self,
+        head: Head,
+        added: Mapping[str, Path],
+        removed: Sequence[str],
+        *,
+        message: str,
+        description: str = "",
+        pull_request: bool = False,
+    ) -> PushedCommit:
+        """Makes one commit on top of `head`, on the main branch or as a pull request: all of it, or nothing.
+
+        Args:
+            head: What it is made on.
+            added: Path in the repository -> local file.
+            removed: Paths of files that go.
+            message: First line.
+            description: What follows, in Markdown.
+            pull_request: Open a pull request.
+
+        Raises:
+            StaleError: Somebody else committed meanwhile; nothing was done.
+            HubError: The hub does not take it.
+        """
+        from huggingface_hub import CommitOperationAdd, CommitOperationDelete
+
+        with readable_write_errors(self.name):
+            info = self.api.create_commit(
+                self.name,
+                operations=[
+                    *(CommitOperationAdd(path, str(local)) for path, local in sorted(added.items())),
+                    *(CommitOperationDelete(path, is_folder=False) for path in sorted(removed)),
+                ],
+                commit_message=message,
+                commit_description=description,
+                repo_type=self.kind,
+                parent_commit=head.commit,
+                create_pr=pull_request,
+            )
+        return PushedCommit(str(info.oid), str(info.pr_url or info.commit_url), info.pr_num)
+
+    def tag(self, tag: str, commit: str) -> None:
+        """Gives a commit a name that stays; the same name on the same commit is fine.
+
+        Raises:
+            HubError: The tag names another commit.
+        """
+        if not self.refuse_taken(tag, commit):
+            with readable_write_errors(self.name):
+                self.api.create_tag(self.name, tag=tag, revision=commit, repo_type=self.kind)
+
+    def refuse_taken(self, tag: str, commit: str) -> bool:
+        """Whether a commit has a tag already.
+
+        Raises:
+            HubError: The tag names another commit.
+        """
+        with readable_write_errors(self.name):
+            known = {ref.name: ref.target_commit for ref in self.refs()}
+        if known.get(tag, commit) != commit:
+            raise HubError(
+                f"hf-hub:{self.name} has a tag {tag} already, on the commit {known[tag][:12]}; a version "
+                "never changes. Choose another name."
+            )
+        return tag in known
+
+    def find_pull_request(self, mark: str) -> PushedCommit | None:
+        """The first pull request, open or merged, whose title holds a mark; None where there is none.
+
+        Raises:
+            HubError: The hub cannot be asked.
+        """
+        from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+
+        with readable_write_errors(self.name):
+            try:
+                pulls = list(
+                    self.api.get_repo_discussions(self.name, repo_type=self.kind, discussion_type="pull_request")
+                )
+            except GatedRepoError:
+                raise
+            except RepositoryNotFoundError as error:
+                # Whoever asks for pull requests has seen the repository.
+                raise HubError(_takes_no_writes(f"hf-hub:{self.name}")) from error
+        found = [p for p in pulls if mark in p.title and p.is_pull_request and p.status != "closed"]
+        first = min(found, key=lambda pull: pull.num, default=None)
+        return None if first is None else PushedCommit("", first.url, first.num)
+
+    def title_of(self, number: int) -> str:
+        """The title of a pull request.
+
+        Raises:
+            HubError: There is none.
+        """
+        with readable_write_errors(self.name):
+            return self.api.get_discussion_details(self.name, number, repo_type=self.kind).title
+
+    def close(self, number: int, comment: str) -> None:
+        """Closes a pull request with a comment; one that is not open is left as it is.
+
+        Raises:
+            HubError: The hub does not do it.
+        """
+        with readable_write_errors(self.name):
+            status = self.api.get_discussion_details(self.name, number, repo_type=self.kind).status
+            if status in ("open", "draft"):
+                self.api.change_discussion_status(
+                    self.name, number, new_status="closed", comment=comment, repo_type=self.kind
+                )
+
+    def refs(self) -> list[GitRefInfo]:
+        """The tags."""
+        return list(self.api.list_repo_refs(self.name, repo_type=self.kind).tags)
+
+
+@contextlib.contextmanager
+def readable_write_errors(repo: str) -> Iterator[None]:
+    """Turns what the client of the Hugging Face hub raises in the block into a HubError.
+
+    Args:
+        repo: ORG/NAME.
+    """
+    from huggingface_hub import constants, errors
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # documented, but not re-exported
+
+    where = f"hf-hub:{repo}"
+    again = "Nothing is half done: run the command again."
+    try:
+        yield
+    except errors.GatedRepoError as error:
+        raise HubError(f"{where} is gated. Accept its terms on its page, then log in with `hf auth login`.") from error
+    except errors.RepositoryNotFoundError as error:
+        if error.response.status_code == 401:
+            raise HubError(f"{where} wants to know who you are. Log in with `hf auth login`.") from error
+        raise HubError(f"{where} does not exist at {constants.ENDPOINT}, or is private. Check its name.") from error
+    except errors.HFValidationError as error:
+        raise HubError(f"{where} is not a name the Hugging Face hub allows ({first_line(error)}).") from error
+    except errors.OfflineModeIsEnabled as error:
+        raise HubError(f"{where} cannot be reached: HF_HUB_OFFLINE is set. Unset it.") from error
+    except errors.HfHubHTTPError as error:
+        raise _refused_by_server(where, error.response.status_code, error) from error
+    except (httpx.HTTPError, errors.LocalEntryNotFoundError) as error:
+        raise HubError(
+            f"{where} could not be reached at {constants.ENDPOINT} ({first_line(error)}). {again}"
+        ) from error
+    except OSError as error:  # how hf_xet fails
+        raise HubError(
+            f"{where} could not store the files ({clean(first_line(error), 200)}). {again} A server without "
+            "Xet storage needs HF_HUB_DISABLE_XET=1."
+        ) from error
+    except (ValueError, RuntimeError) as error:  # what the client makes of a refused card or upload
+        reasons = clean(" ".join(str(error.__cause__ or error).split()), 300)
+        raise HubError(f"{where} does not take the files: {reasons} {again}") from error
+
+
+def _refused_by_server(where: str, status: int, error: Exception) -> HubError:
+    if status in _STALE:
+        return StaleError(f"{where} was changed by somebody else meanwhile. Run the command again.")
+    if status in (401, 403):
+        return HubError(
+            f"{where} does not let you write there. Log in with `hf auth login` and a token that may write."
+        )
+    if status in _READ_ONLY:
+        return HubError(_takes_no_writes(where))
+    said = clean(" ".join(str(getattr(error, "server_message", None) or first_line(error)).split()), 300)
+    return HubError(f"{where} answered {status} ({said}). Nothing is half done; run the command again.")
+
+
+def _takes_no_writes(where: str) -> str:
+    what = "is behind a server that takes no writes, such as a mirror"
+    return f"{where} {what}. Set HF_ENDPOINT to the hub itself."
+
+
+def blob_id(path: Path) -> str:
+    """Git's name of a file.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile() as file:
+        ...     blob_id(Path(file.name))
+        'e69de29bb2d1d6434b8b29ae775ad8c2e48c5391'
+    """
+    digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+ATTEMPTS = 6
+"""Times a commit is made anew on a head that somebody else moved."""

@@ -1,0 +1,254 @@
+"""Provides PullRequest and fetch_tables: a contribution, and what the hub holds already, as files on this machine."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from costhub.errors import HubError, ModelError, RefusedError
+from costhub.hub.contribute import INBOX, contribution_id
+from costhub.hub.model_check.model_files import check_model_path
+from costhub.hub.remote.address import AddressError, parse_address
+from costhub.hub.remote.hugging_face import MODEL_PATTERNS, readable_errors, xet_as_client_errors
+from costhub.hub.remote.manifest import MAX_TOTAL_BYTES, hash_file
+from costhub.hub.remote.remote_repo import Head, Kind, RemoteRepo
+from costhub.terminal_text import clean
+
+
+def fetch_compared(against: str, device_ids: Sequence[str]) -> Path | None:
+    """What a hub holds of some devices, and its tables of devices and workloads.
+
+    Args:
+        against: `hf-hub:ORG/NAME`, with @REVISION to look at another version, or a data folder.
+        device_ids: The devices that matter; no shard of another one is fetched.
+
+    Returns:
+        A data folder; None where the dataset is empty.
+
+    Raises:
+        AddressError: `against` is neither.
+        HubError: The hub cannot be reached, or has no such dataset.
+    """
+    if Path(against).is_dir():
+        return Path(against)
+    address = parse_address(against)
+    if address.source == "local-dir":
+        return Path(address.name)
+    if address.source == "index":
+        raise AddressError(f"{against!r} is no dataset to compare with. Write hf-hub:ORG/NAME, or a data folder.")
+    return fetch_tables(RemoteRepo(address.name, "dataset"), address.revision or "main", device_ids)
+
+
+def fetch_tables(repo: RemoteRepo, revision: str, device_ids: Sequence[str]) -> Path | None:
+    """Downloads the tables of a dataset and the shards of some devices into the cache of the client.
+
+    Returns:
+        A data folder, to read from only; None where the dataset has no shard of a table yet.
+
+    Raises:
+        HubError: The hub cannot be reached, or has no such dataset or revision.
+    """
+    from huggingface_hub import snapshot_download
+
+    head = repo.head(revision)
+    if head is None:
+        raise HubError(f"hf-hub:{repo.name} does not exist, or you may not read it. Check its name.")
+    wanted = [
+        "devices/train-*",
+        "workloads/train-*",
+        *(f"measurements/{name}/train-*" for name in device_ids),
+    ]
+    if not any(path.startswith(("devices/", "workloads/", "measurements/")) for path in head.files):
+        return None
+    with readable_errors(repo.name, head.commit, HubError), xet_as_client_errors():
+        folder = Path(
+            snapshot_download(
+                repo.name,
+                repo_type="dataset",
+                revision=head.commit,
+                allow_patterns=wanted,
+                library_name="costhub",
+            )
+        )
+    (folder / "measurements").mkdir(exist_ok=True)
+    return folder
+
+
+MOST_FILES = 1000
+_ADDRESS = re.compile(r"hf-hub:([^/@\s]+/[^/@\s]+)@refs/pr/([1-9]\d{0,6})")
+_PAGE_ADDRESS = re.compile(r"https?://[^/\s]+/(datasets/)?([^/\s]+/[^/\s]+)/discussions/([1-9]\d{0,6})/?")
+_DATASET_FOLDERS = ("devices/", "workloads/", "measurements/", "splits/", f"{INBOX}/")
+_CONTRIBUTED_PATH = re.compile(
+    r"contributions/([0-9a-f]{16})/"
+    r"((?:devices|workloads|measurements/[A-Za-z0-9][A-Za-z0-9._+-]{0,100})/train-\d{5}-of-\d{5}\.parquet)"
+)
+
+
+@dataclass(frozen=True)
+class PullRequest:
+    """A pull request at one commit: what is pushed to it later is not what was reviewed."""
+
+    repo: RemoteRepo
+    number: int
+    commit: str
+    paths: Sequence[str]
+    """Of the contribution, within the repository; of a model, all its files."""
+    contribution: str
+    """The id in these paths; "" for a model."""
+    beside: Sequence[str] = ()
+    """Paths outside the contribution that are not as in the main branch; no merge of ours takes them."""
+
+    @property
+    def address(self) -> str:
+        """As a person writes it."""
+        return f"hf-hub:{self.repo.name}@refs/pr/{self.number}"
+
+    def fetch(self, place: Path) -> Path:
+        """Downloads it into a folder, without links.
+
+        Returns:
+            The data or model folder.
+
+        Raises:
+            HubError: It cannot be fetched.
+            RefusedError: Its content is not what its name says.
+        """
+        from huggingface_hub import snapshot_download
+
+        with readable_errors(self.repo.name, self.commit, HubError), xet_as_client_errors():
+            snapshot_download(
+                self.repo.name,
+                repo_type=self.repo.kind,
+                revision=self.commit,
+                local_dir=place,
+                allow_patterns=[glob.escape(path) for path in self.paths],
+                library_name="costhub",
+            )
+        if self.repo.kind == "model":
+            _drop_cache(place)
+        missing = [path for path in self.paths if not (place / path).is_file()]
+        if missing:
+            raise RefusedError(f"{self.address} holds {clean(missing[0], 100)}, which cannot be fetched.")
+        if self.repo.kind == "model":
+            return place
+        folder = place / INBOX / self.contribution
+        files = {path: hash_file(place / path).sha256 for path in self.paths}
+        within = {path.removeprefix(f"{INBOX}/{self.contribution}/"): sha for path, sha in files.items()}
+        if contribution_id(within) != self.contribution:
+            raise RefusedError(
+                f"{self.address} was changed after `costhub contribute` made it: its files do not have the "
+                f"name {self.contribution}. Ask for a new contribution."
+            )
+        (folder / "measurements").mkdir(exist_ok=True)
+        return folder
+
+
+def find_pull_request(text: str) -> PullRequest | None:
+    """The pull request that a text names; None where it is the path of a folder.
+
+    Args:
+        text: `hf-hub:ORG/NAME@refs/pr/N`, or the address of its page.
+
+    Raises:
+        AddressError: It begins as one and is none.
+        HubError: There is none, or the hub cannot be asked.
+        RefusedError: There is no contribution in it, or it is too large.
+    """
+    from huggingface_hub import constants
+
+    address, page = _ADDRESS.fullmatch(text), _PAGE_ADDRESS.fullmatch(text)
+    kinds: tuple[Kind, ...] = ("dataset", "model")
+    if address is not None:
+        name, number = address.groups()
+    elif page is not None:
+        if not text.startswith(f"{constants.ENDPOINT.rstrip('/')}/"):
+            raise AddressError(
+                f"{clean(text, 200)} lies elsewhere than {constants.ENDPOINT}. Set HF_ENDPOINT to its server first."
+            )
+        name, number = page.group(2, 3)
+        kinds = ("dataset",) if page[1] else ("model",)
+    elif text.startswith(("hf-hub:", "http:", "https:")):
+        raise AddressError(
+            f"{text!r} names no pull request. Write hf-hub:ORG/NAME@refs/pr/3, or the address of its page."
+        )
+    else:
+        return None
+    for kind in kinds:
+        repo = RemoteRepo(name, kind)
+        main = repo.head()
+        if main is not None:
+            return _pull_request_at(repo, int(number), main)
+    raise HubError(f"hf-hub:{name} does not exist, or you may not read it. Check its name.")
+
+
+def _pull_request_at(repo: RemoteRepo, number: int, main: Head) -> PullRequest:
+    head = repo.head(f"refs/pr/{number}")
+    if head is None:
+        raise HubError(f"hf-hub:{repo.name} has no pull request {number}.")
+    if repo.kind == "model":
+        return _model_pull_request(repo, number, head, main)
+    inside = {path: path.split("/")[1] for path in head.files if path.startswith(f"{INBOX}/") and path.count("/") > 1}
+    ids = {name for path, name in inside.items() if path not in main.files}
+    ids = ids or {name for name in inside.values() if name in repo.title_of(number)}
+    if len(ids) != 1:
+        raise RefusedError(
+            f"hf-hub:{repo.name}@refs/pr/{number} holds {len(ids)} contributions; one was expected, as "
+            "`costhub contribute` makes it."
+        )
+    (found,) = ids
+    paths = sorted(path for path, name in inside.items() if name == found)
+    strange = [path for path in paths if not _CONTRIBUTED_PATH.fullmatch(path)]
+    if strange:
+        raise RefusedError(
+            f"hf-hub:{repo.name}@refs/pr/{number} holds {clean(strange[0], 100)}; a contribution has shards only."
+        )
+    beside = _changed_beside(repo, number, head, main, f"{INBOX}/{found}/")
+    return _refuse_large(PullRequest(repo, number, head.commit, paths, found, beside), head)
+
+
+def _model_pull_request(repo: RemoteRepo, number: int, head: Head, main: Head) -> PullRequest:
+    for path in _changed(head, main):
+        try:
+            if path in head.files and path != ".gitattributes":
+                check_model_path(path)
+        except ModelError as error:
+            raise RefusedError(f"hf-hub:{repo.name}@refs/pr/{number} is refused. {error}") from error
+    ours = [path for path in head.files if path.endswith(tuple(p[1:] for p in MODEL_PATTERNS))]
+    return _refuse_large(PullRequest(repo, number, head.commit, sorted(ours), ""), head)
+
+
+def _changed_beside(repo: RemoteRepo, number: int, head: Head, main: Head, own: str) -> list[str]:
+    """What a pull request has besides its contribution; the tables may differ since main went on."""
+    beside = [path for path in _changed(head, main) if not path.startswith(own)]
+    new = [path for path in beside if path not in main.files and not path.startswith(_DATASET_FOLDERS)]
+    if new:
+        raise RefusedError(
+            f"hf-hub:{repo.name}@refs/pr/{number} also adds {clean(new[0], 100)}; a contribution has shards "
+            f"in {own} only."
+        )
+    return beside
+
+
+def _changed(head: Head, main: Head) -> list[str]:
+    paths = sorted({*head.files, *main.files})
+    return [path for path in paths if head.files.get(path) != main.files.get(path)]
+
+
+def _refuse_large(pull: PullRequest, head: Head) -> PullRequest:
+    total = sum(head.sizes[path] for path in pull.paths)
+    if len(pull.paths) > MOST_FILES or total > MAX_TOTAL_BYTES:
+        raise RefusedError(
+            f"{pull.address} holds {len(pull.paths):,} files with {total:,} bytes, more than a review takes "
+            f"({MOST_FILES:,} files, {MAX_TOTAL_BYTES:,} bytes). Ask for smaller ones."
+        )
+    return pull
+
+
+def _drop_cache(place: Path) -> None:
+    """Removes what the client keeps beside the files it downloads."""
+    import shutil
+
+    shutil.rmtree(place / ".cache", ignore_errors=True)

@@ -1,0 +1,293 @@
+"""Provides site_contents and write_site: what the page of some hubs shows, read from their folders.
+
+And the folder it goes into.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from costhub.cards.markdown import CARD, MAX_CARD_CHARACTERS, split
+from costhub.cards.site.facts import METRICS, Site, SiteDataset, SiteModel, as_number
+from costhub.cards.site.site_page import MARK
+from costhub.cards.tables import one_line
+from costhub.errors import CosthubError, DataError, HubError, ModelError
+from costhub.files import swap_in
+from costhub.hub.catalogue.devices import read_devices
+from costhub.hub.catalogue.hubs import EVALUATION, HubRoot, named_folders, read_config, training_devices
+from costhub.hub.install import read_figures
+from costhub.hub.remote.address import parse_address
+from costhub.hub.remote.manifest import Manifest, verify
+from costhub.hub.staging import read_card
+
+PICTURE_FOLDER = "pictures"
+"""Folder of the site that pictures lie in."""
+MAX_PICTURE_BYTES = 8 << 20
+MAX_OPERATORS = 100
+_PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def read_site_model(folder: Path, name: str) -> tuple[SiteModel, dict[str, bytes]]:
+    """Reads a model folder whose files are what its manifest says.
+
+    Args:
+        folder: The model folder.
+        name: ORG/NAME, which `costhub pull` must be able to read.
+
+    Returns:
+        The model, and address in the site -> content of its pictures.
+
+    Raises:
+        CosthubError: One of its kinds: the folder is damaged, or holds what no model has.
+    """
+    parse_address(name)
+    manifest = verify(folder)
+    _refuse_links(folder, manifest)
+    config = read_config(folder)
+    recorded = (read_figures(folder, EVALUATION) if EVALUATION in manifest.files else None) or {}
+    found = {
+        picture: _picture(folder / picture, entry.sha256)
+        for picture, entry in manifest.files.items()
+        if picture.endswith(".png") and "/" not in picture
+    }
+    model = SiteModel(
+        name=name,
+        device_id=config["device_id"],
+        arch=config["arch"],
+        told=training_devices(config),
+        bytes=sum(entry.size for entry in manifest.files.values()),
+        figures=_read_shares(recorded.get("totals", config.get("metrics")), METRICS, folder),
+        errors=_read_shares(recorded.get("standard_errors"), METRICS, folder),
+        operators=_operator_shares(recorded, folder),
+        card=read_body(folder) if CARD in manifest.files else None,
+        pictures={picture: address for picture, (address, _) in found.items()},
+    )
+    return model, dict(found.values())
+
+
+def read_body(folder: Path) -> str | None:
+    """The card of a folder without its block of YAML; None where it has none.
+
+    Raises:
+        DataError: It is a link, no text, too long, or its block is no YAML.
+    """
+    card = folder / CARD
+    if card.is_symlink():
+        raise DataError(f"{card} is a link; a card lies in the folder itself.")
+    if not card.is_file():
+        return None
+    if card.stat().st_size > 4 * MAX_CARD_CHARACTERS:
+        raise DataError(f"{card} is longer than {MAX_CARD_CHARACTERS} characters: it is no card.")
+    text = read_card(card).replace("\r\n", "\n")
+    return split(text)[1] if text.startswith("---\n") else text
+
+
+def _refuse_links(folder: Path, manifest: Manifest) -> None:
+    """What a link shows may be a file that its owner never meant to publish."""
+    root = folder.resolve()
+    for name in manifest.files:
+        if not (folder / name).resolve().is_relative_to(root):
+            raise ModelError(f"{folder / name} is a link out of its folder; a model has plain files only.")
+
+
+def _picture(path: Path, sha256: str) -> tuple[str, bytes]:
+    with path.open("rb") as file:
+        content = file.read(MAX_PICTURE_BYTES + 1)
+    if len(content) > MAX_PICTURE_BYTES or not content.startswith(_PNG):
+        raise ModelError(f"{path} is no PNG of at most {MAX_PICTURE_BYTES:,} bytes. Draw it again.")
+    # Named by content: a name of a stranger would become a path, and may occur in two models.
+    return f"{PICTURE_FOLDER}/{sha256[:16]}.png", content
+
+
+def _read_shares(found: object, names: Iterable[str], folder: Path) -> dict[str, float]:
+    """What of a mapping is a number under one of the names; all of them are shares."""
+    told = found if isinstance(found, Mapping) else {}
+    read = {name: as_number(told.get(name)) for name in names}
+    shares = {name: value for name, value in read.items() if value is not None}
+    for name, value in shares.items():
+        if not 0.0 <= value <= 1.0:
+            raise ModelError(f"{folder} records {name} {value:.3g}, expected 0 to 1. Evaluate it again.")
+    return shares
+
+
+def _operator_shares(recorded: Mapping[str, Any], folder: Path) -> dict[str, float]:
+    rows = recorded.get("operators")
+    told = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    found = {str(row.get("operator")): row.get("top_1") for row in told}
+    if len(found) > MAX_OPERATORS:
+        raise ModelError(f"{folder} records {len(found)} operator classes; no model has that many.")
+    return _read_shares(found, found, folder)
+
+
+@dataclass(frozen=True)
+class SiteContents:
+    """What goes into a site."""
+
+    site: Site
+    pictures: Mapping[str, bytes]
+    """Address in the site -> PNG."""
+    left_out: tuple[str, ...]
+    """A sentence for each folder or index that cannot be read."""
+
+
+def site_contents(roots: Sequence[HubRoot]) -> SiteContents:
+    """Reads hubs for a page; what is damaged is left out and named.
+
+    Args:
+        roots: The hubs; of two folders or devices of one name the one in the earlier hub is taken.
+
+    Example:
+        >>> from costhub.hub.catalogue.hubs import embedded_root
+        >>> found = site_contents([embedded_root()])
+        >>> [model.name for model in found.site.models][-1], found.left_out
+        ('costhub/nvidia-h200-gbt', ())
+    """
+    models: dict[str, SiteModel] = {}
+    datasets: dict[str, SiteDataset] = {}
+    pictures: dict[str, bytes] = {}
+    left_out: list[str] = []
+    for name, folder in named_folders(roots, "models").items():
+        try:
+            models[name], drawn = read_site_model(folder, name)
+            pictures |= drawn
+        except (CosthubError, OSError) as error:
+            left_out.append(_left_out_message(folder, error))
+    for name, folder in named_folders(roots, "datasets").items():
+        try:
+            datasets[name] = _read_dataset(folder, name)
+        except (CosthubError, OSError) as error:
+            left_out.append(_left_out_message(folder, error))
+    used = {model.device_id for model in models.values()}
+    used |= {device_id for dataset in datasets.values() for device_id in dataset.rows}
+    site = Site(
+        devices=_device_rows(roots, used, left_out),
+        models=tuple(sorted(models.values(), key=_model_order)),
+        datasets=tuple(datasets[name] for name in sorted(datasets)),
+    )
+    return SiteContents(site, pictures, tuple(left_out))
+
+
+def _model_order(model: SiteModel) -> tuple[Any, ...]:
+    """By device, the best model first."""
+    return model.device_id, -model.figures.get("top_1", -1.0), model.name
+
+
+def _read_dataset(folder: Path, name: str) -> SiteDataset:
+    # pyarrow is heavy, and a hub without datasets needs none of it.
+    from costhub.dataset.load import open_folder
+    from costhub.dataset.stats.folder_stats import coverage
+    from costhub.dataset.stats.observations import read_observations
+    from costhub.hub.dataset_documents import count_facts
+
+    observed = read_observations(open_folder(folder))
+    facts = count_facts(observed.to_batches())
+    return SiteDataset(
+        name=name,
+        rows=facts.rows,
+        ok=facts.ok,
+        workloads=facts.workloads,
+        licences=facts.licences,
+        tvm_versions=facts.tvm_versions,
+        coverage=coverage(observed),
+        card=read_body(folder),
+    )
+
+
+def _device_rows(roots: Sequence[HubRoot], used: set[str], left_out: list[str]) -> tuple[Mapping[str, Any], ...]:
+    """Rows of the indexes, and of devices that only models or measurements know."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for root in roots:
+        try:
+            rows = list(_index_rows(root))
+        except (CosthubError, OSError) as error:
+            left_out.append(_left_out_message(root.devices_file, error))
+            continue
+        for row in rows:
+            found.setdefault(row["device_id"], row)
+    unknown = {device_id: {"device_id": device_id} for device_id in used - found.keys()}
+    return tuple(row for _, row in sorted({**found, **unknown}.items()))
+
+
+def _index_rows(root: HubRoot) -> Iterator[Mapping[str, Any]]:
+    for device in read_devices(root.devices_file):
+        yield device.row()
+
+
+def _left_out_message(path: Path, error: Exception) -> str:
+    """Why something is left out; a message need not say where it arose."""
+    text = one_line(str(error))
+    return text if str(path) in text else f"{one_line(str(path))}: {text}"
+
+
+INDEX_PAGE = "index.html"
+
+
+def write_site(out: str | Path, page: str, pictures: Mapping[str, bytes]) -> Path:
+    """Writes a site beside its place and swaps it in; readers see the old one or the new one.
+
+    Args:
+        out: The folder to make. One that is empty, or holds an earlier site and nothing else, is replaced.
+        page: Its HTML.
+        pictures: Address in the site -> content.
+
+    Returns:
+        The page's file.
+
+    Raises:
+        HubError: `out` holds something else; nothing was changed.
+    """
+    target = Path(out).resolve()
+    refuse_occupied(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        (made / INDEX_PAGE).write_text(page, encoding="utf-8")
+        for address, content in pictures.items():
+            (made / address).parent.mkdir(exist_ok=True)
+            (made / address).write_bytes(content)
+        made.chmod(0o755)
+        if target.exists():
+            swap_in(target, made, Path(f"{made}-old"))
+        else:
+            made.rename(target)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    return target / INDEX_PAGE
+
+
+def refuse_occupied(out: str | Path) -> None:
+    """Refuses a place that holds more than an earlier site.
+
+    Raises:
+        HubError: It does.
+    """
+    target = Path(out).resolve()
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise HubError(f"{target} is a file; give a folder to build the site in.")
+    strange = _foreign_file(target)
+    if strange:
+        raise HubError(
+            f"{target} holds {strange}, which is not of a site that costhub built; nothing was changed. Give "
+            "an empty or new folder, and copy the site to its place from there."
+        )
+
+
+def _foreign_file(target: Path) -> str | None:
+    """A file in the folder that `write_site` would not have written, None where there is none."""
+    for path in sorted(target.rglob("*")):
+        name = path.relative_to(target).as_posix()
+        if path.is_symlink() or name not in (INDEX_PAGE, PICTURE_FOLDER):
+            drawn = path.suffix == ".png" and path.parent == target / PICTURE_FOLDER and path.is_file()
+            if path.is_symlink() or not drawn:
+                return name
+    index = target / INDEX_PAGE
+    if any(target.iterdir()) and not (index.is_file() and MARK in index.read_text("utf-8", errors="replace")):
+        return INDEX_PAGE if index.exists() else PICTURE_FOLDER
+    return None

@@ -1,0 +1,123 @@
+"""Provides Limits: what a child process may take of the machine before it costs its own row."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import resource
+from dataclasses import dataclass
+
+STRANGERS_MEMORY_BYTES = 8 << 30
+
+
+@functools.lru_cache(maxsize=1)
+def limit_memory(most_bytes: int = STRANGERS_MEMORY_BYTES, *, beyond_tvm: bool = True) -> None:
+    """Bounds the memory of this process, beyond what Python and its libraries take, once and for all.
+
+    Args:
+        most_bytes: Further bytes it may map.
+        beyond_tvm: Load TVM first, so that its libraries do not count.
+    """
+    if beyond_tvm:
+        import tvm  # noqa: F401
+
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            taken = int(file.read().split()[0]) * resource.getpagesize()
+    except OSError:  # not Linux: no limit
+        return
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    limit = taken + most_bytes
+    if hard == resource.RLIM_INFINITY or limit < hard:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+
+
+# What TVM, LLVM, Python and the C++ library print when an allocation fails under the limit.
+OUT_OF_MEMORY = ("bad_alloc", "out of memory", "MemoryError", "Cannot allocate memory", "cannot map zero")
+
+# What TVM, LLVM and their libraries map beside a program, of which little is ever used: 3 GiB at most on two
+# cores (1.2 GiB in a builder), and more with the stacks of more threads.
+MAPPED_BYTES = 4 << 30
+MAPPED_BYTES_PER_CPU = 128 << 20
+# No single file that a build or a program writes is near it.
+FILE_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of one child process, which sets them for itself by setrlimit; None leaves one as it is.
+
+    Example:
+        >>> Limits(cpu_s=5).broken("SIGXCPU", "")
+        'It used up its limit of 5 s of processor time.'
+    """
+
+    address_space_bytes: int | None = None
+    """Of virtual memory; TVM alone maps about 3 GB, and the drivers of GPUs far more than they use."""
+    cpu_s: float | None = None
+    """Processor seconds of all threads together for one request, in whole seconds rounded up."""
+    open_files: int | None = None
+    file_bytes: int | None = None
+    """Size of a file that it writes."""
+
+    @classmethod
+    def share(cls, children: int, *, cpu_s: float) -> Limits:
+        """For each of so many children that work at once: a share of the memory, beside what TVM maps.
+
+        Example:
+            >>> Limits.share(4, cpu_s=60).address_space_bytes < Limits.share(1, cpu_s=60).address_space_bytes
+            True
+        """
+        import psutil
+
+        mapped = MAPPED_BYTES + (psutil.cpu_count() or 1) * MAPPED_BYTES_PER_CPU
+        memory = psutil.virtual_memory().total // (children + 1)  # one for the parent and everybody else
+        return cls(address_space_bytes=mapped + memory, cpu_s=cpu_s, file_bytes=FILE_BYTES)
+
+    def apply(self) -> None:
+        """Sets the limits of this process, and that it leaves no core file behind."""
+        import resource
+
+        _lower(resource.RLIMIT_CORE, 0)
+        _lower(resource.RLIMIT_AS, self.address_space_bytes)
+        _lower(resource.RLIMIT_NOFILE, self.open_files)
+        _lower(resource.RLIMIT_FSIZE, self.file_bytes)
+
+    def allow_cpu(self) -> None:
+        """Grants this process `cpu_s` from now on; the system counts from the start of the process."""
+        if self.cpu_s is None:
+            return
+        import resource
+
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        soft = math.ceil(used.ru_utime + used.ru_stime + self.cpu_s)
+        resource.setrlimit(resource.RLIMIT_CPU, (soft if hard < 0 else min(soft, hard), hard))
+
+    def broken(self, signal_name: str | None, said: str) -> str | None:
+        """The sentence that names the limit a child has met; None where it met none.
+
+        Args:
+            signal_name: what killed it, such as ``SIGABRT``; None where nothing did.
+            said: what it printed or answered last.
+        """
+        if signal_name == "SIGXCPU":
+            return f"It used up its limit of {self.cpu_s or 0:g} s of processor time."
+        if signal_name == "SIGXFSZ" or "File too large" in said:
+            return f"It wrote more than its limit of {(self.file_bytes or 0) / 2**20:g} MiB to one file."
+        if self.address_space_bytes is not None and any(words in said for words in OUT_OF_MEMORY):
+            return f"It ran into its memory limit of {self.address_space_bytes / 2**30:.3g} GiB."
+        return None
+
+
+def _lower(kind: int, value: int | None) -> None:
+    if value is None:
+        return
+    import resource
+
+    _, hard = resource.getrlimit(kind)
+    value = value if hard < 0 else min(value, hard)
+    # A system that knows a limit but does not keep it (RLIMIT_AS on macOS) refuses to set it.
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(kind, (value, value))

@@ -1,1 +1,0 @@
-"""The recipes of others, to compare with."""

@@ -1,0 +1,320 @@
+"""Provides evaluate: how well a model ranks measured programs, per workload, operator family and network.
+
+And in all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from costhub.dataset.programs import FloatArray, Programs
+from costhub.errors import DataError, ScoreError
+from costhub.models import metrics
+from costhub.models.compound.conditioned import scores_of
+from costhub.models.metrics import weighted_top_k
+from costhub.models.protocol import CostModel, Scores
+
+METRICS = ("top_1", "top_5", "pairwise", "spearman")
+NOISE_FLOOR = 0.02
+"""Relative difference of throughput below which two programs are taken as equally fast."""
+
+
+@dataclass(frozen=True)
+class WorkloadScore:
+    """The metrics of one workload on one device; `metrics` defines them."""
+
+    workload_id: str
+    device_id: str
+    """Empty where the programs name no device."""
+    n: int
+    """Programs compared."""
+    top_1: float
+    top_5: float
+    pairwise: float
+    spearman: float
+    best_s: float
+    """Latency of the fastest program."""
+    best_of_1_s: float
+    """Latency of the program with the highest score."""
+    best_of_5_s: float
+    """Latency of the fastest of the five with the highest scores."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The metrics of all workloads."""
+
+    workloads: tuple[WorkloadScore, ...]
+    """In the order of `Programs.group`: one for each workload on each device."""
+    noise_floor: float
+    """Relative difference below which `pairwise` does not count a pair."""
+    skipped: tuple[str, ...]
+    """Workloads in which no two programs differ by more than the noise: there is nothing to rank."""
+
+    @property
+    def top_1(self) -> float:
+        """Mean over workloads."""
+        return self._mean("top_1")
+
+    @property
+    def top_5(self) -> float:
+        """Mean over workloads."""
+        return self._mean("top_5")
+
+    @property
+    def pairwise(self) -> float:
+        """Mean over workloads."""
+        return self._mean("pairwise")
+
+    @property
+    def spearman(self) -> float:
+        """Mean over workloads."""
+        return self._mean("spearman")
+
+    @property
+    def totals(self) -> dict[str, float]:
+        """Metric -> mean over workloads."""
+        return {name: self._mean(name) for name in METRICS}
+
+    @property
+    def standard_errors(self) -> dict[str, float]:
+        """Metric -> standard error of its mean: how far another draw of workloads would move it.
+
+        sqrt(C / (C - 1) sum_c (sum_{i in c} (x_i - mean))^2) / N over the C workloads c, with N rows i in
+        all: a workload that was measured on several devices counts as one draw. NaN if there is only one
+        workload.
+        """
+        return {name: self._standard_error(name) for name in METRICS}
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as JSON values.
+
+        `totals`, `standard_errors`, `workloads` (rows), `noise_floor` and `skipped`; null for NaN.
+        """
+        errors = self.standard_errors
+        return {
+            "totals": self.totals,
+            "standard_errors": {name: None if math.isnan(v) else v for name, v in errors.items()},
+            "workloads": [asdict(workload) for workload in self.workloads],
+            "noise_floor": self.noise_floor,
+            "skipped": list(self.skipped),
+        }
+
+    def _mean(self, name: str) -> float:
+        return math.fsum(getattr(row, name) for row in self.workloads) / len(self.workloads)
+
+    def _standard_error(self, name: str) -> float:
+        mean = self._mean(name)
+        off: dict[str, float] = defaultdict(float)
+        for row in self.workloads:
+            off[row.workload_id] += getattr(row, name) - mean
+        number = len(off)
+        if number < 2:
+            return math.nan
+        total = math.fsum(value**2 for value in off.values())
+        return math.sqrt(number / (number - 1) * total) / len(self.workloads)
+
+
+def evaluate(model: CostModel, programs: Programs, *, noise_floor: float = NOISE_FLOOR) -> Evaluation:
+    """Scores programs with a model and compares the scores with the measured latencies.
+
+    Args:
+        model: A fitted model.
+        programs: Programs of workloads the model has not seen; failed ones are left out.
+        noise_floor: Relative difference of throughput below which two programs are taken as equally fast.
+
+    Raises:
+        ModelError: The model cannot read these programs.
+        ScoreError: A score is NaN or infinite.
+        DataError: No workload has two programs that differ by more than the noise.
+    """
+    programs = programs.measured()
+    return evaluate_scores(scores_of(model, programs), programs, noise_floor=noise_floor)
+
+
+def evaluate_scores(scores: Scores, programs: Programs, *, noise_floor: float = NOISE_FLOOR) -> Evaluation:
+    """Compares scores, wherever they are from, with what was measured.
+
+    Args:
+        scores: (n,) scores of the programs, higher is faster. Constant scores give the expectation of random
+            choice.
+        programs: The programs. Failed ones have no latency and are left out; each of the others is compared
+            with those of the same workload on the same device.
+        noise_floor: As in `evaluate`.
+
+    Raises:
+        ScoreError: A score is NaN or infinite.
+        DataError: No workload has two programs that differ by more than the noise.
+
+    Example:
+        >>> pair = Programs.from_list([np.ones((1, 2))] * 2, np.array([0, 0]), ("w",), np.array([1e-3, 2e-3]))
+        >>> evaluate_scores(np.zeros(2), pair).top_1
+        0.75
+    """
+    if not np.isfinite(scores).all():
+        raise ScoreError(
+            f"{int((~np.isfinite(scores)).sum())} of {len(scores)} scores are NaN or infinite, so the model "
+            "cannot be evaluated; train it again."
+        )
+    ran = np.flatnonzero(programs.is_ok)
+    group = programs.group[ran]
+    order = ran[np.argsort(group, kind="stable")]
+    measured: list[WorkloadScore] = []
+    skipped: list[str] = []
+    for own in np.split(order, np.flatnonzero(np.diff(programs.group[order])) + 1) if len(order) else ():
+        latency_s = programs.latency_s[own]
+        workload_id = programs.workload_ids[programs.workload[own[0]]]
+        if latency_s.min() < latency_s.max() * (1.0 - noise_floor):
+            device_id = programs.device_ids[programs.device[own[0]]]
+            measured.append(_score_group(workload_id, device_id, scores[own], latency_s, noise_floor))
+        else:
+            skipped.append(workload_id)
+    if not measured:
+        raise DataError(
+            f"None of the {len(skipped)} workloads has two programs that differ by more than "
+            f"{noise_floor:.0%}, so there is nothing to rank; measure more programs."
+        )
+    return Evaluation(tuple(measured), noise_floor, tuple(skipped))
+
+
+def _score_group(
+    workload_id: str, device_id: str, scores: Scores, latency_s: Scores, noise_floor: float
+) -> WorkloadScore:
+    return WorkloadScore(
+        workload_id=workload_id,
+        device_id=device_id,
+        n=len(scores),
+        top_1=metrics.top_k(scores, latency_s, k=1),
+        top_5=metrics.top_k(scores, latency_s, k=5),
+        pairwise=metrics.pairwise(scores, latency_s, noise_floor=noise_floor),
+        spearman=metrics.spearman(scores, latency_s),
+        best_s=float(latency_s.min()),
+        best_of_1_s=metrics.best_of_k_s(scores, latency_s, k=1),
+        best_of_5_s=metrics.best_of_k_s(scores, latency_s, k=5),
+    )
+
+
+def evaluate_blocks(model: CostModel, blocks: Sequence[Programs], *, noise_floor: float = NOISE_FLOOR) -> Evaluation:
+    """What `evaluate` gives of all programs of the blocks, of which one block is in memory at a time.
+
+    Raises:
+        ModelError: As `evaluate`.
+        ScoreError: As `evaluate`.
+        DataError: As `evaluate`, or there are no blocks.
+    """
+    scores, without_rows = [], []
+    for block in (block.measured() for block in blocks):
+        scores.append(model.predict(block.rows, block.counts))
+        without_rows.append(replace(block, rows=_NO_ROWS, counts=np.zeros_like(block.counts)))
+    programs = Programs.join(without_rows) if without_rows else _NONE
+    return evaluate_scores(np.concatenate([np.zeros(0), *scores]), programs, noise_floor=noise_floor)
+
+
+_NO_ROWS: FloatArray = np.zeros((0, 0), np.float32)
+_NONE = Programs.from_list([], np.zeros(0, np.int64), (), np.zeros(0))
+
+
+@dataclass(frozen=True)
+class WorkloadUse:
+    """What a workload is, and where it occurs."""
+
+    operator: str
+    """Its family."""
+    networks: Mapping[str, float]
+    """Network -> how often it uses the workload."""
+
+
+@dataclass(frozen=True)
+class NetworkTopK:
+    """`top_k` of whole networks, as the literature has it; see docs/metrics.md."""
+
+    networks: Mapping[str, float]
+    """Network -> weighted best latency / weighted chosen latency, over its workloads that were evaluated."""
+    tenset: float
+    """Mean over networks: `top_k_tenset`."""
+    tlp: float
+    """The ratio of the sums over all networks: `top_k_tlp`."""
+
+
+def workload_uses(workloads: pa.Table) -> dict[str, WorkloadUse]:
+    """Workload id -> family and networks.
+
+    Args:
+        workloads: The workloads table, with `workload_id`, `operator` and `networks`.
+
+    Example:
+        >>> networks = [[{"name": "resnet-18", "weight": 2.0}]]
+        >>> workload_uses(pa.table({"workload_id": ["w"], "operator": ["conv"], "networks": networks}))["w"]
+        WorkloadUse(operator='conv', networks={'resnet-18': 2.0})
+    """
+    rows = workloads.select(["workload_id", "operator", "networks"]).to_pylist()
+    return {
+        row["workload_id"]: WorkloadUse(row["operator"], {n["name"]: n["weight"] for n in row["networks"] or ()})
+        for row in rows
+    }
+
+
+def by_operator(evaluation: Evaluation, uses: Mapping[str, WorkloadUse]) -> dict[str, Evaluation]:
+    """Family -> the evaluation of its workloads, by name; a workload that is not in `uses` is of `other`."""
+    return _parts(evaluation, lambda row: [uses[row.workload_id].operator if row.workload_id in uses else "other"])
+
+
+def by_network(evaluation: Evaluation, uses: Mapping[str, WorkloadUse]) -> dict[str, Evaluation]:
+    """Network -> the evaluation of its workloads, by name: plain means, each workload once.
+
+    A workload is in every network that uses it.
+    """
+    return _parts(evaluation, lambda row: uses[row.workload_id].networks if row.workload_id in uses else ())
+
+
+def network_top_k(evaluation: Evaluation, uses: Mapping[str, WorkloadUse], *, k: int) -> NetworkTopK | None:
+    """The two variants of `top_k` that weigh a workload by how often a network uses it.
+
+    Latencies of different devices are never added: with several, figures are means over devices.
+
+    Args:
+        evaluation: Of all workloads.
+        uses: As `workload_uses` gives them.
+        k: 1 or 5.
+
+    Returns:
+        None where no workload that was evaluated is of a network.
+    """
+    networks: dict[str, list[float]] = {}
+    pooled: list[float] = []
+    for device in sorted({row.device_id for row in evaluation.workloads}):
+        terms = [
+            (network, row.best_s, row.best_of_1_s if k == 1 else row.best_of_5_s, weight)
+            for row in evaluation.workloads
+            if row.device_id == device and row.workload_id in uses
+            for network, weight in uses[row.workload_id].networks.items()
+        ]
+        for name in sorted({term[0] for term in terms}):
+            networks.setdefault(name, []).append(_ratio(term for term in terms if term[0] == name))
+        if terms:
+            pooled.append(_ratio(terms))
+    if not networks:
+        return None
+    means = {name: fmean(values) for name, values in sorted(networks.items())}
+    return NetworkTopK(means, fmean(means.values()), fmean(pooled))
+
+
+def _ratio(terms: Iterable[tuple[str, float, float, float]]) -> float:
+    best_s, chosen_s, weight = np.array([term[1:] for term in terms], dtype=np.float64).T
+    return weighted_top_k(best_s, chosen_s, weight)
+
+
+def _parts(evaluation: Evaluation, names: Callable[[WorkloadScore], Iterable[str]]) -> dict[str, Evaluation]:
+    parts: dict[str, list[WorkloadScore]] = {}
+    for row in evaluation.workloads:
+        for name in names(row):
+            parts.setdefault(name, []).append(row)
+    return {name: replace(evaluation, workloads=tuple(rows), skipped=()) for name, rows in sorted(parts.items())}

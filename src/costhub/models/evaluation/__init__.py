@@ -1,1 +1,0 @@
-"""How well models rank: metrics, per operator and network, noise, calibration."""

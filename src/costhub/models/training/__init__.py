@@ -1,1 +1,0 @@
-"""How models learn: losses, batches, streams, progress on disk."""

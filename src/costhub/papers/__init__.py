@@ -1,0 +1,1 @@
+"""Methods of the papers that the defaults do not use, registered by entry points."""

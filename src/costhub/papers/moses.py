@@ -1,0 +1,150 @@
+"""Moses (Zhao et al., *Moses.
+
+Efficient Exploitation of Cross-device Transferable Features for Tensor Program Optimization*, 2022): the domain
+adversary and the adaptive controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from costhub.models.networks.batches import Batch, Examples
+from costhub.models.networks.gradient import StepRule
+from costhub.models.networks.weights import draw_weights
+from costhub.search.scheduler import TrialBatch
+
+_DISCRIMINATOR_HIDDEN = 64
+
+
+@dataclass
+class DomainAdversary(StepRule):
+    """A discriminator tells source programs from target programs; the network learns to mislead it.
+
+    The discriminator reads the inputs of the network's last layer, `score`, through a layer that reverses the
+    gradient (Ganin and Lempitsky, 2015), so one step trains both against each other.
+
+    Args:
+        source: Programs of the source, scaled as the network reads them.
+        weight: beta, the factor of the discriminator's loss, which is added to the objective.
+        seed: Draws the discriminator's weights and the source programs.
+    """
+
+    source: Examples
+    weight: float
+    seed: int
+    _seen: list[Tensor] = field(default_factory=list)
+    _parts: Any = None
+
+    def begin(self, network: nn.Module) -> None:
+        """Makes the discriminator, and listens to what the last layer reads."""
+        last: nn.Linear = network.get_submodule("score")  # type: ignore[assignment]
+        with torch.device("meta"):
+            judge = nn.Sequential(
+                nn.Linear(last.in_features, _DISCRIMINATOR_HIDDEN), nn.ReLU(), nn.Linear(_DISCRIMINATOR_HIDDEN, 1)
+            )
+        draw_weights(judge, torch.Generator().manual_seed(self.seed))
+        judge.to(last.weight.device)
+        hook = last.register_forward_pre_hook(lambda _, inputs: self._seen.append(inputs[0]))
+        optimizer = torch.optim.Adam(judge.parameters(), lr=1e-3)
+        self._parts = judge, hook, optimizer, np.random.default_rng(self.seed)
+
+    def loss(self, network: nn.Module, batch: Batch, own: Tensor) -> Tensor:
+        """The objective, plus beta times the binary cross-entropy of telling the domains apart."""
+        judge, _, optimizer, rng = self._parts
+        target = self._seen[-1]
+        drawn = rng.integers(self.source.n, size=len(batch.group))
+        network(*self.source.take(drawn, device=own.device).inputs)
+        source = self._seen[-1]
+        self._seen.clear()
+        optimizer.zero_grad(set_to_none=True)
+        verdict = judge(_reverse_gradient(torch.cat([source, target]))).squeeze(-1)
+        truth = torch.cat([verdict.new_zeros(len(source)), verdict.new_ones(len(target))])
+        return own + self.weight * functional.binary_cross_entropy_with_logits(verdict, truth)
+
+    def after_step(self, network: nn.Module, rate: float) -> None:
+        """The discriminator takes its own step."""
+        self._parts[2].step()
+
+    def end(self, network: nn.Module) -> None:
+        """Stops listening."""
+        self._parts[1].remove()
+        self._parts = None
+        self._seen.clear()
+
+
+class GradientReversal(torch.autograd.Function):
+    """Passes values on, and gradients with the opposite sign."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor) -> Tensor:
+        """The values."""
+        return values.view_as(values)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        """The gradient, turned round."""
+        return -gradient
+
+
+def _reverse_gradient(values: Tensor) -> Tensor:
+    found: Tensor = GradientReversal.apply(values)  # type: ignore[no-untyped-call]
+    return found
+
+
+@dataclass(frozen=True)
+class CoefficientOfVariation:
+    """The adaptive controller of Moses (Zhao et al., 2022, section 3.5).
+
+    A task's trials are split into a measured and a predicted part. The measured part goes out in batches;
+    after each the coefficient of variation sigma / mu of the model's outcome over the last ones is taken, and
+    measuring ends early where it falls below a threshold. Moses gives no numbers. The outcome is taken as the
+    predicted throughput, the exponential of the score, since a mean that may be 0 has no such coefficient.
+    The defaults are what scripts/bench/transfer/controller.py chose.
+
+    Example:
+        >>> batches = [Batch(np.ones(2), np.array(scores)) for scores in ([-1.0, -2.0], [-0.5, -0.51])]
+        >>> rule = Certainty(trials=64, window=1)
+        >>> rule.goes_on(batches[:1]), rule.goes_on(batches)
+        (True, False)
+    """
+
+    trials: int
+    """Trials of the task in all."""
+    share: float = 0.75
+    """Largest share of the trials that is measured, in (0, 1]."""
+    threshold: float = 0.01
+    window: int = 2
+    """Batches over which the coefficient is taken; until there are so many, measuring continues."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.share <= 1.0 or self.window < 1:
+            raise ValueError(
+                f"share must be above 0 and at most 1 and window at least 1, got {self.share} and {self.window}."
+            )
+
+    def goes_on(self, batches: Sequence[TrialBatch]) -> bool:
+        """See `StopRule`."""
+        if sum(batch.n for batch in batches) >= self.share * self.trials:
+            return False
+        if len(batches) < self.window:
+            return True
+        return coefficient_of_variation(batches[-self.window :]) >= self.threshold
+
+
+def coefficient_of_variation(batches: Sequence[TrialBatch]) -> float:
+    """Standard deviation / mean of the throughput that the model predicted for the programs of some batches.
+
+    Example:
+        >>> round(variation([Batch(np.ones(2), np.log([1.0, 3.0]))]), 6)
+        0.5
+    """
+    scores = np.concatenate([batch.scores for batch in batches])
+    outcome = np.exp(scores - scores.max())  # The coefficient does not change, and nothing overflows.
+    return float(outcome.std() / outcome.mean())

@@ -1,0 +1,169 @@
+"""Pruner (Qiao et al., *Pruner: A Draft-then-Verify Exploration Mechanism*, ASPLOS 2025).
+
+Momentum transfer and draft models.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from costhub.dataset.features.spec import Features
+from costhub.dataset.programs import IntArray, Programs
+from costhub.models.networks.gradient import StepRule
+from costhub.models.networks.neural import NeuralModel
+from costhub.models.protocol import CostModel
+from costhub.search.search_model import Scores, SearchModel
+from costhub.transfer.methods.method import adapt_sub_models
+
+
+@dataclass(frozen=True)
+class Momentum:
+    """Networks are fine-tuned, and after every step a slow copy moves a little towards them.
+
+    The slow copy, which begins as the source, is the result: Pruner's momentum (MoA-Pruner, ASPLOS 2025)
+    keeps 0.99 of it in each step. Trees continue from the source's trees.
+    """
+
+    name = "momentum"
+    keep: float = 0.99
+    """Weight of the slow copy when a step averages it with the networks."""
+    epochs: int = 30
+    learning_rate: float = 1e-3
+
+    def adapt(
+        self, source: CostModel, target: Programs, *, seed: int, source_programs: Programs | None = None
+    ) -> CostModel:
+        """See `TransferMethod`."""
+        return adapt_sub_models(source, target, seed=seed, network=self.tune)
+
+    def tune(self, part: NeuralModel[Any], own: Programs, seed: int) -> None:
+        """Changes one network; the programs are as it reads them."""
+        part.fine_tune(own, epochs=self.epochs, learning_rate=self.learning_rate, seed=seed, rule=SlowCopy(self.keep))
+
+
+@dataclass
+class SlowCopy(StepRule):
+    """Keeps a slow copy of the weights, and puts it in their place at the end."""
+
+    keep: float
+    _slow: dict[str, Tensor] = field(default_factory=dict)
+
+    def begin(self, network: nn.Module) -> None:
+        """The slow copy begins as the network."""
+        self._slow = {name: weight.detach().clone() for name, weight in network.named_parameters()}
+
+    def after_step(self, network: nn.Module, rate: float) -> None:
+        """The slow copy follows."""
+        for name, weight in network.named_parameters():
+            self._slow[name].lerp_(weight.detach(), 1.0 - self.keep)
+
+    def end(self, network: nn.Module) -> None:
+        """The slow copy is the result."""
+        with torch.no_grad():
+            for name, weight in network.named_parameters():
+                weight.copy_(self._slow[name])
+
+
+MIN_VERIFIED = 16
+"""Candidates of a batch that the full model scores at the least."""
+_FIT_STEP = 16
+
+
+@dataclass(frozen=True)
+class _ScoreLine:
+    """A line that predicts the full model's score from the draft's."""
+
+    slope: float
+    intercept: float
+    models: tuple[CostModel, CostModel]
+    """The draft and the full model that it was fitted to; it does not hold for others."""
+
+    @classmethod
+    def fit(cls, guess: Scores, raw: Scores, weight: Scores, models: tuple[CostModel, CostModel]) -> _ScoreLine:
+        """Weighted least squares over the candidates that both have scored; never a falling line."""
+        known = np.isfinite(guess) & np.isfinite(raw)
+        guess, raw, weight = guess[known], raw[known], weight[known]
+        if not len(raw):
+            return cls(0.0, 0.0, models)
+        x, y = (float(np.average(values, weights=weight)) for values in (guess, raw))
+        variance = float(np.average((guess - x) ** 2, weights=weight))
+        covariance = float(np.average((guess - x) * (raw - y), weights=weight))
+        slope = max(0.0, covariance / variance) if variance > 0 else 0.0
+        return cls(slope, y - slope * x, models)
+
+    def __call__(self, guess: Scores) -> Scores:
+        return self.intercept + self.slope * guess
+
+
+class DraftModel:
+    """Scores candidates by two models: all by a cheap one, the best of them by the full one as well.
+
+    Lowering a candidate takes longer than everything else that a prediction needs; a model that reads the
+    trace alone (`trace_decisions@1`) does without it. After *Pruner: A Draft-then-Verify Exploration
+    Mechanism* (Qiao et al., ASPLOS 2025), whose draft is a formula; here it is a model like any other.
+
+    All scores of a task can be compared, whichever model and whichever call they come from (see
+    docs/adr/0002): a candidate that the full model has not seen gets the score that the full model is
+    expected to give it, by a line fitted on the first batch after either model has changed. To fit the line,
+    the full model also scores some of the other candidates, evenly spaced over the draft's ranks.
+
+    Args:
+        full: The model whose scores are wanted.
+        draft: The cheap model; both learn from what is measured.
+        share: Share of a batch's candidates that the full model scores, in (0, 1].
+    """
+
+    def __init__(self, full: SearchModel, draft: SearchModel, *, share: float = 0.125) -> None:
+        if not 0.0 < share <= 1.0:
+            raise ValueError(f"share must be above 0 and at most 1, got {share}.")
+        self.full = full
+        self.draft = draft
+        self.share = share
+        self._lines: dict[str, _ScoreLine] = {}
+
+    def predict(self, task_id: str, drafts: Features, features_of: Callable[[IntArray], Features]) -> Scores:
+        """(n,) positive scores; a candidate without features gets the lowest of the batch.
+
+        Args:
+            task_id: The workload and target of the candidates.
+            drafts: Features of the n candidates for the draft.
+            features_of: Computes the features for the full model of the candidates at given positions.
+
+        Raises:
+            ScoreError: Even a pretrained model gives NaN or infinity.
+        """
+        guess = self.draft.raw(task_id, drafts)
+        line = self._line(task_id)
+        chosen, weight = self._choose(guess, spread=line is None)
+        raw = np.full(len(guess), np.nan)
+        raw[chosen] = self.full.raw(task_id, features_of(chosen))
+        line = self._line(task_id)  # a model that gave NaN has changed meanwhile
+        if line is None:
+            line = self._lines[task_id] = _ScoreLine.fit(guess[chosen], raw[chosen], weight, self._models(task_id))
+        unseen = np.ones(len(guess), dtype=bool)
+        unseen[chosen] = False
+        raw[unseen] = line(guess[unseen])
+        return self.full.positive(task_id, raw)
+
+    def _choose(self, guess: Scores, *, spread: bool) -> tuple[IntArray, Scores]:
+        """Positions for the full model to score, and how many candidates each stands for."""
+        best_first = np.argsort(-guess, kind="stable")  # NaN comes last
+        count = max(MIN_VERIFIED, math.ceil(self.share * len(guess)))
+        chosen, others = best_first[:count], best_first[count::_FIT_STEP] if spread else best_first[:0]
+        weight = np.repeat([1.0, float(_FIT_STEP)], [len(chosen), len(others)])
+        return np.concatenate([chosen, others]), weight
+
+    def _line(self, task_id: str) -> _ScoreLine | None:
+        line = self._lines.get(task_id)
+        now = self._models(task_id)
+        return line if line and line.models[0] is now[0] and line.models[1] is now[1] else None
+
+    def _models(self, task_id: str) -> tuple[CostModel, CostModel]:
+        return self.draft.model_of(task_id), self.full.model_of(task_id)

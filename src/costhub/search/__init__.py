@@ -1,0 +1,1 @@
+"""Searches for fast programs of a workload or a network."""

@@ -1,0 +1,68 @@
+"""Provides SearchDatabase: the MetaSchedule database of a search, from which a stopped search continues."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from costhub.search.strategies.search_space import FAILED_S, DatabaseRecord, read_records
+
+FILES = ("database_workload.json", "database_tuning_record.json")
+
+
+class SearchDatabase:
+    """A ``ms.database.JSONDatabase`` in a folder, which stock TVM reads; made where there is none.
+
+    A line that an interrupted search has not finished is dropped, since TVM cannot open such a file.
+
+    Args:
+        folder: Where `FILES` lie.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        from tvm.s_tir import meta_schedule as ms
+
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in FILES:
+            drop_unfinished_line(folder / name)
+        self.database = ms.database.JSONDatabase(work_dir=os.fspath(folder))
+
+    def known(self, mod: Any, target: Any) -> list[DatabaseRecord]:
+        """What has been measured of a workload for a target, the fastest program first, failures last."""
+        workload = self.database.commit_workload(mod)
+        return read_records(self.database, target, workload)
+
+    def add(self, mod: Any, candidate: Any, run_s: Sequence[float] | None, target: Any) -> None:
+        """Keeps one measured candidate; no seconds where it failed."""
+        from tvm.s_tir import meta_schedule as ms
+
+        record = ms.database.TuningRecord(
+            candidate.sch.trace,
+            self.database.commit_workload(mod),
+            list(run_s or [FAILED_S]),
+            target,
+            candidate.args_info,
+        )
+        self.database.commit_tuning_record(record)
+
+
+def drop_unfinished_line(path: Path) -> None:
+    r"""Cuts a file of lines after the last one that ends; a missing file stays missing.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp(), "lines")
+        >>> _ = path.write_text("[1]\n[2")
+        >>> drop_unfinished(path)
+        >>> path.read_text()
+        '[1]\n'
+    """
+    if not path.exists():
+        return
+    text = path.read_bytes()
+    whole = text.rfind(b"\n") + 1
+    if whole < len(text):
+        with path.open("r+b") as file:
+            file.truncate(whole)

@@ -1,0 +1,162 @@
+"""Provides TuneResult: what a search found for one workload, and where its seconds went."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+
+from costhub.search.search_model import Health
+
+OTHER = "other"
+"""What is none of the stages by name: starting processes, for one."""
+WAITING = "waiting"
+"""Not the search's own time: another task has its turn."""
+EVOLUTION = "evolution"
+"""TVM's own part: the design space, sampling, mutation, post-processing and its records."""
+FEATURES = "features"
+PREDICTION = "prediction"
+LEARNING = "learning"
+"""Fine-tuning the model on what was measured."""
+BUILDING = "building"
+RUNNING = "running"
+
+STAGES = (EVOLUTION, FEATURES, PREDICTION, LEARNING, BUILDING, RUNNING, OTHER)
+
+
+class StageTimer:
+    """A stopwatch with a hand for each stage, of which exactly one moves.
+
+    Args:
+        first: The stage that begins.
+
+    Example:
+        >>> stages = Stages()
+        >>> with stages.during(FEATURES):
+        ...     with stages.during(PREDICTION):
+        ...         pass
+        >>> sorted(stages.seconds())
+        ['features', 'other', 'prediction']
+    """
+
+    def __init__(self, first: str = OTHER) -> None:
+        self._seconds: dict[str, float] = {}
+        self._stage, self._since = first, perf_counter()
+
+    @contextmanager
+    def during(self, stage: str) -> Iterator[None]:
+        """Counts the seconds of a block to `stage`, save those of blocks within it."""
+        before = self._turn(stage)
+        try:
+            yield
+        finally:
+            self._turn(before)
+
+    def seconds(self) -> dict[str, float]:
+        """Stage -> seconds until now, without waiting; with it they would add up to the stopwatch's age."""
+        self._turn(self._stage)
+        return {stage: spent for stage, spent in self._seconds.items() if stage != WAITING}
+
+    def _turn(self, stage: str) -> str:
+        now, before = perf_counter(), self._stage
+        self._seconds[before] = self._seconds.get(before, 0.0) + now - self._since
+        self._stage, self._since = stage, now
+        return before
+
+
+OnTrial = Callable[[int, float | None], None]
+"""Told after each trial of the number so far and the best latency in us."""
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Sizes of a search; the first two are for TVM's evolutionary search, other strategies have their own."""
+
+    population: int = 256
+    generations: int = 2
+    trials_per_round: int = 16
+
+
+@dataclass
+class TuneResult:
+    """What a search found for one workload."""
+
+    workload: str
+    trials: int
+    """Programs measured, those of an earlier, interrupted search included."""
+    failures: int
+    seconds: float
+    """Wall time of the search, start of the processes included."""
+    untuned_us: float | None
+    """Latency of the unscheduled workload; None where it ran out of time."""
+    best_us: float | None
+    """Best latency measured; None when every trial failed."""
+    curve: list[tuple[int, float, float]] = field(default_factory=list)
+    """(trials so far, seconds so far, best latency so far in us) after each trial that succeeded; the first
+    point stands for all of an earlier search."""
+    health: Health = field(default_factory=Health)
+    stages: dict[str, float] = field(default_factory=dict)
+    """Stage -> seconds of the search; see `costhub.search.result`."""
+    failed_as: dict[str, int] = field(default_factory=dict)
+    """Status -> programs of this search that failed so; a status is one of the measurements table."""
+
+    @property
+    def speedup(self) -> float | None:
+        """Untuned over best latency."""
+        return self.untuned_us / self.best_us if self.untuned_us and self.best_us else None
+
+
+class TrialMeter:
+    """Counts the trials of one task, keeps the curve of its best latency, and times it in its turns."""
+
+    def __init__(self, on_trial: OnTrial | None) -> None:
+        self.stages = StageTimer(WAITING)
+        self.trials = self.failures = 0
+        self.best_us: float | None = None
+        self.failed_as: dict[str, int] = {}
+        self.curve: list[tuple[int, float, float]] = []
+        self._on_trial = on_trial
+
+    def known(self, latency_s: Sequence[float]) -> None:
+        """Counts what an earlier search measured, infinite where it failed: it took no time now.
+
+        The database does not tell in which order, so the curve begins with the best of them.
+        """
+        ran = [seconds for seconds in latency_s if math.isfinite(seconds)]
+        self.trials += len(latency_s)
+        self.failures += len(latency_s) - len(ran)
+        if ran:
+            self._ran(min(ran), 0.0)
+
+    def measured(self, latency_s: float | None, status: str) -> None:
+        """Counts a trial; None for one that failed, and how it did."""
+        self.trials += 1
+        if latency_s is None:
+            self.failures += 1
+            self.failed_as[status] = self.failed_as.get(status, 0) + 1
+        else:
+            self._ran(latency_s, sum(self.stages.seconds().values()))
+        if self._on_trial:
+            self._on_trial(self.trials, self.best_us)
+
+    def _ran(self, latency_s: float, seconds: float) -> None:
+        self.best_us = min(latency_s * 1e6, self.best_us or float("inf"))
+        self.curve.append((self.trials, seconds, self.best_us))
+
+    def result(self, workload: str, health: Health, untuned_us: float | None) -> TuneResult:
+        """What came out."""
+        stages = self.stages.seconds()
+        return TuneResult(
+            workload,
+            self.trials,
+            self.failures,
+            sum(stages.values()),
+            untuned_us,
+            self.best_us,
+            self.curve,
+            health,
+            stages,
+            self.failed_as,
+        )

@@ -1,0 +1,336 @@
+"""Provides TaskScheduler: shares a budget of trials over several tasks, batch by batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+
+from costhub.dataset.programs import BoolArray
+from costhub.models.protocol import Scores
+from costhub.papers.autotvm_models import expected_improvement
+
+
+@dataclass(frozen=True)
+class TrialBatch:
+    """Programs of one task that were measured together.
+
+    Example:
+        >>> first = Batch(np.array([2e-3, np.inf]), np.array([-0.1, -0.2]), waiting=-0.3)
+        >>> first.n, first.is_ok.tolist()
+        (2, [True, False])
+    """
+
+    latency_s: Scores
+    """(b,) in seconds; infinite for a program that failed."""
+    scores: Scores
+    """(b,) what the model gave them before they were measured, higher is faster."""
+    waiting: float = -math.inf
+    """Score of the best program not yet measured, by the model that has learned from this batch; -inf where
+    none is left."""
+
+    def __post_init__(self) -> None:
+        if self.latency_s.ndim != 1 or self.latency_s.shape != self.scores.shape or not len(self.scores):
+            raise ValueError(
+                "A batch has one latency and one score for each of its programs, got shapes "
+                f"{self.latency_s.shape} and {self.scores.shape}."
+            )
+
+    @property
+    def n(self) -> int:
+        """Number of programs."""
+        return len(self.latency_s)
+
+    @property
+    def is_ok(self) -> BoolArray:
+        """(b,) whether the program ran."""
+        return np.isfinite(self.latency_s)
+
+
+def best_after(batches: Sequence[TrialBatch]) -> Scores:
+    """(t,) best latency in seconds after each of t batches; infinite as long as nothing ran.
+
+    Example:
+        >>> batches = [Batch(np.array([ms]), np.zeros(1)) for ms in (np.inf, 4.0, 5.0, 3.0)]
+        >>> best_after(batches).tolist()
+        [inf, 4.0, 4.0, 3.0]
+    """
+    best: Scores = np.minimum.accumulate(np.array([batch.latency_s.min() for batch in batches]))
+    return best
+
+
+@dataclass
+class ScheduledTask:
+    """A workload on a device under search.
+
+    Example:
+        >>> Task("conv", weight=3.0).best_s
+        inf
+    """
+
+    name: str
+    weight: float = 1.0
+    """How often it occurs in the network."""
+    batches: list[TrialBatch] = field(default_factory=list)
+    exhausted: bool = False
+    """Whether no program waits."""
+
+    @property
+    def trials(self) -> int:
+        """Programs measured."""
+        return sum(batch.n for batch in self.batches)
+
+    @property
+    def best_s(self) -> float:
+        """Best latency in seconds; infinite while nothing ran."""
+        return float(best_after(self.batches)[-1]) if self.batches else math.inf
+
+
+Priority = Callable[[ScheduledTask], float]
+"""Tells which task of several is measured next, the one with the highest value; each has a batch already."""
+
+
+class StopRule(Protocol):
+    """Looks at all batches of a task; one rule serves any number of tasks."""
+
+    def goes_on(self, batches: Sequence[TrialBatch]) -> bool:
+        """Whether the task should be measured further.
+
+        Args:
+            batches: All that was measured of it, one batch at the least, in the order of measuring.
+        """
+
+
+_MIN_PROGRAMS = 3
+"""Programs that a line and the spread about it take."""
+
+
+@dataclass(frozen=True)
+class GainEstimate:
+    """The expected gain of another batch: what the model foresees, and what it does not.
+
+    *Foreseen* is the expected improvement (Jones et al., 1998, equation 15) of the best program that waits.
+    Its log latency is read off a line fitted to the scores and measured log latencies of the last batches;
+    their spread about the line is its uncertainty. The scores were given before measuring, so they show how
+    right the model is about the programs it picks, which it always overrates. Any scale of scores will do.
+
+    *Unforeseen* is a record by chance. Among n + 1 batches that are alike, the last is the best with
+    probability 1 / (n + 1) (Renyi, 1962); `record_gain` is what a record gains. Without this part the
+    forecast is too sure of itself, as it knows nothing of what the model will still learn, and rules and
+    allotments based on it do worse than those that ask no model (scripts/bench/transfer/controller.py).
+
+    Example:
+        >>> scores, waiting = np.array([-0.1, -0.2, -0.3, -0.4]), (-0.05, -0.45)
+        >>> told = [Batch(np.exp(-scores), scores, waiting=score) for score in waiting]
+        >>> [round(Forecast(record_gain=0.0)([batch]), 3) for batch in told]
+        [0.05, 0.0]
+        >>> Forecast(record_gain=0.1)(told[1:])
+        0.05
+    """
+
+    window: int = 2
+    """Batches that show how right the model is."""
+    record_gain: float = 0.1
+    """Share of the latency."""
+
+    def __post_init__(self) -> None:
+        if self.window < 1 or self.record_gain < 0.0:
+            raise ValueError(
+                f"window must be at least 1 and record_gain not negative, got {self.window} and {self.record_gain}."
+            )
+
+    def __call__(self, batches: Sequence[TrialBatch]) -> float:
+        """The expected fall of the log latency, about the share of the latency saved; 0 if no program waits.
+
+        Args:
+            batches: All that was measured of a task, in the order of measuring.
+        """
+        if batches[-1].waiting == -np.inf:
+            return 0.0
+        return self._foreseen(batches) + self.record_gain / (len(batches) + 1)
+
+    def _foreseen(self, batches: Sequence[TrialBatch]) -> float:
+        last = batches[-self.window :]
+        ran = np.concatenate([batch.is_ok for batch in last])
+        if ran.sum() < _MIN_PROGRAMS:
+            return 0.0
+        scores = np.concatenate([batch.scores for batch in last])[ran]
+        speed = -np.log(np.concatenate([batch.latency_s for batch in last])[ran])
+        variance = float(scores.var())
+        # Never a falling line, and a level one where all scored the same.
+        covariance = float(np.mean((scores - scores.mean()) * speed))
+        slope = max(0.0, covariance / variance) if variance > 0.0 else 0.0
+        spread = float(np.std(speed - slope * scores, ddof=1))
+        mean = speed.mean() + slope * (batches[-1].waiting - scores.mean())
+        best = -float(np.log(best_after(batches)[-1]))
+        gain = expected_improvement(np.array([mean]), np.array([spread]), best)
+        return float(ran.mean() * gain[0])
+
+
+@dataclass(frozen=True)
+class ExpectedGain:
+    """Weight times best latency times the share of it that the next batch is expected to save.
+
+    Example:
+        >>> import numpy as np
+        >>> from costhub.search.scheduler import TrialBatch
+        >>> batch = Batch(np.array([2.0, 2.0, 2.0]), np.zeros(3), waiting=0.0)
+        >>> round(ExpectedGain(Forecast(record_gain=0.1))(Task("conv", 3.0, [batch])), 6)
+        0.3
+    """
+
+    forecast: GainEstimate = field(default_factory=GainEstimate)
+
+    def __call__(self, task: ScheduledTask) -> float:
+        """See `Priority`, in seconds; a task of which nothing ran comes last."""
+        best = task.best_s
+        return task.weight * best * self.forecast(task.batches) if math.isfinite(best) else -math.inf
+
+
+class TaskScheduler:
+    """Which task is measured next, until the budget is spent or no task is worth measuring.
+
+    Every task gets one batch first. Then the next one goes to the task of the highest priority among those
+    that have programs left and that the rule has not ended; what a task leaves goes to the others.
+
+    Args:
+        weights: Task -> how often it occurs in the network.
+        trials: Programs to measure, of all tasks together.
+        priority: Compares tasks; by the time that the network is expected to gain, by default.
+        rule: Ends the measuring of a task; without one, the whole budget is spent.
+
+    Raises:
+        ValueError: There are no tasks, or a weight is not positive.
+
+    Example:
+        >>> import numpy as np
+        >>> allotment = Allotment({"conv": 8.0, "relu": 1.0}, trials=12)
+        >>> order = []
+        >>> while (name := allotment.next_task()) is not None:
+        ...     order.append(name)
+        ...     allotment.add(name, Batch(np.array([1.0, 1.1, 1.2]), np.zeros(3), waiting=0.0))
+        >>> order
+        ['conv', 'relu', 'conv', 'conv']
+    """
+
+    def __init__(
+        self,
+        weights: Mapping[str, float],
+        *,
+        trials: int,
+        priority: Priority | None = None,
+        rule: StopRule | None = None,
+    ) -> None:
+        if not weights or not all(0.0 < weight < math.inf for weight in weights.values()):
+            raise ValueError(f"Each task needs a weight above 0, got {dict(weights)}.")
+        self.tasks = {name: ScheduledTask(name, weight) for name, weight in weights.items()}
+        self.trials = trials
+        self.priority = ExpectedGain() if priority is None else priority
+        self.rule = rule
+
+    @property
+    def left(self) -> int:
+        """Trials that are not spent; the last batch may have to be a smaller one."""
+        return max(0, self.trials - sum(task.trials for task in self.tasks.values()))
+
+    @property
+    def latency_s(self) -> float:
+        """Weighted sum of the best latencies in seconds; infinite while a task has none."""
+        return sum(task.weight * task.best_s for task in self.tasks.values())
+
+    @property
+    def most(self) -> int:
+        """How many trials the next batch may take, so that each task gets a first one."""
+        fresh = sum(not task.batches and not task.exhausted for task in self.tasks.values())
+        return max(1, self.left // fresh) if fresh else self.left
+
+    def next_task(self) -> str | None:
+        """The name of the task to measure next, None where measuring is over.
+
+        Of equals the one that came first.
+        """
+        if not self.left:
+            return None
+        for task in self.tasks.values():
+            if not task.batches and not task.exhausted:
+                return task.name
+        open_tasks = [task for task in self.tasks.values() if task.batches and self._goes_on(task)]
+        return max(open_tasks, key=self.priority).name if open_tasks else None
+
+    def add(self, name: str, batch: TrialBatch) -> None:
+        """Tells what was measured of a task.
+
+        Raises:
+            KeyError: There is no such task.
+        """
+        task = self.tasks[name]
+        task.batches.append(batch)
+        task.exhausted = batch.waiting == -math.inf
+
+    def foresee(self, name: str, waiting: float) -> None:
+        """Tells what waits after the last batch of a task, see `Batch.waiting`.
+
+        Raises:
+            KeyError: There is no such task.
+        """
+        task = self.tasks[name]
+        self.add(name, replace(task.batches.pop(), waiting=waiting))
+
+    def close(self, name: str) -> None:
+        """Tells that a task has no more programs; its trials go to the others.
+
+        Raises:
+            KeyError: There is no such task.
+        """
+        self.tasks[name].exhausted = True
+
+    def _goes_on(self, task: ScheduledTask) -> bool:
+        return not task.exhausted and (self.rule is None or self.rule.goes_on(task.batches))
+
+
+@dataclass(frozen=True)
+class SearchProgress:
+    """A search between two batches."""
+
+    trials: int
+    """Measured so far, those of an earlier search included."""
+    most: int
+    """The budget."""
+    begun: int
+    """Tasks of which something was measured."""
+    tasks: int
+    """All tasks."""
+    latency_us: float | None
+    """Sum of the kernels' best latencies, each times its calls; None while one has no program that ran."""
+    gain: float | None
+    """Share of `latency_us` that one more batch of every task is expected to save; None if not known."""
+
+
+def search_progress(allotment: TaskScheduler, *, foreseen: bool = True) -> SearchProgress:
+    """Where the search of an allotment stands.
+
+    Args:
+        allotment: With what was measured, by earlier searches too.
+        foreseen: Whether the last batch says what waits.
+
+    Example:
+        >>> import numpy as np
+        >>> from costhub.search.scheduler import TrialBatch
+        >>> allotment = Allotment({"conv": 2.0}, trials=6)
+        >>> allotment.add("conv", Batch(np.full(3, 3e-6), np.zeros(3), waiting=0.0))
+        >>> now = standing(allotment)
+        >>> now.trials, now.begun, now.latency_us, round(now.gain, 2)
+        (3, 1, 6.0, 0.05)
+    """
+    tasks = allotment.tasks.values()
+    latency_us = allotment.latency_s * 1e6 if math.isfinite(allotment.latency_s) else None
+    expected = [ExpectedGain()(task) for task in tasks if task.batches]
+    gain = None
+    if foreseen and latency_us and len(expected) == len(tasks):
+        gain = sum(seconds for seconds in expected if math.isfinite(seconds)) * 1e6 / latency_us
+    begun = sum(bool(task.batches) for task in tasks)
+    spent, most = allotment.trials - allotment.left, allotment.trials
+    return SearchProgress(spent, most, begun, len(tasks), latency_us, gain)

@@ -1,0 +1,229 @@
+"""Provides SearchModel: a costhub model that learns, task by task, from what a search measures."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from costhub.dataset.features.specs import find_spec
+from costhub.dataset.programs import FloatArray, Programs
+from costhub.errors import ScoreError
+from costhub.models.protocol import CostModel
+from costhub.transfer.methods.method import Brief, Frozen, TransferMethod
+
+# exp stays far from overflow and from zero; a score 20 spreads from the mean is an outlier either way.
+MAX_SPREADS = 20.0
+
+Scores = npt.NDArray[np.float64]
+
+
+class PositiveScores:
+    """Maps raw scores to positive ones, in the same order.
+
+    TVM clamps scores at zero and uses them as weights when it samples parents: negative or NaN scores make
+    its search a random one, silently (search_strategy/evolutionary_search.cc). It also keeps the best of
+    several generations in one heap, scored by several calls, so the mapping must not depend on the batch:
+    mean and spread are those of the first batch after `reset` and stay fixed until the next `reset`.
+
+    Example:
+        >>> scores = PositiveScores()
+        >>> first = scores(np.array([-3.0, -1.0]))
+        >>> bool((first > 0).all()), bool(scores(np.array([-1.0]))[0] == first[1])
+        (True, True)
+    """
+
+    def __init__(self) -> None:
+        self._mean: float | None = None
+        self._spread = 1.0
+
+    def reset(self) -> None:
+        """Takes mean and spread anew from the next batch; called when the model has changed."""
+        self._mean = None
+
+    def __call__(self, raw: Scores) -> Scores:
+        """Positive scores for (n,) finite raw ones."""
+        if self._mean is None and len(raw):
+            self._mean = float(raw.mean())
+            self._spread = float(raw.std()) or 1.0
+        standard = (raw - (self._mean or 0.0)) / self._spread
+        positive: Scores = np.exp(np.clip(standard, -MAX_SPREADS, MAX_SPREADS))
+        return positive
+
+
+log = logging.getLogger("costhub")
+
+
+@dataclass
+class Health:
+    """What a search should know about the scores it was given; shown in its report."""
+
+    constant_rounds: int = 0
+    """Rounds in which all candidates scored the same: the search was a random one there."""
+    diverged_updates: int = 0
+    """Updates whose model gave NaN or infinity and was thrown away."""
+    updates: int = 0
+
+
+@dataclass
+class _TaskState:
+    """What is known of one task under search."""
+
+    model: CostModel
+    features: list[FloatArray] = field(default_factory=list)
+    latency_s: list[float] = field(default_factory=list)
+    scores: PositiveScores = field(default_factory=PositiveScores)
+    constant: bool = False
+    """Whether candidates of this round all scored the same; a round has several calls of `predict`."""
+
+
+class SearchModel:
+    """Scores candidates with a pretrained model, carried over to each task by its own measurements.
+
+    Every update starts from the pretrained weights and uses all of the task's measurements, so that a few
+    noisy ones are outweighed later instead of being built upon.
+
+    Args:
+        base: the pretrained model; it is never changed.
+        method: how the model learns from what is measured; by default `Brief`.
+        seed: of the learning.
+    """
+
+    def __init__(self, base: CostModel, *, method: TransferMethod | None = None, seed: int = 0) -> None:
+        self.base = base
+        self.method = method or Brief()
+        self.seed = seed
+        self.health = Health()
+        self._tasks: dict[str, _TaskState] = {}
+
+    def predict(self, task_id: str, features: list[FloatArray | None]) -> Scores:
+        """(n,) positive scores of candidates; one without features gets the lowest of the batch.
+
+        Raises:
+            ScoreError: even the pretrained model gives NaN or infinity.
+        """
+        return self.positive(task_id, self.raw(task_id, features))
+
+    def raw(self, task_id: str, features: list[FloatArray | None]) -> Scores:
+        """(n,) scores as the task's model gives them, NaN for a candidate without features.
+
+        Raises:
+            ScoreError: even the pretrained model gives NaN or infinity.
+        """
+        raw = np.full(len(features), np.nan)
+        known = np.array([f is not None for f in features], dtype=bool)
+        raw[known] = self._raw(self._task(task_id), [f for f in features if f is not None])
+        return raw
+
+    def positive(self, task_id: str, raw: Scores) -> Scores:
+        """(n,) raw scores of the task's model as TVM needs them; NaN becomes the lowest of the batch."""
+        task, known = self._task(task_id), ~np.isnan(raw)
+        self._note_constant(task, raw[known])
+        scores = np.full(len(raw), np.exp(-MAX_SPREADS))
+        scores[known] = task.scores(raw[known])
+        if known.any():
+            scores[~known] = scores[known].min()
+        return scores
+
+    def model_of(self, task_id: str) -> CostModel:
+        """The model that scores a task now: the pretrained one, or what became of it."""
+        return self._task(task_id).model
+
+    def update(self, task_id: str, features: list[FloatArray | None], latency_s: npt.NDArray[np.float64]) -> None:
+        """Learns from measured candidates; a failed one has an infinite latency and is left out."""
+        task = self._task(task_id)
+        task.constant = False
+        for rows, latency in zip(features, latency_s, strict=True):
+            if rows is not None and np.isfinite(latency):
+                task.features.append(rows)
+                task.latency_s.append(float(latency))
+        if isinstance(self.method, Frozen) or len(task.latency_s) < 2:
+            return
+        programs = Programs.from_list(
+            task.features, np.zeros(len(task.features), np.int64), (task_id,), np.array(task.latency_s)
+        )
+        adapted = self.method.adapt(self.base, programs, seed=self.seed)
+        self.health.updates += 1
+        if np.isfinite(adapted.predict(programs.rows, programs.counts)).all():
+            task.model = adapted
+            task.scores.reset()
+        else:
+            self._give_up(task, "Fine-tuning diverged (NaN or infinity)")
+
+    def _task(self, task_id: str) -> _TaskState:
+        return self._tasks.setdefault(task_id, _TaskState(self.base))
+
+    def _raw(self, task: _TaskState, features: list[FloatArray]) -> Scores:
+        if not features:
+            return np.zeros(0)
+        counts = np.array([len(f) for f in features], dtype=np.int64)
+        raw = task.model.predict(np.concatenate(features), counts)
+        if not np.isfinite(raw).all():
+            if task.model is self.base:
+                odd = int((~np.isfinite(raw)).sum())
+                raise ScoreError(
+                    f"The {self.base.arch} model scores {odd} of {len(raw)} candidates with NaN or infinity. "
+                    "It does not fit these programs; pull another model or train one on this device."
+                )
+            self._give_up(task, "The fine-tuned model gives NaN or infinity")
+            return self._raw(task, features)
+        return raw
+
+    def _note_constant(self, task: _TaskState, raw: Scores) -> None:
+        if len(raw) > 1 and np.ptp(raw) == 0 and not task.constant:
+            task.constant = True
+            self.health.constant_rounds += 1
+            log.warning("All %d candidates score the same: this round of the search is a random one.", len(raw))
+
+    def _give_up(self, task: _TaskState, what: str) -> None:
+        """Returns to the pretrained model, whose scores have another scale."""
+        log.warning("%s; the search goes on with the pretrained model.", what)
+        self.health.diverged_updates += 1
+        task.model = self.base
+        task.scores.reset()
+
+
+@dataclass(frozen=True)
+class ScheduleScorer:
+    """A `costhub.collector.propose.sampler.Scorer` made of a pretrained model, which it leaves as it is.
+
+    Unlike `SearchModel`, whose scores are scaled for one search, it gives the model's own scores: they go
+    into the rows of a collection, where rows of the same workload and model can be compared.
+    """
+
+    model: CostModel
+
+    def score(self, context: Any, schedules: Sequence[Any]) -> npt.NDArray[np.float64]:
+        """(n,) scores, higher is faster; a schedule without features gets the lowest of the batch.
+
+        Args:
+            context: the ``TuneContext`` of the workload and target.
+            schedules: n ``Schedule`` objects.
+
+        Raises:
+            ScoreError: the model gives NaN or infinity.
+        """
+        from tvm.s_tir import meta_schedule as ms
+
+        # The arguments are of no consequence to any features, and costly to find for each schedule.
+        arguments = ms.arg_info.ArgInfo.from_entry_func(context.mod, remove_preproc=False)
+        candidates = [ms.MeasureCandidate(schedule, arguments) for schedule in schedules]
+        features = find_spec(self.model.feature_spec).extract_candidates(context, candidates)
+        known = [rows for rows in features if rows is not None]
+        scores = np.zeros(len(features))
+        if not known:
+            return scores
+        raw = self.model.predict(np.concatenate(known), np.array([len(rows) for rows in known]))
+        if not np.isfinite(raw).all():
+            odd = int((~np.isfinite(raw)).sum())
+            raise ScoreError(
+                f"The {self.model.arch} model scores {odd} of {len(raw)} programs with NaN or infinity. It "
+                "does not fit them; pull another model, or collect without one (--shares random=1)."
+            )
+        scores[:] = raw.min()
+        scores[[rows is not None for rows in features]] = raw
+        return scores

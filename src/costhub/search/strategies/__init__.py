@@ -1,0 +1,1 @@
+"""Strategies that propose programs to a search."""

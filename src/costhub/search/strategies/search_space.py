@@ -1,0 +1,219 @@
+"""Provides SearchSpace: the programs of one workload as a strategy draws, changes and scores them."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from costhub.collector.propose.spaces import DesignSpace
+from costhub.models.protocol import Scores
+
+FAILED_S = 1e10
+"""The seconds that TVM notes for a program that failed (src/s_tir/meta_schedule/measure_callback)."""
+
+
+@dataclass(frozen=True)
+class DatabaseRecord:
+    """A program that an earlier search has measured."""
+
+    record: Any
+    """Its ``ms.database.TuningRecord``."""
+    run_s: tuple[float, ...] | None
+    """Seconds of each repeat; None where it failed."""
+
+    @property
+    def latency_s(self) -> float | None:
+        """Their median."""
+        return statistics.median(self.run_s) if self.run_s else None
+
+
+def read_records(database: Any, target: Any, workload: Any = None) -> list[DatabaseRecord]:
+    """The records of a ``ms.database.Database`` for one target; TVM's own queries take those of any.
+
+    Args:
+        database: The database.
+        target: The target.
+        workload: A ``ms.database.Workload`` of it; None for all of them.
+    """
+    found = []
+    for record in database.get_all_tuning_records():
+        of_it = workload is None or record.workload.same_as(workload)
+        if of_it and str(record.target) == str(target):
+            seconds = tuple(float(s) for s in record.run_secs or ())
+            found.append(DatabaseRecord(record, seconds if seconds and max(seconds) < FAILED_S else None))
+    return found
+
+
+EPSILON = 0.05
+"""AutoTVM's share of candidates that are chosen at random."""
+
+
+def latency_of(result: Any) -> float:
+    """Median seconds of a ``ms.runner.RunnerResult``; infinite for a run that failed."""
+    if result.error_msg is not None or not result.run_secs:
+        return math.inf
+    return statistics.median(float(s) for s in result.run_secs)
+
+
+MIN_SCORE = 1e-9
+"""What counts as a score of zero, which has no logarithm; below that of `PositiveScores`."""
+DRAWS_PER_PROGRAM, MAX_BARREN_DRAWS = 4, 256
+"""Draws for each program wanted, and draws in a row without a new one, after which a space is taken to have
+no more: on GPUs nine of ten may be rejected."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScheduledProgram:
+    """A scheduled workload that post-processing has accepted."""
+
+    schedule: Any
+    """Its ``Schedule``."""
+    structure: int
+    """The same for programs that are the same, whatever was decided."""
+
+    @property
+    def trace(self) -> Any:
+        """Its ``Trace``."""
+        return self.schedule.trace
+
+
+class SearchSpace:
+    """The programs of one workload, as a strategy draws, changes and scores them.
+
+    Scored programs are remembered until `new_round`; a round results in the best of them that have not been
+    proposed yet. Schedules are made by as many threads as the context has.
+
+    Args:
+        context: The ``ms.TuneContext`` of workload and target.
+        sketches: Its design space.
+        cost_model: The ``ms.cost_model.CostModel`` that leads the search; None where no one asks for scores.
+        seed: The only source of chance.
+    """
+
+    def __init__(self, context: Any, sketches: Sequence[Any], cost_model: Any, *, seed: int) -> None:
+        from tvm.s_tir import meta_schedule as ms
+
+        self.rng = np.random.default_rng(seed)
+        self._context, self._cost_model = context, cost_model
+        self._design = DesignSpace(context, sketches)
+        self._threads = int(context.num_threads)
+        # The arguments are of no consequence to any features, and costly to find for each schedule.
+        self._arguments = ms.arg_info.ArgInfo.from_entry_func(context.mod, remove_preproc=False)
+        self._scored: dict[int, tuple[float, ScheduledProgram]] = {}
+        self._proposed: set[int] = set()
+        self._measured: list[tuple[float, Any]] = []
+
+    def new_round(self) -> None:
+        """Forgets the scores: the model may have learned."""
+        self._scored.clear()
+
+    def measured_before(self, known: Sequence[tuple[Any, float | None]]) -> None:
+        """Takes traces and latencies of an earlier search, None where one failed; none is proposed again."""
+        for program in self.programs([partial(_unchanged, trace) for trace, _ in known]):
+            if program is not None:
+                self._proposed.add(program.structure)
+        for trace, latency_s in known:
+            if latency_s is not None:
+                self.told(trace, latency_s)
+
+    def told(self, trace: Any, latency_s: float) -> None:
+        """Takes a measured program; an infinite latency says that it failed."""
+        if np.isfinite(latency_s):
+            self._measured.append((latency_s, trace))
+
+    def fastest(self, count: int) -> list[ScheduledProgram]:
+        """The `count` fastest programs measured so far, the fastest first."""
+        known = heapq.nsmallest(count, self._measured, key=lambda pair: pair[0])
+        made = self.programs([partial(_unchanged, trace) for _, trace in known])
+        return [program for program in made if program is not None]
+
+    def random(self, count: int) -> list[ScheduledProgram]:
+        """Up to `count` different random programs that were not proposed; fewer if the space has no more."""
+        found: dict[int, ScheduledProgram] = {}
+        most = max(MAX_BARREN_DRAWS, DRAWS_PER_PROGRAM * count)
+        drawn = barren = 0
+        while len(found) < count and drawn < most and barren < MAX_BARREN_DRAWS:
+            batch, before = min(count - len(found), most - drawn), len(found)
+            for program in self.programs([self._design.random] * batch):
+                if program is not None and program.structure not in self._proposed:
+                    found.setdefault(program.structure, program)
+            drawn += batch
+            barren = 0 if len(found) > before else barren + batch
+        return list(found.values())
+
+    def neighbours(self, traces: Sequence[Any]) -> list[ScheduledProgram | None]:
+        """One program near each trace, by one of TVM's mutators; None where that makes no program."""
+        if not self._design.mutates:
+            return [None] * len(traces)
+        return self.programs([partial(self._design.mutated, trace, most=1) for trace in traces])
+
+    def programs(self, proposals: Sequence[Callable[[np.random.Generator], Any]]) -> list[ScheduledProgram | None]:
+        """Post-processes proposed traces.
+
+        Args:
+            proposals: Each gives a ``Trace``, called with random numbers of its own, maybe in another thread.
+
+        Returns:
+            One program each; None where TVM finds the decisions impossible.
+        """
+        seeds = self.rng.integers(1, 2**30, size=len(proposals)).tolist()
+        if self._threads == 1 or len(proposals) == 1:
+            return list(map(self._program, proposals, seeds))
+        with ThreadPoolExecutor(self._threads) as pool:
+            return list(pool.map(self._program, proposals, seeds))
+
+    def score(self, programs: Sequence[ScheduledProgram]) -> Scores:
+        """(n,) scores, higher is faster: logarithms of what the model tells TVM.
+
+        For the models of costhub that is their own score, in standard deviations.
+        """
+        from tvm.s_tir import meta_schedule as ms
+
+        new = {p.structure: p for p in programs if p.structure not in self._scored}
+        if new:
+            candidates = [ms.MeasureCandidate(p.schedule, self._arguments) for p in new.values()]
+            told = np.asarray(self._cost_model.predict(self._context, candidates), dtype=np.float64)
+            for program, score in zip(new.values(), np.log(np.fmax(told, MIN_SCORE)).tolist(), strict=True):
+                self._scored[program.structure] = score, program
+        return np.array([self._scored[program.structure][0] for program in programs])
+
+    def best(self, count: int, *, new: bool = False) -> list[ScheduledProgram]:
+        """The `count` programs with the highest scores of this round, the best first.
+
+        Args:
+            count: How many at most.
+            new: Only those that were never proposed.
+        """
+        scored = list(self._scored.values())
+        if new:
+            scored = [s for s in scored if s[1].structure not in self._proposed]
+        return [program for _, program in heapq.nlargest(count, scored, key=lambda s: s[0])]
+
+    def propose(self, programs: Sequence[ScheduledProgram]) -> list[ScheduledProgram]:
+        """Those of `programs` that were never proposed; they will not be again."""
+        new = {p.structure: p for p in programs if p.structure not in self._proposed}
+        self._proposed.update(new)
+        return list(new.values())
+
+    def best_new(self, count: int) -> list[ScheduledProgram]:
+        """Proposes the `count` best of this round that are new."""
+        return self.propose(self.best(count, new=True))
+
+    def _program(self, propose: Callable[[np.random.Generator], Any], seed: int) -> ScheduledProgram | None:
+        import tvm_ffi
+
+        rng = np.random.default_rng(seed)
+        schedule = self._design.finish(partial(propose, rng), seed)
+        return None if schedule is None else ScheduledProgram(schedule, int(tvm_ffi.structural_hash(schedule.mod)))
+
+
+def _unchanged(trace: Any, _: np.random.Generator) -> Any:
+    return trace

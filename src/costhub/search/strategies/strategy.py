@@ -1,0 +1,207 @@
+"""Provides Strategy and Explorer: how a search proposes programs, and the strategies of the core."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tvm.ir.utils import derived_object
+from tvm.s_tir.meta_schedule.arg_info import ArgInfo
+from tvm.s_tir.meta_schedule.search_strategy import MeasureCandidate, PySearchStrategy
+
+from costhub.search.strategies.search_space import (
+    EPSILON,
+    DatabaseRecord,
+    ScheduledProgram,
+    SearchSpace,
+    latency_of,
+    read_records,
+)
+
+
+class Strategy(Protocol):
+    """A way to search, for `costhub.search.tune.tune` and TVM's own tuning functions alike."""
+
+    @property
+    def name(self) -> str:
+        """A key of `STRATEGIES`."""
+
+    def to_tvm(self) -> Any:
+        """A new ``ms.search_strategy.SearchStrategy``, for one task or to be cloned for each of several."""
+
+
+class Exploration(Protocol):
+    """A strategy at work on one workload; what it keeps lives as long as the search."""
+
+    def explore(self, count: int) -> None:
+        """Scores programs by ``ground.score``; the best of them that are new will be measured.
+
+        Args:
+            count: How many will be measured.
+        """
+
+
+class Explorer(ABC):
+    """A strategy in plain Python: it only scores programs; what all such strategies share is done for it.
+
+    Shared are post-processing, the random programs among those that are measured, and TVM's interface.
+    """
+
+    name: str
+    """A key of `STRATEGIES`."""
+
+    @abstractmethod
+    def begin(self, ground: SearchSpace) -> Exploration:
+        """Begins with one workload."""
+
+    def to_tvm(self) -> Any:
+        """See `Strategy`."""
+        return TvmStrategy(self)
+
+
+@derived_object
+class TvmStrategy(PySearchStrategy):  # type: ignore[misc]  # TVM's base is untyped
+    """Proposes the programs that an explorer has found to score best, and a few random ones.
+
+    *Learning to Optimize Tensor Programs* (Chen et al., NeurIPS 2018), section 3.3, has a share of 0.05 of
+    random ones, and so has TVM's evolutionary search.
+
+    Args:
+        explorer: What looks for programs.
+    """
+
+    def __init__(self, explorer: Explorer) -> None:
+        super().__init__()
+        self.explorer = explorer
+        self._context: Any = None
+        self._ground: SearchSpace | None = None
+        self._exploration: Exploration | None = None
+        self._left = self._batch = 0
+
+    def _initialize_with_tune_context(self, context: Any) -> None:
+        self._context = context
+
+    def pre_tuning(
+        self,
+        max_trials: int,
+        num_trials_per_iter: int,
+        design_spaces: Sequence[Any],
+        database: Any = None,
+        cost_model: Any = None,
+    ) -> None:
+        """Begins to search; what the database holds of the workload and target is known."""
+        self._left, self._batch = int(max_trials), int(num_trials_per_iter)
+        known = [] if database is None else _records_of_task(database, self._context)
+        # A search that goes on must not draw once more what it drew at first.
+        seed = abs(int(self._context.rand_state)) + len(known)
+        self._ground = SearchSpace(self._context, list(design_spaces), cost_model, seed=seed)
+        self._ground.measured_before([(each.record.trace, each.latency_s) for each in known])
+        self._exploration = self.explorer.begin(self._ground)
+
+    def post_tuning(self) -> None:
+        """Lets go of the context, which holds this object."""
+        self._context = self._ground = self._exploration = None
+
+    def generate_measure_candidates(self) -> list[Any] | None:
+        """The next batch; None when all trials are spent or the space has no more."""
+        ground, exploration = self._ground, self._exploration
+        if ground is None or exploration is None or self._left <= 0:
+            return None
+        count = min(self._batch, self._left)
+        ground.new_round()
+        exploration.explore(count)
+        chosen = ground.best_new(count - int(ground.rng.binomial(count, EPSILON)))
+        if len(chosen) < count:
+            chosen += ground.propose(ground.random(count - len(chosen)))
+        return [_measure_candidate(program) for program in chosen] or None
+
+    def notify_runner_results(self, measure_candidates: Sequence[Any], results: Sequence[Any]) -> None:
+        """Learns how fast the programs are."""
+        self._left -= len(results)
+        if self._ground is not None:
+            for candidate, result in zip(measure_candidates, results, strict=True):
+                self._ground.told(candidate.sch.trace, latency_of(result))
+
+    def clone(self) -> Any:
+        """The same, for another task."""
+        return TvmStrategy(self.explorer)
+
+
+def _records_of_task(database: Any, context: Any) -> list[DatabaseRecord]:
+    """What a database holds of workload and target, failures included."""
+    if not database.has_workload(context.mod):
+        return []
+    return read_records(database, context.target, database.commit_workload(context.mod))
+
+
+def _measure_candidate(program: ScheduledProgram) -> Any:
+    arguments = ArgInfo.from_entry_func(program.schedule.mod, remove_preproc=True)
+    return MeasureCandidate(program.schedule, arguments)
+
+
+@dataclass(frozen=True)
+class Evolutionary:
+    """TVM's evolutionary search (*Tensor Program Optimization with Probabilistic Programs*, section 4)."""
+
+    population: int = 256
+    generations: int = 2
+
+    name = "evolutionary"
+
+    def to_tvm(self) -> Any:
+        """See `Strategy`."""
+        from tvm.s_tir import meta_schedule as ms
+
+        return ms.search_strategy.EvolutionarySearch(
+            population_size=self.population, genetic_num_iters=self.generations
+        )
+
+
+RANDOM_POOL = 768
+"""Programs that a strategy scores for a batch: as many as TVM's evolutionary search with the sizes of
+`SearchOptions`, so that strategies compare."""
+
+
+@dataclass(frozen=True)
+class RandomTopK(Explorer):
+    """Draws a pool anew for each batch; the least that a model is good for, and what others must beat."""
+
+    pool: int = RANDOM_POOL
+    """Programs that are scored for a batch."""
+
+    name = "random-top-k"
+
+    def begin(self, ground: SearchSpace) -> Exploration:
+        """See `Explorer`."""
+        return _RandomPool(ground, self.pool)
+
+
+@dataclass(frozen=True)
+class Random(Explorer):
+    """Measures random programs; no model is asked."""
+
+    name = "random"
+
+    def begin(self, ground: SearchSpace) -> Exploration:
+        """See `Explorer`."""
+        return _NoScores()
+
+
+@dataclass(frozen=True)
+class _RandomPool:
+    ground: SearchSpace
+    pool: int
+
+    def explore(self, count: int) -> None:
+        programs = self.ground.random(max(count, self.pool))
+        if programs:
+            self.ground.score(programs)
+
+
+class _NoScores:
+    """Finds nothing, so that random programs fill the batch."""
+
+    def explore(self, count: int) -> None:
+        pass

@@ -1,0 +1,240 @@
+"""Provides SearchTask: the search over one workload, a batch of trials at a time."""
+
+from __future__ import annotations
+
+import logging
+import math
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any
+
+import numpy as np
+
+from costhub.collector.build.builder import Builder, BuildResult
+from costhub.collector.measurer import Timer
+from costhub.collector.run.runner import RunResult
+from costhub.dataset.workload import module_to_json
+from costhub.errors import CosthubError, WorkloadError, last_line
+from costhub.models.protocol import Scores
+from costhub.search.database import SearchDatabase
+from costhub.search.result import BUILDING, EVOLUTION, LEARNING, OTHER, RUNNING, SearchOptions, TrialMeter
+from costhub.search.scheduler import TrialBatch
+from costhub.search.selection import PROPOSED_PER_TRIAL, Selection, Shortlist
+from costhub.search.strategies.search_space import latency_of
+from costhub.search.strategies.strategy import Evolutionary, Strategy
+from costhub.search.tvm_seam import program_arguments, register_errors
+
+MAX_REPEATED_BATCHES = 8
+"""Batches in a row without a new program, after which the design space counts as used up."""
+FAILED = "It failed in an earlier search."
+_SILENT = logging.getLogger("costhub.tvm")
+
+
+class SearchTask:
+    """A search over one workload: a strategy proposes, a model says which programs are worth measuring.
+
+    Args:
+        mod: The workload, a ``tvm.IRModule`` with one function.
+        target: The ``tvm.target.Target``.
+        model: A ``ms.cost_model.CostModel``, which leads the search and learns.
+        score: The same model's own scores of candidates in a context, for those who decide how long to
+            measure.
+        records: What was measured before, and where new records go.
+        meter: Counts trials and seconds; the model's stopwatch is the same.
+        builder: Compiles candidates.
+        runner: Measures them.
+        most: Trials that this task may have at most.
+        options: Sizes of the search.
+        seed: Of the search.
+        strategy: How programs are proposed; by default TVM's evolutionary search with the sizes of `options`.
+        selection: Chooses among more programs than are measured; by default the strategy's best are.
+
+    Raises:
+        WorkloadError: TVM cannot build a design space.
+    """
+
+    def __init__(
+        self,
+        mod: Any,
+        target: Any,
+        *,
+        model: Any,
+        score: Callable[[Any, Sequence[Any]], Scores] | None,
+        records: SearchDatabase,
+        meter: TrialMeter,
+        builder: Builder,
+        runner: Timer,
+        most: int,
+        options: SearchOptions,
+        seed: int,
+        strategy: Strategy | None = None,
+        selection: Selection | None = None,
+    ) -> None:
+        from tvm.s_tir import meta_schedule as ms
+
+        self.mod, self.target, self.meter = mod, target, meter
+        self._model, self._records, self._builder, self._runner = model, records, builder, runner
+        self._score = score
+        self._seen: set[int] = set()
+        self._next: list[Any] | None = None
+        self.before: TrialBatch | None = None
+        """What earlier searches measured, in no order, with the scores of a model that has not learned from
+        it; None where nothing of it ran."""
+        self._batch = min(options.trials_per_round, most)
+        self._shortlist = None if selection is None else Shortlist(selection, self._scores, seed=seed)
+        pool = 1 if selection is None else PROPOSED_PER_TRIAL
+        strategy = strategy or Evolutionary(options.population, options.generations)
+        _SILENT.setLevel(logging.ERROR)
+        with meter.stages.during(EVOLUTION), _search_errors():
+            (function,) = mod.functions.values()
+            self._context = ms.TuneContext(
+                function,
+                target=target,
+                space_generator="post-order-apply",
+                search_strategy=strategy.to_tvm(),
+                rand_state=ms.utils.fork_seed(seed + 1, n=1)[0],
+                logger=_SILENT,
+            ).clone()
+            self._resume()
+            self._context.pre_tuning(
+                pool * most,
+                pool * self._batch,
+                self._context.generate_design_space(),
+                records.database,
+                model,
+            )
+
+    def round(self, most: int) -> TrialBatch | None:
+        """Measures and learns from a batch of at most `most` programs.
+
+        Returns:
+            What was measured; None when the design space has no more.
+
+        Raises:
+            WorkloadError: TVM's search fails on this workload.
+            ScoreError: The model gives no usable scores.
+            MeasureError: A process that builds or runs cannot be started.
+        """
+        stages = self.meter.stages
+        with stages.during(OTHER), _search_errors():
+            if self._next is None:
+                self._next = self._new_candidates()
+            candidates, self._next = self._next[:most], self._next[most:] or None
+            if not candidates:
+                return None
+            scores = self._scores(candidates)
+            results = self._measured(candidates)
+            with stages.during(LEARNING):
+                self._model.update(self._context, candidates, results)
+            with stages.during(EVOLUTION):
+                self._context.notify_runner_results(candidates, results)
+        latency_s = np.array([latency_of(result) for result in results])
+        return TrialBatch(latency_s, scores)
+
+    def waiting(self) -> float:
+        """The score of the best program that comes next; -inf when the design space has no more."""
+        with self.meter.stages.during(OTHER), _search_errors():
+            if self._next is None:
+                self._next = self._new_candidates()
+            return float(self._scores(self._next).max()) if self._next else -math.inf
+
+    def close(self) -> None:
+        """Ends the search; there are no more rounds."""
+        self._context.post_tuning()
+
+    def _scores(self, candidates: Sequence[Any]) -> Scores:
+        return np.zeros(len(candidates)) if self._score is None else self._score(self._context, candidates)
+
+    def _new_candidates(self) -> list[Any]:
+        """The candidates of the next batch that were never measured; none if the design space has no more.
+
+        TVM does not consult its database, so a resumed search would propose its best programs again.
+        """
+        for _ in range(MAX_REPEATED_BATCHES):
+            with self.meter.stages.during(EVOLUTION):
+                proposed = list(self._context.generate_measure_candidates() or ())
+            new = {s: c for c in proposed if (s := _structural_hash(c)) not in self._seen}
+            self._seen.update(new)
+            chosen = (
+                list(new.values())
+                if self._shortlist is None
+                else self._shortlist.choose(list(new.values()), self._batch)
+            )
+            if chosen or not proposed:
+                break
+        return chosen
+
+    def _measured(self, candidates: Sequence[Any]) -> list[Any]:
+        """One ``ms.runner.RunnerResult`` each, kept in the database as soon as it is there."""
+        with self.meter.stages.during(BUILDING):
+            built = self._builder.build([module_to_json(candidate.sch.mod) for candidate in candidates])
+        results: list[Any] = [None] * len(candidates)
+        try:
+            for place, program in enumerate(built):
+                if program.artifact is None:
+                    results[place] = self._kept(candidates[place], (), program.error, program.status)
+            for place, ran in self._ran(candidates, built):
+                results[place] = self._kept(candidates[place], ran.run_s, ran.error, ran.status)
+        finally:
+            for program in built:
+                program.remove()
+        return results
+
+    def _ran(self, candidates: Sequence[Any], built: Sequence[BuildResult]) -> Iterator[tuple[int, RunResult]]:
+        """The place of each program that was built, and what became of it."""
+        places = [place for place, program in enumerate(built) if program.artifact is not None]
+        programs = [(str(built[place].artifact), program_arguments(candidates[place].args_info)) for place in places]
+        with closing(self._runner.run_each(programs)) as outcomes:
+            for _ in places:
+                with self.meter.stages.during(RUNNING):
+                    number, ran = next(outcomes)
+                yield places[number], ran
+
+    def _kept(self, candidate: Any, run_s: Sequence[float], error: str | None, status: str) -> Any:
+        """A ``ms.runner.RunnerResult``, of which there is a record now."""
+        from tvm.s_tir import meta_schedule as ms
+
+        self._records.add(self.mod, candidate, list(run_s) or None, self.target)
+        self.meter.measured(statistics.median(run_s) if run_s else None, status)
+        return ms.runner.RunnerResult(list(run_s) or None, error)
+
+    def _resume(self) -> None:
+        """Counts and learns what an earlier search has measured."""
+        from tvm.s_tir import meta_schedule as ms
+
+        known = self._records.known(self.mod, self.target)
+        if not known:
+            return
+        latency_s = np.array([math.inf if each.latency_s is None else each.latency_s for each in known])
+        self.meter.known(latency_s.tolist())
+        candidates = [each.record.as_measure_candidate() for each in known]
+        self._seen.update(map(_structural_hash, candidates))
+        if self._shortlist is not None:
+            self._shortlist.measured(candidates)
+        results = [
+            ms.runner.RunnerResult(list(each.run_s or ()) or None, None if each.run_s else FAILED) for each in known
+        ]
+        if np.isfinite(latency_s).any():
+            self.before = TrialBatch(latency_s, self._scores(candidates), waiting=0.0)
+        with self.meter.stages.during(LEARNING):
+            self._model.update(self._context, candidates, results)
+
+
+def _structural_hash(candidate: Any) -> int:
+    """The same for programs that are the same, whatever was decided."""
+    import tvm_ffi
+
+    return int(tvm_ffi.structural_hash(candidate.sch.mod))
+
+
+@contextmanager
+def _search_errors() -> Iterator[None]:
+    """What TVM's search raises becomes a `WorkloadError`; our errors and ^C come out as what they are."""
+    register_errors()
+    try:
+        yield
+    except CosthubError:
+        raise
+    except Exception as error:
+        raise WorkloadError(f"TVM's search failed on this workload: {last_line(error)}") from error

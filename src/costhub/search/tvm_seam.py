@@ -1,0 +1,168 @@
+"""Provides a costhub model, builder and runner in the form that TVM's MetaSchedule calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+from tvm.ir.utils import derived_object
+from tvm.s_tir.meta_schedule.builder import BuilderResult, PyBuilder
+from tvm.s_tir.meta_schedule.cost_model import PyCostModel
+from tvm.s_tir.meta_schedule.runner import PyRunner, PyRunnerFuture, RunnerResult
+
+from costhub import errors
+from costhub.collector.build.builder import Builder
+from costhub.collector.measurer import Timer
+from costhub.collector.run.evaluator import Arguments
+from costhub.dataset.features.spec import Features
+from costhub.dataset.features.specs import find_spec
+from costhub.dataset.workload import module_to_json
+from costhub.models.folder import load_model
+from costhub.models.protocol import Scores
+from costhub.papers.pruner import DraftModel
+from costhub.search.result import FEATURES, LEARNING, PREDICTION, StageTimer
+from costhub.search.search_model import SearchModel
+from costhub.search.strategies.search_space import latency_of
+
+ERROR_CLASSES = (
+    KeyboardInterrupt,
+    errors.DataError,
+    errors.MeasureError,
+    errors.ModelError,
+    errors.ScoreError,
+    errors.WorkloadError,
+)
+
+
+def register_errors() -> None:
+    """Teaches TVM's foreign-function interface our errors, and ^C.
+
+    TVM carries an exception through C++ as the name of its class and its message. A class that it does not
+    know comes out as a RuntimeError: ^C during a search would look like a failure of the search.
+
+    Safe to call again.
+    """
+    import tvm_ffi
+
+    for kind in ERROR_CLASSES:
+        tvm_ffi.register_error(kind)
+
+
+@derived_object
+class TvmBuilder(PyBuilder):  # type: ignore[misc]  # TVM's base is untyped
+    """Builds in processes that stay; see `costhub.collector.build.builder`."""
+
+    def __init__(self, builder: Builder) -> None:
+        super().__init__()
+        self.builder = builder
+
+    def build(self, build_inputs: list[Any]) -> list[Any]:
+        """One result per input; a failed build carries its error text."""
+        built = self.builder.build([module_to_json(i.mod) for i in build_inputs])
+        return [BuilderResult(b.artifact, b.error) for b in built]
+
+
+@derived_object
+class _FinishedFuture(PyRunnerFuture):  # type: ignore[misc]
+    """A result that is there already."""
+
+    def __init__(self, outcome: Any) -> None:
+        super().__init__()
+        self.outcome = outcome
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> Any:
+        return self.outcome
+
+
+@derived_object
+class TvmRunner(PyRunner):  # type: ignore[misc]
+    """Times programs while TVM waits, so that nothing computes beside a measurement."""
+
+    def __init__(self, runner: Timer) -> None:
+        super().__init__()
+        self.runner = runner
+
+    def run(self, runner_inputs: list[Any]) -> list[Any]:
+        """One finished future per input."""
+        programs = [(str(each.artifact_path), program_arguments(each.args_info)) for each in runner_inputs]
+        outcomes = sorted(self.runner.run_each(programs), key=lambda outcome: outcome[0])
+        return [_FinishedFuture(RunnerResult(list(ran.run_s) or None, ran.error)) for _, ran in outcomes]
+
+
+def program_arguments(args_info: Sequence[Any]) -> Arguments:
+    """What a program takes, as the runner wants it."""
+    return tuple((str(info.dtype), tuple(int(extent) for extent in info.shape)) for info in args_info)
+
+
+@derived_object
+class TvmCostModel(PyCostModel):  # type: ignore[misc]  # TVM's base is untyped
+    """A costhub model at TVM's seam.
+
+    Args:
+        search_model: the model that scores and learns; keep a reference to read its `health` afterwards.
+        draft: scores all candidates cheaply, so that `search_model` need see only the best of them.
+        stages: told how long features, prediction and learning take.
+    """
+
+    def __init__(
+        self, search_model: SearchModel, *, draft: DraftModel | None = None, stages: StageTimer | None = None
+    ) -> None:
+        super().__init__()
+        self.search_model = search_model
+        self.draft = draft
+        self.stages = stages or StageTimer()
+
+    def load(self, path: str) -> None:
+        """Replaces the pretrained model by the model folder `path`; there is no draft of the new one."""
+        base, _ = load_model(Path(path))
+        self.search_model = SearchModel(base, method=self.search_model.method, seed=self.search_model.seed)
+        self.draft = None
+
+    def save(self, path: str) -> None:
+        """Refuses: what a search learned of one task is no model of a device."""
+        raise NotImplementedError("Save the pretrained model with costhub.models.folder.save_model.")
+
+    def predict(self, context: Any, candidates: Sequence[Any]) -> Any:
+        """(n,) positive scores, higher for candidates expected to be faster."""
+        task_id, draft = _task_id(context), self.draft
+        with self.stages.during(PREDICTION):
+            if draft is None:
+                features = self._features(self.search_model, context, candidates)
+                return self.search_model.predict(task_id, features)
+            return draft.predict(
+                task_id,
+                self._features(draft.draft, context, candidates),
+                lambda chosen: self._features(draft.full, context, [candidates[int(i)] for i in chosen]),
+            )
+
+    def raw(self, context: Any, candidates: Sequence[Any]) -> Scores:
+        """(n,) scores as the task's model gives them; one without features gets the lowest of them."""
+        with self.stages.during(PREDICTION):
+            features = self._features(self.search_model, context, candidates)
+            scores = self.search_model.raw(_task_id(context), features)
+        known = scores[~np.isnan(scores)]
+        return np.where(np.isnan(scores), known.min() if len(known) else 0.0, scores)
+
+    def update(self, context: Any, candidates: Sequence[Any], results: Sequence[Any]) -> None:
+        """Learns from the runner's results; a failed run is not a latency."""
+        if not len(candidates):
+            return
+        task_id, latency_s = _task_id(context), np.array([latency_of(result) for result in results])
+        with self.stages.during(LEARNING):
+            for model in (self.search_model, *([self.draft.draft] if self.draft else [])):
+                model.update(task_id, self._features(model, context, candidates), latency_s)
+
+    def _features(self, model: SearchModel, context: Any, candidates: Sequence[Any]) -> Features:
+        with self.stages.during(FEATURES):
+            return find_spec(model.base.feature_spec).extract_candidates(context, candidates)
+
+
+def _task_id(context: Any) -> str:
+    """Workload and target: the same workload on two devices is two tasks."""
+    return f"{tvm_ffi.structural_hash(context.mod)} {context.target}"

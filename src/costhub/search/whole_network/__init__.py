@@ -1,0 +1,1 @@
+"""Compiles, runs, compares and times whole networks."""

@@ -1,0 +1,211 @@
+"""Provides compile_network: a network as a library that stock TVM loads, with the schedules of a database."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from costhub.collector.build.linker import link
+from costhub.collector.workloads.network_source import NetworkSource
+from costhub.collector.workloads.relax_import import fuse
+from costhub.dataset.intrinsics import load_intrinsics
+from costhub.dataset.workload import argument_shapes
+from costhub.errors import WorkloadError
+from costhub.search.strategies.search_space import read_records
+
+MIN_ELEMENTS = 1 << 14
+"""Of the largest argument. Below, waking the other threads takes as long as what they could take over."""
+_TASKS_PER_CORE = 16
+"""TVM's own number for CPUs (MetaSchedule's default rules for llvm)."""
+_VECTOR_ELEMENTS = 64
+"""The same."""
+
+
+def parallelize_untuned(mod: Any, target: Any, scheduled: str) -> tuple[Any, int]:
+    """Gives the kernels without a schedule the one that needs no search.
+
+    It is MetaSchedule's own rule for kernels in which its CPU rules have nothing to choose, such as
+    activations and normalisations: outer loops in parallel, the innermost one in vectors (Shao et al. 2022,
+    appendix A.3: parallelise, vectorise, unroll). A search has only this one program to offer for most of
+    them, which is why they are never among its tasks; left alone they run on one thread.
+
+    Args:
+        mod: A module of relax functions and kernels.
+        target: A ``tvm.target.Target``.
+        scheduled: Name of the attribute of kernels that have a schedule; they stay as they are.
+
+    Returns:
+        The module, and how many kernels were changed.
+    """
+    import tvm
+    from tvm import relax
+
+    load_intrinsics(str(target.kind.name))  # TVM would load those of every target, which takes a quarter of a minute.
+    changed = {}
+    for name, function in mod.functions.items():
+        if isinstance(function, relax.Function) or scheduled in (function.attrs or {}):
+            continue
+        alone = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
+        shared = _parallelized(alone, target) if _is_large(alone) else None
+        if shared is not None:
+            changed[name] = shared.with_attr("global_symbol", name.name_hint)
+    if not changed:
+        return mod, 0
+    found = tvm.IRModule(dict(mod.functions), attrs=mod.attrs, global_infos=mod.global_infos)
+    for name, function in changed.items():
+        found.update_func(name, function)
+    return found, len(changed)
+
+
+def _is_large(mod: Any) -> bool:
+    try:
+        return max((prod(shape) for _, shape in argument_shapes(mod)), default=0) >= MIN_ELEMENTS
+    except WorkloadError:
+        return False  # Its sizes are not known before it runs.
+
+
+def _parallelized(mod: Any, target: Any) -> Any:
+    """The kernel with its loops shared out; None where TVM finds none that it may share."""
+    from tvm.s_tir import meta_schedule as ms
+
+    space = ms.space_generator.PostOrderApply(
+        sch_rules=[
+            ms.schedule_rule.ParallelizeVectorizeUnroll(
+                max_jobs_per_core=_TASKS_PER_CORE,
+                max_vectorize_extent=_VECTOR_ELEMENTS,
+                unroll_max_steps=[0],
+                unroll_explicit=False,
+            )
+        ],
+        postprocs=[ms.postproc.RewriteParallelVectorizeUnroll()],
+        mutator_probs={},
+    )
+    context = ms.TuneContext(mod=mod, target=target, space_generator=space, rand_state=1, num_threads=1)
+    try:
+        (schedule, *_) = context.generate_design_space()
+        if not all(rule.apply(schedule) for rule in space.postprocs):
+            return None
+    except Exception:  # Whatever TVM raises of a kernel that it cannot schedule; it stays as it is.
+        return None
+    return schedule.mod["main"]
+
+
+SCHEDULED = "tirx.is_scheduled"
+"""What TVM writes into a kernel whose schedule it has applied."""
+
+
+@dataclass(frozen=True)
+class CompiledNetwork:
+    """What became of a network."""
+
+    kernels: int
+    """Distinct kernels."""
+    tuned: int
+    """Those of them that have a schedule of the database."""
+    shared: int = 0
+    """Those without one that run on all cores; the others are plain loops on one thread."""
+
+
+def compile_network(
+    source: NetworkSource, target: Any, database: Path | None, library: Path, *, fast_math: bool = False
+) -> CompiledNetwork:
+    """Writes a network as a shared library with a relax function ``main``, whose weights are in it.
+
+    The kernels are fused as for the search and found in the database by their structure. Large ones without
+    a record are shared among the cores (`on_all_cores`). Small ones, and all where there is no database, stay
+    as TVM's default pipeline for CPUs leaves them: plain loops on one thread, which LLVM vectorises.
+
+    Args:
+        source: The network.
+        target: A ``tvm.target.Target``.
+        database: The folder of a MetaSchedule database; None for the network as TVM compiles it untuned.
+        library: The file to write.
+        fast_math: As in the search (`costhub.collector.workloads.network_kernels.network_workloads`).
+
+    Raises:
+        Exception: Whatever TVM raises where it cannot compile the network.
+    """
+    from tvm import relax
+
+    mod, shared = fuse(source.mod, target, fast_math=fast_math), 0
+    if database is not None:
+        mod, shared = parallelize_untuned(_with_schedules(mod, target, database), target, SCHEDULED)
+    mod = _with_weights(mod, source)
+    executable = _build(mod, target)
+    library.parent.mkdir(parents=True, exist_ok=True)
+    triple = target.attrs.get("mtriple")
+
+    def linked(path: str, objects: Sequence[str], options: Sequence[str] = ()) -> None:
+        link(triple, objects, path, options)
+
+    executable.export_library(os.fspath(library), fcompile=linked)  # TVM would call a C compiler
+    kernels = [f for f in mod.functions.values() if not isinstance(f, relax.Function)]
+    return CompiledNetwork(len(kernels), sum(SCHEDULED in (f.attrs or {}) for f in kernels), shared)
+
+
+def _with_schedules(mod: Any, target: Any, database: Path) -> Any:
+    from tvm import relax
+
+    with target, _best_of(database, target):
+        return relax.transform.MetaScheduleApplyDatabase()(mod)
+
+
+def _best_of(database: Path, target: Any) -> Any:
+    """The record of the best median for each workload, as the search reports it.
+
+    TVM itself would take the best mean, and a record of any target.
+    """
+    from tvm.s_tir import meta_schedule as ms
+
+    best: dict[Any, tuple[float, Any]] = {}
+    for known in read_records(ms.database.JSONDatabase(work_dir=os.fspath(database)), target):
+        latency_s, workload = known.latency_s, known.record.workload
+        if latency_s is not None and latency_s < best.get(workload, (math.inf, None))[0]:
+            best[workload] = latency_s, known.record
+    chosen = ms.database.MemoryDatabase()
+    for workload, (latency_s, record) in best.items():
+        chosen.commit_tuning_record(
+            ms.database.TuningRecord(
+                record.trace, chosen.commit_workload(workload.mod), [latency_s], target, record.args_info
+            )
+        )
+    return chosen
+
+
+def _with_weights(mod: Any, source: NetworkSource) -> Any:
+    """The network with its weights as constants.
+
+    Only now: where they are constants when kernels are fused, TVM may compute with them, and the kernels
+    would be others than those of the search.
+    """
+    import tvm
+    from tvm import relax
+
+    if source.transform is None:
+        return mod
+    # The weights are made here, wherever the network will run.
+    machine = relax.VirtualMachine(tvm.compile(source.transform, tvm.target.Target("llvm")), tvm.cpu())
+    tensors = [tvm.runtime.tensor(w.detach().contiguous().numpy()) for w in source.weights]
+    params = list(mod["main"].params)[len(source.inputs) :]
+    values = dict(zip(params, machine["main"](tensors), strict=True))
+    return relax.transform.BindParams("main", values)(mod)
+
+
+def _build(mod: Any, target: Any) -> Any:
+    """TVM's default pipeline for CPUs, less the fusing that is done already."""
+    import tvm
+    from tvm import relax
+    from tvm.relax.backend.cpu_generic import pipeline
+
+    passes = [
+        *pipeline.library_dispatch_passes(target),
+        *pipeline.dataflow_lower_passes(target),
+        *pipeline.finalize_passes(target),
+    ]
+    with target, tvm.transform.PassContext(opt_level=3):
+        return relax.build(mod, target=target, relax_pipeline=tvm.transform.Sequential(passes))

@@ -1,0 +1,241 @@
+"""Provides finish_network: from a searched database to a checked, timed library of the whole network."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from costhub.collector.boards.boards import Boards
+from costhub.collector.run.output_check import EPSILON, tolerance, unlike
+from costhub.collector.workloads.network_source import RELAX
+from costhub.errors import DeviceError, MeasureError, last_line
+from costhub.isolation.child import ChildDied, ChildTimeout, Worker
+from costhub.search.whole_network.build_service import BuildNetworkReply, BuildNetworkRequest
+from costhub.search.whole_network.network_timer import BoardNetworkTimer, Latency, NetworkTimer, board_network_timer
+
+SUMMED_TERMS = 1
+"""Of the sums that the tolerance is for; errors of long sums are far below the least tolerance."""
+TOLERANCE = tolerance("float32", SUMMED_TERMS)
+"""Relative to the size of an output plus the mean size of all of them; float32."""
+
+
+def widest_tolerance(outputs: Sequence[Any]) -> float:
+    """The widest tolerance among outputs; that of float32 where none is a floating point number.
+
+    Args:
+        outputs: NumPy arrays.
+
+    Example:
+        >>> tolerance_of([np.ones(3, np.float32)]), tolerance_of([np.ones(3, np.float16)])
+        (0.0002, 0.01)
+    """
+    types = {str(output.dtype) for output in outputs}
+    return max((tolerance(dtype, SUMMED_TERMS) for dtype in types & EPSILON.keys()), default=TOLERANCE)
+
+
+def compare_outputs(found: Sequence[Any], wanted: Sequence[Any]) -> str | None:
+    """How outputs differ by more than rounding, as the end of a sentence; None where they do not.
+
+    Args:
+        found: NumPy arrays.
+        wanted: Those of the other form.
+
+    Example:
+        >>> one = np.ones(3, np.float32)
+        >>> difference([one], [one + 1e-6])
+        >>> difference([one], [one + 1])
+        'output 0 differs in 3 of 3 elements, by up to 1'
+    """
+    if len(found) != len(wanted):
+        return f"there are {len(found)} outputs instead of {len(wanted)}"
+    for position, (one, other) in enumerate(zip(found, wanted, strict=True)):
+        if one.shape != other.shape or one.dtype != other.dtype:
+            return f"output {position} is {_shape_and_dtype(one)} instead of {_shape_and_dtype(other)}"
+        if other.dtype.kind == "f" and other.size and not np.isfinite(other).any():
+            return f"output {position} has no number that could be compared"
+        said = unlike(one, other, reduction=SUMMED_TERMS, rounds=False)
+        if said:
+            return f"output {position} {said}"
+    return None
+
+
+def _shape_and_dtype(array: Any) -> str:
+    return f"{'x'.join(map(str, array.shape)) or 'one number'} of {array.dtype}"
+
+
+BUILD_SERVICE = "costhub.search.whole_network.build_service:handle"
+TUNED, UNTUNED, TORCH, TORCH_COMPILE = "tuned", "untuned", "torch", "torch.compile"
+AnyNetworkTimer: TypeAlias = NetworkTimer | BoardNetworkTimer
+_BUILD_TIMEOUT_S = 3600.0
+
+
+@dataclass(frozen=True)
+class FinishedNetwork:
+    """A network after a search."""
+
+    network: str
+    """Its name in reports."""
+    threads: int
+    """Of TVM, and of torch where it is timed."""
+    error: str | None = None
+    """A sentence where it cannot be compiled, does not run or computes something else."""
+    library: str | None = None
+    """The file to load; None where there is an error."""
+    reference: str = TORCH
+    """The form whose outputs are the right ones: torch's, or the untuned ones of a relax file."""
+    tolerance: float = TOLERANCE
+    inputs: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """(dtype, shape) of each input."""
+    fast_math: bool = False
+    """Whether exp, tanh and erf are polynomials in the tuned form."""
+    kernels: int = 0
+    """Distinct kernels."""
+    kernels_tuned: int = 0
+    """Those with a schedule of the database."""
+    latencies: dict[str, Latency] = field(default_factory=dict)
+    """Form -> latency: `TUNED`, `UNTUNED`, and here, for torch networks, `TORCH` and `TORCH_COMPILE`."""
+    notes: tuple[str, ...] = ()
+    """Sentences on what did not work and does no harm."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+def finish_network(
+    network: str,
+    *,
+    label: str,
+    target: str,
+    database: Path,
+    out: Path,
+    threads: int,
+    fast_math: bool = False,
+    torch_compile: bool = False,
+    boards: Boards | None = None,
+    on_step: Callable[[str], None] | None = None,
+) -> FinishedNetwork:
+    """Compiles a network with a database, compares its outputs with torch's, and times it.
+
+    All of it happens in child processes: a crash of TVM or torch becomes a sentence.
+
+    Args:
+        network: What `costhub.collector.workloads.network_source.read_network` takes.
+        label: Its name in reports and that of the library.
+        target: The TVM target of the search, as JSON.
+        database: The folder of the search's MetaSchedule database.
+        out: Where the library ``<label>.so`` goes.
+        threads: Of each form.
+        fast_math: As in the search (`costhub.collector.workloads.network_kernels.network_workloads`).
+        torch_compile: Whether ``torch.compile`` is timed as well, which takes a minute or so.
+        boards: Where it runs, torch left out; may be closed, a new session begins. None for this machine.
+        on_step: Told what is being done, in a few words.
+
+    Raises:
+        MeasureError: A child process does not start.
+    """
+    tell = on_step or (lambda _: None)
+    library = out / f"{label}.so"
+    library.unlink(missing_ok=True)  # of an earlier search
+    with tempfile.TemporaryDirectory(prefix="costhub-network-") as scratch:
+        tuned, untuned = (os.path.join(scratch, f"{name}.so") for name in (TUNED, UNTUNED))
+        tell(f"compiling {label}")
+        built = _built(BuildNetworkRequest(network, target, os.fspath(database.resolve()), tuned, untuned, fast_math))
+        if not isinstance(built, BuildNetworkReply):
+            why = f"The network {label} was tuned, but TVM cannot compile it as a whole: {built.rstrip('.')}."
+            return FinishedNetwork(label, threads, why)
+        tell(f"checking and timing {label}")
+        made = FinishedNetwork(
+            label,
+            threads,
+            reference=UNTUNED if Path(network).suffix == RELAX else TORCH,
+            inputs=tuple((str(value.dtype), value.shape) for value in built.inputs),
+            fast_math=fast_math,
+            kernels=built.compiled.kernels,
+            kernels_tuned=built.compiled.tuned,
+        )
+        try:
+            with _network_timer(built.inputs, threads, boards) as contest:
+                made = _loaded(contest, made, network, tuned, untuned, torch_compile=torch_compile)
+                made = replace(made, latencies=contest.take())
+        except (MeasureError, DeviceError) as error:  # no board, or one of another kind
+            made = replace(made, error=str(error))
+        if boards is not None and made.latencies:
+            made = replace(made, notes=(f"{label} was run and timed on a board.", *made.notes))
+        if made.error is None:
+            _publish(Path(tuned), library)
+            made = replace(made, library=str(library))
+    return made
+
+
+def _network_timer(
+    inputs: tuple[Any, ...], threads: int, boards: Boards | None
+) -> AbstractContextManager[AnyNetworkTimer]:
+    return NetworkTimer(inputs, threads) if boards is None else board_network_timer(inputs, boards)
+
+
+def _loaded(
+    contest: AnyNetworkTimer, made: FinishedNetwork, network: str, tuned: str, untuned: str, *, torch_compile: bool
+) -> FinishedNetwork:
+    """Loads all forms; the error of one that does not run or is wrong is told, and notes on the others."""
+    try:
+        made = _checked(contest, made, network, tuned, untuned)
+    except MeasureError as error:
+        return replace(made, error=str(error))
+    if not torch_compile or made.reference != TORCH:
+        return made
+    try:
+        contest.load_torch(TORCH_COMPILE, network, compiled=True)
+    except MeasureError as error:
+        return replace(made, notes=(f"torch.compile was not timed. {last_line(error)}",))
+    return made
+
+
+def _built(request: BuildNetworkRequest) -> BuildNetworkReply | str:
+    with Worker(BUILD_SERVICE) as worker:
+        try:
+            found: BuildNetworkReply | str = worker.call(request, timeout_s=_BUILD_TIMEOUT_S)
+        except (ChildDied, ChildTimeout) as error:
+            return str(error)
+    return found
+
+
+def _checked(
+    contest: AnyNetworkTimer, made: FinishedNetwork, network: str, tuned: str, untuned: str
+) -> FinishedNetwork:
+    """With an error where the outputs of the tuned network are not the right ones, within a tolerance."""
+    plain = contest.load_library(UNTUNED, untuned)
+    fast = contest.load_library(TUNED, tuned)
+    wanted, whose = plain, "those of the untuned network"
+    if made.reference == TORCH:
+        wanted, whose = contest.load_torch(TORCH, network), "torch's"
+    made = replace(made, tolerance=widest_tolerance(wanted))
+    said = compare_outputs(fast, wanted)
+    if said is None:
+        return made
+    suspect = f"a schedule of the database{' or fast math' if made.fast_math else ''}"
+    culprit = (
+        "The untuned network differs as well, so TVM's importer or compiler causes the difference."
+        if compare_outputs(plain, wanted)
+        else f"The untuned network agrees, so {suspect} changes what a kernel computes."
+    )
+    error = (
+        f"The outputs of the tuned network {made.network} are not {whose}: {said} (tolerance "
+        f"{made.tolerance:g} of their size). {culprit} No library was written."
+    )
+    return replace(made, error=error)
+
+
+def _publish(made: Path, library: Path) -> None:
+    """Moves a library to its place, also from another file system; never half of it."""
+    part = library.with_name(f"{library.name}.part")
+    shutil.copyfile(made, part)
+    part.replace(library)

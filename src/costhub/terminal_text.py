@@ -1,0 +1,28 @@
+"""Provides what text from strangers needs before a terminal shows it: clean and first_few."""
+
+from __future__ import annotations
+
+import re
+
+_SHOWN_NAMES = 3
+
+
+def first_few(names: list[str], count: int) -> str:
+    """The first few of `count` names, fit for a terminal.
+
+    Example:
+        >>> some(["a", "b", "c", "d"], 9)
+        'a, b, c, ...'
+    """
+    shown = [clean(name, 16) for name in names[:_SHOWN_NAMES]]
+    return ", ".join([*shown, "..."] if count > len(shown) else shown)
+
+
+def clean(text: str, length: int) -> str:
+    r"""Text from a stranger without what a terminal would obey, and cut.
+
+    Example:
+        >>> clean("\x1b[31mred", 6)
+        '?[31mr'
+    """
+    return re.sub(r"[^\x20-\x7e]", "?", text)[:length]

@@ -1,0 +1,32 @@
+"""Provides METHODS: every transfer method by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from costhub.registry import Registry
+from costhub.transfer.methods.corrected import Corrected
+from costhub.transfer.methods.lottery import Lottery
+from costhub.transfer.methods.method import Brief, FineTune, Frozen, ResidualTrees, TransferMethod
+
+METHODS: Registry[type[Any]] = Registry(
+    "method",
+    {kind.name: kind for kind in (Frozen, Brief, FineTune, Corrected, ResidualTrees, Lottery)},
+    group="costhub.methods",
+    listing="`costhub adapt --help`",
+)
+"""Name -> a method; called without arguments, it has its default options."""
+
+
+def find_method(name: str) -> TransferMethod:
+    """The method of a name, with its default options.
+
+    Raises:
+        UnknownNameError: There is none.
+
+    Example:
+        >>> find_method("fine-tune").name
+        'fine-tune'
+    """
+    made: TransferMethod = METHODS.find(name)()
+    return made

@@ -1,1 +1,0 @@
-"""A whole network: compiled with what a search found, compared with torch, and timed."""

@@ -1,0 +1,148 @@
+"""Provides OnlineTrials: trials that are measured on a device while a model learns from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+import numpy as np
+import pyarrow.compute as pc
+
+from costhub.collector.collect import CollectionProgress, Proposals, collect
+from costhub.collector.measurer import CollectionMeasurer
+from costhub.collector.propose.sampler import Shares
+from costhub.collector.session import MeasureResult
+from costhub.collector.workload_queue import QueuedWorkload, WorkloadSpec
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.load import load_programs
+from costhub.dataset.programs import Programs
+from costhub.dataset.workload import workload_id
+from costhub.transfer.trial_order import BATCH_SIZE, PER_WORKLOAD
+
+NO_LIMIT_S = math.inf
+HELD_OUT_SHARE = 8
+"""One in this many trials is held out to evaluate the model, if there are enough of them."""
+
+
+@dataclass
+class OnlineTrials:
+    """Random programs of some workloads, measured batch by batch; what a folder holds is not measured again.
+
+    Workloads come in random order, some programs of each before the next one (see `in_turn`), and every row
+    is safe in the folder before the next program runs. Asking for the batches again, after an interruption or
+    for other features, therefore gives the same programs first, and new ones from where the last run stopped.
+
+    Args:
+        workloads: What to draw programs from.
+        folder: Where the rows go.
+        rig: Builds and times programs; of several devices the first one counts.
+        trials: How many programs to measure, failures included; fewer where the workloads have no more.
+        seed: Of the order and the programs.
+        on_outcome: Told of each new row.
+    """
+
+    workloads: Sequence[WorkloadSpec]
+    folder: DataFolder
+    rig: CollectionMeasurer
+    trials: int
+    seed: int = 0
+    on_outcome: Callable[[QueuedWorkload, MeasureResult, CollectionProgress], None] = lambda *_: None
+    problems: dict[str, str] = field(default_factory=dict)
+    """Why a workload was given up, by its name."""
+
+    def split(self) -> tuple[OnlineTrials, OnlineTrials | None]:
+        """Trials to learn from, and trials of other workloads to evaluate with: an eighth, in whole batches.
+
+        The second is None if there are fewer than eight batches or too few workloads: a smaller test would
+        say little.
+        """
+        held_out = BATCH_SIZE * (self.trials // (HELD_OUT_SHARE * BATCH_SIZE))
+        count = held_out // PER_WORKLOAD
+        if not held_out or len(self.workloads) < 2 * count:
+            return self, None
+        order = np.random.default_rng(self.seed + 1).permutation(len(self.workloads))
+        test, learn = ([self.workloads[i] for i in sorted(part)] for part in (order[:count], order[count:]))
+        return (
+            replace(self, workloads=learn, trials=self.trials - held_out),
+            replace(self, workloads=test, trials=held_out),
+        )
+
+    @property
+    def device_id(self) -> str:
+        """The device that is measured."""
+        return self.rig.sessions[0].device_id
+
+    def first(self, spec: str) -> Programs:
+        """The first batch, to choose a source by.
+
+        Raises:
+            CosthubError: As `batches`.
+        """
+        return next(self.batches(spec))
+
+    def batches(self, spec: str) -> Iterator[Programs]:
+        """Measures batch after batch.
+
+        Args:
+            spec: Name of the feature spec.
+
+        Yields:
+            The programs of a batch that ran, with features; there may be none.
+
+        Raises:
+            DataError: The folder holds something unreadable, or a collection is writing to it.
+            MeasureError: The device no longer runs the reference kernel.
+            UnknownNameError: There is no such feature spec.
+        """
+        left, each = self.trials, max(PER_WORKLOAD, math.ceil(self.trials / len(self.workloads)))
+        order = iter(np.random.default_rng(self.seed).permutation(len(self.workloads)))
+        size = max(1, BATCH_SIZE // each)
+        while left > 0 and (places := list(islice(order, min(size, math.ceil(left / each))))):
+            group = [self.workloads[place] for place in places]
+            for wanted, part in _workload_shares(group, each, left):
+                self._measure(part, wanted)
+            ids = {workload_id(workload.module()) for workload in group}
+            left -= self._held(ids)
+            yield load_programs(self.folder.path, device=self.device_id, workloads=ids, spec=spec, progress=False)
+
+    def _measure(self, group: Sequence[WorkloadSpec], each: int) -> None:
+        """Measures until the folder holds so many programs of each workload, or all that it can have."""
+        progress = collect(
+            group,
+            self.folder,
+            rig=self.rig,
+            budget_s=NO_LIMIT_S,
+            on_outcome=self.on_outcome,
+            proposals=Proposals(each, Shares(random=1, mutation=0), seed=self.seed),
+        )
+        self.problems.update(progress.problems)
+
+    def _held(self, workload_ids: set[str]) -> int:
+        """How many programs of these workloads the folder holds."""
+        where = pc.field("workload_id").isin(sorted(workload_ids))
+        return len(self.folder.select_measurements([self.device_id], ["workload_id"], where))
+
+
+def distinct_workloads(workloads: Sequence[WorkloadSpec]) -> list[WorkloadSpec]:
+    """Each workload once, as it comes last: a kernel of a network may stand in a suite, too.
+
+    Example:
+        >>> from costhub.collector.workloads.suites import SuiteWorkload
+        >>> twice = [Workload(name, "matmul", (8, 8, 8)) for name in ("one", "again")]
+        >>> [workload.name for workload in distinct(twice)]
+        ['again']
+    """
+    return list({workload_id(workload.module()): workload for workload in workloads}.values())
+
+
+def _workload_shares(
+    group: Sequence[WorkloadSpec], each: int, left: int
+) -> Iterator[tuple[int, Sequence[WorkloadSpec]]]:
+    """How many programs, of which workloads: `each` of all, save where fewer are left for the last one."""
+    full = min(len(group), left // each)
+    if full:
+        yield each, group[:full]
+    if full < len(group):
+        yield left - full * each, group[full:]

@@ -1,1 +1,0 @@
-"""The search for fast programs: what proposes, measures, learns and keeps."""

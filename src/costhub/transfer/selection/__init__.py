@@ -1,1 +1,0 @@
-"""Ways to choose which programs a new device measures."""

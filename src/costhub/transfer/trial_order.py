@@ -1,0 +1,121 @@
+"""Provides the orders in which programs are measured: round robin over workloads, and query by committee."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from costhub.dataset.programs import IntArray, Programs
+from costhub.models.compound.blend import ScoreScale
+from costhub.models.protocol import Scores
+
+PER_WORKLOAD = 8
+"""Programs measured of a workload before the next one: pairs are what a model learns from, and two programs
+of many workloads make fewer of them than some programs of a few."""
+BATCH_SIZE = 4 * PER_WORKLOAD
+"""Programs between two looks at how a transfer goes."""
+
+
+def round_robin(programs: Programs, trials: int, *, seed: int, each: int = PER_WORKLOAD) -> IntArray:
+    """The positions of programs to measure first.
+
+    Args:
+        programs: What could be measured, of one device.
+        trials: How many to choose; all where there are fewer.
+        seed: The only source of chance. A larger number of trials chooses the smaller one's programs first.
+        each: Programs of a workload; when all workloads have had their turn, a second one follows.
+
+    Returns:
+        (trials,) positions, in the order of measuring.
+
+    Example:
+        >>> rows, latency_s = [np.ones((1, 2))] * 6, np.arange(1.0, 7.0)
+        >>> pool = Programs.from_list(rows, np.arange(6) // 3, ("a", "b"), latency_s)
+        >>> pool.workload[in_turn(pool, 4, seed=0, each=2)].tolist() in ([0, 0, 1, 1], [1, 1, 0, 0])
+        True
+    """
+    rng = np.random.default_rng(seed)
+    waiting = [
+        rng.permutation(np.flatnonzero(programs.workload == workload))
+        for workload in rng.permutation(np.unique(programs.workload))
+    ]
+    chosen: list[IntArray] = [np.zeros(0, np.int64)]
+    while sum(map(len, chosen)) < trials and any(map(len, waiting)):
+        chosen += [own[:each] for own in waiting]
+        waiting = [own[each:] for own in waiting]
+    return np.concatenate(chosen)[:trials]
+
+
+def most_disagreed(
+    programs: Programs, score: Callable[[Programs], Scores], trials: int, *, seed: int, each: int = PER_WORKLOAD
+) -> IntArray:
+    """The positions of programs to measure first, so that few of them say which source knows the device.
+
+    The programs of a workload are those of `in_turn`, chosen at random; the workloads come in another order:
+    that on whose programs the sources contradict each other most comes first. Nothing needs to be measured.
+
+    Args:
+        programs: What could be measured, of one device.
+        score: Gives the (s, k) scores of k of these programs by s sources; asked once, about `each` of every
+            workload.
+        trials: How many to choose; all where there are fewer.
+        seed: The only source of chance. A larger number of trials chooses the smaller one's programs first.
+        each: Programs of a workload; when all workloads have had their turn, a second one follows.
+
+    Returns:
+        (trials,) positions, in the order of measuring.
+
+    Example:
+        >>> rows, ones = np.arange(12.0, dtype=np.float32)[:, None], np.ones(12)
+        >>> pool = Programs.from_list(list(rows[:, None]), np.arange(12) // 4, ("a", "b", "c"), ones)
+        >>> def two(some):  # They agree about a and c.
+        ...     own = some.rows[:, 0].astype(float)
+        ...     return np.stack([own, np.where(some.workload == 1, -own, own)])
+        >>> pool.workload[telling(pool, two, 4, seed=0)].tolist()
+        [1, 1, 1, 1]
+    """
+    order = round_robin(programs, programs.n, seed=seed, each=each)
+    turn = _times_seen_before(programs.workload[order]) // each
+    first = programs.select(order[turn == 0])
+    scores = score(first)
+    scores = ScoreScale.of(scores, first.group)(scores)
+    found = np.zeros(len(programs.workload_ids))
+    for workload in np.unique(first.workload):
+        found[workload] = disagreement(scores[:, first.workload == workload])
+    # Where the sources contradict each other equally, the order of chance stays.
+    places = np.lexsort((-found[programs.workload[order]], turn))
+    return order[places][:trials]
+
+
+def disagreement(scores: Scores) -> float:
+    """How much sources contradict each other about the order of programs.
+
+    For each pair of programs, the sources' score differences are taken as votes. Of the mean vote for one
+    program and the mean vote for the other, the smaller one counts. The contradiction is 0 if all sources
+    agree, and small if those that disagree are hardly sure.
+
+    Args:
+        scores: (s, k) scores of k programs of one workload by s sources, on one scale.
+
+    Returns:
+        The mean over all ordered pairs.
+
+    Example:
+        >>> contradiction(np.array([[0.0, 1.0], [0.0, 2.0]]))
+        0.0
+        >>> contradiction(np.array([[0.0, 1.0], [2.0, 0.0]]))  # Half of the pairs are a program and itself.
+        0.25
+    """
+    gap = scores[:, :, None] - scores[:, None, :]
+    smaller = np.minimum(np.maximum(gap, 0.0).mean(axis=0), np.maximum(-gap, 0.0).mean(axis=0))
+    return float(smaller.mean())
+
+
+def _times_seen_before(workload: IntArray) -> IntArray:
+    """(n,) how often each value has come before."""
+    order = np.argsort(workload, kind="stable")
+    _, starts, sizes = np.unique(workload[order], return_index=True, return_counts=True)
+    seen = np.empty(len(workload), np.int64)
+    seen[order] = np.arange(len(workload)) - np.repeat(starts, sizes)
+    return seen

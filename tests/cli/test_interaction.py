@@ -1,0 +1,83 @@
+"""One way to stop, for ^C, `kill` and a terminal that closes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any
+
+import click
+import pytest
+
+from costhub.cli.interaction import confirmed, interruptible, size_text, warn_if_busy
+from costhub.errors import RefusedError
+
+
+def test_signals_are_heeded_once_and_left_as_they_were() -> None:
+    def hang_up_and_then_end() -> None:
+        with interruptible():
+            try:
+                signal.raise_signal(signal.SIGHUP)
+            finally:
+                signal.raise_signal(signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGHUP)
+    with pytest.raises(KeyboardInterrupt):
+        hang_up_and_then_end()
+    assert signal.getsignal(signal.SIGHUP) is before
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_terminal_that_closes_does_not_end_what_runs_under_nohup() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interruptible():
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_nobody_there_is_no_consent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: False, raising=False)
+
+    assert confirmed("Send it?", yes=True, verb="publish")
+    with pytest.raises(RefusedError, match="costhub publish --yes"):
+        confirmed("Send it?", yes=False, verb="publish")
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_a_person_is_asked(answer: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def confirm(question: str, **_: Any) -> bool:
+        asked.append(question)
+        return answer
+
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(click, "confirm", confirm)
+
+    assert confirmed("Send it?", yes=False, verb="publish") is answer
+    assert asked == ["Send it?"]
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (4_161_119, "4.2 MB"), (10**13, "10000.0 GB")],
+)
+def test_sizes_are_for_people(size: int, text: str) -> None:
+    assert size_text(size) == text
+
+
+@pytest.mark.parametrize(("over", "told"), [(-0.5, False), (0.5, True)])
+def test_a_machine_with_more_to_do_than_cores_is_named(
+    over: float, told: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("costhub.cli.interaction._load_average", lambda: (os.cpu_count() or 1) + over)
+
+    warn_if_busy()
+
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert ("latencies will be noisy" in said.err) is told

@@ -1,0 +1,193 @@
+"""The build pool: results in order; what fails, hangs or crashes costs its own row."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from concurrent.futures import CancelledError
+from pathlib import Path
+
+import psutil
+import pytest
+
+from costhub.collector.build.build_service import BuildReply, BuildRequest, handle
+from costhub.collector.build.builder import Builder
+from costhub.collector.propose.sampler import Program
+from costhub.errors import MeasureError
+
+
+def test_results_come_in_the_order_of_the_modules(builder: Builder, programs: list[Program]) -> None:
+    modules = [programs[0].module_json, "not a module", programs[1].module_json]
+
+    built = builder.build(modules)
+
+    assert [b.status for b in built] == ["ok", "build_error", "ok"]
+    assert built[1].error
+    assert all(os.path.exists(b.artifact) for b in built if b.artifact)
+    # TVM removes the folder of an artifact, so each has its own.
+    assert len({os.path.dirname(b.artifact) for b in built if b.artifact}) == 2
+    left = {path.parent for path in builder._scratch.path.rglob("*")} - {builder._scratch.path}
+    assert {Path(b.artifact).parent for b in built if b.artifact} <= left
+    assert all(any(folder.iterdir()) for folder in left), "what a failed build left is removed"
+
+
+def test_the_processes_stay(builder: Builder, programs: list[Program]) -> None:
+    builder.build([p.module_json for p in programs])
+    before = [w.pid for w in builder._workers]
+    builder.build([p.module_json for p in programs])
+    assert [w.pid for w in builder._workers] == before
+
+
+def test_a_build_over_its_limit_is_a_timeout_and_the_next_one_works(target: str, programs: list[Program]) -> None:
+    with Builder(target, processes=1, timeout_s=1e-6) as builder:
+        late = builder.build([programs[0].module_json])[0]
+        assert late.status == "build_timeout"
+        assert "killed" in (late.error or "")
+        builder.timeout_s = 60.0
+        assert builder.build([programs[0].module_json])[0].status == "ok"
+
+
+def test_a_process_that_dies_costs_its_own_program(target: str, programs: list[Program]) -> None:
+    with Builder(target, processes=1) as builder:
+        builder.build([programs[0].module_json])
+        worker = builder._workers[0]
+        sent: list[int] = []
+        original = worker.send
+
+        def send_then_die(request: object) -> None:
+            original(request)
+            if not sent:
+                sent.append(1)
+                assert worker.pid is not None
+                os.kill(worker.pid, signal.SIGKILL)
+
+        worker.send = send_then_die  # type: ignore[method-assign]
+        built = builder.build([p.module_json for p in programs[:2]])
+
+    assert [b.status for b in built] == ["build_error", "ok"]
+    assert "SIGKILL" in (built[0].error or "")
+
+
+@pytest.mark.slow
+def test_processes_are_replaced_after_many_builds(
+    target: str, programs: list[Program], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("costhub.collector.build.builder.BUILDS_PER_PROCESS", 1)
+    with Builder(target, processes=1) as builder:
+        pids = []
+        for program in programs[:2]:
+            assert builder.build([program.module_json])[0].status == "ok"
+            pids.append(builder._workers[0].pid)
+    assert pids[0] != pids[1]
+
+
+def test_a_target_that_tvm_does_not_know_is_a_sentence() -> None:
+    with Builder('{"kind": "abacus"}', processes=1) as builder, pytest.raises(MeasureError, match="abacus"):
+        builder.build(["not a module"])
+
+
+def test_an_interrupted_batch_does_not_answer_the_next_one(
+    target: str, programs: list[Program], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Builder(target, processes=1) as builder:
+        worker = builder._workers[0]
+
+        def interrupted(request: object, *, timeout_s: float) -> None:
+            worker.send(request)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(worker, "call", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                builder.build([programs[0].module_json])
+        assert [b.status for b in builder.build([programs[0].module_json])] == ["ok"]
+
+
+def test_frozen_processes_stand_still_and_the_time_does_not_count(target: str, programs: list[Program]) -> None:
+    with Builder(target, processes=1, timeout_s=5.0) as builder:
+        builder.build([programs[0].module_json])
+        with builder.frozen():
+            building = builder.submit(programs[1].module_json)
+            time.sleep(0.5)
+            assert not building.done()
+            builder.timeout_s = 0.3
+        assert building.result().status == "ok", "the frozen half second counts as building"
+
+
+def test_a_process_does_not_start_while_the_builder_is_frozen(target: str, programs: list[Program]) -> None:
+    with Builder(target, processes=1) as builder:
+        with builder.frozen():
+            building = builder.submit(programs[0].module_json)
+            time.sleep(0.2)
+            assert builder._workers[0].pid is None
+        assert building.result().status == "ok"
+
+
+def test_closing_a_frozen_builder_ends_what_is_under_way(target: str, programs: list[Program]) -> None:
+    builder = Builder(target, processes=1)
+    builder.build([programs[0].module_json])
+    pid = builder._workers[0].pid
+    with builder.frozen():
+        building = [builder.submit(p.module_json) for p in programs]
+        builder.close()
+    with pytest.raises((MeasureError, CancelledError)):
+        building[-1].result()
+    assert all(b.done() for b in building)
+    assert pid is not None
+    assert not psutil.pid_exists(pid)
+
+
+def test_the_seconds_of_a_build_are_told_by_stage(builder: Builder, programs: list[Program]) -> None:
+    built = builder.build([programs[0].module_json])[0]
+    seconds = built.seconds
+    assert min(seconds.lower, seconds.llvm, seconds.link) > 0
+    assert seconds.lower + seconds.llvm + seconds.link <= built.build_s
+
+
+def test_the_clock_of_builds_stands_still_while_they_are_frozen(target: str) -> None:
+    with Builder(target, processes=1) as builder:
+        with builder.frozen():
+            first = builder._now()
+            time.sleep(0.01)
+            assert builder._now() == first
+        assert builder._now() >= first
+
+
+def test_a_program_becomes_a_library_that_computes(target: str, programs: list[Program], tmp_path: Path) -> None:
+    import numpy as np
+    import tvm
+
+    artifact = tmp_path / "p.so"
+    reply = handle(BuildRequest(programs[0].module_json, target, str(artifact)))
+
+    assert isinstance(reply, BuildReply)
+    assert reply.error is None
+    assert reply.build_s > 0
+    arrays = [np.random.default_rng(0).random(shape).astype(dtype) for dtype, shape in programs[0].arguments]
+    tensors = [tvm.runtime.tensor(a) for a in arrays]
+    tvm.runtime.load_module(str(artifact))["main"](*tensors)
+    assert np.isfinite(tensors[-1].numpy()).all()
+    assert [p.name for p in tmp_path.iterdir()] == ["p.so"]
+
+
+def test_text_that_is_no_module_is_an_error_reply(target: str, tmp_path: Path) -> None:
+    reply = handle(BuildRequest("{}", target, str(tmp_path / "p.so")))
+    assert reply is not None
+    assert reply.error
+
+
+def test_a_target_alone_only_warms_up(target: str) -> None:
+    assert handle(target) is None
+
+
+def test_a_linker_that_fails_is_quoted(
+    target: str, programs: list[Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    linker = tmp_path / "ld"
+    linker.write_text("#!/bin/sh\necho 'no room on this disk' >&2\nexit 1\n")
+    linker.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    reply = handle(BuildRequest(programs[0].module_json, target, str(tmp_path / "p.so")))
+    assert reply is not None
+    assert "no room on this disk" in (reply.error or "")

@@ -1,0 +1,121 @@
+"""Instruction sets that a CPU can be limited to."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from costhub.collector.device import identify as device
+from costhub.collector.device.identify import ISA_LEVELS, cuda_facts, cuda_row, identify, isa_level
+from costhub.dataset.schema import table_from_rows
+from costhub.errors import DeviceError, UnknownNameError
+
+
+def test_each_level_has_all_that_the_one_before_it_has() -> None:
+    levels = list(ISA_LEVELS.values())
+    for smaller, larger in itertools.pairwise(levels):
+        assert set(smaller.features) < set(larger.features)
+        assert smaller.simd_bits < larger.simd_bits
+
+
+def test_llvm_knows_them_and_their_vectors_are_as_wide_as_we_say() -> None:
+    import tvm
+
+    for level in ISA_LEVELS.values():
+        target = tvm.target.Target({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": level.mcpu})
+        with target:
+            features = set(tvm.target.codegen.llvm_get_cpu_features(target))
+        assert level.flag.replace("_", ".") in features or level.flag in features
+        assert ("avx512f" in features) == (level.simd_bits == 512)
+        assert ("avx2" in features) == (level.simd_bits >= 256)
+
+
+def test_an_unknown_one_is_a_sentence() -> None:
+    with pytest.raises(UnknownNameError, match="avx512"):
+        isa_level("avx51")
+
+
+FACTS = {
+    "name": "NVIDIA GeForce RTX 4090",
+    "compute_version": "8.9",
+    "multiprocessors": 128,
+    "memory_bytes": 25_000_000_000,
+    "l2_bytes": 75_497_472,
+    "driver": "CUDA API 13000",
+}
+
+
+def test_the_row_fits_the_table_and_its_name_the_hub() -> None:
+    row = cuda_row(FACTS)
+    assert table_from_rows("devices", [row]).num_rows == 1
+    assert row["device_id"] == "nvidia-geforce-rtx-4090"
+    assert row["microarchitecture"] == "sm_89"
+    assert row["cores"] == 128
+
+
+def test_this_machine_has_a_gpu_or_a_sentence_says_that_it_has_none() -> None:
+    import tvm
+
+    if tvm.cuda(0).exist:
+        assert cuda_row(cuda_facts())["vendor"] == "NVIDIA"
+    else:
+        with pytest.raises(DeviceError, match="no cuda device"):
+            cuda_facts()
+
+
+def test_the_identity_is_a_row_and_stable() -> None:
+    row = identify()
+    assert table_from_rows("devices", [row]).num_rows == 1
+    assert identify()["device_id"] == row["device_id"]
+    assert row["cores"] >= 1
+
+
+def test_a_masked_cpu_is_named_by_its_family() -> None:
+    facts = {"vendor_id": "AuthenticAMD", "cpu family": "26"}
+
+    class Host:
+        vendor = "generic"
+        name = "x86_64_v4"
+
+    original = device.archspec.cpu.host
+    device.archspec.cpu.host = lambda: Host
+    try:
+        assert device._microarchitecture(facts, set()) == "zen5"
+        assert device._microarchitecture({**facts, "cpu family": "25"}, {"avx512f"}) == "zen4"
+        assert device._microarchitecture({"vendor_id": "Other"}, set()) == "x86_64_v4"
+    finally:
+        device.archspec.cpu.host = original
+
+
+def test_a_cache_that_the_system_does_not_describe_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, facts in enumerate(({"level": "1", "type": "Data", "size": "48K"}, {"level": "2"})):
+        (tmp_path / f"index{number}").mkdir()
+        for name, text in facts.items():
+            (tmp_path / f"index{number}" / name).write_text(text)
+    monkeypatch.setattr(device, "CPU_ROOT", tmp_path)
+
+    assert device._caches() == {"l1d_bytes": 48 << 10, "l2_bytes": None, "l3_bytes": None}
+
+
+def test_an_id_repeats_no_word_and_holds_no_odd_character() -> None:
+    assert device._device_id("AMD", "AMD EPYC 9B14", "zen5", 2) == "amd-epyc-zen5-2c"
+    assert device._device_id("Intel", "Intel(R) Xeon(R) Platinum 8272CL", "cascadelake", 16) == (
+        "intel-xeon-cascadelake-16c"
+    )
+
+
+def test_the_temperature_is_that_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    sensors = {"nvme": [55.0], "k10temp": [41.0, 44.0]}
+    found = {name: [SimpleNamespace(current=c) for c in values] for name, values in sensors.items()}
+    monkeypatch.setattr(device.psutil, "sensors_temperatures", lambda: found, raising=False)
+    assert device.temperature_c() == 44.0
+    del found["k10temp"]
+    assert device.temperature_c() is None
+
+
+def test_clock_and_temperature_are_numbers_or_nothing() -> None:
+    assert device.clock_mhz() is None or device.clock_mhz() > 0  # type: ignore[operator]
+    assert device.temperature_c() is None or -50 < device.temperature_c() < 150  # type: ignore[operator]

@@ -1,0 +1,55 @@
+"""The target of this machine is one that TVM's CPU rules accept."""
+
+from __future__ import annotations
+
+import pytest
+
+from costhub.collector.device.identify import identify
+from costhub.collector.device.local import find_local, local_names, local_target
+from costhub.dataset.schema import table_from_rows
+from costhub.errors import DeviceError
+
+
+def test_the_target_names_cpu_and_cores() -> None:
+    import tvm
+
+    target = local_target()
+    assert tvm.target.Target(target).kind.name == "llvm"
+    assert target["num-cores"] >= 1
+    assert target["mcpu"]
+
+
+def test_a_device_that_is_not_there_is_a_sentence() -> None:
+    with pytest.raises(DeviceError, match="opencl"):
+        local_target("opencl")
+
+
+def test_every_name_leads_to_the_device_of_that_name() -> None:
+    whole = identify()["device_id"]
+    assert whole in local_names()
+    for name, (isa, threads) in local_names().items():
+        (device,) = find_local([name])
+        assert device.device_id == name
+        assert (device.isa, device.threads) == (isa, threads)
+        assert device.target["num-cores"] == threads
+        assert table_from_rows("devices", [device.stored_row]).num_rows == 1
+
+
+def test_auto_is_the_whole_cpu_and_a_name_counts_once() -> None:
+    whole = identify()["device_id"]
+    assert [d.device_id for d in find_local(["auto", whole])] == [whole]
+
+
+def test_devices_that_need_other_builds_are_not_collected_together() -> None:
+    names = list(local_names())
+    limited = [name for name in names if name.endswith("-sse4.2")]
+    if not limited:
+        pytest.skip("this CPU knows no SSE4.2")
+    with pytest.raises(DeviceError, match="one after the other"):
+        find_local([names[0], limited[0]])
+
+
+def test_another_machine_is_a_sentence_with_the_close_names() -> None:
+    whole = identify()["device_id"]
+    with pytest.raises(DeviceError, match=whole):
+        find_local([whole + "x"])

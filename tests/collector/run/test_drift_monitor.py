@@ -1,0 +1,89 @@
+"""The reference kernel says when a machine is busy, before a batch and after each program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from costhub.collector.build.builder import Builder
+from costhub.collector.propose.sampler import Program
+from costhub.collector.run import drift_monitor
+from costhub.collector.run.drift_monitor import DriftMonitor
+from costhub.collector.run.runner import Runner
+
+
+@pytest.fixture
+def readings(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What the reference kernel will take, one reading after the other; the last one for ever."""
+    said: list[float] = []
+
+    def answers() -> Iterator[float]:
+        yield from said
+        while True:
+            yield said[-1]
+
+    found = answers()
+    monkeypatch.setattr(runner, "reference_s", lambda *, quick=False: next(found))
+    monkeypatch.setattr(drift_monitor, "QUIET_WAIT_S", 0.0)
+    return said
+
+
+def test_a_busy_machine_is_waited_for(runner: Runner, readings: list[float]) -> None:
+    readings += [1.0, 1.0, 1.0, 2.0, 1.5, 1.05]
+    assert DriftMonitor(runner).look().reference_drift == pytest.approx(0.05)
+
+
+def test_a_machine_that_stays_busy_is_measured_and_the_row_says_so(runner: Runner, readings: list[float]) -> None:
+    readings += [1.0, 1.0, 1.0, 2.0]
+    assert DriftMonitor(runner).look().reference_drift == pytest.approx(1.0)
+
+
+def test_a_machine_that_stays_busy_is_not_waited_for_again_and_again(
+    runner: Runner, builder: Builder, programs: list[Program], readings: list[float]
+) -> None:
+    built = builder.build([programs[0].module_json])[0]
+    assert built.artifact is not None
+    readings += [1.0, 1.0, 1.0, *[2.0] * 6, 3.0, 2.5, 4.0]
+    watched = DriftMonitor(runner)
+
+    watched.look()
+    _, around = watched.run(built.artifact, programs[0].arguments)
+
+    assert around.reference_after_s == 3.0, "measured once"
+    assert watched.look().reference_drift == pytest.approx(1.5), "read once"
+
+
+def test_waiting_takes_a_small_share_of_a_session(
+    runner: Runner, readings: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drift_monitor, "QUIET_WAIT_S", 0.01)
+    monkeypatch.setattr(drift_monitor, "FREE_WAITING_S", 0.015)
+    monkeypatch.setattr(drift_monitor, "MOST_WAITING", 0.0)
+    readings += [1.0, 1.0, 1.0, 2.0, 2.5, 3.0, 1.0]
+
+    assert DriftMonitor(runner).look().reference_drift == pytest.approx(2.0), "two waits, though a third would do"
+
+
+def test_a_program_after_which_the_machine_is_found_busy_is_measured_again(
+    runner: Runner, builder: Builder, programs: list[Program], readings: list[float]
+) -> None:
+    built = builder.build([programs[0].module_json])[0]
+    assert built.artifact is not None
+    # Three for the baseline, one before; busy after the first run, quiet again, quiet after the second.
+    readings += [1.0, 1.0, 1.0, 1.0, 1.8, 1.0, 1.02, 9.0]
+    watched = DriftMonitor(runner)
+
+    watched.look()
+    ran, around = watched.run(built.artifact, programs[0].arguments)
+
+    assert ran.status == "ok"
+    assert around.reference_after_s == 1.02
+    assert around.reference_drift == 0.0
+
+
+def test_the_real_reference_kernel_hardly_drifts_and_quick_agrees_with_full(runner: Runner) -> None:
+    watched = DriftMonitor(runner)
+    around = watched.look()
+    assert around.reference_s > 0
+    assert abs(around.reference_drift) < 5

@@ -1,0 +1,85 @@
+"""One workload under collection: what comes next, and what a folder held before."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from costhub.collector.propose.sampler import Sampler, Shares
+from costhub.collector.run.evaluator import Evaluator
+from costhub.collector.session import CollectionSession
+from costhub.collector.workload_queue import QueuedWorkload, make_queue, next_workload
+from costhub.collector.workloads.suites import SuiteWorkload, find_suites
+from costhub.dataset.folder import DataFolder
+from costhub.errors import WorkloadError
+
+
+def plan_of(name: str, target: str) -> QueuedWorkload:
+    workload = find_suites([name])[0]
+    return QueuedWorkload(workload, "w", lambda: Sampler(workload.module(), target, seed=1), 0, [])
+
+
+def test_the_first_programs_are_random_and_half_of_the_later_ones_are_mutations(target: str) -> None:
+    plan = plan_of("matmul.128x128x128", target)
+    first = plan.propose(16, shares=Shares(), scorer=None)
+    plan.good = [(1.0 + i, p.trace) for i, p in enumerate(first)]
+    later = Counter(p.proposed_by for p in plan.propose(32, shares=Shares(), scorer=None))
+    assert {p.proposed_by for p in first} == {"random"}
+    assert later == {"random": 16, "mutation": 16}
+    assert plan.attempts == 48
+    assert plan.best_us == 1e6
+
+
+def test_the_least_measured_workload_is_next_until_all_have_their_trials(target: str) -> None:
+    plans = [plan_of("softmax.64x1000", target), plan_of("matmul.128x128x128", target)]
+    plans[0].attempts = 3
+    assert next_workload(plans, 4) is plans[1]
+    plans[1].exhausted = True
+    assert next_workload(plans, 4) is plans[0]
+    plans[0].attempts = 4
+    assert next_workload(plans, 4) is None
+
+
+def test_a_workload_that_two_sources_know_is_planned_once_with_the_networks_of_both(
+    tmp_path: Path, target: str
+) -> None:
+    workload = find_suites(["matmul.128x128x128"])[0]
+    other = SuiteWorkload("mine.matmul", workload.operator, workload.sizes, (("my-net", 2.0),))
+    folder = DataFolder.create(tmp_path / "data")
+    session = CollectionSession("d", json.loads(target), Evaluator(), "me", "CC-BY-4.0", None)
+
+    with folder.writer("d"):
+        plans = make_queue([workload, other], folder, session, open_sampler=Sampler, space="default", seed=0)
+
+    assert [plan.workload.name for plan in plans] == ["matmul.128x128x128"]
+    (row,) = folder.workloads().to_pylist()
+    assert {n["name"]: n["weight"] for n in row["networks"]} == {**dict(workload.networks), "my-net": 2.0}
+
+
+def test_networks_of_an_earlier_collection_are_kept(tmp_path: Path, target: str) -> None:
+    workload = find_suites(["matmul.128x128x128"])[0]
+    folder = DataFolder.create(tmp_path / "data")
+    session = CollectionSession("d", json.loads(target), Evaluator(), "me", "CC-BY-4.0", None)
+
+    with folder.writer("d"):
+        for networks in ((("one-net", 1.0), ("both", 1.0)), (("other-net", 2.0), ("both", 3.0))):
+            subject = SuiteWorkload("mine.matmul", workload.operator, workload.sizes, networks)
+            make_queue([subject], folder, session, open_sampler=Sampler, space="default", seed=0)
+
+    (row,) = folder.workloads().to_pylist()
+    assert {n["name"]: n["weight"] for n in row["networks"]} == {
+        "one-net": 1.0,
+        "other-net": 2.0,
+        "both": 3.0,
+    }
+
+
+def test_a_workload_that_cannot_be_scheduled_is_given_up_with_a_reason(target: str) -> None:
+    def fail() -> Sampler:
+        raise WorkloadError("no space for it")
+
+    plan = QueuedWorkload(find_suites(["softmax.64x1000"])[0], "w", fail, 0, [])
+    assert plan.propose(4, shares=Shares(), scorer=None) == []
+    assert plan.exhausted
+    assert plan.problem == "no space for it"

@@ -1,0 +1,81 @@
+"""Networks by name and from files, with weights and without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import tvm
+import tvm_ffi
+from torch import nn
+
+from costhub.collector.workloads.network_source import read_network, read_torch
+from costhub.errors import WorkloadError
+
+# torch copies an exported program with a part of itself that it warns of.
+pytestmark = pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec:FutureWarning")
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("network") / "small.pt2"
+    torch.export.save(torch.export.export(nn.Linear(8, 4).eval(), (torch.ones(2, 8),)), path)
+    return path
+
+
+def test_a_torch_network_comes_with_its_weights_or_without(file: Path) -> None:
+    full, empty = read_network(str(file)), read_network(str(file), device="meta")
+
+    assert [tuple(w.shape) for w in full.weights] == [(4, 8), (4,)]
+    assert all(w.is_meta for w in empty.weights)
+    assert full.inputs[0].shape == (2, 8)
+    assert full.torch(*full.inputs).shape == (2, 4)  # type: ignore[misc]
+    assert tvm_ffi.structural_equal(full.mod, empty.mod)
+
+
+def test_a_relax_file_has_arguments_of_the_right_shape(file: Path, tmp_path: Path) -> None:
+    path = tmp_path / "small.json"
+    path.write_text(str(tvm.ir.save_json(read_network(str(file), device="meta").mod)))
+
+    found = read_network(str(path))
+
+    assert found.torch is None
+    assert [value.shape for value in found.inputs] == [(2, 8), (4,), (8, 4)]
+    assert all(value.dtype == np.float32 for value in found.inputs)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("{}", "not a module in TVM's JSON"), ("tir", "no relax function named main")]
+)
+def test_a_file_without_a_network_is_a_sentence(tmp_path: Path, text: str, words: str) -> None:
+    from costhub.collector.workloads.suites import find_workload
+
+    path = tmp_path / "x.json"
+    tir = str(tvm.ir.save_json(find_workload("matmul.128x128x128").module()))
+    path.write_text(tir if text == "tir" else text)
+
+    with pytest.raises(WorkloadError, match=words):
+        read_network(str(path))
+
+
+def test_sizes_that_are_left_open_are_refused(tmp_path: Path) -> None:
+    from tvm import relax
+
+    value = relax.Var("x", relax.TensorType((tvm.tirx.Var("n", "int64"), 4), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [value]):
+        builder.emit_func_output(value)
+    path = tmp_path / "open.json"
+    path.write_text(str(tvm.ir.save_json(builder.get())))
+
+    with pytest.raises(WorkloadError, match="argument x of main is not a tensor of known size"):
+        read_network(str(path))
+
+
+def test_a_network_of_the_zoo_is_built_by_name() -> None:
+    network, (value,) = read_torch("lstm")
+
+    assert value.shape == (1, 4, 256)
+    assert not network.training

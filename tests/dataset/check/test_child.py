@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from costhub.dataset.check import child
+from costhub.dataset.check.child import BATCH_ROWS, Fetch, Next, Open, UnreadableFile, handle, open_batches
+from costhub.dataset.check.files import Listing, TableFile
+from costhub.dataset.check.measurements import CheckContext
+
+
+def source_of(damaged: Any, table: str) -> TableFile:
+    return next(source for source in Listing(damaged.path).sources() if source.table == table)
+
+
+def test_rows_come_in_batches_with_the_columns_in_order(damaged: Any) -> None:
+    rows = damaged.rows() * 40
+    damaged.write(rows)
+    count, batches = open_batches(source_of(damaged, "measurements"))
+
+    found = list(batches)
+    assert count == len(rows) == sum(batch.num_rows for batch in found)
+    assert max(batch.num_rows for batch in found) <= BATCH_ROWS
+    assert found[0].schema.names[:2] == ["record_id", "program_id"]
+
+
+def test_columns_may_come_in_another_order(damaged: Any) -> None:
+    source = source_of(damaged, "measurements")
+    table = pq.ParquetFile(source.path).read()
+    damaged.write_table(table.select(table.column_names[::-1]))
+
+    batch = next(open_batches(source)[1])
+    assert batch.schema.names[0] == "record_id"
+
+
+@pytest.mark.parametrize(
+    ("change", "rule", "word"),
+    [
+        (lambda t: t.drop_columns(["build_s"]), "CH004", "has no single column 'build_s'"),
+        (lambda t: t.append_column("more", t["build_s"]), "CH004", "'more'"),
+        (lambda t: t.append_column("build_s", t["build_s"]), "CH004", "has no single column"),
+        (lambda t: t.replace_schema_metadata({}), "CH004", "no table of costhub"),
+        (
+            lambda t: t.replace_schema_metadata({b"costhub.table": b"measurements"}),
+            "CH005",
+            "version is none",
+        ),
+    ],
+)
+def test_what_is_no_shard_is_refused(damaged: Any, change: Any, rule: str, word: str) -> None:
+    source = source_of(damaged, "measurements")
+    pq.write_table(change(pq.ParquetFile(source.path).read()), source.path)
+
+    with pytest.raises(UnreadableFile) as refusal:
+        open_batches(source)
+    assert refusal.value.args[0] == rule
+    assert word in refusal.value.args[1]
+
+
+def test_too_many_rows_are_refused(damaged: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("costhub.dataset.check.child.MOST_ROWS", {"measurements": 10})
+
+    with pytest.raises(UnreadableFile, match="at most 10 rows"):
+        open_batches(source_of(damaged, "measurements"))
+
+
+def test_pages_are_verified(damaged: Any) -> None:
+    source = source_of(damaged, "measurements")
+    content = bytearray(source.path.read_bytes())
+    content[600:610] = bytes(10)
+    source.path.write_bytes(content)
+
+    with pytest.raises((OSError, pa.ArrowException)):
+        list(open_batches(source)[1])
+
+
+def table_file(damaged: Any, table: str) -> TableFile:
+    return next(source for source in Listing(damaged.path).sources() if source.table == table)
+
+
+@pytest.fixture(autouse=True)
+def fresh_state() -> Iterator[None]:
+    # Start is left to the tests of Reader: its limits would hold for this process.
+    child._state = child._State(context=CheckContext())
+    yield
+    child._state = child._State()
+
+
+def test_a_file_is_read_piece_by_piece(damaged: Any) -> None:
+    source = table_file(damaged, "measurements")
+
+    assert handle(Open(source, 3)).rows == len(damaged.rows())
+    piece = handle(Next())
+    assert piece.rows == len(piece.entries) == len(damaged.rows())
+    assert set(piece.entries["file"]) == {3}
+    # Nothing is known of devices and workloads here.
+    assert [breach.rule for breach in piece.breaches] == ["CH012", "CH013"]
+    assert handle(Next()).is_last
+
+
+def test_tables_come_back_as_facts(damaged: Any) -> None:
+    handle(Open(table_file(damaged, "workloads"), 0))
+    [t2d] = [w for w in handle(Next()).workloads if w.bytes == 8486912.0]
+    assert t2d.flop == 268435456.0 / 4
+
+    handle(Open(table_file(damaged, "devices"), 0))
+    [device] = handle(Next()).devices
+    assert device["cores"] == 1
+
+
+def test_rows_themselves_can_be_had(damaged: Any) -> None:
+    source = table_file(damaged, "workloads")
+    handle(Open(source, 0, as_dicts=True))
+
+    rows = handle(Next()).dicts
+    assert rows == damaged.rows("workloads/train-00000-of-00001.parquet")
+
+
+def test_some_columns_of_some_rows_can_be_fetched(damaged: Any) -> None:
+    source = table_file(damaged, "measurements")
+    found = handle(Fetch(source, (5, 2), ("record_id", "trace")))
+
+    rows = damaged.rows()
+    assert found == [{name: rows[n][name] for name in ("record_id", "trace")} for n in (2, 5)]
+
+
+def test_a_file_that_cannot_be_read_is_a_breach(damaged: Any) -> None:
+    source = table_file(damaged, "measurements")
+    source.path.write_bytes(b"PAR1 and no more")
+
+    piece = handle(Open(source, 0))
+    assert piece.is_last
+    [breach] = piece.breaches
+    assert (breach.rule, breach.where) == ("CH001", source.where)
+    assert handle(Fetch(source, (0,), ("trace",))) == []
+
+
+def test_the_next_file_is_not_mixed_with_one_that_failed(damaged: Any) -> None:
+    handle(Open(table_file(damaged, "devices"), 0))
+    pq.write_table(
+        pq.ParquetFile(table_file(damaged, "workloads").path).read(), damaged.path / "devices/train-x.parquet"
+    )
+    wrong = [source for source in Listing(damaged.path).sources() if source.where.endswith("train-x.parquet")]
+
+    assert [breach.rule for breach in handle(Open(wrong[0], 1)).breaches] == ["CH004"]
+    assert handle(Next()).is_last

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+from types import ModuleType
+from typing import Any
+
+import pytest
+import tvm
+from tvm.s_tir import meta_schedule as ms
+
+from costhub.dataset.intrinsics import load_intrinsics
+from costhub.dataset.metaschedule.import_child import (
+    SERVICE,
+    LoadedWorkload,
+    LoadRequest,
+    ReplayedTrace,
+    ReplayReply,
+    ReplayRequest,
+    replay_recorded,
+)
+from costhub.dataset.trace import replay, trace_to_json
+from costhub.dataset.workload import module_from_json
+from costhub.errors import WorkloadError
+from costhub.isolation.child import Worker
+
+TARGET = '{"kind":"llvm","num-cores":2}'
+
+
+@pytest.fixture(scope="module")
+def schedule(tiny_matmul: Any) -> Any:
+    """A program of TVM's own design space, post-processed."""
+    load_intrinsics("llvm")
+    context = ms.TuneContext(
+        module_from_json(tiny_matmul.module_json),
+        target=tvm.target.Target(json.loads(TARGET)),
+        space_generator="post-order-apply",
+        rand_state=3,
+    )
+    found = context.generate_design_space()[0]
+    found.enter_postproc()
+    assert all(postproc.apply(found) for postproc in context.space_generator.postprocs)
+    return found
+
+
+def test_an_old_trace_gives_the_program_it_gave(tiny_matmul: Any, old_format: ModuleType, schedule: Any) -> None:
+    trace = json.dumps(old_format.old_trace(schedule))
+
+    found = replay_recorded(tiny_matmul.module_json, trace, TARGET)
+
+    assert not found.redone
+    assert found.trace == trace_to_json(schedule.trace)
+    again = replay(module_from_json(tiny_matmul.module_json), found.trace)
+    tvm.ir.assert_structural_equal(again.mod, schedule.mod)
+
+
+def test_post_processing_that_does_not_replay_is_redone(
+    tiny_matmul: Any, old_format: ModuleType, schedule: Any
+) -> None:
+    instructions, decisions = old_format.old_trace(schedule)
+    after = [kind for kind, *_ in instructions].index("EnterPostproc") + 1
+    instructions[after:] = [["Unroll", ["l999"], [], []]]
+
+    found = replay_recorded(tiny_matmul.module_json, json.dumps([instructions, decisions]), TARGET)
+
+    assert found.redone
+    again = replay(module_from_json(tiny_matmul.module_json), found.trace)
+    tvm.ir.assert_structural_equal(again.mod, schedule.mod)
+
+
+@pytest.mark.parametrize(
+    ("trace", "why"),
+    [
+        ([[["GetBlock", [], ["nothing", "main"], ["b0"]]], []], "does not fit the workload"),
+        (
+            [[["GetBlock", [], ["nothing", "main"], ["b0"]], ["EnterPostproc", [], [], []]], []],
+            "does not fit",
+        ),
+        ([[["NoSuchKind", [], [], []]], []], "does not fit the workload"),
+        ([["GetBlock"], []], "not of instructions and decisions"),
+        ([[7], []], "not of instructions and decisions"),
+        ([[["GetBlock", [], []]], []], "not of instructions and decisions"),
+        ([[["GetBlock", [], ["C", "main"], ["b0"]]], [[7, 0]]], "decisions that are of none"),
+        ([[["GetBlock", [], ["C", "main"], ["b0"]]], [[-1, 0]]], "decisions that are of none"),
+        ([[["GetBlock", [], ["C", "main"], ["b0"]]], [7]], "not of instructions and decisions"),
+    ],
+)
+def test_a_trace_that_cannot_be_replayed_is_refused(tiny_matmul: Any, trace: Any, why: str) -> None:
+    with pytest.raises(WorkloadError, match=why):
+        replay_recorded(tiny_matmul.module_json, json.dumps(trace), TARGET)
+
+
+def test_the_service_reads_workloads_and_replays_traces(tiny_matmul: Any, old_format: ModuleType) -> None:
+    line = old_format.workload_line(tiny_matmul.module_json)
+    good, bad = tiny_matmul.traces[1], tiny_matmul.bad_trace
+    with Worker(SERVICE) as worker:
+        assert worker.call(LoadRequest(), timeout_s=180) == ""
+        loaded = worker.call(LoadRequest(line), timeout_s=180)
+        torn = worker.call(LoadRequest(line[:-5]), timeout_s=180)
+        request = ReplayRequest(tiny_matmul.module_json, json.dumps("llvm -num-cores 2"), (good, bad))
+        reply = worker.call(request, timeout_s=180)
+        no_target = worker.call(ReplayRequest(tiny_matmul.module_json, "null", (good,)), timeout_s=180)
+
+    assert isinstance(loaded, LoadedWorkload)
+    assert loaded.row["workload_id"] == tiny_matmul.workload_id
+    assert (loaded.row["name"], loaded.row["operator"]) == ("", "matmul")
+    assert "cut off" in torn
+    assert isinstance(reply, ReplayReply)
+    assert (reply.target, reply.device_kind) == ('{"kind":"llvm","num-cores":2}', "cpu")
+    assert reply.programs[0] == ReplayedTrace(good, False)
+    assert "does not fit the workload" in reply.programs[1]
+    assert "neither an object nor a string" in no_target

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import tvm
+from tvm import te
+
+from costhub.dataset.metaschedule.import_child import LoadedWorkload, ReplayedTrace, ReplayReply, ReplayRequest
+from costhub.dataset.metaschedule.import_workloads import (
+    ImportPool,
+    WorkloadNaming,
+    default_name,
+    load_workloads,
+    name_workloads,
+    parse_names,
+    unique_name,
+)
+from costhub.dataset.metaschedule.lines import ImportReport
+from costhub.dataset.workload import module_to_json
+from costhub.errors import DataError
+
+# Of the right form; TVM 0.27 reads its null as a pointer.
+CRASHING = '[[["GetSBlock",[],["C","main"],["b0"]]],[[0,null]]]'
+
+
+@pytest.fixture(scope="module")
+def one_child() -> Iterator[ImportPool]:
+    with ImportPool(workers=1) as started:
+        yield started
+
+
+def request(tiny: Any, *traces: str, module_json: str | None = None) -> ReplayRequest:
+    return ReplayRequest(module_json or tiny.module_json, tiny.target, traces)
+
+
+def test_answers_come_in_order(one_child: ImportPool, tiny_matmul: Any, old_format: ModuleType) -> None:
+    line = old_format.workload_line(tiny_matmul.module_json)
+
+    first, second = one_child.load([line, b"nonsense"])
+    replies = list(one_child.replay([request(tiny_matmul, trace) for trace in tiny_matmul.traces]))
+
+    assert isinstance(first, LoadedWorkload)
+    assert isinstance(second, str)
+    found = [reply.programs for reply in replies if isinstance(reply, ReplayReply)]
+    assert found == [(ReplayedTrace(trace, False),) for trace in tiny_matmul.traces]
+
+
+def test_a_trace_that_brings_tvm_down_costs_only_itself(one_child: ImportPool, tiny_matmul: Any) -> None:
+    good = tiny_matmul.traces
+
+    [reply] = one_child.replay([request(tiny_matmul, good[0], CRASHING, good[1])])
+
+    assert isinstance(reply, ReplayReply)
+    assert reply.programs == (ReplayedTrace(good[0], False), "TVM crashed on it", ReplayedTrace(good[1], False))
+    [alone] = one_child.replay([request(tiny_matmul, CRASHING)])
+    assert alone == "TVM crashed on it"
+
+
+def test_leaving_does_not_wait_for_what_was_asked(tiny_matmul: Any) -> None:
+    with ImportPool(workers=1) as children:
+        replies = children.replay([request(tiny_matmul, *tiny_matmul.traces)] * 50)
+        next(replies)
+    assert isinstance(next(replies, "nothing more"), str | ReplayReply)
+
+
+def test_a_name_may_come_with_networks_or_be_left_open() -> None:
+    given = ["a", {"name": "b", "networks": {"resnet18": 2}}, None, {"name": None}]
+
+    assert parse_names(given, 4) == [
+        WorkloadNaming("a"),
+        WorkloadNaming("b", (("resnet18", 2.0),)),
+        WorkloadNaming(),
+        WorkloadNaming(),
+    ]
+    assert parse_names(None, 2) == [WorkloadNaming(), WorkloadNaming()]
+
+
+BAD = [3, [], {}, "", " ", "\ud800", {"name": 5}]
+BAD_NETWORKS = [{"name": "a", "networks": ["r"]}, {"name": "a", "networks": {"r": "x"}}]
+
+
+@pytest.mark.parametrize("given", [*BAD, *BAD_NETWORKS])
+def test_other_entries_are_refused(given: Any) -> None:
+    with pytest.raises(DataError, match="Entry 1 of the names is"):
+        parse_names(["a", given], 2)
+
+
+def test_there_must_be_a_name_per_workload() -> None:
+    with pytest.raises(DataError, match="There are 1 names for 2 workloads"):
+        parse_names(["a"], 2)
+
+
+def test_made_names_are_unique() -> None:
+    row = {"operator": "matmul", "shapes": "[[8, 8], []]"}
+    taken: set[str] = set()
+    for expected in ("matmul_8x8_scalar", "matmul_8x8_scalar_2", "matmul_8x8_scalar_3"):
+        name = unique_name(default_name(row), taken)
+        assert name == expected
+        taken.add(name)
+
+
+@pytest.fixture(scope="module")
+def children() -> Iterator[ImportPool]:
+    with ImportPool(workers=1) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def relu_line(old_format: ModuleType) -> bytes:
+    data = te.placeholder((16, 16), name="A")
+    function = te.create_prim_func([data, te.compute((16, 16), lambda i, j: te.max(data[i, j], 0.0), name="B")])
+    mod = tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
+    line: bytes = old_format.workload_line(module_to_json(mod))
+    return line
+
+
+def test_blank_lines_are_no_workloads_and_torn_ones_are(
+    tmp_path: Path, database: Any, relu_line: bytes, children: ImportPool
+) -> None:
+    path = tmp_path / "w.json"
+    matmul = database.workloads[0]
+    path.write_bytes(b"\n" + matmul[:-9] + b"\n\n" + matmul + b"\n" + relu_line + b"\n" + matmul)
+    report = ImportReport()
+
+    found = load_workloads(path, children, report, names=[None, "mm", None, {"name": None, "networks": {"net": 2}}])
+
+    assert sorted(found.found) == [1, 2, 3]
+    assert found.lost == {0: 2}
+    assert sorted((r.file, r.line) for r in report.refusals) == [("w.json", 1), ("w.json", 2), ("w.json", 3)]
+    assert found.found[1].arguments == (("float32", (16, 16)),) * 3
+    assert found.found[2].row["operator"] == "elementwise"
+    # The third and the fifth line are the same workload; the first name counts.
+    names = [(row["name"], row["networks"]) for row in name_workloads(found, [])]
+    assert names == [("mm", []), ("elementwise_16x16_16x16", [])]
+
+
+def test_rows_that_are_there_stay_unless_they_are_named(
+    tmp_path: Path, database: Any, relu_line: bytes, children: ImportPool
+) -> None:
+    path = tmp_path / "w.json"
+    path.write_bytes(database.workloads[0] + b"\n" + relu_line)
+
+    def rows(names: Any, there: Any) -> list[str]:
+        found = load_workloads(path, children, ImportReport(), names=names)
+        return [row["name"] for row in name_workloads(found, there)]
+
+    found = load_workloads(path, children, ImportReport(), names=None)
+    matmul = {**found.found[0].row, "name": "elementwise_16x16_16x16"}
+    assert rows(None, [matmul]) == ["elementwise_16x16_16x16_2"]
+    assert rows(["mine", None], [matmul]) == ["mine", "elementwise_16x16_16x16"]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b'[0,[[[],[]],[0.001],{"kind":"llvm"},[]]]\n'])
+def test_a_file_without_workloads_is_refused(tmp_path: Path, children: ImportPool, content: bytes) -> None:
+    path = tmp_path / "w.json"
+    path.write_bytes(content)
+
+    with pytest.raises(DataError, match="holds no workload"):
+        load_workloads(path, children, ImportReport(), names=None)
+
+
+def test_names_must_fit_the_lines(tmp_path: Path, database: Any, children: ImportPool) -> None:
+    path = tmp_path / "w.json"
+    path.write_bytes(database.workloads[0])
+
+    with pytest.raises(DataError, match="There are 2 names for 1 workloads"):
+        load_workloads(path, children, ImportReport(), names=["a", "b"])

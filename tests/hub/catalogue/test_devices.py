@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from costhub.dataset.folder import DataFolder
+from costhub.errors import CosthubError, DataError
+from costhub.files import CACHE_VARIABLE
+from costhub.hub.catalogue import devices as index
+from costhub.hub.catalogue import hubs
+from costhub.hub.catalogue.devices import (
+    Device,
+    complete_device_row,
+    device_rows,
+    find_device,
+    keep_probed_figures,
+    load_devices,
+    models_for,
+    read_devices,
+    register_device,
+)
+
+KIND_OF_TARGET = {"llvm": "cpu", "cuda": "cuda"}
+
+
+def test_the_embedded_index_can_be_read_and_its_names_are_unique() -> None:
+    devices = read_devices(hubs.EMBEDDED / "devices.json")
+    names = [name for device in devices for name in {device.device_id, *device.aliases}]
+
+    assert {"nvidia-h200", "nvidia-a100"} <= {device.device_id for device in devices}
+    assert sorted(set(names)) == sorted(names)
+    assert all(KIND_OF_TARGET[json.loads(device.target)["kind"]] == device.kind for device in devices if device.target)
+
+
+def test_a_device_survives_its_row() -> None:
+    for device in read_devices(hubs.EMBEDDED / "devices.json"):
+        assert Device.from_row(json.loads(json.dumps(device.row()))) == device
+
+
+def test_devices_come_in_the_order_of_their_ids(hub: Path) -> None:
+    assert [device.device_id for device in load_devices()] == ["acme-one", "acme-two", "blit-gpu"]
+
+
+def test_find_device_wants_the_exact_id(hub: Path) -> None:
+    found = find_device("acme-one")
+
+    assert found is not None
+    assert found.cores == 4
+    assert find_device("one") is None
+
+
+def test_models_for_a_device_come_best_first(hub: Path) -> None:
+    assert [model.arch for model in models_for("acme-one")] == ["gbt", "mlp"]
+
+
+def test_a_shared_hub_says_more_about_a_device(hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = tmp_path / "shared"
+    register_device({"device_id": "acme-one", "kind": "cpu", "cores": 64}, path=shared / "devices.json")
+    register_device({"device_id": "zeta", "kind": "cpu"}, path=shared / "devices.json")
+    monkeypatch.setenv(hubs.HUB_VARIABLE, str(shared))
+
+    assert [(d.device_id, d.cores) for d in load_devices()] == [
+        ("acme-one", 64),
+        ("acme-two", 8),
+        ("blit-gpu", 100),
+        ("zeta", None),
+    ]
+
+
+def test_registering_again_keeps_what_the_new_row_leaves_open(hub: Path) -> None:
+    path = hub / "devices.json"
+    probed_at = datetime(2026, 11, 20, tzinfo=timezone.utc)
+    row = {"device_id": "acme-one", "kind": "cpu", "cores": 6, "vendor": None, "aliases": ["uno"]}
+
+    register_device({**row, "probed_at": probed_at, "session": "not a column"}, path=path)
+
+    device = find_device("acme-one")
+    assert device is not None
+    assert (device.cores, device.vendor, device.simd_bits) == (6, "ACME", 256)
+    assert device.aliases == ("one", "rocket", "uno")
+    assert device.probed_at == "2026-11-20T00:00:00+00:00"
+    assert len(read_devices(path)) == 3
+
+
+@pytest.mark.parametrize("row", [{}, {"device_id": "x"}, {"kind": "cpu"}, {"device_id": "", "kind": "cpu"}])
+def test_a_row_without_an_id_or_kind_is_refused(tmp_path: Path, row: dict[str, str]) -> None:
+    with pytest.raises(CosthubError, match=r"A device needs a (device_id|kind)"):
+        register_device(row, path=tmp_path / "devices.json")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"devices": [3]}', '{"devices": [{"device_id": "x"}]}'])
+def test_a_broken_index_is_refused_with_its_path(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "devices.json"
+    path.write_text(text)
+
+    with pytest.raises(CosthubError, match=r"devices\.json is not a device index|A device needs"):
+        read_devices(path)
+
+
+def test_the_index_is_read_once_until_it_changes(hub: Path) -> None:
+    first = read_devices(hub / "devices.json")
+
+    assert read_devices(hub / "devices.json") is first
+    register_device({"device_id": "new", "kind": "cpu"}, path=hub / "devices.json")
+    assert len(read_devices(hub / "devices.json")) == len(first) + 1
+
+
+def test_units_stand_in_the_names_of_the_columns() -> None:
+    numbers = [n for n, t in index.Device.__annotations__.items() if t in ("int | None", "float | None")]
+    types = ("_gflops_float64", "_gflops_float16", "_gflops_bfloat16", "_gops_int8")
+    units = ("_bytes", "_bits", "_gflops", "_gbs", "_us", *types)
+
+    assert [name for name in numbers if not name.endswith(units)] == ["cores"]
+
+
+def test_the_folder_counts_more_than_the_index_which_fills_its_gaps(tmp_path: Path) -> None:
+    DataFolder.create(tmp_path).put_device({"device_id": "nvidia-h200", "kind": "cuda", "dram_gbs": 4000.0})
+    known = find_device("nvidia-h200")
+    assert known is not None
+    assert known.dram_gbs is None
+
+    row = device_rows(tmp_path, ["nvidia-h200"])["nvidia-h200"]
+
+    assert (row["dram_gbs"], row["cores"], row["isa_features"]) == (4000.0, known.cores, ["sm_90"])
+
+
+def test_a_device_that_only_the_index_knows_is_found(tmp_path: Path) -> None:
+    DataFolder.create(tmp_path)
+
+    assert device_rows(tmp_path, ["amd-epyc-zen5-2c"])["amd-epyc-zen5-2c"]["kind"] == "cpu"
+
+
+def test_of_an_unknown_device_there_is_the_id(tmp_path: Path) -> None:
+    DataFolder.create(tmp_path)
+
+    assert device_rows(tmp_path, ["acme-one"]) == {"acme-one": {"device_id": "acme-one"}}
+    assert complete_device_row({"device_id": "acme-one", "kind": "cpu", "cores": None}) == {
+        "device_id": "acme-one",
+        "kind": "cpu",
+    }
+
+
+def test_what_was_probed_here_fills_what_the_index_leaves_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    known = find_device("nvidia-h200")
+    assert known is not None
+    keep_probed_figures({"device_id": "acme-one", "kind": "cpu", "cores": 4, "dram_gbs": 30.0})
+    keep_probed_figures({"device_id": "nvidia-h200", "kind": "cuda", "cores": 1, "dram_gbs": 4000.0})
+
+    own, listed = (
+        complete_device_row({"device_id": "acme-one", "cores": 2}),
+        complete_device_row({"device_id": "nvidia-h200"}),
+    )
+
+    assert (own["dram_gbs"], own["cores"]) == (30.0, 2)
+    assert (listed["dram_gbs"], listed["cores"]) == (4000.0, known.cores)
+
+
+def test_damaged_figures_are_named_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    (tmp_path / "devices.json").write_text('{"version": 1, "devi')
+
+    with pytest.raises(CosthubError, match=r"devices\.json is not .* remove it and run `costhub probe`"):
+        complete_device_row({"device_id": "acme-one"})
+
+
+def test_a_path_without_data_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no folder"):
+        device_rows(tmp_path / "missing", ["acme-one"])

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costhub.errors import AmbiguousNameError, UnknownNameError
+from costhub.hub.catalogue.devices import Device
+from costhub.hub.catalogue.names import normalise, resolve_device, resolve_name
+
+DEVICES = [
+    Device(device_id="nvidia-h200", kind="cuda", aliases=("h200", "hopper")),
+    Device(device_id="nvidia-h100", kind="cuda", aliases=("h100", "hopper")),
+    Device(device_id="hopper-mlp", kind="cpu"),
+]
+
+
+@pytest.mark.parametrize("name", ["nvidia-h200", "h200", "H200", "NVIDIA H200", "nvidia_h200", " h200 "])
+def test_an_id_or_alias_is_found_however_it_is_written(name: str) -> None:
+    assert resolve_device(name, DEVICES).device_id == "nvidia-h200"
+
+
+@pytest.mark.parametrize("name", ["nvidia", "h20", "h2000", "nvidia-h200-mlp", ""])
+def test_part_of_a_name_is_not_the_name(name: str) -> None:
+    with pytest.raises(UnknownNameError, match="There is no device named"):
+        resolve_device(name, DEVICES)
+
+
+def test_an_unknown_name_is_refused_with_the_close_ones() -> None:
+    with pytest.raises(UnknownNameError, match=r"Did you mean nvidia-h200 or nvidia-h100.*costhub devices") as caught:
+        resolve_device("nvidia-h20O", DEVICES)
+
+    assert caught.value.close[0] == "nvidia-h200"
+
+
+def test_an_alias_of_several_devices_is_refused_with_their_ids() -> None:
+    with pytest.raises(AmbiguousNameError, match="nvidia-h200, nvidia-h100") as caught:
+        resolve_device("Hopper", DEVICES)
+
+    assert caught.value.candidates == ("nvidia-h200", "nvidia-h100")
+
+
+def test_an_id_wins_over_aliases() -> None:
+    both = [*DEVICES, Device(device_id="hopper", kind="cpu")]
+
+    assert resolve_device("hopper", both).device_id == "hopper"
+
+
+def test_a_name_may_end_with_an_architecture(hub: Path) -> None:
+    named = resolve_name("one-gbt")
+
+    assert (named.device.device_id, named.arch) == ("acme-one", "gbt")
+    assert resolve_name("one").arch is None
+
+
+def test_an_architecture_that_no_model_has_is_part_of_the_name(hub: Path) -> None:
+    with pytest.raises(UnknownNameError, match="There is no device or model named 'one-treegru'"):
+        resolve_name("one-treegru")
+
+
+def test_an_ambiguous_device_stays_ambiguous_with_an_architecture(hub: Path) -> None:
+    with pytest.raises(AmbiguousNameError, match="acme-one, acme-two"):
+        resolve_name("rocket-mlp")
+
+
+def test_a_device_named_like_a_model_is_the_device(hub: Path) -> None:
+    assert resolve_name("hopper-mlp", DEVICES).device.device_id == "hopper-mlp"
+
+
+@given(st.text(max_size=30))
+def test_normalising_twice_changes_nothing(name: str) -> None:
+    assert normalise(normalise(name)) == normalise(name)

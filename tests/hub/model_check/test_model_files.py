@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import contextlib
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import save, save_file
+
+from costhub.errors import ModelError
+from costhub.hub.model_check.model_files import (
+    check_model_files,
+    check_model_path,
+    check_tensor_header,
+    read_strict_json,
+)
+
+
+def test_a_folder_that_is_a_link_or_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+
+    for name in ("file", "link", "nothing"):
+        with pytest.raises(ModelError, match="is not a folder"):
+            check_model_files(tmp_path / name)
+    check_model_files(tmp_path / "real")
+
+
+def test_paths_are_judged_before_they_are_fetched() -> None:
+    check_model_path("a/b/c/d/plot.png")
+    for name in ("x.bin", "x", ".x.md", "a/.b/x.md", "a//x.md", "a/b/c/d/e/x.md", "\x1bx.md", "a:x.md"):
+        with pytest.raises(ModelError) as told:
+            check_model_path(name)
+        assert str(told.value).isprintable()
+
+
+def test_sizes_are_added_up(tmp_path: Path) -> None:
+    for number in range(3):
+        with (tmp_path / f"{number}.ubj").open("wb") as file:
+            file.write(b"{")
+            file.truncate(1 << 30)
+
+    with pytest.raises(ModelError, match="it is no cost model"):
+        check_model_files(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["[1]", "", "{", '{"a": 1, "a": 2}', '{"a": Infinity}', "\xff", "[" * 99999])
+def test_json_has_one_meaning_or_none(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(text, encoding="latin-1")
+
+    with pytest.raises(ModelError, match=r"config\.json"):
+        read_strict_json(path)
+
+
+def test_an_object_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"a": {"b": [1.5, null]}}')
+
+    assert read_strict_json(tmp_path / "a.json") == {"a": {"b": [1.5, None]}}
+
+
+SOUND = save({"a": np.ones((3, 4), np.float32), "b": np.ones(2, np.int64)}, metadata={"note": "x"})
+
+
+def test_what_the_library_writes_passes(tmp_path: Path) -> None:
+    save_file(
+        {"a": np.ones((3, 4), np.float32), "b": np.zeros((0, 5)), "c": np.ones((), np.int64)},
+        tmp_path / "m.safetensors",
+    )
+
+    check_tensor_header(tmp_path / "m.safetensors")
+
+
+@pytest.mark.parametrize("content", [SOUND[:-1], SOUND + b"x", SOUND[:20], struct.pack("<Q", 2) + b"{}", b"{"])
+def test_a_file_of_another_size_is_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(content)
+
+    with pytest.raises(ModelError, match=r"m\.safetensors"):
+        check_tensor_header(path)
+
+
+def test_types_that_no_model_has_are_refused(tmp_path: Path) -> None:
+    save_file({"a": np.ones(4, np.uint8)}, tmp_path / "m.safetensors")
+
+    with pytest.raises(ModelError, match="cannot be read"):
+        check_tensor_header(tmp_path / "m.safetensors")
+
+
+@given(position=st.integers(8, len(SOUND) - 57), value=st.integers(0, 255))
+def test_a_changed_byte_of_the_header_passes_or_is_refused(
+    position: int, value: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("header") / "m.safetensors"
+    path.write_bytes(SOUND[:position] + bytes([value]) + SOUND[position + 1 :])
+
+    # Any other exception fails the test.
+    with contextlib.suppress(ModelError):
+        check_tensor_header(path)

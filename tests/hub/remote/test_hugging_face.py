@@ -1,0 +1,180 @@
+"""The client reads its settings when it is imported, so each case runs in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costhub.dataset.programs import Programs
+from costhub.hub.remote.manifest import verify, write_manifest
+from costhub.models.folder import save_model
+from costhub.models.networks.mlp import Mlp, MlpOptions
+from costhub.models.train import describe_model
+
+SRC = Path(__file__).parents[3] / "src"
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, bytes]:
+    """The files of a model repository, and one that the hub adds on its own."""
+    programs = Programs.from_list(
+        [np.full((1, 164), float(i)) for i in range(4)], np.zeros(4, int), ("w",), np.arange(1, 5) * 1e-3
+    )
+    model = Mlp(feature_spec="per_store@1", options=MlpOptions(hidden=4, epochs=1))
+    model.fit(programs, None, seed=0, progress=False)
+    folder = tmp_path / "published"
+    save_model(model, folder, describe_model(model, programs, device_id="acme-one", seed=0, licence="MIT"))
+    write_manifest(folder)
+    return {path.name: path.read_bytes() for path in folder.iterdir()} | {".gitattributes": b"*.ubj lfs"}
+
+
+@pytest.fixture
+def pull(tmp_path: Path, server: Any) -> Run:
+    """Runs `costhub pull` against the server."""
+
+    def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        # Nothing of the caller's Hugging Face settings may reach the test, a token least of all.
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "COSTHUB_"))}
+        env |= {"HF_ENDPOINT": server.url, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}
+        env |= {"COSTHUB_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(SRC), **environment}
+        code = "from costhub.cli.main import main; main()"
+        command = [sys.executable, "-c", code, "pull", *arguments]
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
+
+    return run
+
+
+def test_a_repository_is_fetched_pinned_and_verified(pull: Run, server: Any, files: dict[str, bytes]) -> None:
+    commit = server.commit("acme/one-mlp", files)
+
+    done = pull("hf-hub:acme/one-mlp")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"at commit {commit[:12]}" in done.stdout
+    folder = Path(done.stdout.splitlines()[-1])
+    assert set(verify(folder).files) == {"config.json", "model.safetensors"}
+    # Only the first question may leave the commit open: a push in between cannot mix two versions.
+    asked = [request for request in server.requests if "/one-mlp" in request]
+    assert asked[0] == "GET /api/models/acme/one-mlp"
+    assert [request for request in asked[1:] if commit not in request] == []
+
+
+def test_a_tag_pins_an_older_commit(pull: Run, server: Any, files: dict[str, bytes], tmp_path: Path) -> None:
+    server.commit("acme/one-mlp", files, ref="v1")
+    server.commit("acme/one-mlp", {"README.md": b"emptied"})
+
+    assert pull("hf-hub:acme/one-mlp@v1", "--out", str(tmp_path / "old")).returncode == 0
+    newest = pull("hf-hub:acme/one-mlp")
+    assert newest.returncode == 2
+    assert "holds no manifest.json" in newest.stderr
+
+
+def test_what_was_pulled_once_needs_no_network(pull: Run, server: Any, files: dict[str, bytes]) -> None:
+    server.commit("acme/one-mlp", files)
+    first = pull("hf-hub:acme/one-mlp")
+    server.requests.clear()
+
+    again = pull("hf-hub:acme/one-mlp", HF_HUB_OFFLINE="1")
+
+    assert (again.returncode, again.stdout) == (0, first.stdout)
+    assert server.requests == []
+
+
+def test_files_that_no_model_has_are_not_fetched(pull: Run, server: Any, files: dict[str, bytes]) -> None:
+    server.commit("acme/one-mlp", files | {"evil.pkl": b"cos\nsystem", "run.py": b"boom"})
+
+    assert pull("hf-hub:acme/one-mlp").returncode == 0
+    assert [request for request in server.requests if request.endswith((".pkl", ".py"))] == []
+
+
+def test_a_corrupted_file_is_refused(pull: Run, server: Any, files: dict[str, bytes], tmp_path: Path) -> None:
+    weights = files["model.safetensors"]
+    server.commit("acme/one-mlp", files | {"model.safetensors": weights[:-1] + bytes([weights[-1] ^ 1])})
+
+    done = pull("hf-hub:acme/one-mlp", "--out", str(tmp_path / "mine"))
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("costhub: ")
+    assert "is damaged or was changed" in done.stderr
+    assert not (tmp_path / "mine").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "sentence"),
+    [
+        ("config.json", lambda text: text.replace(b"{", b'{"auto_map": "evil.Model",', 1), "key 'auto_map'"),
+        ("model.safetensors", lambda found: b"\x80\x04" + found[2:], "model.safetensors"),
+    ],
+)
+def test_what_a_stranger_wrote_is_looked_at_before_it_is_there(
+    pull: Run,
+    server: Any,
+    files: dict[str, bytes],
+    tmp_path: Path,
+    name: str,
+    change: Callable[[bytes], bytes],
+    sentence: str,
+) -> None:
+    folder = tmp_path / "published"
+    (folder / name).write_bytes(change(files[name]))
+    write_manifest(folder)  # The hashes are right: the stranger wrote them.
+    server.commit("acme/evil", {path.name: path.read_bytes() for path in folder.iterdir()})
+
+    done = pull("hf-hub:acme/evil")
+
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list((tmp_path / "cache").rglob("config.json")) == []
+
+
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ("hf-hub:acme/nothing", "hf-hub:acme/nothing does not exist at http://127.0.0.1"),
+        ("hf-hub:acme/one-mlp@v9", "hf-hub:acme/one-mlp has no revision 'v9'"),
+        ("hf-hub:acme/one--mlp", "is not a name the Hugging Face hub allows"),
+        ("hf-hub:acme/closed", "hf-hub:acme/closed is gated"),
+    ],
+)
+def test_what_the_hub_does_not_have_is_a_sentence(
+    pull: Run, server: Any, files: dict[str, bytes], address: str, sentence: str
+) -> None:
+    server.commit("acme/one-mlp", files)
+    server.gated.add("acme/closed")
+
+    done = pull(address)
+
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_repository_too_large_for_a_model_is_not_fetched(pull: Run, server: Any) -> None:
+    class Huge(bytes):
+        def __len__(self) -> int:
+            return 3 << 30
+
+    server.commit("acme/huge", {"model.safetensors": Huge(b"x"), "config.json": b"{}"})
+
+    done = pull("hf-hub:acme/huge")
+
+    assert done.returncode == 2
+    assert "more than the" in done.stderr
+    assert [request for request in server.requests if "/resolve/" in request] == []
+
+
+def test_a_hub_that_cannot_be_reached_is_a_sentence(pull: Run) -> None:
+    done = pull("hf-hub:acme/one-mlp", HF_ENDPOINT="http://127.0.0.1:9")
+
+    assert done.returncode == 2
+    assert "could not be fetched from http://127.0.0.1:9" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,54 @@
+"""What a child process may take: set in it, and named when it is met."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+
+from costhub.isolation.limits import Limits
+
+SET = """
+import resource, sys
+from costhub.isolation.limits import Limits
+limits = Limits(**{arguments})
+limits.apply()
+limits.allow_cpu()
+print([resource.getrlimit(getattr(resource, "RLIMIT_" + name))[0] for name in sys.argv[1:]])
+"""
+
+
+def limits_of_a_child(arguments: dict[str, object], *names: str) -> list[int]:
+    code = SET.format(arguments=arguments)
+    done = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True, check=True)
+    return list(map(int, done.stdout.strip("[] \n").split(", ")))
+
+
+def test_limits_are_set_and_no_core_is_left() -> None:
+    arguments = {"address_space_bytes": 1 << 33, "open_files": 50, "file_bytes": 1 << 20}
+    assert limits_of_a_child(arguments, "AS", "NOFILE", "FSIZE", "CORE") == [1 << 33, 50, 1 << 20, 0]
+
+
+def test_none_leaves_a_limit_as_it_is() -> None:
+    before = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_CPU)]
+    assert limits_of_a_child({}, "AS", "CPU") == before
+
+
+def test_processor_time_is_granted_from_now_on() -> None:
+    (soft,) = limits_of_a_child({"cpu_s": 7}, "CPU")
+    assert 7 <= soft <= 20  # whole seconds, on top of what starting Python took
+
+
+def test_a_limit_that_was_met_is_named() -> None:
+    limits = Limits(address_space_bytes=3 << 30, cpu_s=5, file_bytes=1 << 20)
+    assert limits.broken("SIGABRT", "LLVM ERROR: out of memory") == "It ran into its memory limit of 3 GiB."
+    assert limits.broken(None, "MemoryError: std::bad_alloc") == "It ran into its memory limit of 3 GiB."
+    assert "5 s of processor time" in (limits.broken("SIGXCPU", "") or "")
+    assert "1 MiB to one file" in (limits.broken("SIGXFSZ", "") or "")
+    assert limits.broken("SIGSEGV", "something else") is None
+    assert Limits().broken("SIGABRT", "out of memory") is None
+
+
+def test_a_share_leaves_room_for_what_tvm_maps_and_shrinks_with_the_number() -> None:
+    one, many = (Limits.share(n, cpu_s=1).address_space_bytes or 0 for n in (1, 8))
+    assert one > many > 4 << 30

@@ -1,0 +1,68 @@
+"""Tables of the collector's benchmarks show the figures of their files."""
+
+from __future__ import annotations
+
+from scripts.tables.collecting import (
+    boards_table,
+    collection_table,
+    collector_table,
+    kill_table,
+    noise_table,
+    probe_table,
+    torture_table,
+)
+
+
+def test_rates_are_told_as_multiples_of_stock_with_its_own_batch() -> None:
+    rows = [
+        {"collector": c, "batch": b, "good": 9, "good_per_s": r, **({"floor_share": 0.5} if b == 256 else {})}
+        for c, b, r in (("costhub", 256, 8.0), ("stock", 16, 1.0), ("stock", 64, 2.0))
+    ]
+    shown = collector_table({"rows": rows, "batch": 64, "candidates": 9})
+    assert "| costhub | 256 | 9 | 8.00 | 4.0 | 50 |" in shown
+    assert "| TVM's LocalBuilder + LocalRunner | 16 | 9 | 1.00 | 0.5 | - |" in shown
+
+
+def test_stages_are_shares_of_the_time_of_all_cores() -> None:
+    seconds = {
+        "llvm": 10.0,
+        "run": 8.0,
+        "lower": 1.0,
+        "sample": 1.0,
+        "link": 0.0,
+        "reference": 0.0,
+        "other": 0.0,
+    }
+    profile = {"cores": 2, "wall_s": 10.0, "good_per_s": 7.0, "floor_share": 0.9, "core_seconds": seconds}
+    shown = collection_table({"rows": [{"devices": ["a", "b"], "good": 70, "failed": 1, "profile": profile}]})
+    assert "| a and b | 70 | 1 | 7.0 | 90 | 50.0 | 40.0 | 5.0 | 5.0 | 0.0 | 0.0 | 0.0 |" in shown
+
+
+def test_noise_is_told_in_per_cent() -> None:
+    row = {"device": "d", "programs": 10, "median_gap": 0.005, "p90_gap": 0.02, "spearman": 0.999}
+    shown = noise_table({"rows": [{**row, "best_changed": 0.25, "mean_regret": 0.001}]})
+    assert "| d | 10 | 0.50 | 2.0 | 0.9990 | 25 | 0.10 |" in shown
+
+
+def test_a_figure_that_was_not_taken_is_a_gap_in_the_table() -> None:
+    row = {"device_id": "d", "peak_gflops": 277.0, "probe_s": 20.0}
+    assert "| d | 277 |" in probe_table({"probe": [row]})
+
+
+def test_what_was_planted_and_killed_is_counted() -> None:
+    end = {"zombies": 0, "children": 0, "files": 0}
+    shown = torture_table({"planned": {"good": 5, "segfault": 2}, "as_expected": {"good": 5}, "at_the_end": end})
+    assert "| segfault | 2 | 0 |" in shown
+    assert "0 zombies" in shown
+    found = {"killed": {"collector": 3}, "acknowledged": 1234, "lost": 1, "doubled": 0, "orphans": ["x"]}
+    shown = kill_table({**found, "temporary_files_left": 0, "check_rules": {"CH040": 2}})
+    assert "| collector | 3 |" in shown
+    assert "1,234 rows acknowledged: 1 lost, 0 doubled; 1 orphans" in shown
+    assert "CH040 2 times" in shown
+
+
+def test_boards_are_compared_with_one_of_them() -> None:
+    row = {"title": "4 servers", "good": 48, "programs": 48, "share": {"a": 40, "b": 8}}
+    shown = boards_table({"rows": [{**row, "good_per_s": 6.0, "ratio_to_one": 2.9}], "note": "A note."})
+    assert "| 4 servers | 48 | 48 | 2 | 6.0 | 2.9 |" in shown
+    assert shown.endswith("A note.")

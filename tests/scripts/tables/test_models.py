@@ -1,0 +1,202 @@
+"""The tables of models: which figures a line has, and how spread and error are taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scripts.tables.models import (
+    LITERATURE,
+    calibration_table,
+    comparison_table,
+    curves_table,
+    literature_table,
+    model_headline_table,
+    overview_table,
+    paired_table,
+    summaries,
+    training_table,
+    unseen_device_table,
+)
+
+from costhub.cli.figures import figures_text
+
+
+def row(model: str, seed: int, values: list[float], **more: Any) -> dict[str, Any]:
+    """One row of a benchmark: all metrics have the same values."""
+    return {
+        "dataset": "d",
+        "device": "cpu0",
+        "split": "s",
+        "also": "",
+        "fold": 0,
+        "seed": seed,
+        "model": model,
+        "objective": "rank",
+        "spec": "per_store@1",
+        "variant": "",
+        "train_s": 2.0,
+        "predictions_per_s": 1000.0,
+        "bytes": 2048,
+        "workload_ids": [f"w{i}" for i in range(len(values))],
+        "by_workload": {name: values for name in ("top_1", "top_5", "pairwise", "spearman")},
+        **more,
+    }
+
+
+def test_a_summary_has_the_spread_over_seeds_and_the_error_over_workloads() -> None:
+    (found,) = summaries([row("gbt", 0, [0.5, 0.7]), row("gbt", 1, [0.7, 0.9])])
+
+    assert found["top_1"] == pytest.approx(0.7)
+    assert found["top_1_std"] == pytest.approx(0.2 / 2**0.5)  # seeds: 0.6 and 0.8
+    assert found["top_1_se"] == pytest.approx(0.1)  # workloads: 0.6 and 0.8
+    assert (found["seeds"], found["workloads"]) == (2, 2)
+
+
+def test_folds_of_a_seed_are_put_together() -> None:
+    folds = [row("gbt", 0, [0.4]), {**row("gbt", 0, [0.8]), "fold": 1, "workload_ids": ["v"]}]
+
+    (found,) = summaries(folds)
+
+    assert (found["top_1"], found["workloads"], found["seeds"]) == (pytest.approx(0.6), 2, 1)
+    assert found["top_1_std"] is None
+
+
+def test_a_seed_without_all_folds_is_left_out() -> None:
+    folds = [{**row("gbt", seed, [value]), "fold": fold} for seed in (0, 1) for fold, value in ((0, 0.2), (1, 0.4))]
+
+    found = summaries([*folds[:-1], row("mlp", 0, [0.9])])
+
+    assert [(line["model"], line["seeds"]) for line in found] == [("gbt", 1)]
+    assert found[0]["top_1"] == pytest.approx(0.3)
+
+
+def test_the_comparison_has_the_best_first() -> None:
+    rows = [row("mlp", 0, [0.5, 0.7]), row("gbt", 0, [0.7, 0.9]), row("gbt", 0, [0.9, 0.9], device="cpu1")]
+
+    shown = comparison_table({"rows": rows}).splitlines()
+
+    assert shown[0] == "**cpu0**, split `s`, 2 workloads"
+    assert shown[4].startswith("| gbt rank | per_store@1 | 0.800 ± 0.100 |")
+    assert "| 2 | 1,000 | 2 | 1 |" in shown[4]
+    assert shown[5].startswith("| mlp rank |")
+    assert "**cpu1**, split `s`, 2 workloads" in shown
+
+
+def test_the_overview_shows_the_best_form_that_was_tried_everywhere() -> None:
+    rows = [
+        row("gbt", 0, [0.9, 0.9], variant="only here"),
+        row("gbt", 0, [0.6, 0.6]),
+        row("gbt", 0, [0.5, 0.5], objective="regression"),
+        row("gbt", 0, [0.8, 0.8], device="cpu1"),
+        row("gbt", 0, [0.5, 0.5], device="cpu1", objective="regression"),
+    ]
+
+    more = [row("gbt", 0, [0.7, 0.7], also="further")]
+    shown = overview_table({"summary": summaries([*rows, *more])}).splitlines()
+
+    assert shown[0] == "| device, split | gbt rank per_store@1 |"
+    assert shown[2:] == [
+        "| cpu0, s | 0.600 / 0.600 / 0.600 |",
+        "| cpu1, s | 0.800 / 0.800 / 0.800 |",
+        "| cpu0, s, with further | 0.700 / 0.700 / 0.700 |",
+    ]
+
+
+def test_the_headline_leaves_out_models_and_further_data() -> None:
+    rows = [row("blend", 0, [0.5, 0.7]), row("gbt", 0, [0.9, 0.9]), row("blend", 0, [0.8, 0.8], also="more")]
+
+    shown = model_headline_table({"summary": summaries(rows)})
+
+    assert shown.splitlines()[2:] == ["| cpu0, s | 0.600 / 0.600 / 0.600 |"]
+
+
+def test_totals_of_papers_are_shown_of_held_out_networks() -> None:
+    totals = dict.fromkeys(LITERATURE, 0.25)
+    rows = [{**row("gbt", seed, [0.5, 0.7], split="network-five"), **totals} for seed in (0, 1)]
+    rows[1] |= {"top_1_tlp": 0.75}
+
+    shown = literature_table({"summary": summaries([*rows, {**row("gbt", 0, [0.9, 0.9]), **totals}])})
+
+    assert shown.splitlines()[2:] == ["| cpu0 | gbt rank per_store@1 | 0.250 | 0.250 | 0.500 | 0.250 |"]
+
+
+def test_text_for_a_terminal_names_devices_only_where_there_are_several() -> None:
+    def line(device: str) -> dict[str, Any]:
+        return {"workload": "w", "operator": "conv", "programs": 3, "device_id": device, **figures}
+
+    figures = {"top_1": 0.5, "top_5": 1.0, "pairwise": 0.75, "spearman": 0.25}
+    errors = {**figures, "top_1": None}
+    found = {"workloads": [line("a"), line("a")], "totals": figures, "standard_errors": errors}
+    network = {"network": "resnet-18", "workloads": 1, "programs": 3, **figures, "top_1_weighted": 0.4}
+
+    one = figures_text(found).splitlines()
+    several = figures_text(
+        {**found, "workloads": [line("a"), line("b")], "networks": [network], "variants": {"top_1_tlp": 0.4}}
+    )
+
+    assert one[0].split() == ["workload", "operator", "programs", "top_1", "top_5", "pairwise", "spearman"]
+    assert one[-1].split() == ["standard", "error", "-", "-", "1.000", "0.750", "0.250"]
+    assert "device" in several.splitlines()[0]
+    assert "resnet-18" in several
+    assert several.endswith("top_1_tlp 0.400")
+
+
+def test_pairs_calibration_and_curves() -> None:
+    pair = {
+        "question": "rank - regression",
+        "device": "cpu0",
+        "split": "s",
+        "metric": "top_1",
+        "difference": 0.0123,
+        "standard_error": 0.004,
+        "workloads": 14,
+    }
+    more = {**pair, "metric": "pairwise", "difference": -0.1}
+    ensemble = {
+        "device": "cpu0",
+        "member": "trees",
+        "covered": {"0.5": 0.31},
+        "rank_correlation": 0.2,
+        "ratio": 2.0,
+    }
+    curve = {"device": "cpu0", "label": "gbt", "x": [8, 16, 24], "y": [0.5, 0.6, 0.7], "se": [0.0, 0.1, 0.2]}
+
+    line = "| rank - regression | cpu0 | s | +0.012 ± 0.004 | -0.100 ± 0.004 | 14 |"
+    assert line in paired_table({"pairs": [pair, more]})
+    assert "within the 50% interval" in calibration_table({"rows": [ensemble]})
+    assert "| 0.31 | 0.20 | 2.00 |" in calibration_table({"rows": [ensemble]})
+    shown = curves_table({"x": "trials", "y": "best", "curves": [curve]})
+    assert "| cpu0 | gbt | 8 / 16 / 24 | 0.500 ± 0.000 | 0.600 ± 0.100 | 0.700 ± 0.200 |" in shown
+
+
+def test_devices_that_were_left_out_have_a_line_per_method() -> None:
+    figures = {name: value for m in ("top_1", "top_5", "pairwise") for name, value in ((m, 0.9), (f"{m}_std", 0.02))}
+    rows = [{"device": device, "seed": seed} for device in "abc" for seed in (0, 1)]
+
+    shown = unseen_device_table(
+        {
+            "summary": [{"test": "new workloads", "base": "gbt", "method": "told nothing", **figures}],
+            "rows": rows,
+        }
+    )
+
+    assert "| new workloads | gbt | told nothing | 0.900 | 0.020 |" in shown
+    assert "Means over 3 devices left out in turn and 2 seeds" in shown
+
+
+DONE: dict[str, Any] = {"stage": "gbt", "programs": 951_360, "passes": 30, "seconds": 485.18, "peak_gib": 2}
+
+
+def test_a_stage_shows_its_time_and_memory() -> None:
+    lines = training_table({"rows": [DONE]}).splitlines()
+
+    assert "| gbt | 951,360 | 30 | 485.2 |" in lines[-1]
+    assert "| 2.00 |" in lines[-1]
+    assert "ended by" not in lines[0]
+
+
+def test_a_stage_that_ran_out_of_memory_says_so() -> None:
+    lines = training_table({"rows": [DONE, {"stage": "mlp", "ended": "the limit of 8 GiB"}]}).splitlines()
+
+    assert "the limit of 8 GiB" in lines[-1]

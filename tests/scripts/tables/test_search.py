@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scripts.tables.search import (
+    LIGHT,
+    STOCK,
+    passes_table,
+    picked_table,
+    search_headline_table,
+    search_table,
+    speed_table,
+    summary,
+)
+
+
+def row(method: str, points: dict[int, tuple[float, float]], workload: str = "w", seed: int = 0) -> dict[str, Any]:
+    curve = [{"trials": n, "seconds": s, "best_us": us} for n, (s, us) in points.items()]
+    return {"workload": workload, "seed": seed, "method": method, "curve": curve}
+
+
+BASE = row(LIGHT, {64: (60.0, 40.0), 128: (100.0, 30.0), 512: (400.0, 20.0)})
+
+
+def test_a_method_is_compared_at_equal_trials_and_where_it_reached_the_best() -> None:
+    sooner = row("ours", {16: (8.0, 50.0), 64: (20.0, 20.1), 128: (40.0, 15.0)})
+
+    base, ours = summary([BASE, sooner])
+
+    assert base["gain_64"] == base["trials_gain"] == base["time_gain"] == pytest.approx(1.0)
+    assert ours["gain_64"] == pytest.approx(40.0 / 20.1)
+    assert ours["gain_128"] == pytest.approx(2.0)
+    assert (ours["reached"], ours["trials_gain"], ours["time_gain"]) == (
+        1.0,
+        pytest.approx(8.0),
+        pytest.approx(20.0),
+    )
+
+
+def test_a_search_that_never_reached_the_best_counts_against_the_share_alone() -> None:
+    short, whole = (row("ours", {64: (20.0, us)}, seed=seed) for seed, us in ((0, 30.0), (1, 20.0)))
+    again = {**BASE, "seed": 1}
+
+    (_, ours) = summary([BASE, again, short, whole])
+
+    assert (ours["searches"], ours["reached"], ours["trials_gain"]) == (2, 0.5, pytest.approx(8.0))
+    assert (ours["trials_median"], ours["time_median"]) == (None, None)
+    assert ours["gain_128"] is None
+
+
+def test_the_middle_search_of_three_tells_though_one_never_came_near() -> None:
+    rows = [row("ours", {64: (20.0, us)}, seed=seed) for seed, us in enumerate((30.0, 20.0, 20.0))]
+
+    (*_, ours) = summary([*({**BASE, "seed": seed} for seed in range(3)), *rows])
+
+    assert (ours["trials_median"], ours["time_median"]) == (pytest.approx(8.0), pytest.approx(20.0))
+
+
+def test_a_search_without_its_base_is_not_compared() -> None:
+    (_, ours) = summary([BASE, row("ours", {64: (1.0, 1.0)}, workload="another")])
+
+    assert (ours["searches"], ours["reached"], ours["gain_64"]) == (0, None, None)
+
+
+def test_the_table_shows_medians_over_seeds() -> None:
+    rows = [
+        BASE,
+        *(row("ours", {64: (s, us)}, seed=n) for n, (s, us) in enumerate([(1, 10.0), (3, 30.0), (2, 20.0)])),
+    ]
+
+    shown = search_table({"rows": rows, "summary": summary(rows)})
+
+    assert "20.0 µs, 2 s" in shown
+    assert "| ours, 64 trials |" in shown
+
+
+def test_stock_as_it_is_has_a_table_of_its_own_and_no_course() -> None:
+    stock = row(STOCK, {64: (120.0, 40.0), 512: (600.0, 20.0)})
+    ours = row("ours", {64: (20.0, 20.0)})
+    result = {"rows": [BASE, ours, stock], "summary": summary([BASE, ours])}
+
+    shown = search_table({**result, "beside_stock": summary([ours, stock], STOCK)}).split("\n\n")
+
+    assert "| stock | " not in shown[1]
+    assert "20.0 µs, 600 s" in shown[2]
+    assert shown[3].splitlines()[2].startswith("| ours | 1 | 2.000 |")
+    assert shown[3].splitlines()[2].endswith("| 8.0 | 8.0 | 30.0 | 30.0 |")
+
+
+def test_the_headline_is_the_first_of_the_tables() -> None:
+    result = {"rows": [BASE], "summary": summary([BASE])}
+
+    assert search_table(result).split("\n\n")[0] == search_headline_table(result)
+
+
+def test_the_course_is_the_mean_over_searches_that_have_a_base() -> None:
+    rows = [
+        BASE,
+        {**BASE, "seed": 1},
+        row("ours", {64: (10.0, 10.0)}),
+        row("ours", {64: (30.0, 40.0)}, seed=1),
+        row("ours", {64: (1.0, 1.0)}, workload="another"),
+    ]
+
+    shown = search_table({"rows": rows, "summary": summary(rows)})
+
+    courses = [line.split(" | ")[1:] for line in shown.split("\n\n")[1].splitlines()[2:]]
+    assert courses == [["2.00, 60 s", "1.50, 100 s", "1.00, 400 s |"], ["1.00, 20 s", "-", "- |"]]
+
+
+RESULT = {
+    "speed": [
+        {"workload": "w", "model": "tvm-xgb", "features_s": 2.0, "prediction_s": 0.05, "of_tvm_xgb": 1.0},
+        {
+            "workload": "w",
+            "model": "gbt behind a draft",
+            "features_s": 0.3,
+            "prediction_s": 0.04,
+            "of_tvm_xgb": 6.0,
+            "kept_best_16": 0.875,
+        },
+    ],
+    "searches": [
+        {
+            "workload": "w",
+            "model": "mlp",
+            "population": 256,
+            "seconds": 20.0,
+            "stages": {"evolution": 8.0, "features": 1.5, "prediction": 0.5, "building": 4.0, "running": 6.0},
+        },
+    ],
+}
+
+
+def test_a_line_tells_parts_ratio_and_what_a_draft_kept() -> None:
+    text = speed_table(RESULT)
+
+    assert "| w | tvm-xgb | 2.000 | 0.050 | - | 1.00 | - |" in text
+    assert "| w | gbt behind a draft | 0.300 | 0.040 | - | 6.00 | 88% |" in text
+
+
+def test_stages_are_shares_of_the_search() -> None:
+    text = speed_table(RESULT)
+
+    assert "| w | mlp | 256 | 20.0 | 40.0% | 7.5% | 2.5% | - | 20.0% | 30.0% | - |" in text
+
+
+def test_a_line_says_how_far_passes_are_apart() -> None:
+    row = {"passes": "1 and 2", "programs": 327, "shift": -0.01, "median": 0.009, "p90": 0.04, "worst": 0.12}
+
+    assert passes_table({"rows": [row]}).splitlines()[-1] == "| 1 and 2 | 327 | -1.0% | 0.9% | 4.0% | 12.0% |"
+
+
+def test_a_line_says_what_choosing_again_gains_and_how_often_it_changes_nothing() -> None:
+    rows = [
+        {"database": "a", "said_us": 9.0, "picked_us": 10.0, "chosen_us": 10.0, "rank": 1},
+        {"database": "a", "said_us": 9.0, "picked_us": 16.0, "chosen_us": 4.0, "rank": 3},
+        {"database": "b", "said_us": 9.0, "picked_us": 9.0, "chosen_us": 10.0, "rank": 2},
+    ]
+
+    lines = picked_table({"rows": rows}).splitlines()
+
+    assert lines[-2].startswith("| a | 2 | 1 | 2.000 |")
+    assert lines[-1].startswith("| b | 1 | 0 | 0.900 |")

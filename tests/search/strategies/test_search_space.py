@@ -1,0 +1,117 @@
+"""What every strategy builds on: programs that TVM accepts, scored once, proposed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costhub.collector.workloads.suites import SuiteWorkload
+from costhub.search.strategies.search_space import MIN_SCORE, SearchSpace
+
+
+def test_random_programs_are_different_and_hold_together(ground: SearchSpace) -> None:
+    programs = ground.random(24)
+
+    assert len({program.structure for program in programs}) == len(programs) == 24
+    for program in programs:
+        assert "EnterPostproc" in [str(i.kind.name) for i in program.trace.insts]
+
+
+def test_equal_seeds_draw_equal_programs_whatever_the_threads(new_ground: Callable[..., SearchSpace]) -> None:
+    one, two, other = new_ground(seed=1), new_ground(seed=1), new_ground(seed=2)
+    one._threads, two._threads = 1, 4
+
+    drawn = [[program.structure for program in each.random(12)] for each in (one, two, other)]
+
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_neighbours_differ_a_little(ground: SearchSpace) -> None:
+    (program,) = ground.random(1)
+
+    near = [p for p in ground.neighbours([program.trace] * 16) if p is not None]
+
+    assert len({p.structure for p in near}) > 4
+    for other in near:
+        pairs = zip(program.trace.insts, other.trace.insts, strict=False)
+        changed = [
+            str(program.trace.get_decision(a)) != str(other.trace.get_decision(b))
+            for a, b in pairs
+            if a.kind.name.startswith("Sample")
+        ]
+        assert sum(changed) <= 2
+
+
+def test_a_program_is_scored_once_in_a_round(new_ground: Callable[..., SearchSpace], likes: Any) -> None:
+    ground = new_ground()
+    model, programs = ground._cost_model, ground.random(6)
+
+    scores = ground.score([*programs, *programs])
+    ground.score(programs[:3])
+    assert model.asked == [6]
+    np.testing.assert_allclose(scores, [likes(program.schedule) for program in programs] * 2)
+
+    ground.new_round()
+    ground.score(programs[:3])
+    assert model.asked == [6, 3]
+
+
+def test_the_best_are_proposed_once(ground: SearchSpace) -> None:
+    programs = ground.random(12)
+    scores = ground.score(programs)
+    order = [programs[place].structure for place in np.argsort(-scores, kind="stable")]
+
+    first, second = ground.best_new(4), ground.best_new(20)
+
+    by_structure = dict(zip((p.structure for p in programs), scores.tolist(), strict=True))
+    assert [by_structure[p.structure] for p in first] == [by_structure[s] for s in order[:4]]
+    assert {p.structure for p in first + second} == set(order)
+    assert ground.best_new(1) == ground.propose(programs) == []
+    assert not {p.structure for p in ground.random(12)} & set(order)
+
+
+@pytest.mark.parametrize("told", [0.0, -3.0, float("nan")])
+def test_a_model_that_gives_nothing_useful_gives_the_least_score(
+    new_ground: Callable[..., SearchSpace], told: float
+) -> None:
+    class Odd:
+        def predict(self, context: Any, candidates: Any) -> Any:
+            return np.full(len(candidates), told)
+
+    ground = new_ground(Odd())
+
+    assert ground.score(ground.random(2)).tolist() == [np.log(MIN_SCORE)] * 2
+
+
+def test_the_fastest_come_back_and_failures_do_not(ground: SearchSpace) -> None:
+    programs = ground.random(3)
+    for program, latency_s in zip(programs, (3e-6, float("inf"), 1e-6), strict=True):
+        ground.told(program.trace, latency_s)
+
+    assert [p.structure for p in ground.fastest(5)] == [programs[2].structure, programs[0].structure]
+
+
+def test_a_small_space_has_an_end(new_ground: Callable[..., SearchSpace]) -> None:
+    tiny = SuiteWorkload("matmul.tiny", "matmul", (1, 1, 2)).module()
+
+    programs = new_ground(mod=tiny).random(200)
+
+    assert 0 < len(programs) < 200
+
+
+def test_what_was_measured_before_is_a_start_and_not_proposed_again(
+    new_ground: Callable[..., SearchSpace],
+) -> None:
+    first, second = new_ground(seed=1), new_ground(seed=1)
+    fast, slow, failed, *others = first.random(6)
+
+    second.measured_before([(slow.trace, 2e-3), (fast.trace, 1e-3), (failed.trace, None)])
+    second.score([fast, slow, failed, *others])
+
+    assert [program.structure for program in second.fastest(3)] == [fast.structure, slow.structure]
+    new = {program.structure for program in second.best(6, new=True)}
+    assert new == {program.structure for program in others}
+    assert {fast.structure, slow.structure, failed.structure} < {p.structure for p in second.best(6)}

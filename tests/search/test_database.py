@@ -1,0 +1,64 @@
+"""The database of a search: stock TVM opens it, whatever moment the search was stopped at."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from costhub.collector.propose.sampler import Sampler
+from costhub.collector.workloads.suites import find_workload
+from costhub.dataset.workload import parse_target
+from costhub.search.database import FILES, SearchDatabase, drop_unfinished_line
+
+
+@pytest.fixture(scope="module")
+def candidates(target: str) -> list:  # type: ignore[type-arg]
+    from tvm.s_tir import meta_schedule as ms
+
+    from costhub.dataset.trace import replay
+
+    mod = find_workload("matmul.128x128x128").module()
+    found = []
+    for program in Sampler(mod, target, seed=1).random(3):
+        schedule = replay(mod, program.trace)
+        found.append(ms.MeasureCandidate(schedule, ms.arg_info.ArgInfo.from_entry_func(mod, True)))
+    return found
+
+
+@pytest.fixture
+def filled(tmp_path: Path, candidates: list, target: str) -> Path:  # type: ignore[type-arg]
+    records, mod = SearchDatabase(tmp_path), find_workload("matmul.128x128x128").module()
+    for candidate, run_s in zip(candidates, ([1e-3, 2e-3], None, [3e-3]), strict=True):
+        records.add(mod, candidate, run_s, parse_target(target))
+    return tmp_path
+
+
+def test_what_was_added_is_known_to_the_next_search_failures_included(filled: Path, target: str) -> None:
+    again, here = SearchDatabase(filled), parse_target(target)
+    elsewhere = parse_target(json.dumps({**json.loads(target), "num-cores": 99}))
+
+    known = again.known(find_workload("matmul.128x128x128").module(), here)
+
+    assert [each.run_s for each in known] == [pytest.approx((1e-3, 2e-3)), pytest.approx((3e-3,)), None]
+    assert again.known(find_workload("softmax.64x1000").module(), here) == []
+    assert again.known(find_workload("matmul.128x128x128").module(), elsewhere) == []
+
+
+@pytest.mark.parametrize("kept", [0.2, 0.9, 1.0])
+def test_a_search_cut_while_it_writes_loses_that_record_alone(filled: Path, target: str, kept: float) -> None:
+    path = filled / FILES[1]
+    *lines, last = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines) + last[: int(kept * (len(last) - 1))])
+
+    mod = find_workload("matmul.128x128x128").module()
+    known = SearchDatabase(filled).known(mod, parse_target(target))
+
+    assert len(known) == 2
+
+
+def test_a_missing_file_stays_missing(tmp_path: Path) -> None:
+    drop_unfinished_line(tmp_path / "none")
+
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,230 @@
+"""The agent alone, in a world where the best direction is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costhub.papers.release import Clustered, Ppo, PpoAgent, PpoExploration, advantages, most_frequent_knobs
+from costhub.search.knobs import Knobs
+from costhub.search.selection import Candidates
+from costhub.search.strategies.search_space import SearchSpace
+
+KNOBS, PLACES, STEPS = 4, 32, 8
+
+
+def episode(agent: PpoAgent, rng: np.random.Generator, *, learn: bool) -> float:
+    """Knobs in [0, 1]: the reward is how near they are to (1, 0, 1, 0); returns the mean of the last step."""
+    goal = np.array([1.0, 0.0, 1.0, 0.0])
+    states = rng.random((PLACES, KNOBS)).astype(np.float32)
+    turns, rewards = [], []
+    for _ in range(STEPS):
+        turn = agent.act(states)
+        states = np.clip(states + 0.1 * turn.directions, 0, 1).astype(np.float32)
+        turns.append(turn)
+        rewards.append(-np.abs(states - goal).sum(axis=1))
+    if learn:
+        agent.learn(turns, np.stack(rewards).astype(np.float32), states)
+    return float(rewards[-1].mean())
+
+
+def test_it_learns_which_way_to_turn() -> None:
+    agent, rng = PpoAgent(KNOBS, KNOBS, seed=0), np.random.default_rng(0)
+    first = np.mean([episode(agent, rng, learn=False) for _ in range(4)])
+    for _ in range(30):
+        episode(agent, rng, learn=True)
+
+    last = np.mean([episode(agent, rng, learn=False) for _ in range(4)])
+
+    assert first == pytest.approx(-2.0, abs=0.25)  # at first it knows nothing
+    assert last > first + 0.8
+
+
+def test_equal_seeds_learn_the_same() -> None:
+    found = []
+    for _ in range(2):
+        agent, rng = PpoAgent(KNOBS, KNOBS, seed=5), np.random.default_rng(0)
+        found.append([episode(agent, rng, learn=True) for _ in range(3)])
+
+    assert found[0] == found[1]
+
+
+def test_actions_have_the_shape_of_the_knobs() -> None:
+    turn = PpoAgent(3, 5, seed=0).act(np.zeros((7, 3), np.float32))
+
+    assert turn.directions.shape == (7, 5)
+    assert set(np.unique(turn.directions)) <= {-1, 0, 1}
+    assert turn.log_probability.shape == turn.values.shape == (7,)
+    assert (turn.log_probability < 0).all()
+
+
+def test_advantages_are_zero_where_all_came_as_expected() -> None:
+    values = np.array([[3.0], [2.0], [1.0]])
+    rewards = values[:-1] - 0.9 * values[1:]
+
+    assert np.allclose(advantages(rewards, values, discount=0.9, gae=0.99), 0.0)
+
+
+def test_without_gae_an_advantage_looks_one_step_ahead() -> None:
+    rewards, values = np.array([[1.0], [5.0]]), np.array([[0.5], [2.0], [4.0]])
+
+    found = advantages(rewards, values, discount=0.5, gae=0.0)
+
+    assert found.ravel().tolist() == [1.0 + 0.5 * 2.0 - 0.5, 5.0 + 0.5 * 4.0 - 2.0]
+
+
+def test_the_agents_come_to_better_programs_than_random_ones(
+    new_ground: Callable[..., SearchSpace], likes: Callable[[Any], float]
+) -> None:
+    ground = new_ground()
+    agents = Ppo(programs=12, steps=4, episodes=2).begin(ground)
+    for _ in range(2):
+        ground.new_round()
+        agents.explore(8)
+    trained = [score for score, _ in ground._scored.values()]
+
+    by_chance = [likes(program.schedule) for program in new_ground(seed=9).random(64)]
+    assert np.mean(trained) > np.mean(by_chance) + 2 * np.std(by_chance) / 8
+    assert max(trained) > max(by_chance)
+
+
+def test_the_policy_is_better_than_its_first_one_from_random_programs(
+    new_ground: Callable[..., SearchSpace],
+) -> None:
+    """From random programs alone, so that what counts is where the agents turn."""
+    ground = new_ground()
+    agents = Ppo(programs=16, steps=6, episodes=1, patience=6).begin(ground)
+    assert isinstance(agents, PpoExploration)
+    gained = []
+    for _ in range(10):
+        ground.new_round()
+        groups = list(agents._groups(ground.random(16)))
+        first = np.mean([ground.score(group.programs).mean() for group in groups])
+        for _ in range(6):
+            agents._step(groups)
+        gained.append(np.mean([ground.score(group.programs).mean() for group in groups]) - first)
+        for group in groups:
+            group.learn()
+
+    assert np.mean(gained[-4:]) > np.mean(gained[:4]) + 0.2
+
+
+def test_there_is_an_agent_for_each_sketch_and_they_persist(ground: SearchSpace) -> None:
+    agents = Ppo(programs=12, steps=2, episodes=1).begin(ground)
+    assert isinstance(agents, PpoExploration)
+    agents.explore(4)
+    known = dict(agents._agents)
+    ground.new_round()
+    agents.explore(4)
+
+    assert len(known) >= 2
+    assert all(agents._agents[sketch] is pair for sketch, pair in known.items())
+
+
+def test_what_tvm_finds_impossible_gets_the_lowest_reward_and_stays(ground: SearchSpace) -> None:
+    agents = Ppo(programs=8, steps=1, episodes=1).begin(ground)
+    assert isinstance(agents, PpoExploration)
+    programs = ground.random(8)
+    ground.score(programs)
+    made = ground.programs
+    ground.programs = lambda proposals: [None, *made(proposals)[1:]]  # type: ignore[method-assign]
+    groups = list(agents._groups(programs))
+    before = groups[0].programs[0]
+
+    agents._step(groups)
+
+    rewards = np.concatenate([group.rewards[0] for group in groups])
+    assert groups[0].programs[0] is before
+    assert groups[0].rewards[0][0] == rewards.min()
+
+
+GROUPS, EACH = 10, 9
+KNOBS_CLUSTERED = [
+    Knobs("s", ((1, 100 * group), (2, member // 3), (3, member % 3)))
+    for group in range(GROUPS)
+    for member in range(EACH)
+]
+"""Groups of programs that are alike; the fifth of each is in the middle."""
+MIDDLE = [EACH * group + EACH // 2 for group in range(GROUPS)]
+
+
+def some(*visited: int, scores: np.ndarray | None = None) -> Candidates:
+    made = np.arange(float(len(KNOBS_CLUSTERED))) if scores is None else scores
+    return Candidates(made, KNOBS_CLUSTERED, {KNOBS_CLUSTERED[place] for place in visited})
+
+
+def groups(places: np.ndarray) -> list[int]:
+    return [int(place) // EACH for place in places]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_middles_of_groups_are_measured_and_no_more_than_there_are_groups(seed: int) -> None:
+    found = Clustered(top=math.inf, knee=1.5).choose(some(), 64, seed=seed)
+
+    # k-means may miss a group, and one more cluster than there are groups shows that it was one too many.
+    assert 8 <= len(found) <= GROUPS + 2
+    assert len(set(groups(found))) >= GROUPS - 2
+    assert len(set(MIDDLE) & set(found.tolist())) >= GROUPS - 3
+
+
+def test_no_more_are_chosen_than_asked_for() -> None:
+    assert len(Clustered(top=math.inf, knee=1.0).choose(some(), 10, seed=0)) == 10
+    assert len(Clustered(top=math.inf, knee=1.0).choose(some(), 3, seed=0)) == 3
+
+
+def test_the_flatter_the_knee_the_more_is_measured() -> None:
+    counts = [len(Clustered(top=math.inf, knee=knee).choose(some(), 64, seed=0)) for knee in (4.0, 1.05, 1.0)]
+    assert counts[0] < counts[1] < counts[2] == 64
+
+
+def test_what_was_measured_is_replaced_by_the_nearest_to_the_mode() -> None:
+    selection = Clustered(top=math.inf)
+    # A few programs more make group 0 the one that the mode is in.
+    many = [*KNOBS_CLUSTERED, *(Knobs("s", ((1, 0), (2, 5), (3, member))) for member in range(3, 6))]
+    centres = selection.choose(Candidates(np.zeros(len(many)), many), 8, seed=0)
+
+    visited = {many[place] for place in centres[:1]}
+    found = selection.choose(Candidates(np.zeros(len(many)), many, visited), 8, seed=0)
+
+    (instead,) = set(found.tolist()) - set(centres.tolist())
+    assert set(centres.tolist()) - set(found.tolist()) == {centres[0]}
+    assert many[instead].decisions[0] == (1, 0) == most_frequent_knobs(many).decisions[0]
+
+
+def test_where_all_centroids_were_measured_as_many_others_are() -> None:
+    selection = Clustered(top=math.inf)
+    centres = selection.choose(some(), 8, seed=0)
+
+    found = selection.choose(some(*centres), 8, seed=0)
+
+    assert len(found) == 8
+    assert not set(found.tolist()) & set(centres.tolist())
+
+
+def test_only_the_best_are_clustered_and_the_best_of_them_comes_first() -> None:
+    scores = np.random.default_rng(0).normal(size=len(KNOBS_CLUSTERED))
+    found = Clustered(top=2.0).choose(some(scores=scores), 8, seed=0)
+
+    assert set(found.tolist()) <= set(np.argsort(-scores)[:16].tolist())
+    assert np.all(np.diff(scores[found]) <= 0)
+
+
+def test_what_has_been_measured_does_not_crowd_out_what_has_not() -> None:
+    best = range(len(KNOBS_CLUSTERED) - 40, len(KNOBS_CLUSTERED))
+    found = Clustered(top=1.0).choose(some(*best), 8, seed=0)
+
+    assert 0 < len(found) <= 8
+    assert max(found) < len(KNOBS_CLUSTERED) - 40
+
+
+def test_the_mode_is_of_the_most_frequent_sketch_knob_by_knob() -> None:
+    programs = [
+        Knobs("t", ((1, 7),)),
+        *(Knobs("s", ((1, a), (2, (b, 1)))) for a, b in ((0, 2), (1, 4), (1, 2))),
+    ]
+
+    assert most_frequent_knobs(programs) == Knobs("s", ((1, 1), (2, (2, 1))))

@@ -1,0 +1,110 @@
+"""A search goes on where it was stopped: nothing is measured twice, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costhub.collector.build.builder import Builder
+from costhub.collector.run.runner import Runner
+from costhub.collector.workloads.suites import SuiteWorkload, find_workload
+from costhub.dataset.workload import parse_target
+from costhub.papers.autotvm import Annealing, Diverse
+from costhub.papers.release import Clustered, Ppo
+from costhub.search.database import FILES, SearchDatabase
+from costhub.search.result import SearchOptions, TuneResult
+from costhub.search.strategies.strategy import RandomTopK
+from costhub.search.tune import tune
+
+OPTIONS = SearchOptions(population=64, generations=1, trials_per_round=8)
+
+
+def search(out: Path, target: str, model: Any, trials: int, mod: Any = None, **more: Any) -> TuneResult:
+    mod = mod if mod is not None else find_workload("matmul.128x128x128").module()
+    with Builder(target) as builder, Runner(target) as runner:
+        return tune(
+            mod,
+            "m",
+            model=model,
+            target=json.loads(target),
+            out=out,
+            trials=trials,
+            builder=builder,
+            runner=runner,
+            options=OPTIONS,
+            **more,
+        )
+
+
+def test_an_interrupted_search_goes_on_and_repeats_nothing(tmp_path: Path, target: str, linear: Any) -> None:
+    model = linear(np.full(172, -0.01))
+
+    def stop(done: int, best_us: float | None) -> None:
+        if done == 11:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search(tmp_path, target, model, 24, on_trial=stop)
+    mod = find_workload("matmul.128x128x128").module()
+    before = SearchDatabase(tmp_path).known(mod, parse_target(target))
+    assert len(before) == 11
+
+    told: list[int] = []
+    result = search(tmp_path, target, model, 24, on_trial=lambda done, _: told.append(done))
+
+    after = SearchDatabase(tmp_path).known(mod, parse_target(target))
+    assert (result.trials, len(after), told) == (24, 24, list(range(12, 25)))
+    traces = [json.dumps(json.loads(line)[1][0]) for line in (tmp_path / FILES[1]).read_text().splitlines()]
+    assert len(set(traces)) == 24
+    assert result.best_us == pytest.approx(1e6 * min(float(np.median(e.run_s)) for e in after if e.run_s))
+
+
+@pytest.mark.slow
+def test_a_finished_search_is_not_repeated(tmp_path: Path, target: str, linear: Any) -> None:
+    model = linear(np.full(172, -0.01))
+    first = search(tmp_path, target, model, 8)
+
+    again = search(tmp_path, target, model, 8)
+
+    assert (again.trials, again.best_us) == (8, pytest.approx(first.best_us))
+
+
+def test_a_small_space_ends_the_search(tmp_path: Path, target: str, linear: Any) -> None:
+    tiny = SuiteWorkload("matmul.tiny", "matmul", (1, 1, 2)).module()
+
+    result = search(tmp_path, target, linear(np.full(172, -0.01)), 400, mod=tiny)
+
+    assert 0 < result.trials < 400
+
+
+@pytest.mark.parametrize(
+    ("strategy", "selection"),
+    [
+        (Annealing(chains=8, steps=3), Diverse()),
+        pytest.param(None, Clustered(), marks=pytest.mark.slow),
+        pytest.param(Ppo(programs=8, steps=3, episodes=2), Clustered(), marks=pytest.mark.slow),
+        pytest.param(RandomTopK(pool=48), None, marks=pytest.mark.slow),
+    ],
+    ids=["annealing, diverse", "evolutionary, clustered", "ppo, clustered", "random-top-k"],
+)
+def test_any_strategy_and_selection_goes_on_where_it_was_stopped(
+    tmp_path: Path, target: str, linear: Any, strategy: Any, selection: Any
+) -> None:
+    mod = SuiteWorkload("matmul.64", "matmul", (64, 64, 64)).module()
+    model, how = linear(np.full(172, -0.01)), {"strategy": strategy, "selection": selection}
+    search(tmp_path, target, model, 10, mod=mod, **how)
+
+    told: list[int] = []
+    result = search(tmp_path, target, model, 24, mod=mod, on_trial=lambda done, _: told.append(done), **how)
+
+    traces = [json.dumps(json.loads(line)[1][0]) for line in (tmp_path / FILES[1]).read_text().splitlines()]
+    assert len(set(traces)) == len(traces) == result.trials == 24
+    assert told == list(range(11, 25))
+    assert result.failures == 0
+    assert result.best_us is not None
+    assert result.untuned_us is not None
+    assert result.best_us < result.untuned_us

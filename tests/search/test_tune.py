@@ -1,0 +1,210 @@
+"""A search on this machine: it improves on the untuned code, and stock TVM can use what it found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costhub.collector.build.builder import Builder
+from costhub.collector.run.runner import Runner
+from costhub.collector.workloads.suites import find_workload
+from costhub.errors import MeasureError, ScoreError, WorkloadError
+from costhub.search.result import SearchOptions, TuneResult
+from costhub.search.scheduler import SearchProgress, TrialBatch
+from costhub.search.tune import Job, _trials_left, summary, tune, tune_all
+
+OPTIONS = SearchOptions(population=64, generations=1, trials_per_round=8)
+
+
+def search(
+    tmp_path: Path,
+    target: str,
+    model: Any,
+    *,
+    mod: Any = None,
+    trials: int = 16,
+    on_trial: Any = None,
+    draft: Any = None,
+) -> TuneResult:
+    mod = mod if mod is not None else find_workload("matmul.128x128x128").module()
+    with Builder(target) as builder, Runner(target) as runner:
+        return tune(
+            mod,
+            "m",
+            model=model,
+            target=json.loads(target),
+            out=tmp_path,
+            trials=trials,
+            builder=builder,
+            runner=runner,
+            options=OPTIONS,
+            draft=draft,
+            on_trial=on_trial,
+        )
+
+
+def test_stock_tvm_compiles_a_correct_and_faster_module_from_the_database(
+    tmp_path: Path, target: str, linear: Any
+) -> None:
+    import tvm
+    from tvm.s_tir import meta_schedule as ms
+
+    result = search(tmp_path, target, linear(np.full(172, -0.01)))
+
+    assert result.trials == 16
+    assert result.failures == 0
+    assert result.best_us is not None
+    assert result.untuned_us is not None
+    assert result.best_us < result.untuned_us
+    assert result.curve[-1][2] == result.best_us
+    assert result.health.updates == 2
+    assert json.loads(json.dumps(summary(result)))["speedup"] > 1
+
+    mod = find_workload("matmul.128x128x128").module()
+    parsed = tvm.target.Target(json.loads(target))
+    schedule = ms.tir_integration.compile_tir(ms.database.JSONDatabase(work_dir=str(tmp_path)), mod, parsed)
+    a, b = (np.random.default_rng(i).random((128, 128), np.float32) for i in range(2))
+    out = tvm.runtime.tensor(np.zeros((128, 128), np.float32))
+    tvm.compile(schedule.mod, target=parsed)(tvm.runtime.tensor(a), tvm.runtime.tensor(b), out)
+    np.testing.assert_allclose(out.numpy(), a @ b, rtol=1e-4)
+
+
+def test_a_search_with_a_draft_says_where_its_seconds_went(tmp_path: Path, target: str, linear: Any) -> None:
+    draft = linear(np.full(48, -0.01))
+    draft.feature_spec = "trace_tokens@1"
+
+    result = search(tmp_path, target, linear(np.full(172, -0.01)), trials=8, draft=draft)
+
+    assert (result.trials, result.failures) == (8, 0)
+    assert set(result.stages) == {"evolution", "features", "prediction", "learning", "building", "running", "other"}
+    assert sum(result.stages.values()) == pytest.approx(result.seconds)
+    assert draft.updates == []  # a copy of it learned
+
+
+def test_a_model_without_usable_scores_ends_the_search_with_its_own_error(
+    tmp_path: Path, target: str, linear: Any
+) -> None:
+    with pytest.raises(ScoreError, match="NaN"):
+        search(tmp_path, target, linear(np.full(172, np.nan)))
+
+
+def test_a_workload_tvm_cannot_schedule_is_a_sentence(tmp_path: Path, target: str, linear: Any) -> None:
+    import tvm
+    from tvm.script import tirx as T
+
+    @T.prim_func
+    def nothing(a: T.Buffer((4,), "float32")):  # type: ignore[no-untyped-def, valid-type, type-arg]
+        T.evaluate(0)
+
+    with pytest.raises(WorkloadError):
+        search(tmp_path, target, linear(np.full(172, -0.01)), mod=tvm.IRModule({"main": nothing}))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyboardInterrupt("stop"),
+        pytest.param(MeasureError("The device is gone."), marks=pytest.mark.slow),
+    ],
+)
+def test_what_ends_a_search_comes_out_as_what_it_is(
+    tmp_path: Path, target: str, linear: Any, error: BaseException
+) -> None:
+    def on_trial(done: int, best_us: float | None) -> None:
+        raise error
+
+    with pytest.raises(type(error), match=str(error)):
+        search(tmp_path, target, linear(np.full(172, -0.01)), on_trial=on_trial)
+
+
+def search_all(tmp_path: Path, target: str, model: Any, jobs: list[Job], **more: Any) -> list[TuneResult]:
+    with Builder(target) as builder, Runner(target) as runner:
+        return tune_all(
+            jobs,
+            model=model,
+            target=json.loads(target),
+            out=tmp_path,
+            builder=builder,
+            runner=runner,
+            options=OPTIONS,
+            **more,
+        )
+
+
+def test_workloads_share_the_trials_and_the_database(tmp_path: Path, target: str, linear: Any) -> None:
+    from tvm.s_tir import meta_schedule as ms
+
+    names = ("matmul.128x128x128", "softmax.64x1000")
+    jobs = [Job(name, find_workload(name).module()) for name in names]
+    told: list[str] = []
+
+    found = search_all(
+        tmp_path,
+        target,
+        linear(np.full(172, -0.01)),
+        jobs,
+        trials=40,
+        on_trial=lambda name, *_: told.append(name),
+    )
+
+    assert [result.workload for result in found] == list(names)
+    assert sum(result.trials for result in found) == len(told) == 40
+    assert all(result.trials >= 8 and result.speedup for result in found)
+    assert [told.count(name) for name in names] == [result.trials for result in found]
+    records = ms.database.JSONDatabase(work_dir=str(tmp_path)).get_all_tuning_records()
+    assert len(records) == 40
+
+
+def test_a_rule_ends_the_search_before_the_trials_are_spent(tmp_path: Path, target: str, linear: Any) -> None:
+    class TwoBatches:
+        def goes_on(self, batches: Sequence[TrialBatch]) -> bool:
+            assert all(np.isfinite(batch.scores).all() for batch in batches)
+            assert all(np.isfinite(batch.waiting) for batch in batches)
+            return len(batches) < 2
+
+    job = Job("m", find_workload("matmul.128x128x128").module())
+    (found,) = search_all(tmp_path, target, linear(np.full(172, -0.01)), [job], trials=64, rule=TwoBatches())
+
+    assert found.trials == 16
+
+
+def test_a_workload_that_joins_a_finished_search_is_measured_first(tmp_path: Path, target: str, linear: Any) -> None:
+    names = ("matmul.128x128x128", "softmax.64x1000")
+    jobs = [Job(name, find_workload(name).module()) for name in names]
+    model = linear(np.full(172, -0.01))
+    (first,) = search_all(tmp_path, target, model, jobs[:1], trials=8)
+    stood: list[SearchProgress] = []
+
+    old, new = search_all(tmp_path, target, model, jobs, trials=16, on_batch=stood.append)
+
+    assert (old.trials, new.trials) == (8, 8)
+    assert old.best_us == pytest.approx(first.best_us)
+    assert [point[0] for point in old.curve] == [8]
+    assert [(now.trials, now.most, now.begun) for now in stood] == [(8, 16, 1), (16, 16, 2)]
+
+
+def test_two_workloads_of_one_name_are_refused(tmp_path: Path, target: str, linear: Any) -> None:
+    job = Job("m", find_workload("matmul.128x128x128").module())
+
+    with pytest.raises(WorkloadError, match="two are called m"):
+        search_all(tmp_path, target, linear(np.zeros(172)), [job, job], trials=8)
+
+
+@pytest.mark.parametrize(
+    ("trials", "known", "left"),
+    [
+        (128, [0], 128),
+        (128, [100], 28),
+        (128, [0, 128], 16),
+        (128, [0, 0, 128], 32),
+        (8, [0, 128], 8),
+        (64, [80], 0),
+    ],
+)
+def test_a_new_workload_has_a_batch_whatever_was_measured_of_others(trials: int, known: list[int], left: int) -> None:
+    assert _trials_left(trials, sum(known), new=known.count(0), batch=16) == left

@@ -1,0 +1,184 @@
+"""Outputs: what is rounding, and what is another network."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from costhub.collector.boards.boards import Boards
+from costhub.collector.boards.tracker import address_of
+from costhub.collector.workloads.network_source import read_network
+from costhub.dataset.workload import parse_target
+from costhub.search.whole_network.compile import compile_network
+from costhub.search.whole_network.finish import TOLERANCE, FinishedNetwork, _checked, compare_outputs, finish_network
+from costhub.search.whole_network.network_timer import NetworkTimer
+
+VALUES = np.random.default_rng(0).standard_normal((4, 5)).astype(np.float32)
+
+
+@given(st.floats(-0.4, 0.4), st.floats(2.5, 100.0))
+def test_the_tolerance_is_where_it_is_named(below: float, above: float) -> None:
+    assert compare_outputs([VALUES * np.float32(1 + below * TOLERANCE)], [VALUES]) is None
+
+    mean = float(np.abs(VALUES).mean())
+    wrong = VALUES.copy()
+    wrong[1, 2] += above * TOLERANCE * (abs(VALUES[1, 2]) + mean)
+    assert "1 of 20 elements" in (compare_outputs([wrong], [VALUES]) or "")
+
+
+def test_numbers_shapes_and_types_of_outputs_count() -> None:
+    assert compare_outputs([VALUES], [VALUES, VALUES]) == "there are 1 outputs instead of 2"
+    assert compare_outputs([VALUES.T], [VALUES]) == "output 0 is 5x4 of float32 instead of 4x5 of float32"
+    assert compare_outputs([VALUES.astype(np.float64)], [VALUES]) is not None
+
+
+def test_nan_is_wrong_unless_it_is_right() -> None:
+    holes = VALUES.copy()
+    holes[0, 0] = np.nan
+
+    assert compare_outputs([holes], [VALUES]) is not None
+    assert compare_outputs([holes], [holes]) is None
+
+
+def test_outputs_without_a_number_agree_with_nothing() -> None:
+    nothing = np.full(4, np.nan, np.float32)
+
+    assert compare_outputs([nothing], [nothing]) == "output 0 has no number that could be compared"
+    assert compare_outputs([np.float32([np.nan, 1.0])], [np.float32([np.nan, 1.0])]) is None
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec:FutureWarning")
+
+
+def test_a_network_is_written_where_its_outputs_are_torchs(
+    files: tuple[Path, Path], database: Path, target: str, tmp_path: Path
+) -> None:
+    import tvm
+    from tvm import relax
+
+    steps: list[str] = []
+
+    found = finish_network(
+        str(files[0]),
+        label="small",
+        target=target,
+        database=database,
+        out=tmp_path,
+        threads=1,
+        on_step=steps.append,
+    )
+
+    assert found.error is None
+    assert (found.kernels, found.kernels_tuned) == (5, 2)
+    assert found.inputs == (("float32", (1, 3, 32, 32)),)
+    assert set(found.latencies) == {"tuned", "untuned", "torch"}
+    assert steps == ["compiling small", "checking and timing small"]
+    assert found.library == str(tmp_path / "small.so")
+    assert [path.name for path in tmp_path.iterdir()] == ["small.so"]
+    machine = relax.VirtualMachine(tvm.runtime.load_module(found.library), tvm.cpu())
+    (output,) = machine["main"](tvm.runtime.tensor(np.zeros((1, 3, 32, 32), np.float32)))
+    assert output.shape == (1, 10)
+
+
+def test_a_network_for_a_board_is_run_there(
+    files: tuple[Path, Path], database: Path, target: str, tmp_path: Path, two_boards: tuple[str, str]
+) -> None:
+    with Boards(*address_of(two_boards[0]), two_boards[1]) as boards:
+        found = finish_network(
+            str(files[0]),
+            label="small",
+            target=target,
+            database=database,
+            out=tmp_path,
+            threads=1,
+            torch_compile=True,
+            boards=boards,
+        )
+
+    assert found.error is None
+    assert set(found.latencies) == {"tuned", "untuned"}
+    assert found.notes[0] == "small was run and timed on a board."
+    assert "torch.compile was not timed" in found.notes[1]
+    assert found.library == str(tmp_path / "small.so")
+
+
+def test_a_board_that_is_not_there_is_a_sentence_and_no_library(
+    files: tuple[Path, Path], database: Path, target: str, tmp_path: Path
+) -> None:
+    found = finish_network(
+        str(files[0]),
+        label="small",
+        target=target,
+        database=database,
+        out=tmp_path,
+        threads=1,
+        boards=Boards("127.0.0.1", 1, "nobody"),
+    )
+
+    assert "No TVM tracker answers at 127.0.0.1:1" in (found.error or "")
+    assert (found.library, found.notes, found.latencies) == (None, (), {})
+
+
+@pytest.mark.slow
+def test_outputs_that_are_not_torchs_are_a_sentence_and_no_library(
+    files: tuple[Path, Path], database: Path, target: str, tmp_path: Path
+) -> None:
+    file = shutil.copy(files[0], tmp_path / "small.pt2")
+
+    def falsify(step: str) -> None:
+        # From here on torch has other weights than those that were compiled.
+        if step.startswith("checking"):
+            shutil.copy(files[1], file)
+
+    (tmp_path / "small.so").write_text("of an earlier search")
+    found = finish_network(
+        str(file), label="small", target=target, database=database, out=tmp_path, threads=1, on_step=falsify
+    )
+
+    assert found.error is not None
+    assert "outputs of the tuned network small are not torch's: output 0 differs in" in found.error
+    assert "tolerance 0.0002" in found.error
+    assert "The untuned network differs as well" in found.error
+    assert found.library is None
+    assert not (tmp_path / "small.so").exists()
+
+
+@pytest.mark.slow
+def test_a_kernel_that_computes_something_else_is_told_from_a_wrong_import(
+    files: tuple[Path, Path], target: str, tmp_path: Path
+) -> None:
+    for name, file in zip(("plain", "wrong"), files, strict=True):
+        compile_network(read_network(str(file)), parse_target(target), None, tmp_path / f"{name}.so")
+    value = np.ones((1, 3, 32, 32), np.float32)
+
+    with NetworkTimer((value,), threads=1) as contest:
+        made = FinishedNetwork("small", 1)
+        found = [
+            _checked(
+                contest,
+                replace(made, fast_math=fast_math),
+                str(files[0]),
+                str(tmp_path / "wrong.so"),
+                str(tmp_path / "plain.so"),
+            ).error
+            for fast_math in (False, True)
+        ]
+
+    assert "a schedule of the database changes what a kernel computes" in (found[0] or "")
+    assert "a schedule of the database or fast math changes what" in (found[1] or "")
+
+
+def test_a_network_that_cannot_be_compiled_is_a_sentence(tmp_path: Path, target: str) -> None:
+    path = tmp_path / "broken.pt2"
+    path.write_text("broken")
+
+    found = finish_network(str(path), label="broken", target=target, database=tmp_path, out=tmp_path, threads=1)
+
+    assert "The network broken was tuned, but TVM cannot compile it as a whole" in (found.error or "")
+    assert found.latencies == {}

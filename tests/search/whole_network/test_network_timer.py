@@ -1,0 +1,176 @@
+"""Forms of a network side by side; a form that crashes costs itself only."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from costhub.collector.boards.boards import BoardIdentity, Boards
+from costhub.collector.boards.tracker import Tracker, address_of
+from costhub.collector.workloads.network_source import read_network
+from costhub.dataset.workload import parse_target
+from costhub.errors import DeviceError, MeasureError
+from costhub.search.whole_network.board_service import TimeOnBoard
+from costhub.search.whole_network.compile import compile_network
+from costhub.search.whole_network.network_timer import (
+    BoardNetworkTimer,
+    Latency,
+    NetworkTimer,
+    board_network_timer,
+    time_in_turns,
+)
+
+
+def test_a_latency_is_the_median_with_quartiles() -> None:
+    assert Latency.of([5e-6]) == Latency(5.0, 5.0, 5.0, 1)
+    many = Latency.of([float(i) * 1e-6 for i in range(1, 102)])
+    assert (many.low_us, many.median_us, many.high_us) == pytest.approx((26.0, 51.0, 76.0))
+
+
+def test_forms_take_turns_and_one_that_fails_is_asked_no_more() -> None:
+    asked: list[str] = []
+
+    def turn(name: str) -> list[float] | None:
+        asked.append(name)
+        return None if name == "dead" and len(asked) > 3 else [1e-6]
+
+    found = time_in_turns(["tuned", "dead", "idle"], lambda n: [] if n == "idle" else turn(n), rounds=3)
+
+    assert asked == ["tuned", "dead", "tuned", "dead", "tuned"]
+    assert {name: latency.calls for name, latency in found.items()} == {"tuned": 3}
+
+
+@pytest.mark.slow
+def test_a_form_that_dies_is_left_out_and_one_that_cannot_be_loaded_is_a_sentence(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    value = np.ones((1, 3, 32, 32), np.float32)
+    with NetworkTimer((value,), threads=1) as contest:
+        with pytest.raises(MeasureError, match="does not run as tuned"):
+            contest.load_library("tuned", str(tmp_path / "missing.so"))
+        (output,) = contest.load_torch("torch", str(files[0]))
+        contest.load_torch("dead", str(files[0]))
+        pid = contest._workers["dead"].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+
+        found = contest.take(rounds=2, seconds=0.0)
+
+    assert output.shape == (1, 10)
+    assert list(found) == ["torch"]
+    assert found["torch"].calls == 2
+
+
+def minor_faults(pid: int | None) -> int:
+    """Pages that a process was given so far without any disk."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[7])
+
+
+@pytest.mark.slow
+def test_torch_does_not_wait_for_new_pages_at_each_call(tmp_path: Path) -> None:
+    import torch
+
+    layers = [torch.nn.Conv2d(3, 64, 1), torch.nn.ReLU6(), torch.nn.Conv2d(64, 256, 1), torch.nn.ReLU6()]
+    network, image = torch.nn.Sequential(*layers).eval(), torch.ones(1, 3, 128, 128)
+    torch.export.save(torch.export.export(network, (image,)), tmp_path / "wide.pt2")
+    with NetworkTimer((image.numpy(),), threads=1) as contest:
+        contest.load_torch("torch", str(tmp_path / "wide.pt2"))
+        pid = contest._workers["torch"].pid
+        before = minor_faults(pid)
+        calls = contest.take(rounds=1, seconds=0.2)["torch"].calls
+        found = (minor_faults(pid) - before) / calls
+
+    pages_of_the_output = 256 * 128 * 128 * 4 / 4096
+    assert found < pages_of_the_output / 4
+
+
+VALUE = np.linspace(0, 1, 3072, dtype=np.float32).reshape(1, 3, 32, 32)
+
+
+@pytest.fixture(scope="module")
+def library(files: tuple[Path, Path], target: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("board") / "small.so"
+    compile_network(read_network(str(files[0])), parse_target(target), None, path)
+    return str(path)
+
+
+@contextmanager
+def entered(two_boards: tuple[str, str]) -> Iterator[BoardNetworkTimer]:
+    address, key = two_boards
+    with board_network_timer((VALUE,), Boards(*address_of(address), key)) as contest:
+        yield contest
+
+
+def test_forms_compute_what_torch_does_and_are_timed_in_turns(
+    two_boards: tuple[str, str], library: str, files: tuple[Path, Path]
+) -> None:
+    with entered(two_boards) as contest:
+        (first,) = contest.load_library("first", library)
+        (second,) = contest.load_library("second", library)
+        (wanted,) = contest.load_torch("torch", str(files[0]))
+        found = contest.take(rounds=2, seconds=0.0)
+
+    assert first.shape == (1, 10)
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_allclose(first, wanted, rtol=1e-3, atol=1e-5)
+    assert {name: latency.calls for name, latency in found.items()} == {"first": 2, "second": 2}
+    assert all(0 < latency.median_us < 1e6 for latency in found.values())
+    tracker, deadline = Tracker(*address_of(two_boards[0])), time.monotonic() + 30
+    while tracker.free(two_boards[1]) < 2:  # The board is there for others again.
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_what_does_not_load_is_a_sentence_and_the_session_goes_on(
+    two_boards: tuple[str, str], library: str, tmp_path: Path
+) -> None:
+    (tmp_path / "not.so").write_text("no library")
+    with entered(two_boards) as contest:
+        with pytest.raises(MeasureError, match="does not run as wrong on the board"):
+            contest.load_library("wrong", str(tmp_path / "not.so"))
+        contest.load_library("right", library)
+        found = contest.take(rounds=1, seconds=0.05)
+
+    assert list(found) == ["right"]
+    assert found["right"].calls > 1
+
+
+def test_what_was_taken_before_the_session_was_lost_is_kept(
+    two_boards: tuple[str, str], library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with entered(two_boards) as contest:
+        contest.load_library("first", library)
+        ask, asked = contest._ask, []
+
+        def lost_at_the_second_turn(request: TimeOnBoard, timeout_s: float) -> object:
+            asked.append(request)
+            if len(asked) == 2:
+                assert contest.worker.pid is not None
+                os.kill(contest.worker.pid, signal.SIGKILL)
+            return ask(request, timeout_s)
+
+        monkeypatch.setattr(contest, "_ask", lost_at_the_second_turn)
+        assert contest.take(rounds=3, seconds=0.0)["first"].calls == 1
+        monkeypatch.undo()
+        with pytest.raises(MeasureError, match=r"was lost before .* as second .*session .* has ended\)"):
+            contest.load_library("second", library)
+
+
+def test_a_board_of_another_kind_than_those_of_the_search_is_refused(two_boards: tuple[str, str]) -> None:
+    address, key = two_boards
+    boards = Boards(*address_of(address), key)
+    boards._identities["of the search"] = BoardIdentity({"device_id": "another"}, {})
+    with pytest.raises(DeviceError, match="not of one kind"), board_network_timer((VALUE,), boards):
+        pass
+
+
+def test_torch_is_not_compiled_for_a_board(two_boards: tuple[str, str]) -> None:
+    with entered(two_boards) as contest, pytest.raises(MeasureError, match="for a board"):
+        contest.load_torch("torch.compile", "lstm", compiled=True)

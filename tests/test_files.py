@@ -1,0 +1,141 @@
+"""A folder in the place of another: all of the new one or all of the old one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costhub.cards.adaptation import transfer_facts
+from costhub.cli.tune_output import REPORT, refuse_newer_report
+from costhub.dataset.shards.journal import read_journal
+from costhub.dataset.splits.split import load_split
+from costhub.errors import CosthubError, DataError
+from costhub.files import CACHE_VARIABLE, cache_root, refuse_newer, swap_in
+from costhub.hub.catalogue.devices import read_devices
+from costhub.hub.catalogue.hubs import EVALUATION
+from costhub.hub.install import write_card_from_figures
+from costhub.hub.remote.manifest import MANIFEST, read_manifest
+from costhub.models.folder import CONFIG, load_model
+
+
+def test_the_cache_is_where_the_variable_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
+    assert cache_root() == tmp_path
+
+    monkeypatch.delenv(CACHE_VARIABLE)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_root() == tmp_path / ".cache" / "costhub"
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[Path, Path, Path]:
+    for name in ("kept", "made"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    return tmp_path / "kept", tmp_path / "made", tmp_path / "old"
+
+
+def test_the_new_folder_takes_the_place_and_nothing_of_the_old_one_is_left(
+    places: tuple[Path, Path, Path],
+) -> None:
+    kept, made, old = places
+
+    swap_in(kept, made, old)
+
+    assert (kept / "file").read_text() == "made"
+    assert not made.exists()
+    assert not old.exists()
+
+
+def broken(monkeypatch: pytest.MonkeyPatch, *names: str, error: BaseException) -> None:
+    """From now on folders of these names cannot be renamed."""
+    rename = Path.rename
+
+    def stop(self: Path, target: str | Path) -> Path:
+        if self.name in names:
+            raise error
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", stop)
+
+
+@pytest.mark.parametrize("error", [OSError("disk"), KeyboardInterrupt()])
+def test_an_interruption_leaves_the_old_folder_in_its_place(
+    places: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    kept, made, old = places
+    broken(monkeypatch, "made", error=error)
+
+    with pytest.raises(type(error)):
+        swap_in(kept, made, old)
+
+    assert (kept / "file").read_text() == "kept"
+    assert (made / "file").exists()
+
+
+def test_what_cannot_be_put_back_is_said_to_lie_where_it_lies(
+    places: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, made, old = places
+    broken(monkeypatch, "made", "old", error=OSError("disk"))
+
+    with pytest.raises(CosthubError, match=f"All it held is in {old}"):
+        swap_in(kept, made, old)
+
+    assert (old / "file").read_text() == "kept"
+
+
+TOLD = {"source": "a", "method": "b", "trials": 1, "chosen": "adapted"}
+
+
+@pytest.mark.parametrize("content", [{}, {"version": 1}, {"version": 2}])
+def test_versions_up_to_the_newest_pass(content: dict[str, Any]) -> None:
+    refuse_newer(content, newest=2, what="a.json", error=DataError)
+
+
+@pytest.mark.parametrize("version", [3, 0, -1, "1", None, True, 1.0, [1]])
+def test_others_are_refused(version: object) -> None:
+    with pytest.raises(DataError, match=r"a\.json has version .*up to 2\. Update costhub\."):
+        refuse_newer({"version": version}, newest=2, what="a.json", error=DataError)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "read"),
+    [
+        (CONFIG, {"costhub_format": 9}, load_model),
+        (MANIFEST, {"version": 9, "contents": []}, read_manifest),
+        (EVALUATION, {"version": 9}, lambda folder: write_card_from_figures(folder, name="x")),
+        (
+            "devices.json",
+            {"version": 9, "machines": []},
+            lambda folder: read_devices(folder / "devices.json"),
+        ),
+        (REPORT, {"version": 9}, refuse_newer_report),
+        ("a.json", {"costhub": "split", "version": 9}, lambda folder: load_split(folder / "a.json")),
+        ("adaptation.json", {}, lambda folder: transfer_facts({**TOLD, "version": 9}, [])),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_file_of_a_newer_costhub_is_refused_with_a_sentence_that_says_to_update(
+    name: str, content: dict[str, Any], read: Any, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(json.dumps(content))
+
+    with pytest.raises(CosthubError, match=r"9.*(Update costhub|: upgrade)\."):
+        read(tmp_path)
+
+
+def test_a_journal_with_columns_of_a_newer_costhub_says_so(tmp_path: Path) -> None:
+    (tmp_path / "journal.jsonl").write_text('{"record_id": "a", "watts": 3}\n')
+
+    with pytest.raises(DataError, match=r"unknown column 'watts'.*update costhub if a newer one wrote it"):
+        read_journal(tmp_path / "journal.jsonl")
+
+
+def test_a_folder_without_a_report_or_with_a_torn_one_may_be_tuned_into(tmp_path: Path) -> None:
+    refuse_newer_report(tmp_path)
+    (tmp_path / REPORT).write_text('{"vers')
+    refuse_newer_report(tmp_path)
