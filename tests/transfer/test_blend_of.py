@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scripts.bench.transfer.blend_of import blend_of, blended_from
 
 from costhub.dataset.programs import Programs
 from costhub.errors import ModelError
@@ -12,6 +11,7 @@ from costhub.models.architectures import new_model
 from costhub.models.compound.blend import Blend, ScoreScale
 from costhub.models.parts import read_as
 from costhub.models.protocol import CostModel
+from costhub.papers.source_mixture import blend_of, blended_from
 from costhub.testing import made_programs
 
 SPEC = "per_store@1+relation@1"
