@@ -52,7 +52,7 @@ def test_the_pull_request_is_named_once_and_again(costhub: Any, mine: str, huggi
 
     page = f"{hugging_face.url}/datasets/acme/data/discussions/1"
     assert first.out.splitlines()[-1] == f"Sent: {page}"
-    assert again.out == f"It was sent before: {page}\n"
+    assert again.out == f"Already sent: {page}\n"
     assert (told["url"], told["sent"], told["was_there"], told["rows"]) == (
         page,
         True,

@@ -74,7 +74,7 @@ def test_an_error_is_one_sentence_with_its_own_code(costhub: Any, failing: Any, 
     ("number", "sentence"),
     [
         (errno.ENOSPC, "/data/x: No space left on device. The disk is full: free some space"),
-        (errno.EACCES, "/data/x: Permission denied. You may not read or write there"),
+        (errno.EACCES, "/data/x: Permission denied. Permission to read or write is missing"),
         (errno.ENOENT, "/data/x: No such file or directory. Check the path."),
         (errno.EIO, "/data/x: Input/output error. Run it again with `costhub --debug`"),
     ],

@@ -56,7 +56,7 @@ def test_searches_on_this_machine_know_what_was_probed(costhub: Any) -> None:
     output = costhub("probe", "--threads", "1", "--budget", "0", "--json")
 
     row = json.loads(output.out)
-    assert "now know these figures" in output.err
+    assert "now use these figures" in output.err
     assert complete_device_row(identify(threads=1))["peak_gflops"] == row["peak_gflops"] > 0
 
 
@@ -69,7 +69,7 @@ def test_figures_that_cannot_be_kept_are_printed_even_so(costhub: Any, tmp_path:
 
     assert output.code == 0
     assert json.loads(output.out)["peak_gflops"] > 0
-    assert "will not know these figures" in output.err
+    assert "will not use these figures" in output.err
 
 
 def test_an_unknown_instruction_set_is_refused(costhub: Any) -> None:

@@ -199,7 +199,7 @@ def test_a_model_can_be_meant_for_another_device_than_those_it_learned_from(
     rows = json.loads((tmp_path / "two/evaluation.json").read_text())["workloads"]
     assert {row["device_id"] for row in rows} == {"blit-two"}
     assert run([*arguments, "--for", "../up", "--out", str(tmp_path / "other")]) == 2
-    assert "'../up' is no name of a device" in capsys.readouterr().err
+    assert "'../up' is not a device name" in capsys.readouterr().err
 
 
 def test_a_device_of_which_nothing_is_known_cannot_be_conditioned_on(
@@ -259,7 +259,7 @@ def test_an_interrupted_training_says_how_to_go_on_and_does(
     with monkeypatch.context() as context:
         context.setattr(Checkpoint, "save", saved_once)
         assert train("model") == 130
-    assert f"The progress is in {tmp_path / 'model.partial'}: run the same command" in capsys.readouterr().err
+    assert f"The progress is kept in {tmp_path / 'model.partial'}: run the same command" in capsys.readouterr().err
     assert [train("model"), train("unbroken")] == [0, 0]
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "model", "unbroken"]

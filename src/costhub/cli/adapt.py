@@ -101,7 +101,7 @@ Example:
   costhub adapt amd-epyc-zen5-2c --tracker 127.0.0.1:9190 --key pi4 --suite resnet18 --out my-model/
 """
 TRIALS = 256
-"""Trials of a device that is measured, where no number is given."""
+"""Default number of trials on a device that is measured."""
 DATA_LICENCE = "CC-BY-4.0"
 """Licence of the measurements."""
 
@@ -161,13 +161,13 @@ def command(
     licence: str,
     as_json: bool,
 ) -> None:
-    """Carry the model NAME over to the device whose measurements are in a data folder, or to this one.
+    """Adapt the model NAME to the device whose measurements are in a data folder, or to this machine.
 
-    NAME is what `costhub pull` takes, or auto: the model in the hubs that ranks the first measurements best.
+    NAME is a name as for `costhub pull`, or auto: the model in the hubs that ranks the first measurements best.
 
     Each new batch of measurements first serves as a test: the adapted model, the source model and a model
-    trained on the target alone rank its programs before they learn from them. The adapted model is written to
-    OUT unless one of the other two is clearly better.
+    trained on the target alone rank its programs before they learn from them. OUT gets the adapted model
+    unless one of the other two is clearly better.
 
     Stop a measurement with Ctrl-C or `kill` at any time and start it again: nothing is measured twice.
     """
@@ -201,7 +201,7 @@ def command(
 
 
 def _carry(name: str, target: AdaptTarget, how: TransferMethod, *, arch: str | None, seed: int) -> AdaptedModel:
-    """Chooses the source, adapts it, and evaluates both."""
+    """Chooses the source, adapts it, and evaluates both models."""
     from costhub.dataset.credit import data_credit, joined_credit
     from costhub.hub.catalogue.hubs import read_config
 
@@ -218,7 +218,7 @@ def _carry(name: str, target: AdaptTarget, how: TransferMethod, *, arch: str | N
 def _source(
     name: str, row: Mapping[str, Any], arch: str | None, programs: Callable[[str], Programs], seed: int
 ) -> tuple[ResolvedModel, CostModel]:
-    """The model to begin with, told of the target: that of a name, or the one that ranks it best."""
+    """The source model, bound to the target: the one named, or the one that ranks the target best."""
     from costhub.hub.catalogue.find import AUTO, find_model, models_of_kind
     from costhub.hub.pull import pull_found
     from costhub.models.compound.conditioned import bound_to
@@ -242,7 +242,7 @@ def _source(
 
 
 def _figures(model: CostModel, test: Programs | None, data: Path) -> dict[str, Any] | None:
-    """How a model ranks the held-out workloads; None without any."""
+    """The figures of a model on the held-out workloads; None without any."""
     from costhub.cli.learning import evaluated
 
     evaluation = None if test is None else evaluated(model, test)

@@ -1,4 +1,4 @@
-"""The verb ``board``: let this machine be measured from another one, over TVM's own tracker and servers."""
+"""Provides `costhub board`: serves this machine to others, over TVM's own tracker and servers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TrackerAddress(click.ParamType["Tracker"]):
 
 
 def _where_to_listen(port: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The options of what listens."""
+    """The options of the commands that listen."""
     options = (
         click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
         click.option("--port", default=port, show_default=True, type=click.IntRange(1, 65535)),
@@ -55,9 +55,9 @@ def _where_to_listen(port: int) -> Callable[[Callable[..., None]], Callable[...,
             "--i-trust-this-network",
             "is_trusted",
             is_flag=True,
-            help="Listen on an address that other machines reach.",
+            help="Allow an address that other machines can reach.",
         ),
-        click.option("--json", "as_json", is_flag=True, help="Print what was started as JSON."),
+        click.option("--json", "as_json", is_flag=True, help="Print the address as JSON."),
     )
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
@@ -75,16 +75,16 @@ tracker_option = click.option(
 
 @click.group("board", epilog=EXAMPLE)
 def command() -> None:
-    """Boards: machines that are measured from another one, over TVM's own RPC tracker and servers."""
+    """Serve this machine as a board that others measure on, over TVM's own RPC tracker and servers."""
 
 
 @command.command("serve")
 @tracker_option
-@click.option("--key", required=True, help="A label that all boards of one kind share; no secret.")
+@click.option("--key", required=True, help="A label that all boards of one kind share; not a secret.")
 @click.option("--device", "device_kind", default="cpu", show_default=True, type=click.Choice(["cpu", "cuda"]))
 @_where_to_listen(9090)
 def serve(tracker: Tracker, key: str, device_kind: str, host: str, port: int, is_trusted: bool, as_json: bool) -> None:
-    """Offers this machine to a tracker, until ^C."""
+    """Offer this machine to a tracker, until ^C."""
     from costhub.collector.boards.server import board_server
 
     _check_host(host, is_trusted)
@@ -100,7 +100,7 @@ def serve(tracker: Tracker, key: str, device_kind: str, host: str, port: int, is
 @command.command("tracker")
 @_where_to_listen(9190)
 def track(host: str, port: int, is_trusted: bool, as_json: bool) -> None:
-    """Runs a TVM tracker, with which boards register, until ^C."""
+    """Run a TVM tracker, with which boards register, until ^C."""
     from costhub.collector.boards.server import tracker_server
 
     _check_host(host, is_trusted)
@@ -114,7 +114,7 @@ def track(host: str, port: int, is_trusted: bool, as_json: bool) -> None:
 @tracker_option
 @click.option("--json", "as_json", is_flag=True, help="Print the boards as JSON.")
 def show(tracker: Tracker, as_json: bool) -> None:
-    """Shows the boards that are registered with a tracker."""
+    """List the boards that are registered with a tracker."""
     servers = tracker.servers()
     if as_json:
         click.echo(json.dumps([{"board": s.name, "key": s.key} for s in servers]))
@@ -128,7 +128,7 @@ def show(tracker: Tracker, as_json: bool) -> None:
 
 
 def _check_host(host: str, is_trusted: bool) -> None:
-    """Warns, and refuses an address that others reach unless the user has said so."""
+    """Warns, and refuses an address that other machines can reach unless the user trusts the network."""
     click.echo(WARNING, err=True)
     if not is_trusted and not _is_loopback(host):
         raise click.UsageError(
@@ -148,7 +148,7 @@ def _is_loopback(host: str) -> bool:
 
 @contextlib.contextmanager
 def _until_interrupted() -> Iterator[None]:
-    """^C and a request to end are how this ends, so neither is a failure."""
+    """Treats ^C and SIGTERM, the usual ends of a server, as success."""
     with contextlib.suppress(KeyboardInterrupt), interruptible():
         yield
 

@@ -32,8 +32,8 @@ Example:
 def command(folder: Path, data: Path | None, devices: tuple[str, ...], split: str | None, as_json: bool) -> None:
     """Write the card (README.md) of the model in FOLDER, with its figures and a picture of them.
 
-    With --data the model is evaluated on the workloads that it has not learned from, as by `costhub
-    evaluate`; without, the card shows the figures that the folder holds. `costhub publish` asks for a card.
+    With --data the model is first evaluated on workloads that it was not trained on, as by `costhub
+    evaluate`; without it, the card shows the figures in the folder. `costhub publish` requires a card.
     """
     from costhub.cards.markdown import CARD
     from costhub.cards.model_card import METRICS
@@ -46,7 +46,7 @@ def command(folder: Path, data: Path | None, devices: tuple[str, ...], split: st
     config = read_config(folder)
     has_manifest = (folder / MANIFEST).is_file()
     if has_manifest:
-        verify(folder)  # what was damaged must not get a manifest that says otherwise
+        verify(folder)  # a damaged model must not get a valid manifest
     figures = _figures(folder, config, data, devices, split)
     write_card(folder, config, figures, name=folder.resolve().name)
     totals = {metric: figures["totals"][metric] for metric in METRICS}
@@ -59,14 +59,14 @@ def command(folder: Path, data: Path | None, devices: tuple[str, ...], split: st
     if as_json:
         click.echo(json.dumps({"card": str(folder / CARD), **totals}, indent=2))
     else:
-        told = ", ".join(f"{metric} {value:.3f}" for metric, value in totals.items())
-        click.echo(f"Wrote {folder / CARD}: {told}")
+        figures_text = ", ".join(f"{metric} {value:.3f}" for metric, value in totals.items())
+        click.echo(f"Wrote {folder / CARD}: {figures_text}")
 
 
 def _figures(
     folder: Path, config: Mapping[str, Any], data: Path | None, devices: tuple[str, ...], split: str | None
 ) -> Mapping[str, Any]:
-    """What the card shows: figures of the model's own devices, evaluated now or found in the folder."""
+    """The figures for the card: of the model's own devices, evaluated now or read from the folder."""
     from costhub.cli.figures import figures_of
     from costhub.errors import DataError
     from costhub.hub.catalogue.hubs import EVALUATION
@@ -79,8 +79,8 @@ def _figures(
         figures = figures_of(str(folder.resolve()), data, devices, split=split, every=False, noise_floor=NOISE_FLOOR)
     if figures is None:
         raise DataError(
-            f"{folder} holds no figures that a card could show (it has no {EVALUATION}). Name measurements "
-            "to evaluate the model on with --data."
+            f"{folder} holds no figures for a card ({EVALUATION} is missing). Name measurements to evaluate "
+            "the model on with --data."
         )
     own = {config["device_id"], *(config.get("train_devices") or ())}
     strange = sorted({row["device_id"] for row in figures.get("workloads", ()) if "device_id" in row} - own)

@@ -37,7 +37,7 @@ def _list_rules(context: click.Context, _parameter: click.Parameter, value: bool
 @click.command("check", epilog=EXAMPLE)
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--deep", is_flag=True, help="Also load every module into TVM and replay a sample of traces.")
-@click.option("--strict", is_flag=True, help="Apply the deep rules too, and let warnings count as errors.")
+@click.option("--strict", is_flag=True, help="Apply the deep rules too, and count warnings as errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @click.option("--rules", is_flag=True, is_eager=True, expose_value=False, callback=_list_rules, help="List the rules.")
 @click.pass_context
@@ -75,7 +75,7 @@ def _check_model(folder: Path, as_json: bool) -> None:
 
 
 def _lines(findings: Sequence[Finding]) -> Iterator[str]:
-    """The findings by rule: its title, the first places, and what to do."""
+    """The findings by rule: its title, the first places, and the remedy."""
     from costhub.dataset.check.rules import RULES
 
     for rule_id, group in groupby(findings, key=lambda finding: finding.rule):

@@ -1,4 +1,4 @@
-"""The verb ``collect``: measure workloads on this machine, or on boards, into a data folder."""
+"""Provides `costhub collect`: measured programs of this machine, or of boards, in a data folder."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Example:
     multiple=True,
     default=("auto",),
     show_default=True,
-    help="A device of this machine (`costhub devices`); may be repeated, and the devices share builds.",
+    help="A device of this machine (`costhub devices`); may be repeated; the devices share builds.",
 )
 @click.option("--tracker", metavar="HOST:PORT", help="Measure on the boards of a TVM RPC tracker instead.")
 @click.option("--key", help="The boards' key at the tracker.")
@@ -58,22 +58,22 @@ Example:
     default=160,
     show_default=True,
     type=click.IntRange(min=1),
-    help="Programs per workload, those already there included.",
+    help="Programs per workload, including those already measured.",
 )
 @click.option("--budget", type=Duration(), default="30m", show_default=True, help="Time limit: 90s, 30m, 2h.")
 @click.option("--space", default="default", show_default=True, help="Design space: a name, or module:function.")
 @click.option(
     "--shares",
-    help="Share of the programs from each source, e.g. random=0.5,mutation=0.3,model=0.2; by default "
-    "random=0.5,mutation=0.5.",
+    help="Share of the programs from each source, for example random=0.5,mutation=0.3,model=0.2; by "
+    "default random=0.5,mutation=0.5.",
 )
-@click.option("--model", "guide", help="Model for the share `model`; any name that `costhub pull` takes.")
+@click.option("--model", "guide", help="Model for the share `model`: a name as for `costhub pull`.")
 @click.option("--check-outputs", is_flag=True, help="Compare outputs with the default schedule's.")
 @click.option("--flush-caches", is_flag=True, help="Flush the caches before every repeat.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option("--contributor", default="anonymous", show_default=True, help="Name written into the rows.")
 @click.option("--licence", default="CC-BY-4.0", show_default=True, help="Licence of the rows.")
-@click.option("--profile", type=click.Path(path_type=Path), help="Write where the time went to this SVG.")
+@click.option("--profile", type=click.Path(path_type=Path), help="Draw where the time went (SVG).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
     suites: tuple[str, ...],
@@ -95,10 +95,10 @@ def command(
     profile: Path | None,
     as_json: bool,
 ) -> None:
-    """Measures programs of named workloads on this machine, resumably.
+    """Measure programs of named workloads on this machine or on boards.
 
-    Stop it with Ctrl-C or `kill` at any time and start it again with the same --out: nothing is measured
-    twice, nothing is lost.
+    Stop it with Ctrl-C or `kill` at any time and start it again with the same --out: it continues where it
+    stopped, loses nothing and measures nothing twice.
     """
     if not suites and not networks:
         raise click.UsageError("Nothing to measure: name workloads with --suite or --network.")
@@ -118,7 +118,7 @@ def command(
         )
         folder = folder_of(out, rig)
         progress = _collect(workloads, folder, rig, proposals, budget_s=budget)
-    # Boards measure while we build: shares of this machine's time would say little.
+    # Boards measure while this machine builds, so shares of its time would mean little.
     _report(progress, rig, out, as_json=as_json, with_profile=tracker is None)
     if profile is not None:
         from costhub.cards.reports.device_plots import plot_profile
@@ -132,7 +132,7 @@ def _proposals(trials: int, shares: str | None, guide: str | None, device: dict[
 
     chosen = Shares.parse(shares) if shares else Shares()
     if chosen.model and guide is None:
-        raise click.UsageError("--shares gives a share to a model: name the model with --model.")
+        raise click.UsageError("--shares includes a model: name it with --model.")
     return Proposals(trials, chosen, _scorer(guide, device))
 
 
@@ -190,7 +190,7 @@ def _report(
 
 
 def _table(profile: Profile) -> str:
-    """Where the time went, for people."""
+    """Where the time went, as text."""
     total = profile.wall_s * profile.cores
     lines = [
         f"  {stage:10} {seconds:8.1f} core-s  {seconds / total:5.1%}" for stage, seconds in profile.seconds.items()

@@ -1,4 +1,4 @@
-"""Provides `costhub contribute`: measurements offered to a dataset on a hub."""
+"""Provides `costhub contribute`: measurements for a dataset on a hub."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ Example:
 def command(folder: Path, to: str | None, name: str | None, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Offer the measurements in FOLDER to a dataset on a hub, as a pull request.
 
-    They are checked as `costhub check --strict` does, and for names of this machine and its user. Everything
-    that will be sent is shown first. An interrupted run can just be started again.
+    They are checked as by `costhub check --strict`, and for names of this machine and its user. Everything
+    to be sent is shown first. After an interruption, run the command again.
     """
     from costhub.hub.contribute import contribute
 
@@ -44,7 +44,7 @@ def command(folder: Path, to: str | None, name: str | None, dry_run: bool, yes: 
         for line in _lines(offer):
             if not as_json or not (yes or dry_run):
                 click.echo(line, err=as_json)
-        question = f"Send this to {offer.to}, where everybody can read it?"
+        question = f"Send this to {offer.to}, where everyone can read it?"
         return not dry_run and confirmed(question, yes=yes, verb="contribute")
 
     done = contribute(folder, to, name=name, agree=ask)
@@ -67,7 +67,7 @@ def command(folder: Path, to: str | None, name: str | None, dry_run: bool, yes: 
     elif done is None:
         click.echo("Nothing was sent.")
     elif done.was_there:
-        click.echo(f"It was sent before: {done.url}")
+        click.echo(f"Already sent: {done.url}")
     else:
         click.echo(f"Sent: {done.url}")
 

@@ -69,19 +69,19 @@ def command(name: str | None, as_json: bool) -> None:
 
 
 def this_machine() -> str | None:
-    """The device id of this machine, or None where it cannot be identified."""
+    """The device id of this machine; None if it cannot be identified."""
     from costhub.collector.device.identify import identify
 
     try:
         device_id = identify()["device_id"]
-    # The index is worth showing on a machine that cannot be identified, whatever the reason is.
+    # The index is worth showing even on a machine that cannot be identified.
     except (CosthubError, OSError, RuntimeError, LookupError, ValueError, ImportError):
         return None
     return str(device_id)
 
 
 def describe(device: Device, here: str | None) -> dict[str, Any]:
-    """Everything known about a device, for people and programs alike."""
+    """Everything known about a device, for people and programs."""
     models = [_model(entry) for entry in models_for(device.device_id)]
     extra = {
         "models": models,
@@ -120,7 +120,7 @@ def _report_this_machine(here: str | None, devices: Sequence[Device]) -> None:
 
 
 def _facts(row: dict[str, Any]) -> list[str]:
-    """One line per fact that is known."""
+    """One line per known fact."""
     shown = {key: value for key, value in row.items() if value not in (None, [], False) and key != "models"}
     lines = [f"{key:20} {_fact(value)}{' ' + UNITS[key] if key in UNITS else ''}" for key, value in shown.items()]
     for model in row["models"]:

@@ -28,7 +28,7 @@ Example:
     help="Device whose measurements to use, may be repeated; not needed if the data or split has only one.",
 )
 @click.option("--split", help="Split, by name in the data folder or as a file: evaluate on its test workloads only.")
-@click.option("--all", "every", is_flag=True, help="Also workloads the model has learned from.")
+@click.option("--all", "every", is_flag=True, help="Include workloads that the model was trained on.")
 @click.option(
     "--noise-floor",
     default=0.02,
@@ -49,8 +49,8 @@ def command(
     """Score MODEL (a name, an address or a model folder) on measured programs.
 
     Workloads that the model was trained on are left out unless --all is given: a good score on them does
-    not mean a good model.
-    Programs of different devices are never compared with one another; each workload counts once per device.
+    not mean a good model. Programs of different devices are never compared with one another; each workload
+    counts once per device.
     """
     figures = figures_of(model, data, devices, split=split, every=every, noise_floor=noise_floor)
     click.echo(json.dumps(figures, indent=2) if as_json else figures_table(figures))

@@ -19,9 +19,9 @@ Example:
 @click.command("export", epilog=EXAMPLE)
 @click.argument("kind", type=click.Choice(["metaschedule"]))
 @click.argument("data", type=click.Path(path_type=Path))
-@click.option("--device", help="Device whose measurements to write; may be left out where there is only one.")
+@click.option("--device", help="Device whose measurements to write; not needed if the data have only one.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder to write; must be new.")
-@click.option("--best", type=click.IntRange(min=1), help="Only so many records of each workload, the fastest ones.")
+@click.option("--best", type=click.IntRange(min=1), help="Only this many records of each workload, the fastest.")
 @click.option("--workload", multiple=True, help="Id or name of a workload to write; may be repeated.")
 @click.option("--operator", multiple=True, help="Operator family to write; may be repeated.")
 @click.option("--no-failures", is_flag=True, help="Leave out programs that failed.")
@@ -39,8 +39,8 @@ def command(
 ) -> None:
     """Write the measurements of DATA in the format of another tool: KIND is metaschedule.
 
-    Stock TVM reads the folder as ms.database.JSONDatabase(work_dir=OUT), and compile_relax takes from it the
-    fastest program of each layer of a network.
+    Stock TVM reads the folder as ms.database.JSONDatabase(work_dir=OUT), and compile_relax takes the fastest
+    program of each layer of a network from it.
     """
     from costhub.dataset.metaschedule.export import export_database
 

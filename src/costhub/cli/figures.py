@@ -59,14 +59,14 @@ def figures_of(
     Args:
         model: A name, an address or a model folder.
         data: The data folder.
-        devices: Whose measurements to use; none where the data or the split have only one.
+        devices: Whose measurements to use; may be empty if the data or the split have only one.
         split: Evaluate on its test workloads only.
-        every: Also workloads that the model has learned from.
+        every: Include workloads that the model was trained on.
         noise_floor: Relative difference below which two programs count as equally fast.
 
     Raises:
-        DataError: The model has learned from every workload asked for.
-        CosthubError: One of its kinds: there is no such model, data folder, device or split.
+        DataError: The model was trained on all requested workloads.
+        CosthubError: The model, data folder, device or split does not exist.
     """
     from costhub.dataset.load import load_programs
     from costhub.dataset.splits.split import find_split
@@ -84,12 +84,12 @@ def figures_of(
         devices = devices or chosen.test_devices
         for device_id in devices:
             chosen.check_device(device_id, "test")
-    # On devices that are new to the model, a workload that it knows from another one is a fair test.
+    # On devices that are new to the model, a workload it knows from another device is a fair test.
     new_devices = chosen is not None and bool(chosen.test_devices) and set(info.device_ids).isdisjoint(devices)
     if not every and not new_devices:
         wanted -= set(info.train_workloads)
     if not wanted:
-        raise DataError(f"{model} was trained on every workload asked for. Use --all to evaluate on them anyway.")
+        raise DataError(f"{model} was trained on all of these workloads. Use --all to evaluate on them anyway.")
     programs = load_programs(data, device=devices or None, workloads=wanted, spec=info.feature_spec)
     tell_devices(loaded, device_rows(data, programs.device_ids))
     return described_figures(evaluate(loaded, programs, noise_floor=noise_floor), data)
@@ -103,10 +103,10 @@ def workload_ids(data: Path) -> set[str]:
 
 
 def described_figures(evaluation: Evaluation, data: Path) -> dict[str, Any]:
-    """The evaluation as JSON values, with the name and operator of every workload, as cards want it.
+    """The evaluation as JSON values, with the name and operator of every workload, as cards use it.
 
-    Beside what `Evaluation.to_json` has: `operators` and `networks`, the same figures by family and by
-    network, and `variants`, the literature's totals where the data know of networks.
+    Adds to `Evaluation.to_json`: `operators` and `networks`, the same figures by family and by network, and
+    `variants`, the totals of the literature if the data name networks.
     """
     from costhub.dataset.folder import DataFolder
     from costhub.models.evaluate import by_network, by_operator, network_top_k, workload_uses
@@ -140,7 +140,7 @@ def described_figures(evaluation: Evaluation, data: Path) -> dict[str, Any]:
 
 
 def figures_table(figures: Mapping[str, Any]) -> str:
-    """The figures as text, with what was left out."""
+    """The figures as text, with the number of workloads left out."""
     lines = [figures_text(figures)]
     if figures["skipped"]:
         lines.append(

@@ -1,4 +1,4 @@
-"""Provides `costhub import`: measurements that other tools made, into a data folder."""
+"""Provides `costhub import`: measurements made by other tools, in a data folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Example:
 @click.command("import", epilog=EXAMPLE)
 @click.argument("kind", type=click.Choice(["metaschedule"]))
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--device", required=True, help="Id of the device that was measured; `costhub devices` has them.")
+@click.option("--device", required=True, help="Id of the measured device (see `costhub devices`).")
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Data folder.")
 @click.option(
     "--names",
@@ -31,7 +31,7 @@ Example:
 )
 @click.option("--contributor", help="Name written into the rows.")
 @click.option("--licence", help="SPDX name of the licence of the database, written into the rows.")
-@click.option("--workers", type=click.IntRange(min=1), help="Child processes; one per core by default.")
+@click.option("--workers", type=click.IntRange(min=1), help="Number of child processes; by default one per core.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def command(
     kind: str,
@@ -67,13 +67,13 @@ def command(
 
 
 def _device_row(device_id: str) -> dict[str, Any]:
-    """What the index knows about the device; of another one, only its name."""
+    """The device's row in the index; only its name if the index lacks it."""
     from costhub.hub.catalogue.devices import find_device
 
     known = find_device(device_id)
     if known is None:
         return {"device_id": device_id}
-    # The index holds this time as text and the table as a time; it is of a probe, not of these records.
+    # `probed_at` is the time of a probe, not of these records, and text in the index.
     return {name: value for name, value in known.row().items() if name != "probed_at"}
 
 
@@ -82,7 +82,7 @@ def _read_names(path: Path) -> list[Any]:
         text = path.read_bytes()
         names = json.loads(gzip.decompress(text) if path.suffix == ".gz" else text)
     except (OSError, EOFError, ValueError, RecursionError) as error:
-        raise DataError(f"{path} cannot be read as JSON ({error}); it should be a list of names.") from error
+        raise DataError(f"{path} cannot be read as JSON ({error}); it should hold a list of names.") from error
     if not isinstance(names, list):
         raise DataError(f"{path} is not a JSON list; it should hold one name per workload of the database.")
     return names

@@ -101,7 +101,7 @@ def evaluated(model: CostModel, test: Programs | ProgramBlocks) -> Evaluation | 
 
 
 def split_of(data: Path, workload_ids: Sequence[str], chosen: str | None, seed: int) -> Split:
-    """The split that was chosen, or one of the workloads that have programs."""
+    """The chosen split, or one drawn from the workloads that have programs."""
     from costhub.dataset.folder import DataFolder
     from costhub.dataset.splits.split import find_split
     from costhub.models.train import hold_out

@@ -39,17 +39,15 @@ COLUMNS = (TableColumn("what", "what"), number("value", "best", ",.4g"), TableCo
 
 @click.command("probe", epilog=EXAMPLE)
 @click.option("--kind", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
-@click.option("--isa", help="Limit the CPU to sse4.2, avx2 or avx512; it then counts as another device.")
+@click.option("--isa", help="Limit the CPU to sse4.2, avx2 or avx512, which makes it a device of its own.")
 @click.option(
     "--threads",
     type=click.IntRange(min=1),
-    help="Limit the CPU to this many cores; it then counts as another device.",
+    help="Limit the CPU to this many cores, which makes it a device of its own.",
 )
 @click.option("--budget", default=25.0, show_default=True, type=click.FloatRange(min=0), help="Time limit in seconds.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Data folder to write the row into.")
-@click.option(
-    "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Picture of the bandwidths, .svg or .png."
-)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Data folder to write the figures to.")
+@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw the bandwidths (.svg or .png).")
 @click.option("--json", "as_json", is_flag=True, help="Print the row as JSON.")
 def command(
     kind: str,
@@ -60,7 +58,7 @@ def command(
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    """Identify a device and measure what it can do, in under 30 s. Let nothing else run meanwhile."""
+    """Identify a device and measure its limits in under 30 s. Nothing else should run meanwhile."""
     if kind != "cpu" and (isa or threads):
         raise click.UsageError("--isa and --threads limit a CPU; leave them out with --kind cuda.")
     row = _probed(kind, isa, threads, budget)
@@ -76,7 +74,7 @@ def command(
 
 
 def _probed(kind: str, isa: str | None, threads: int | None, budget_s: float) -> dict[str, Any]:
-    """The device's row with what was measured."""
+    """The device's row with the measured figures."""
     from costhub.collector.device.identify import identify
     from costhub.collector.device.local import local_target
     from costhub.collector.probe.probe import probe
@@ -96,12 +94,12 @@ def _probed(kind: str, isa: str | None, threads: int | None, budget_s: float) ->
 
 
 def _report_differences(row: Mapping[str, Any], out: Path | None) -> None:
-    """Whether anything was kept, and which figures are far from those of the index."""
+    """Says how to keep the figures, and which of them are far below the device index."""
     from costhub.hub.catalogue.devices import find_device
-    from costhub.hub.review.contribution import MOST_DIFFERENCE  # as far off, `costhub review` refuses it
+    from costhub.hub.review.contribution import MOST_DIFFERENCE  # beyond it, `costhub review` refuses a device
 
     if out is None:
-        click.echo("Use --out FOLDER to write them into a data folder too, for others.", err=True)
+        click.echo("Use --out FOLDER to write them to a data folder too, for others.", err=True)
     device = find_device(row["device_id"])
     known = device.row() if device else {}
     for key, what, unit in FIGURES:
@@ -115,20 +113,20 @@ def _report_differences(row: Mapping[str, Any], out: Path | None) -> None:
 
 
 def _keep(row: Mapping[str, Any]) -> None:
-    """Puts the figures where searches and adaptations on this machine find them."""
+    """Stores the figures where searches and adaptations on this machine find them."""
     from costhub.hub.catalogue.devices import keep_probed_figures
 
-    told = "`costhub tune` and `costhub adapt` on this machine"
+    users = "`costhub tune` and `costhub adapt` on this machine"
     try:
         keep_probed_figures(row)
-    except (OSError, CosthubError) as error:  # What was measured is printed even so.
-        click.echo(f"{told} will not know these figures: they cannot be kept ({error}).", err=True)
+    except (OSError, CosthubError) as error:  # The figures are printed all the same.
+        click.echo(f"{users} will not use these figures: they cannot be stored ({error}).", err=True)
     else:
-        click.echo(f"{told} now know these figures.", err=True)
+        click.echo(f"{users} now use these figures.", err=True)
 
 
 def _put(out: Path, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Writes the row into a data folder: what was measured is new, what else is known there stays."""
+    """Writes the row to a data folder: replaces the measured figures and keeps the other facts."""
     from costhub.collector.probe.probe import COLUMNS as PROBED
     from costhub.dataset.folder import DataFolder
 
@@ -141,7 +139,7 @@ def _put(out: Path, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _page(row: Mapping[str, Any]) -> str:
-    """What people read."""
+    """The figures as text."""
     figures = [{"what": what, "value": row[key], "unit": unit} for key, what, unit in FIGURES]
     scaling = row["thread_scaling"]
     if scaling and len(scaling) > 1:

@@ -1,4 +1,4 @@
-"""Provides `costhub publish`: a model or a dataset into a hub."""
+"""Provides `costhub publish`: sends a model or a dataset to a hub."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ Example:
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--to", required=True, help="hf-hub:ORG/NAME, or the folder of a hub.")
 @click.option("--as", "name", help="ORG/NAME, where --to is a folder.")
-@click.option("--tag", help="A name for this version, such as v1; it never changes.")
-@click.option("--replace", is_flag=True, help="Also remove measurements that the hub has and FOLDER lacks.")
+@click.option("--tag", help="A permanent name for this version, such as v1.")
+@click.option("--replace", is_flag=True, help="Also remove measurements from the hub that FOLDER lacks.")
 @click.option("--dry-run", is_flag=True, help="Check, and show what would be sent.")
 @click.option("--yes", is_flag=True, help="Send without asking for confirmation.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
@@ -41,7 +41,7 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Put a model or a dataset into a hub, in one commit.
+    """Publish a model or a dataset to a hub, in one commit.
 
     FOLDER is a model folder with its card, or a data folder. Nothing is sent if `costhub check`, or the check
     of models, refuses it. Locks, journals and features are never sent.
@@ -84,4 +84,4 @@ def _lines(plan: PublishPlan) -> Iterator[str]:
         yield f"  {size_text(size):>9}  {path}"
     for path in plan.removed:
         yield f"    removed  {path}"
-    yield f"{len(plan.files)} files, {size_text(plan.bytes)}; {plan.unchanged} are there already."
+    yield f"{len(plan.files)} files, {size_text(plan.bytes)}; {plan.unchanged} are already there."

@@ -20,14 +20,14 @@ Example:
 
 @click.command("pull", epilog=EXAMPLE)
 @click.argument("name")
-@click.option("--arch", help="The architecture wanted, for example mlp; by default the best one.")
-@click.option("--out", type=click.Path(path_type=Path), help="The model folder to make; by default in the cache.")
+@click.option("--arch", help="Architecture, for example mlp; by default the best one.")
+@click.option("--out", type=click.Path(path_type=Path), help="Model folder to write; by default in the cache.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(name: str, arch: str | None, out: Path | None, as_json: bool) -> None:
     """Fetch a cost model by the name of its device.
 
     NAME is a device id or alias, with @REVISION to pin one version; `auto` for the model of the device most
-    like this machine; hf-hub:ORG/NAME@REVISION for the Hugging Face hub; or local-dir:/PATH.
+    similar to this machine; hf-hub:ORG/NAME@REVISION for the Hugging Face hub; or local-dir:/PATH.
     """
     found = _here(arch) if name == AUTO else find_model(name, arch=arch)
     folder = pull_found(found, out=out)

@@ -25,14 +25,14 @@ SHOWN = 20
 @click.command("review", epilog=EXAMPLE)
 @click.argument("subject")
 @click.option("--against", help="What to compare with: hf-hub:ORG/NAME or a data folder.")
-@click.option("--merge", is_flag=True, help="Merge it into the tables of the dataset if it is accepted.")
+@click.option("--merge", is_flag=True, help="If it is accepted, merge it into the tables of the dataset.")
 @click.option("--shallow", is_flag=True, help="Do not replay traces.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @click.pass_context
 def command(
     context: click.Context, subject: str, against: str | None, merge: bool, shallow: bool, as_json: bool
 ) -> None:
-    """Judge a contribution or a model before a hub takes it.
+    """Judge a contribution or a model before a hub accepts it.
 
     SUBJECT is a pull request, as hf-hub:ORG/NAME@refs/pr/3 or the address of its page, or a data or model
     folder. Exits with 0 if it is accepted, with 1 if it is refused, and with 2 if it cannot be read.
@@ -43,7 +43,7 @@ def command(
     try:
         done = review(subject, against=against, merge=merge, deep=not shallow)
     except CosthubError as error:
-        # 1 says that the contribution is at fault.
+        # Exit code 1 means that the contribution is at fault.
         if not isinstance(error, RefusedError):
             error.exit_code = 2
         raise

@@ -16,26 +16,28 @@ Example:
 
 
 @click.command("site", epilog=EXAMPLE)
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="The folder to make, with its index.html.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, help="Folder to write; the page is its index.html."
+)
 @click.option(
     "--hub",
     "hubs",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="The folder of a hub; may be given several times. By default the embedded hub.",
+    help="The folder of a hub, may be repeated; by default the embedded hub.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(out: Path, hubs: tuple[Path, ...], as_json: bool) -> None:
     """Build a static site of a hub: its devices, models, figures, data and cards.
 
-    The site is one page and the pictures it shows. It fetches nothing, and any static host can serve it.
+    The site is one page and its pictures. It loads nothing from elsewhere, and any static host can serve it.
     """
     from costhub.cards.site.site_page import site_page
     from costhub.hub.catalogue.hubs import embedded_root, folder_root
     from costhub.hub.site import refuse_occupied, site_contents, write_site
 
     roots = [folder_root(path) for path in hubs] or [embedded_root()]
-    refuse_occupied(out)  # before the reading, which takes seconds
+    refuse_occupied(out)  # before reading the hub, which takes seconds
     found = site_contents(roots)
     page = write_site(out, site_page(found.site), found.pictures)
     for sentence in found.left_out:

@@ -1,4 +1,4 @@
-"""Provides `costhub split`: what to learn from and what to test on, as files that others can use."""
+"""Provides `costhub split`: workloads to train and to test on, as files that others can use."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ COLUMNS = (
     "--by",
     "kind",
     type=click.Choice(["workload", "network", "operator", "device"]),
-    help="What to hold out in new splits; without it, list the existing splits.",
+    help="What to hold out in new splits; without it, the existing splits are listed.",
 )
 @click.option(
     "--hold-out",
@@ -67,8 +67,8 @@ def command(
 ) -> None:
     """Make splits of the data folder DATA, or list those it has.
 
-    A split is a file DATA/splits/NAME.json that names the workloads to learn from and to test on. The same
-    workloads and options always give the same split. `costhub train` and `costhub evaluate` take its NAME.
+    A split is a file DATA/splits/NAME.json with the workloads to train on and to test on. The same workloads
+    and options always give the same split. `costhub train` and `costhub evaluate` take its NAME.
     """
     from costhub.dataset.folder import DataFolder
     from costhub.dataset.splits.split import list_splits, load_split, put_split
@@ -92,7 +92,7 @@ def command(
 
 
 def _check_options(kind: str | None, hold_out: Sequence[str], tenset: bool, count: int | None) -> None:
-    """Refuses options that would have no effect."""
+    """Refuses options that have no effect."""
     if tenset and (kind != "network" or hold_out):
         raise click.UsageError("--tenset goes with --by network, and without --hold-out.")
     if hold_out and kind not in ("network", "operator", "device"):
@@ -131,7 +131,7 @@ def _make(
 
 
 def _described(folder: DataFolder, splits: Sequence[Split]) -> list[dict[str, Any]]:
-    """Each split, how many programs ran on either side, and where it does not fit the folder."""
+    """Each split, with the programs that ran on either side and where it does not fit the folder."""
     from costhub.dataset.splits.split import compare_split
 
     counts = _programs(folder)

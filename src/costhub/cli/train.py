@@ -119,7 +119,7 @@ def command(
     check_replaceable(out)
     options = _options(objective, pairs)
     spec = spec or find_architecture(arch).reads
-    new_model(arch, feature_spec=spec, options=options)  # refuses what cannot be before the features are made
+    new_model(arch, feature_spec=spec, options=options)  # refuses wrong options before features are computed
     devices = tuple(sorted(set(devices))) or (DataFolder.open(data).only_device(" with --device."),)
     partial = out.absolute().with_name(f"{out.absolute().name}.partial")
     with joined_processes(arch, stream=stream) as place:
@@ -143,7 +143,7 @@ def command(
             ),
         )
     if place[0]:
-        return  # All processes end with the same model, and the first one writes it.
+        return  # All processes end with the same model; the first one writes it.
     evaluation = evaluated(model, _to_test(programs, split, {d for d in devices if d == meant_for}))
     figures = described_figures(evaluation, data) if evaluation else None
     info = describe_model(
@@ -163,27 +163,27 @@ def command(
 
 
 def _to_learn_on(devices: Sequence[str], split: Split) -> Split:
-    """The split, once all devices have been found among those that it is trained on."""
+    """The split, after a check that its training side includes all devices."""
     for device_id in devices:
         split.check_device(device_id, "train")
     return split
 
 
 def _to_test(programs: Programs | ProgramBlocks, split: Split, on: set[str]) -> Programs | ProgramBlocks:
-    """The held-out programs, where `on` is not empty on these devices only.
+    """The held-out programs; only those of the devices `on`, if it is not empty.
 
-    Of a split by device there are none: `costhub evaluate` tests on its other devices.
+    A split by device has none here: `costhub evaluate` tests on its other devices.
     """
     test = programs.of_workloads(set() if split.test_devices else set(split.test))
     return test.of_devices(on) if on else test
 
 
 def _report(out: Path, info: ModelInfo, figures: dict[str, Any] | None, *, as_json: bool) -> None:
-    """What was written, and how good it is."""
+    """Prints what was written, and how good it is."""
     if as_json:
         click.echo(json.dumps({"folder": str(out), "evaluation": figures}, indent=2))
         return
-    untested = "No workload could be held out to tell how good the model is, so it has no figures."
+    untested = "No workload could be held out for an evaluation, so the model has no figures."
     click.echo(f"{figures_table(figures) if figures else untested}\n")
     click.echo(
         f"Wrote {out}: {info.arch} for {info.device_id}, "
@@ -195,12 +195,12 @@ def _plain_name(value: str | None) -> str | None:
     from costhub.hub.catalogue.hubs import is_plain_name
 
     if value is not None and not is_plain_name(value):
-        raise click.BadParameter(f"{value!r} is no name of a device; expected letters, digits and . _ + -")
+        raise click.BadParameter(f"{value!r} is not a device name; expected letters, digits and . _ + -")
     return value
 
 
 def _options(objective: str | None, pairs: tuple[str, ...]) -> dict[str, str]:
-    """Name -> text of the value, of all options given."""
+    """Name -> text of the value, for all given options."""
     found = {} if objective is None else {"objective": objective}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -211,15 +211,15 @@ def _options(objective: str | None, pairs: tuple[str, ...]) -> dict[str, str]:
 
 
 def _resumable(partial: Path, train: Callable[[], CostModel]) -> CostModel:
-    """The trained model; who interrupts the training is told how to go on."""
+    """The trained model; after an interruption, says how to continue."""
     try:
         with interruptible():
             return train()
     except KeyboardInterrupt:
         if partial.exists():
             click.echo(
-                f"The progress is in {partial}: run the same command again to continue, or remove that "
-                "folder to start over.",
+                f"The progress is kept in {partial}: run the same command again to continue, or remove "
+                "that folder to start over.",
                 err=True,
             )
         raise

@@ -35,7 +35,7 @@ class SearchParts:
     strategy: Strategy
     selection: Selection | None
     said: str
-    """The same in words."""
+    """Their description, for the report."""
 
 
 EXAMPLE = """
@@ -63,7 +63,7 @@ Example:
     "model_name",
     default="auto",
     show_default=True,
-    help="Model: what `costhub pull` takes, or 'auto'.",
+    help="Model: a name as for `costhub pull`, or 'auto'.",
 )
 @click.option("--arch", help="Architecture of the model, for example mlp; by default the best one.")
 @click.option(
@@ -85,7 +85,7 @@ Example:
     default=64,
     show_default=True,
     type=click.IntRange(min=1),
-    help="Programs to measure per workload, on average; workloads that may still improve get more.",
+    help="Programs to measure per workload, on average; workloads likely to improve get more.",
 )
 @click.option(
     "--out",
@@ -97,7 +97,7 @@ Example:
     "--method",
     default="brief",
     show_default=True,
-    help="How the model learns from what is measured: brief, frozen, or a method of `costhub adapt`.",
+    help="How the model learns from measurements: brief, frozen, or a method of `costhub adapt`.",
 )
 @click.option(
     "--strategy",
@@ -109,12 +109,12 @@ Example:
     "--select",
     default="ranked",
     show_default=True,
-    help="Which of them are measured: ranked (by score), diverse or clustered.",
+    help="Which proposals are measured: ranked (by score), diverse or clustered.",
 )
 @click.option(
     "--fast-math",
     is_flag=True,
-    help="Polynomials for exp, tanh and erf in networks: several times as fast, the last digits differ.",
+    help="Use polynomials for exp, tanh and erf in networks: several times as fast, last digits differ.",
 )
 @click.option(
     "--torch-compile",
@@ -142,7 +142,7 @@ def command(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Search for fast programs of each WORKLOAD on this machine or on boards, led by a pretrained cost model.
+    """Search for fast programs of each WORKLOAD on this machine or on boards, guided by a pretrained model.
 
     WORKLOAD is a name such as resnet18.c7, a suite, a file with a TVM module in JSON (tvm.ir.save_json), or a
     network that torch.export.save wrote (.pt2). The results are a TVM database that stock TVM compiles from,
@@ -172,13 +172,13 @@ def command(
         drafting = pull(draft) if draft else None
         jobs += network_jobs(networks, json.dumps(place.target), fast_math=fast_math)
         if not jobs:
-            raise WorkloadError(f"{' and '.join(networks)} has no kernel that could be tuned.")
+            raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be tuned.")
         results, order = _tune(jobs, folder, drafting, place, trials=trials, out=out, how=how, seed=seed)
-        measuring.close()  # What it started must not compute beside a network that is timed.
+        measuring.close()  # Its processes must not compute while a network is timed.
         about = {"model": found.entry.name, "model_reason": found.reason, "method": how.said}
         report = TuneReport(results, out, {job.name: job.weight for job in jobs}, order, place.row, about)
         report.draw()
-        report.write()  # What was found is told, whatever becomes of the networks.
+        report.write()  # Keeps the results, even if a network fails.
         finished = _finish(networks, place, out, fast_math=fast_math, torch_compile=torch_compile)
     summary = report.write(finished)
     click.echo(json.dumps(summary) if as_json else result_text(results, finished, out))
@@ -212,7 +212,7 @@ def _opened(device: str, tracker: str | None, key: str | None) -> Iterator[Measu
 
 
 def _warn(entry: ModelEntry, place: Measurer, networks: Sequence[str]) -> None:
-    """Tells before the search, which may take hours, what is not to be expected of it."""
+    """Warns of limits before the search, which may take hours."""
     _warn_of_another_kind(entry, place.row)
     obstacle = _obstacle(place) if networks else None
     if obstacle is not None:
@@ -224,7 +224,7 @@ def _warn(entry: ModelEntry, place: Measurer, networks: Sequence[str]) -> None:
 
 
 def _warn_of_another_kind(entry: ModelEntry, device: Mapping[str, Any]) -> None:
-    """Says so where a CPU is to be tuned for by the model of a GPU, or the other way about."""
+    """Warns if the model is for a GPU and the device is a CPU, or the other way round."""
     from costhub.hub.catalogue.devices import find_device
 
     meant = find_device(entry.device_id)
@@ -237,7 +237,7 @@ def _warn_of_another_kind(entry: ModelEntry, device: Mapping[str, Any]) -> None:
 
 
 def _check(finished: Sequence[FinishedNetwork]) -> None:
-    """Raises a NetworkError where outputs are not torch's."""
+    """Raises a NetworkError if outputs differ from torch's."""
     wrong = [network.error for network in finished if network.error]
     if wrong:
         raise NetworkError(" ".join(wrong))
@@ -254,7 +254,7 @@ def _tune(
     how: SearchParts,
     seed: int,
 ) -> tuple[list[TuneResult], list[str]]:
-    """What was found, and the workload of each trial."""
+    """The results, and the workload of each trial."""
     from costhub.cli.tune_output import TuneProgress, refuse_newer_report
     from costhub.hub.catalogue.devices import complete_device_row
     from costhub.models.compound.conditioned import bound_to
@@ -289,7 +289,7 @@ def _tune(
 def _finish(
     networks: Sequence[str], place: Measurer, out: Path, *, fast_math: bool, torch_compile: bool
 ) -> list[FinishedNetwork]:
-    """The networks as a whole, after the search; none where that cannot be done for the device."""
+    """Compiles and times whole networks after the search; none if the device does not allow it."""
     from costhub.collector.workloads.network_kernels import name_networks
     from costhub.search.whole_network.finish import finish_network
 
@@ -313,12 +313,12 @@ def _finish(
 
 
 def _obstacle(place: Measurer) -> str | None:
-    """Why networks cannot be compiled for a place; a sentence."""
+    """A sentence that says why networks cannot be compiled for a device; None if they can."""
     from costhub.collector.build.linker import can_link
 
     triple = place.target.get("mtriple")
     if place.row["kind"] != "cpu":
         return "This is done for CPUs only."
     if place.boards is not None and not can_link(triple):
-        return f"Nothing here links for {triple}; in Debian, lld does, or the binutils for it."
+        return f"No linker for {triple} is installed; on Debian, install lld or the binutils for it."
     return None
