@@ -16,6 +16,7 @@ from costhub.dataset.programs import Programs
 from costhub.hub.catalogue.devices import find_device
 from costhub.models.evaluate import evaluate, evaluate_scores
 from costhub.models.protocol import CostModel
+from costhub.papers.moses import MosesLottery
 from costhub.papers.pruner import Momentum
 from costhub.transfer.guard import Guard
 from costhub.transfer.methods.corrected import Corrected
@@ -48,8 +49,8 @@ METHODS: dict[str, TransferMethod] = {
 ABLATIONS: dict[str, TransferMethod] = {
     "fine-tune, low rate": FineTune(learning_rate=3e-4, epochs=60),
     **{f"lottery {ratio}": Lottery(ratio=ratio) for ratio in (0.01, 0.1, 0.3, 0.7)},
-    "lottery, threshold": Lottery(ratio=None),
-    "lottery 0.5, adversary": Lottery(domain=0.05),
+    "lottery, threshold": MosesLottery(threshold=0.5),
+    "lottery 0.5, adversary": MosesLottery(domain=0.05),
     "corrected, no prior": Corrected(prior=0.0),
     "corrected, all weights": Corrected(FineTune(learning_rate=3e-4, epochs=60)),
 }

@@ -70,12 +70,12 @@ class AnnealingChains:
 
     def _fill(self) -> None:
         """Random programs for chains that have none yet, after the best that an earlier search measured."""
-        wanted = self.options.chains - len(self.states)
+        missing = self.options.chains - len(self.states)
         if not self.states:
-            self.states = self.ground.fastest(wanted // 2)
-            wanted -= len(self.states)
-        if wanted > 0:
-            self.states += self.ground.random(wanted)
+            self.states = self.ground.fastest(missing // 2)
+            missing -= len(self.states)
+        if missing > 0:
+            self.states += self.ground.random(missing)
 
     def _step(self, scores: Scores, temperature: float) -> Scores:
         """Moves each chain, or leaves it where it is; returns the scores of the new states."""
@@ -111,7 +111,7 @@ def acceptance(gain: float, temperature: float) -> float:
 class Diverse:
     """Greedy choice by score and by decisions that no candidate of the batch has made yet.
 
-    Of the best `top` * count candidates those S are wanted that maximise
+    Of the best `top` * count candidates, it looks for the set S that maximises
 
         sum of scores in S + alpha * number of different decisions in S
 

@@ -15,12 +15,78 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from costhub.dataset.programs import Programs
+from costhub.errors import ModelError
 from costhub.models.networks.batches import Batch, Examples
 from costhub.models.networks.gradient import StepRule
+from costhub.models.networks.neural import NeuralModel
 from costhub.models.networks.weights import draw_weights
+from costhub.models.protocol import CostModel, sub_models
 from costhub.search.scheduler import TrialBatch
+from costhub.transfer.methods.lottery import Lottery, Masked
+from costhub.transfer.methods.method import adapt_sub_models
 
 _DISCRIMINATOR_HIDDEN = 64
+
+
+@dataclass(frozen=True)
+class MosesLottery(Lottery):
+    """A lottery ticket with the threshold and the adversarial term of Moses (sections 3.4 and 3.3).
+
+    Example:
+        >>> MosesLottery(threshold=0.6).mask(torch.tensor([0.1, -0.9, 0.5, 0.0])).tolist()
+        [False, True, False, False]
+    """
+
+    threshold: float | None = None
+    """xi, divided by the largest xi of the tensor, from which on a parameter is transferable; None takes the
+    `ratio` instead."""
+    domain: float = 0.0
+    """Weight of the adversarial term, see `DomainAdversary`; it needs programs of the source."""
+
+    def adapt(
+        self, source: CostModel, target: Programs, *, seed: int, source_programs: Programs | None = None
+    ) -> CostModel:
+        """See `TransferMethod`.
+
+        Raises:
+            ModelError: The adversarial term is asked for without programs of the source.
+        """
+        if not self.domain:
+            return super().adapt(source, target, seed=seed)
+        if source_programs is None:
+            raise _needs_source()
+        self.forget()
+        as_read = [own for part, own in sub_models(source, source_programs) if isinstance(part, NeuralModel)]
+        of_networks = iter(as_read)
+
+        def tune(part: NeuralModel[Any], own: Programs, seed: int) -> None:
+            examples = Examples(next(of_networks), part.scalers)
+            adversary = DomainAdversary(examples, self.domain, seed)
+            self.train_masked(part, own, seed, Masked(self.mask, self.decay, adversary))
+
+        return adapt_sub_models(source, target, seed=seed, network=tune)
+
+    def tune(self, part: NeuralModel[Any], own: Programs, seed: int) -> None:
+        """Changes one network, without programs of the source.
+
+        Raises:
+            ModelError: The adversarial term is asked for.
+        """
+        if self.domain:
+            raise _needs_source()
+        super().tune(part, own, seed)
+
+    def mask(self, flow: Tensor) -> Tensor:
+        """See `Lottery`; all parameters are transferable where every flow is 0."""
+        if self.threshold is None:
+            return super().mask(flow)
+        size = flow.abs()
+        return size >= self.threshold * size.max()
+
+
+def _needs_source() -> ModelError:
+    return ModelError("The adversarial term compares with programs of the source; give some of them.")
 
 
 @dataclass
@@ -32,7 +98,7 @@ class DomainAdversary(StepRule):
 
     Args:
         source: Programs of the source, scaled as the network reads them.
-        weight: beta, the factor of the discriminator's loss, which is added to the objective.
+        weight: Beta, the factor of the discriminator's loss, which is added to the objective.
         seed: Draws the discriminator's weights and the source programs.
     """
 

@@ -115,7 +115,7 @@ class DraftModel:
     the full model also scores some of the other candidates, evenly spaced over the draft's ranks.
 
     Args:
-        full: The model whose scores are wanted.
+        full: The model whose scores the search asks for.
         draft: The cheap model; both learn from what is measured.
         share: Share of a batch's candidates that the full model scores, in (0, 1].
     """

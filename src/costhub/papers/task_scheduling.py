@@ -15,7 +15,7 @@ class GradientBased:
 
     weight * (alpha * (best of w batches ago - best) / w + (1 - alpha) * best / n) for n batches, the first
     term being 0 before there are more than w. It is the objective's gradient in *Ansor* (Zheng et al., 2020,
-    section 6) without the term on similar tasks. A task of which nothing ran comes last, as there.
+    section 6) without the term on similar tasks. A task without a program that ran comes last, as in TVM.
 
     Example:
         >>> import numpy as np
@@ -71,7 +71,7 @@ class Plateau:
             raise ValueError(f"batches must be at least 1, got {self.batches}.")
 
     def goes_on(self, batches: Sequence[TrialBatch]) -> bool:
-        """See `StopRule`; a task of which nothing runs has a plateau too."""
+        """See `StopRule`; a task without a program that runs has a plateau, too."""
         if len(batches) <= self.batches:
             return True
         best = best_after(batches)

@@ -13,7 +13,7 @@ FILES = ("database_workload.json", "database_tuning_record.json")
 
 
 class SearchDatabase:
-    """A ``ms.database.JSONDatabase`` in a folder, which stock TVM reads; made where there is none.
+    """A ``ms.database.JSONDatabase`` in a folder, which stock TVM reads; created if it is missing.
 
     A line that an interrupted search has not finished is dropped, since TVM cannot open such a file.
 

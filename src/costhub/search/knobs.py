@@ -44,7 +44,7 @@ class Knobs:
         """The knobs of a trace as the column `trace` has it.
 
         Raises:
-            DataError: The text is no trace, or a decision neither a number nor a list of numbers.
+            DataError: The text is not a trace, or a decision is neither a number nor a list of numbers.
         """
         trace = read_trace(trace_json)
         if trace is None:

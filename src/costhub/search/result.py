@@ -11,9 +11,9 @@ from time import perf_counter
 from costhub.search.search_model import Health
 
 OTHER = "other"
-"""What is none of the stages by name: starting processes, for one."""
+"""Everything that has no stage of its own, such as starting processes."""
 WAITING = "waiting"
-"""Not the search's own time: another task has its turn."""
+"""Another task has its turn; this is not the time of the search."""
 EVOLUTION = "evolution"
 """TVM's own part: the design space, sampling, mutation, post-processing and its records."""
 FEATURES = "features"
@@ -27,7 +27,7 @@ STAGES = (EVOLUTION, FEATURES, PREDICTION, LEARNING, BUILDING, RUNNING, OTHER)
 
 
 class StageTimer:
-    """A stopwatch with a hand for each stage, of which exactly one moves.
+    """A stopwatch with a hand for each stage; exactly one of them moves.
 
     Args:
         first: The stage that begins.
@@ -47,7 +47,7 @@ class StageTimer:
 
     @contextmanager
     def during(self, stage: str) -> Iterator[None]:
-        """Counts the seconds of a block to `stage`, save those of blocks within it."""
+        """Counts the seconds of a block to `stage`, except those of blocks within it."""
         before = self._turn(stage)
         try:
             yield
@@ -55,7 +55,7 @@ class StageTimer:
             self._turn(before)
 
     def seconds(self) -> dict[str, float]:
-        """Stage -> seconds until now, without waiting; with it they would add up to the stopwatch's age."""
+        """Stage -> seconds until now, without waiting, which would make them add up to the stopwatch's age."""
         self._turn(self._stage)
         return {stage: spent for stage, spent in self._seconds.items() if stage != WAITING}
 
@@ -122,7 +122,7 @@ class TrialMeter:
     def known(self, latency_s: Sequence[float]) -> None:
         """Counts what an earlier search measured, infinite where it failed: it took no time now.
 
-        The database does not tell in which order, so the curve begins with the best of them.
+        The database does not keep their order, so the curve begins with the best of them.
         """
         ran = [seconds for seconds in latency_s if math.isfinite(seconds)]
         self.trials += len(latency_s)

@@ -42,7 +42,7 @@ class PositiveScores:
         self._spread = 1.0
 
     def reset(self) -> None:
-        """Takes mean and spread anew from the next batch; called when the model has changed."""
+        """Takes mean and spread from the next batch; call it when the model has changed."""
         self._mean = None
 
     def __call__(self, raw: Scores) -> Scores:
@@ -88,9 +88,9 @@ class SearchModel:
     noisy ones are outweighed later instead of being built upon.
 
     Args:
-        base: the pretrained model; it is never changed.
-        method: how the model learns from what is measured; by default `Brief`.
-        seed: of the learning.
+        base: The pretrained model; it is never changed.
+        method: How the model learns from what is measured; by default `Brief`.
+        seed: Of the learning.
     """
 
     def __init__(self, base: CostModel, *, method: TransferMethod | None = None, seed: int = 0) -> None:
@@ -104,7 +104,7 @@ class SearchModel:
         """(n,) positive scores of candidates; one without features gets the lowest of the batch.
 
         Raises:
-            ScoreError: even the pretrained model gives NaN or infinity.
+            ScoreError: Even the pretrained model gives NaN or infinity.
         """
         return self.positive(task_id, self.raw(task_id, features))
 
@@ -112,7 +112,7 @@ class SearchModel:
         """(n,) scores as the task's model gives them, NaN for a candidate without features.
 
         Raises:
-            ScoreError: even the pretrained model gives NaN or infinity.
+            ScoreError: Even the pretrained model gives NaN or infinity.
         """
         raw = np.full(len(features), np.nan)
         known = np.array([f is not None for f in features], dtype=bool)
@@ -189,7 +189,7 @@ class SearchModel:
 
 @dataclass(frozen=True)
 class ScheduleScorer:
-    """A `costhub.collector.propose.sampler.Scorer` made of a pretrained model, which it leaves as it is.
+    """A `costhub.collector.propose.sampler.Scorer` made of a pretrained model, which it does not change.
 
     Unlike `SearchModel`, whose scores are scaled for one search, it gives the model's own scores: they go
     into the rows of a collection, where rows of the same workload and model can be compared.
@@ -201,15 +201,15 @@ class ScheduleScorer:
         """(n,) scores, higher is faster; a schedule without features gets the lowest of the batch.
 
         Args:
-            context: the ``TuneContext`` of the workload and target.
-            schedules: n ``Schedule`` objects.
+            context: The ``TuneContext`` of the workload and target.
+            schedules: The n ``Schedule`` objects.
 
         Raises:
-            ScoreError: the model gives NaN or infinity.
+            ScoreError: The model gives NaN or infinity.
         """
         from tvm.s_tir import meta_schedule as ms
 
-        # The arguments are of no consequence to any features, and costly to find for each schedule.
+        # No feature depends on the arguments, and finding them for each schedule is slow.
         arguments = ms.arg_info.ArgInfo.from_entry_func(context.mod, remove_preproc=False)
         candidates = [ms.MeasureCandidate(schedule, arguments) for schedule in schedules]
         features = find_spec(self.model.feature_spec).extract_candidates(context, candidates)

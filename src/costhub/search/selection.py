@@ -182,7 +182,7 @@ def candidate_knobs(candidate: Any) -> Knobs:
     return Knobs.of(*plain(trace_parts(candidate.sch.trace, postproc=False)))
 
 
-SELECTIONS: Registry[type[Any]] = Registry(
+SELECTIONS: Registry[type[Selection]] = Registry(
     "selection", {"ranked": Ranked}, group="costhub.selections", listing="`costhub tune --help`"
 )
 """Name -> a selection; called without arguments, it has its default options."""
@@ -192,11 +192,11 @@ def find_selection(name: str) -> Selection | None:
     """The selection of a name for a search; None for `Ranked`, since every strategy ranks what it proposes.
 
     Raises:
-        UnknownNameError: There is none.
+        UnknownNameError: No selection has this name.
 
     Example:
-        >>> find_selection("diverse").name, find_selection("ranked")
-        ('diverse', None)
+        >>> find_selection("ranked") is None
+        True
     """
     kind = SELECTIONS.find(name)
     return None if kind is Ranked else kind()

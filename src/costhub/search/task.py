@@ -32,14 +32,13 @@ _SILENT = logging.getLogger("costhub.tvm")
 
 
 class SearchTask:
-    """A search over one workload: a strategy proposes, a model says which programs are worth measuring.
+    """A search over one workload: a strategy proposes programs, and a model chooses which are worth measuring.
 
     Args:
         mod: The workload, a ``tvm.IRModule`` with one function.
         target: The ``tvm.target.Target``.
         model: A ``ms.cost_model.CostModel``, which leads the search and learns.
-        score: The same model's own scores of candidates in a context, for those who decide how long to
-            measure.
+        score: The same model's own scores of candidates in a context, for the task scheduler.
         records: What was measured before, and where new records go.
         meter: Counts trials and seconds; the model's stopwatch is the same.
         builder: Compiles candidates.
@@ -166,7 +165,7 @@ class SearchTask:
         return chosen
 
     def _measured(self, candidates: Sequence[Any]) -> list[Any]:
-        """One ``ms.runner.RunnerResult`` each, kept in the database as soon as it is there."""
+        """One ``ms.runner.RunnerResult`` each, kept in the database as soon as it arrives."""
         with self.meter.stages.during(BUILDING):
             built = self._builder.build([module_to_json(candidate.sch.mod) for candidate in candidates])
         results: list[Any] = [None] * len(candidates)
@@ -192,7 +191,7 @@ class SearchTask:
                 yield places[number], ran
 
     def _kept(self, candidate: Any, run_s: Sequence[float], error: str | None, status: str) -> Any:
-        """A ``ms.runner.RunnerResult``, of which there is a record now."""
+        """Adds a record; returns the ``ms.runner.RunnerResult``."""
         from tvm.s_tir import meta_schedule as ms
 
         self._records.add(self.mod, candidate, list(run_s) or None, self.target)

@@ -68,27 +68,27 @@ def tune(
     Records that are already there count as trials, so an interrupted search can be continued.
 
     Args:
-        mod: the workload, a ``tvm.IRModule`` with one function.
-        name: its name in the report.
-        model: the pretrained model; it is not changed.
-        target: the TVM target as its dictionary.
-        out: folder for the database.
-        trials: how many programs to measure, including those that the database already holds.
-        builder: compiles candidates for `target`.
-        runner: measures them.
-        draft: a cheap model that ranks all candidates, so that `model` need see only the best of them.
-        method: how the models learn from what is measured; by default `Brief`.
-        strategy: how programs are proposed; by default TVM's evolutionary search.
-        selection: chooses what to measure among four times as many programs; by default the strategy's best
+        mod: The workload, a ``tvm.IRModule`` with one function.
+        name: Its name in the report.
+        model: The pretrained model; it is not changed.
+        target: The TVM target as its dictionary.
+        out: Folder for the database.
+        trials: How many programs to measure, including those that the database already holds.
+        builder: Compiles candidates for `target`.
+        runner: Measures them.
+        draft: A cheap model that ranks all candidates, so that `model` need see only the best of them.
+        method: How the models learn from what is measured; by default `Brief`.
+        strategy: How programs are proposed; by default TVM's evolutionary search.
+        selection: Chooses what to measure among four times as many programs; by default the strategy's best
             programs are measured.
-        options: sizes of the search.
-        seed: seeds the search.
-        on_trial: called after each trial with the number of trials so far and the best latency in us.
+        options: Sizes of the search.
+        seed: Seeds the search.
+        on_trial: Called after each trial with the number of trials so far and the best latency in us.
 
     Raises:
         WorkloadError: TVM cannot schedule the workload.
-        ScoreError: the model gives no usable scores.
-        MeasureError: a process that builds or runs cannot be started.
+        ScoreError: The model gives no usable scores.
+        MeasureError: A process that builds or runs cannot be started.
     """
     told = None if on_trial is None else lambda _, done, best_us: on_trial(done, best_us)
     (found,) = tune_all(

@@ -96,7 +96,7 @@ class TvmRunner(PyRunner):  # type: ignore[misc]
 
 
 def program_arguments(args_info: Sequence[Any]) -> Arguments:
-    """What a program takes, as the runner wants it."""
+    """The arguments of a program, as the runner takes them."""
     return tuple((str(info.dtype), tuple(int(extent) for extent in info.shape)) for info in args_info)
 
 
@@ -105,9 +105,9 @@ class TvmCostModel(PyCostModel):  # type: ignore[misc]  # TVM's base is untyped
     """A costhub model at TVM's seam.
 
     Args:
-        search_model: the model that scores and learns; keep a reference to read its `health` afterwards.
-        draft: scores all candidates cheaply, so that `search_model` need see only the best of them.
-        stages: told how long features, prediction and learning take.
+        search_model: The model that scores and learns; keep a reference to read its `health` afterwards.
+        draft: Scores all candidates cheaply, so that `search_model` need see only the best of them.
+        stages: Counts the seconds of features, prediction and learning.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class TvmCostModel(PyCostModel):  # type: ignore[misc]  # TVM's base is untyped
         self.draft = None
 
     def save(self, path: str) -> None:
-        """Refuses: what a search learned of one task is no model of a device."""
+        """Refuses: what a search learned of one task is not a model of a device."""
         raise NotImplementedError("Save the pretrained model with costhub.models.folder.save_model.")
 
     def predict(self, context: Any, candidates: Sequence[Any]) -> Any:

@@ -25,10 +25,10 @@ DEFAULT_METHOD = "corrected"
 
 @dataclass(frozen=True)
 class Adaptation:
-    """What became of a model."""
+    """A model after it has learned from a target device."""
 
     model: CostModel
-    """The candidate that led in the end, see `Guard`."""
+    """The candidate that led at the end, see `Guard`."""
     chosen: str
     """Its name: `adapted`, or `source` or `local` where transfer did harm."""
     method: str
@@ -58,7 +58,7 @@ class Adaptation:
         return text if self.chosen == ADAPTED else f"{text}; the {self.chosen} model led"
 
     def to_json(self) -> dict[str, Any]:
-        """All but the model, as JSON values."""
+        """Everything but the model, as JSON values."""
         return {
             "method": self.method,
             "trials": self.trials,
@@ -87,7 +87,7 @@ def adapt(
     """Carries a model over to another device.
 
     Args:
-        source: A fitted model of other devices; it stays as it is.
+        source: A fitted model of other devices; it is not changed.
         programs: What has been measured on the target, with the features that the source reads.
         method: A key of `METHODS`, or a method with options of its own.
         trials: How many of the programs to learn from, a few of one workload after another (see `in_turn`);
@@ -102,7 +102,7 @@ def adapt(
         The model that ranked the target best, which has learned from all of the trials.
 
     Raises:
-        UnknownNameError: There is no such method.
+        UnknownNameError: No method has this name.
         DataError: No workload among the trials has two programs of different latency.
         ModelError: The source cannot read the programs.
 
@@ -173,7 +173,7 @@ def adapt_to_batches(
     if learned is None or not is_informative(learned):
         raise nothing_to_learn_error(0 if learned is None else learned.n, "trials")
     masked = getattr(how, "networks", how)
-    shares, kept = (tuple(tuple(network) for network in getattr(masked, told, ())) for told in ("shares", "kept"))
+    shares, kept = (tuple(tuple(network) for network in getattr(masked, notes, ())) for notes in ("shares", "kept"))
     model = copy.deepcopy(guard.model)  # The source itself may be what led.
     return Adaptation(model, guard.chosen, how.name, learned, tuple(guard.verdicts), shares, kept)
 

@@ -26,7 +26,7 @@ RECENT_WORKLOADS = 16
 """How many of the latest workloads count when candidates are compared: all candidates learn as they go."""
 SURE_ERRORS = 2.0
 """Standard errors that a difference must exceed to count: with one, a few of many batches would show a lead
-where there is none."""
+by chance."""
 CHANCE = 0.5
 """Share of the pairs that a model of something else ranks right."""
 LOCAL_MODEL = {"members": "gbt(objective=log) mlp(hidden=64)"}
@@ -56,7 +56,7 @@ class Guard:
     over the first choice on the last workloads exceeds two standard errors.
 
     Args:
-        source: The model of other devices; it stays as it is.
+        source: The model of other devices; it is not changed.
         method: How the source is carried over.
         seed: Seeds the method and the local model.
         local: Makes the model that learns from the target alone; by default a small blend.
@@ -139,7 +139,7 @@ class Guard:
         self._models[LOCAL] = model
 
     def _source_knows(self) -> bool:
-        """Whether the source surely ranks the target better than chance."""
+        """Whether the source ranks the target better than chance, beyond `SURE` standard errors."""
         above = np.array(self._shares[SOURCE]) - CHANCE
         return len(above) < 2 or above.mean() > SURE_ERRORS * _standard_error(above)
 

@@ -40,7 +40,7 @@ class OnlineTrials:
         rig: Builds and times programs; of several devices the first one counts.
         trials: How many programs to measure, failures included; fewer where the workloads have no more.
         seed: Of the order and the programs.
-        on_outcome: Told of each new row.
+        on_outcome: Called with each new row.
     """
 
     workloads: Sequence[WorkloadSpec]
@@ -94,15 +94,15 @@ class OnlineTrials:
         Raises:
             DataError: The folder holds something unreadable, or a collection is writing to it.
             MeasureError: The device no longer runs the reference kernel.
-            UnknownNameError: There is no such feature spec.
+            UnknownNameError: No feature spec has this name.
         """
         left, each = self.trials, max(PER_WORKLOAD, math.ceil(self.trials / len(self.workloads)))
         order = iter(np.random.default_rng(self.seed).permutation(len(self.workloads)))
         size = max(1, BATCH_SIZE // each)
         while left > 0 and (places := list(islice(order, min(size, math.ceil(left / each))))):
             group = [self.workloads[place] for place in places]
-            for wanted, part in _workload_shares(group, each, left):
-                self._measure(part, wanted)
+            for count, part in _workload_shares(group, each, left):
+                self._measure(part, count)
             ids = {workload_id(workload.module()) for workload in group}
             left -= self._held(ids)
             yield load_programs(self.folder.path, device=self.device_id, workloads=ids, spec=spec, progress=False)
@@ -126,7 +126,7 @@ class OnlineTrials:
 
 
 def distinct_workloads(workloads: Sequence[WorkloadSpec]) -> list[WorkloadSpec]:
-    """Each workload once, as it comes last: a kernel of a network may stand in a suite, too.
+    """Each workload once, under its last name: a kernel of a network may be part of a suite, too.
 
     Example:
         >>> from costhub.collector.workloads.suites import SuiteWorkload
@@ -140,7 +140,7 @@ def distinct_workloads(workloads: Sequence[WorkloadSpec]) -> list[WorkloadSpec]:
 def _workload_shares(
     group: Sequence[WorkloadSpec], each: int, left: int
 ) -> Iterator[tuple[int, Sequence[WorkloadSpec]]]:
-    """How many programs, of which workloads: `each` of all, save where fewer are left for the last one."""
+    """(number of programs, workloads): `each` of all, except that the last one gets what is left."""
     full = min(len(group), left // each)
     if full:
         yield each, group[:full]

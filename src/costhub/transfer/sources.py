@@ -62,11 +62,11 @@ def rank_sources(
         DataError: None of the programs ran, or all of them are equally fast.
         ModelError: A model cannot read them.
     """
-    wanted = [model.feature_spec for model in sources.values()]
-    whole = joined_spec(wanted)
+    specs = [model.feature_spec for model in sources.values()]
+    whole = joined_spec(specs)
 
     def score(some: Programs) -> Scores:
-        read = read_as(some, feature_spec=whole, wanted=wanted)
+        read = read_as(some, feature_spec=whole, wanted=specs)
         return np.stack([scores_of(m, own) for m, own in zip(sources.values(), read, strict=True)])
 
     measured = programs(whole).measured()
@@ -78,8 +78,8 @@ def rank_sources(
         few = measured.select(round_robin(measured, probed, seed=seed))
     scores = score(few)
     scale = ScoreScale.of(scores, few.group)
-    found = []
+    ranked = []
     for place, name in enumerate(sources):
         shares = {row.workload_id: row.pairwise for row in evaluate_scores(scores[place], few).workloads}
-        found.append(RankedSource(name, shares, float(scale.mean[place]), float(scale.spread[place])))
-    return sorted(found, key=lambda source: -source.pairwise)
+        ranked.append(RankedSource(name, shares, float(scale.mean[place]), float(scale.spread[place])))
+    return sorted(ranked, key=lambda source: -source.pairwise)

@@ -50,10 +50,10 @@ def round_robin(programs: Programs, trials: int, *, seed: int, each: int = PER_W
 def most_disagreed(
     programs: Programs, score: Callable[[Programs], Scores], trials: int, *, seed: int, each: int = PER_WORKLOAD
 ) -> IntArray:
-    """The positions of programs to measure first, so that few of them say which source knows the device.
+    """The positions of programs to measure first, so that a few of them show which source knows the device.
 
     The programs of a workload are those of `in_turn`, chosen at random; the workloads come in another order:
-    that on whose programs the sources contradict each other most comes first. Nothing needs to be measured.
+    the one about whose programs the sources disagree most comes first. Nothing needs to be measured.
 
     Args:
         programs: What could be measured, of one device.
@@ -80,20 +80,20 @@ def most_disagreed(
     first = programs.select(order[turn == 0])
     scores = score(first)
     scores = ScoreScale.of(scores, first.group)(scores)
-    found = np.zeros(len(programs.workload_ids))
+    disagreed = np.zeros(len(programs.workload_ids))
     for workload in np.unique(first.workload):
-        found[workload] = disagreement(scores[:, first.workload == workload])
-    # Where the sources contradict each other equally, the order of chance stays.
-    places = np.lexsort((-found[programs.workload[order]], turn))
+        disagreed[workload] = disagreement(scores[:, first.workload == workload])
+    # Where the sources disagree equally, the random order stays.
+    places = np.lexsort((-disagreed[programs.workload[order]], turn))
     return order[places][:trials]
 
 
 def disagreement(scores: Scores) -> float:
-    """How much sources contradict each other about the order of programs.
+    """How much sources disagree about the order of programs (query by committee).
 
     For each pair of programs, the sources' score differences are taken as votes. Of the mean vote for one
-    program and the mean vote for the other, the smaller one counts. The contradiction is 0 if all sources
-    agree, and small if those that disagree are hardly sure.
+    program and the mean vote for the other, the smaller one counts. The disagreement is 0 if all
+    sources agree, and small if those that disagree are hardly sure.
 
     Args:
         scores: (s, k) scores of k programs of one workload by s sources, on one scale.

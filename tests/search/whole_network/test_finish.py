@@ -49,7 +49,7 @@ def test_nan_is_wrong_unless_it_is_right() -> None:
 def test_outputs_without_a_number_agree_with_nothing() -> None:
     nothing = np.full(4, np.nan, np.float32)
 
-    assert compare_outputs([nothing], [nothing]) == "output 0 has no number that could be compared"
+    assert compare_outputs([nothing], [nothing]) == "output 0 has no finite number to compare"
     assert compare_outputs([np.float32([np.nan, 1.0])], [np.float32([np.nan, 1.0])]) is None
 
 

@@ -1,12 +1,25 @@
 from __future__ import annotations
 
+import numpy as np
+import pytest
 import torch
+from torch import Tensor
 
 from costhub.dataset.programs import Programs
+from costhub.errors import ModelError
 from costhub.models.networks.batches import Batch, Examples
-from costhub.models.networks.mlp import SegmentSumNetwork
+from costhub.models.networks.mlp import Mlp, SegmentSumNetwork
 from costhub.models.networks.scaler import Scaler
-from costhub.papers.moses import DomainAdversary, GradientReversal
+from costhub.models.protocol import CostModel
+from costhub.papers.moses import DomainAdversary, GradientReversal, MosesLottery
+from costhub.transfer.methods.corrected import Corrected
+
+Models = dict[str, CostModel]
+
+
+def weights(model: CostModel) -> dict[str, Tensor]:
+    assert isinstance(model, Mlp)
+    return dict(model.networks[0].named_parameters())
 
 
 def set_up(programs: Programs, weight: float) -> tuple[SegmentSumNetwork, DomainAdversary, Batch]:
@@ -67,3 +80,40 @@ def test_it_stops_listening(source_programs: Programs) -> None:
     network(*batch.inputs)
 
     assert adversary._seen == []
+
+
+def test_a_threshold_chooses_fewer_where_one_parameter_dominates() -> None:
+    flow = torch.tensor([[10.0, 0.1], [-6.0, 0.0]])
+
+    assert MosesLottery(threshold=0.5).mask(flow).tolist() == [[True, False], [True, False]]
+    assert MosesLottery(threshold=0.9).mask(flow).tolist() == [[True, False], [False, False]]
+
+
+def test_the_adversarial_term_changes_what_is_learned(
+    sources: Models, target: Programs, source_programs: Programs
+) -> None:
+    found = [
+        weights(
+            MosesLottery(domain=domain, epochs=2).adapt(sources["mlp"], target, seed=0, source_programs=source_programs)
+        )["encode_1.weight"]
+        for domain in (0.0, 0.5, 0.5)
+    ]
+
+    assert not torch.equal(found[0], found[1])
+    assert torch.equal(found[1], found[2])
+
+
+def test_the_adversarial_term_needs_the_source(sources: Models, target: Programs) -> None:
+    with pytest.raises(ModelError, match="compares with programs of the source"):
+        MosesLottery(domain=0.1).adapt(sources["mlp"], target, seed=0)
+    with pytest.raises(ModelError, match="compares with programs of the source"):
+        Corrected(MosesLottery(domain=0.1)).adapt(sources["mlp"], target, seed=0)
+
+
+def test_a_blend_compares_its_network_alone(sources: Models, target: Programs, source_programs: Programs) -> None:
+    method = MosesLottery(domain=0.1, epochs=1)
+
+    method.adapt(sources["blend"], target, seed=0, source_programs=source_programs)
+
+    assert len(method.shares) == 1
+    assert np.isfinite(list(method.shares[0][0].values())).all()

@@ -54,11 +54,6 @@ def test_only_the_last_time_is_told_of_the_masks(sources: dict[str, CostModel], 
     assert [len(epochs) for epochs in networks.kept] == [2]
 
 
-def test_programs_of_the_source_are_not_for_it() -> None:
-    with pytest.raises(ValueError, match="domain"):
-        Corrected(Lottery(domain=1.0))
-
-
 def test_trees_are_corrected_and_networks_learn_as_they_are_told(
     sources: dict[str, CostModel], target: Programs
 ) -> None:

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from costhub.dataset.programs import Programs
-from costhub.errors import ModelError
 from costhub.models.architectures import new_model
 from costhub.models.networks.mlp import Mlp
 from costhub.models.protocol import CostModel
@@ -95,40 +94,5 @@ def test_with_all_transferable_it_is_fine_tuning(sources: Models, target: Progra
         torch.testing.assert_close(weight, weights(plain)[name], rtol=0, atol=0)
 
 
-def test_a_threshold_chooses_fewer_where_one_parameter_dominates() -> None:
-    flow = torch.tensor([[10.0, 0.1], [-6.0, 0.0]])
-
-    assert transferable(flow, ratio=None, threshold=0.5).tolist() == [[True, False], [True, False]]
-    assert transferable(flow, ratio=None, threshold=0.9).tolist() == [[True, False], [False, False]]
-
-
 def test_where_nothing_flows_everything_is_free() -> None:
     assert transferable(torch.zeros(3), ratio=0.1).all()
-
-
-def test_the_adversarial_term_changes_what_is_learned(
-    sources: Models, target: Programs, source_programs: Programs
-) -> None:
-    found = [
-        weights(
-            Lottery(domain=domain, epochs=2).adapt(sources["mlp"], target, seed=0, source_programs=source_programs)
-        )["encode_1.weight"]
-        for domain in (0.0, 0.5, 0.5)
-    ]
-
-    assert not torch.equal(found[0], found[1])
-    assert torch.equal(found[1], found[2])
-
-
-def test_the_adversarial_term_needs_the_source(sources: Models, target: Programs) -> None:
-    with pytest.raises(ModelError, match="compares with programs of the source"):
-        Lottery(domain=0.1).adapt(sources["mlp"], target, seed=0)
-
-
-def test_a_blend_compares_its_network_alone(sources: Models, target: Programs, source_programs: Programs) -> None:
-    method = Lottery(domain=0.1, epochs=1)
-
-    method.adapt(sources["blend"], target, seed=0, source_programs=source_programs)
-
-    assert len(method.shares) == 1
-    assert np.isfinite(list(method.shares[0][0].values())).all()

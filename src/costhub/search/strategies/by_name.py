@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from costhub.registry import Registry
 from costhub.search.strategies.strategy import Evolutionary, Random, RandomTopK, Strategy
 
-STRATEGIES: Registry[type[Any]] = Registry(
+STRATEGIES: Registry[type[Strategy]] = Registry(
     "strategy",
-    {kind.name: kind for kind in (Evolutionary, RandomTopK, Random)},
+    {
+        "evolutionary": Evolutionary,
+        "random-top-k": RandomTopK,
+        "random": Random,
+    },
     group="costhub.strategies",
     listing="`costhub tune --help`",
 )
@@ -20,11 +22,10 @@ def find_strategy(name: str) -> Strategy:
     """The strategy of a name, with its default sizes.
 
     Raises:
-        UnknownNameError: There is none.
+        UnknownNameError: No strategy has this name.
 
     Example:
-        >>> find_strategy("annealing").name
-        'annealing'
+        >>> find_strategy("random-top-k").name
+        'random-top-k'
     """
-    made: Strategy = STRATEGIES.find(name)()
-    return made
+    return STRATEGIES.find(name)()

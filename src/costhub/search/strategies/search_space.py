@@ -43,13 +43,13 @@ def read_records(database: Any, target: Any, workload: Any = None) -> list[Datab
         target: The target.
         workload: A ``ms.database.Workload`` of it; None for all of them.
     """
-    found = []
+    records = []
     for record in database.get_all_tuning_records():
         of_it = workload is None or record.workload.same_as(workload)
         if of_it and str(record.target) == str(target):
             seconds = tuple(float(s) for s in record.run_secs or ())
-            found.append(DatabaseRecord(record, seconds if seconds and max(seconds) < FAILED_S else None))
-    return found
+            records.append(DatabaseRecord(record, seconds if seconds and max(seconds) < FAILED_S else None))
+    return records
 
 
 EPSILON = 0.05
@@ -66,7 +66,7 @@ def latency_of(result: Any) -> float:
 MIN_SCORE = 1e-9
 """What counts as a score of zero, which has no logarithm; below that of `PositiveScores`."""
 DRAWS_PER_PROGRAM, MAX_BARREN_DRAWS = 4, 256
-"""Draws for each program wanted, and draws in a row without a new one, after which a space is taken to have
+"""Draws for each requested program, and draws in a row without a new one, after which a space is taken to have
 no more: on GPUs nine of ten may be rejected."""
 
 
@@ -105,7 +105,7 @@ class SearchSpace:
         self._context, self._cost_model = context, cost_model
         self._design = DesignSpace(context, sketches)
         self._threads = int(context.num_threads)
-        # The arguments are of no consequence to any features, and costly to find for each schedule.
+        # No feature depends on the arguments, and finding them for each schedule is slow.
         self._arguments = ms.arg_info.ArgInfo.from_entry_func(context.mod, remove_preproc=False)
         self._scored: dict[int, tuple[float, ScheduledProgram]] = {}
         self._proposed: set[int] = set()
@@ -171,7 +171,7 @@ class SearchSpace:
             return list(pool.map(self._program, proposals, seeds))
 
     def score(self, programs: Sequence[ScheduledProgram]) -> Scores:
-        """(n,) scores, higher is faster: logarithms of what the model tells TVM.
+        """(n,) scores, higher is faster: logarithms of the scores that the model gives TVM.
 
         For the models of costhub that is their own score, in standard deviations.
         """
@@ -180,8 +180,8 @@ class SearchSpace:
         new = {p.structure: p for p in programs if p.structure not in self._scored}
         if new:
             candidates = [ms.MeasureCandidate(p.schedule, self._arguments) for p in new.values()]
-            told = np.asarray(self._cost_model.predict(self._context, candidates), dtype=np.float64)
-            for program, score in zip(new.values(), np.log(np.fmax(told, MIN_SCORE)).tolist(), strict=True):
+            scores = np.asarray(self._cost_model.predict(self._context, candidates), dtype=np.float64)
+            for program, score in zip(new.values(), np.log(np.fmax(scores, MIN_SCORE)).tolist(), strict=True):
                 self._scored[program.structure] = score, program
         return np.array([self._scored[program.structure][0] for program in programs])
 

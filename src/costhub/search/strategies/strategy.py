@@ -166,7 +166,7 @@ RANDOM_POOL = 768
 
 @dataclass(frozen=True)
 class RandomTopK(Explorer):
-    """Draws a pool anew for each batch; the least that a model is good for, and what others must beat."""
+    """Draws a new pool for each batch: the simplest use of a model, which other strategies must beat."""
 
     pool: int = RANDOM_POOL
     """Programs that are scored for a batch."""
@@ -180,7 +180,7 @@ class RandomTopK(Explorer):
 
 @dataclass(frozen=True)
 class Random(Explorer):
-    """Measures random programs; no model is asked."""
+    """Measures random programs, without a model."""
 
     name = "random"
 

@@ -14,7 +14,7 @@ from costhub.errors import MeasureError, class_and_line
 from costhub.search.whole_network.time_service import LoadedNetwork, flatten_outputs
 
 MAX_CALLS = 1000
-"""In one turn: a network that takes microseconds tells enough in so many."""
+"""In one turn; they are enough for a network that takes microseconds."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class _BoardForm:
     """The board's CPU."""
 
     def take(self, repeat: int) -> list[float]:
-        """Seconds of each call; the board's clock takes them, so that the way there is no part of them."""
+        """Seconds of each call; by the board's clock, so the way to the board does not count."""
         timed = self.machine.time_evaluator("invoke_stateful", self.device, number=1, repeat=repeat)
         return list(timed("main").results)
 

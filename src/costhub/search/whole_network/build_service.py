@@ -60,10 +60,10 @@ def handle(request: BuildNetworkRequest) -> BuildNetworkReply | str:
 
 
 def distinguishing_input(example: Any) -> Any:
-    """An input whose outputs tell networks apart: for floating point numbers all alike, others in [0.1, 1).
+    """An input whose outputs tell networks apart: floating point numbers that are all alike become others in [0.1, 1).
 
-    People export networks with `torch.zeros`. Integers may be indices and stay; a negative number may be
-    none that the network takes a root of.
+    People export networks with `torch.zeros`. Integers may be indices, so they stay; a network may take the
+    root of a number, so none is negative.
 
     Example:
         >>> import numpy as np

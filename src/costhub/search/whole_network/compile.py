@@ -37,7 +37,7 @@ def parallelize_untuned(mod: Any, target: Any, scheduled: str) -> tuple[Any, int
     Args:
         mod: A module of relax functions and kernels.
         target: A ``tvm.target.Target``.
-        scheduled: Name of the attribute of kernels that have a schedule; they stay as they are.
+        scheduled: Name of the attribute of kernels that have a schedule; these are not changed.
 
     Returns:
         The module, and how many kernels were changed.
@@ -45,7 +45,8 @@ def parallelize_untuned(mod: Any, target: Any, scheduled: str) -> tuple[Any, int
     import tvm
     from tvm import relax
 
-    load_intrinsics(str(target.kind.name))  # TVM would load those of every target, which takes a quarter of a minute.
+    # TVM itself would load those of every target, which takes a quarter of a minute.
+    load_intrinsics(str(target.kind.name))
     changed = {}
     for name, function in mod.functions.items():
         if isinstance(function, relax.Function) or scheduled in (function.attrs or {}):
@@ -90,7 +91,7 @@ def _parallelized(mod: Any, target: Any) -> Any:
         (schedule, *_) = context.generate_design_space()
         if not all(rule.apply(schedule) for rule in space.postprocs):
             return None
-    except Exception:  # Whatever TVM raises of a kernel that it cannot schedule; it stays as it is.
+    except Exception:  # Whatever TVM raises of a kernel that it cannot schedule; it is not changed.
         return None
     return schedule.mod["main"]
 

@@ -41,12 +41,12 @@ def widest_tolerance(outputs: Sequence[Any]) -> float:
     return max((tolerance(dtype, SUMMED_TERMS) for dtype in types & EPSILON.keys()), default=TOLERANCE)
 
 
-def compare_outputs(found: Sequence[Any], wanted: Sequence[Any]) -> str | None:
+def compare_outputs(outputs: Sequence[Any], reference: Sequence[Any]) -> str | None:
     """How outputs differ by more than rounding, as the end of a sentence; None where they do not.
 
     Args:
-        found: NumPy arrays.
-        wanted: Those of the other form.
+        outputs: NumPy arrays.
+        reference: Those of the other form.
 
     Example:
         >>> one = np.ones(3, np.float32)
@@ -54,16 +54,16 @@ def compare_outputs(found: Sequence[Any], wanted: Sequence[Any]) -> str | None:
         >>> difference([one], [one + 1])
         'output 0 differs in 3 of 3 elements, by up to 1'
     """
-    if len(found) != len(wanted):
-        return f"there are {len(found)} outputs instead of {len(wanted)}"
-    for position, (one, other) in enumerate(zip(found, wanted, strict=True)):
+    if len(outputs) != len(reference):
+        return f"there are {len(outputs)} outputs instead of {len(reference)}"
+    for position, (one, other) in enumerate(zip(outputs, reference, strict=True)):
         if one.shape != other.shape or one.dtype != other.dtype:
             return f"output {position} is {_shape_and_dtype(one)} instead of {_shape_and_dtype(other)}"
         if other.dtype.kind == "f" and other.size and not np.isfinite(other).any():
-            return f"output {position} has no number that could be compared"
-        said = unlike(one, other, reduction=SUMMED_TERMS, rounds=False)
-        if said:
-            return f"output {position} {said}"
+            return f"output {position} has no finite number to compare"
+        mismatch = unlike(one, other, reduction=SUMMED_TERMS, rounds=False)
+        if mismatch:
+            return f"output {position} {mismatch}"
     return None
 
 
@@ -136,23 +136,23 @@ def finish_network(
         threads: Of each form.
         fast_math: As in the search (`costhub.collector.workloads.network_kernels.network_workloads`).
         torch_compile: Whether ``torch.compile`` is timed as well, which takes a minute or so.
-        boards: Where it runs, torch left out; may be closed, a new session begins. None for this machine.
-        on_step: Told what is being done, in a few words.
+        boards: Where it runs, torch left out; they may be closed, since a new session begins. None for this machine.
+        on_step: Called with each step, in a few words.
 
     Raises:
         MeasureError: A child process does not start.
     """
-    tell = on_step or (lambda _: None)
+    report_step = on_step or (lambda _: None)
     library = out / f"{label}.so"
     library.unlink(missing_ok=True)  # of an earlier search
     with tempfile.TemporaryDirectory(prefix="costhub-network-") as scratch:
         tuned, untuned = (os.path.join(scratch, f"{name}.so") for name in (TUNED, UNTUNED))
-        tell(f"compiling {label}")
+        report_step(f"compiling {label}")
         built = _built(BuildNetworkRequest(network, target, os.fspath(database.resolve()), tuned, untuned, fast_math))
         if not isinstance(built, BuildNetworkReply):
             why = f"The network {label} was tuned, but TVM cannot compile it as a whole: {built.rstrip('.')}."
             return FinishedNetwork(label, threads, why)
-        tell(f"checking and timing {label}")
+        report_step(f"checking and timing {label}")
         made = FinishedNetwork(
             label,
             threads,
@@ -185,7 +185,7 @@ def _network_timer(
 def _loaded(
     contest: AnyNetworkTimer, made: FinishedNetwork, network: str, tuned: str, untuned: str, *, torch_compile: bool
 ) -> FinishedNetwork:
-    """Loads all forms; the error of one that does not run or is wrong is told, and notes on the others."""
+    """Loads all forms; the result holds the error of a form that does not run or is wrong, and notes on others."""
     try:
         made = _checked(contest, made, network, tuned, untuned)
     except MeasureError as error:
@@ -214,21 +214,21 @@ def _checked(
     """With an error where the outputs of the tuned network are not the right ones, within a tolerance."""
     plain = contest.load_library(UNTUNED, untuned)
     fast = contest.load_library(TUNED, tuned)
-    wanted, whose = plain, "those of the untuned network"
+    reference, whose = plain, "those of the untuned network"
     if made.reference == TORCH:
-        wanted, whose = contest.load_torch(TORCH, network), "torch's"
-    made = replace(made, tolerance=widest_tolerance(wanted))
-    said = compare_outputs(fast, wanted)
-    if said is None:
+        reference, whose = contest.load_torch(TORCH, network), "torch's"
+    made = replace(made, tolerance=widest_tolerance(reference))
+    mismatch = compare_outputs(fast, reference)
+    if mismatch is None:
         return made
     suspect = f"a schedule of the database{' or fast math' if made.fast_math else ''}"
     culprit = (
         "The untuned network differs as well, so TVM's importer or compiler causes the difference."
-        if compare_outputs(plain, wanted)
+        if compare_outputs(plain, reference)
         else f"The untuned network agrees, so {suspect} changes what a kernel computes."
     )
     error = (
-        f"The outputs of the tuned network {made.network} are not {whose}: {said} (tolerance "
+        f"The outputs of the tuned network {made.network} are not {whose}: {mismatch} (tolerance "
         f"{made.tolerance:g} of their size). {culprit} No library was written."
     )
     return replace(made, error=error)

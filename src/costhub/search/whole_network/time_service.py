@@ -69,7 +69,7 @@ def handle(request: LoadLibrary | LoadTorch | TimeCalls) -> LoadedNetwork | list
 
 
 def _take(seconds: float) -> list[float]:
-    """Seconds of each call; the first one, which finds the caches cold, only where there is no other."""
+    """Seconds of each call; without the first one, which finds the caches cold, unless it is the only one."""
     time.sleep(REST_S)
     run_s: list[float] = []
     end = time.perf_counter() + seconds

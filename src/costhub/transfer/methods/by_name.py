@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from costhub.registry import Registry
 from costhub.transfer.methods.corrected import Corrected
 from costhub.transfer.methods.lottery import Lottery
 from costhub.transfer.methods.method import Brief, FineTune, Frozen, ResidualTrees, TransferMethod
 
-METHODS: Registry[type[Any]] = Registry(
+METHODS: Registry[type[TransferMethod]] = Registry(
     "method",
-    {kind.name: kind for kind in (Frozen, Brief, FineTune, Corrected, ResidualTrees, Lottery)},
+    {
+        "frozen": Frozen,
+        "brief": Brief,
+        "fine-tune": FineTune,
+        "corrected": Corrected,
+        "residual": ResidualTrees,
+        "lottery": Lottery,
+    },
     group="costhub.methods",
     listing="`costhub adapt --help`",
 )
@@ -22,11 +27,10 @@ def find_method(name: str) -> TransferMethod:
     """The method of a name, with its default options.
 
     Raises:
-        UnknownNameError: There is none.
+        UnknownNameError: No method has this name.
 
     Example:
         >>> find_method("fine-tune").name
         'fine-tune'
     """
-    made: TransferMethod = METHODS.find(name)()
-    return made
+    return METHODS.find(name)()

@@ -26,7 +26,7 @@ def share_of_source(prior: float, trials: int) -> float:
     their number, whereas the bias of the source does not.
 
     Args:
-        prior: Trials that the source is worth; 0 takes what was learned as it is.
+        prior: Trials that the source is worth; 0 keeps all of what was learned.
         trials: How many were learned from.
 
     Example:
@@ -75,10 +75,6 @@ class Corrected:
     """How networks learn."""
     prior: float = 128.0
     """How many trials on the target the source is worth, see `share_of_source`."""
-
-    def __post_init__(self) -> None:
-        if isinstance(self.networks, Lottery) and self.networks.domain:
-            raise ValueError("The networks of Corrected learn from the target alone: give Lottery no domain.")
 
     def adapt(
         self, source: CostModel, target: Programs, *, seed: int, source_programs: Programs | None = None

@@ -24,7 +24,7 @@ class TransferMethod(Protocol):
     def adapt(
         self, source: CostModel, target: Programs, *, seed: int, source_programs: Programs | None = None
     ) -> CostModel:
-        """A model that has learned from programs of the target; the source stays as it is.
+        """A model that has learned from programs of the target; the source is not changed.
 
         Args:
             source: A fitted model.
@@ -121,7 +121,7 @@ class FineTune:
 
 @dataclass(frozen=True)
 class ResidualTrees:
-    """Global plus local model, see `Residual`; of a source that is one, the local part is trained anew."""
+    """Global plus local model, see `Residual`; where the source is one, its local part is trained again."""
 
     name = "residual"
 
