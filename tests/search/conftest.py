@@ -57,7 +57,7 @@ def linear() -> type[LinearModel]:
 
 
 @pytest.fixture(scope="session")
-def target_conftest() -> str:
+def target() -> str:
     return json.dumps(local_target())
 
 
