@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 
 import pytest
 
@@ -52,3 +53,13 @@ def test_the_last_line_of_a_message_is_cut_and_never_empty() -> None:
 def test_the_end_of_a_long_message_is_kept_behind_the_class() -> None:
     assert class_and_end(ValueError("x" * 2000 + "y")) == "ValueError: " + "x" * 999 + "y"
     assert class_and_end(ValueError("  ")) == "ValueError: ValueError"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [DataError("The folder is empty."), UnknownNameError("device", "h20", ["h200"], "`costhub devices`")],
+)
+def test_an_error_of_a_child_process_arrives_whole(error: CosthubError) -> None:
+    copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - just pickled
+
+    assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 class CosthubError(Exception):
     """Base of every error raised on purpose; the command line prints it as one sentence."""
 
     exit_code = 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For errors of child processes: a copy has the same message and attributes."""
+        return _restored, (type(self), str(self), self.__dict__)
 
 
 class DataError(CosthubError):
@@ -74,6 +79,13 @@ class AmbiguousNameError(CosthubError):
         super().__init__(
             f"{name!r} fits more than one {kind}: {', '.join(candidates)}. Give one of these names in full."
         )
+
+
+def _restored(kind: type[CosthubError], message: str, attributes: Mapping[str, Any]) -> CosthubError:
+    error = kind.__new__(kind)
+    error.args = (message,)
+    error.__dict__.update(attributes)
+    return error
 
 
 def first_line(error: BaseException) -> str:

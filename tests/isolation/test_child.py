@@ -1,238 +1,335 @@
-"""The child process: it answers, its start is not timed, and its death or hang is told, not suffered."""
+"""The child process: what it runs, what a call costs, and how it tells of a death, a hang or an error."""
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import psutil
 import pytest
 
-from costhub.errors import MeasureError
-from costhub.isolation.child import ChildDied, ChildTimeout, Worker, worker_pool
+from costhub.errors import MeasureError, UnknownNameError
+from costhub.isolation.child import CallFailed, Child, ChildDied, ChildKilled, ChildTimeout
 from costhub.isolation.limits import Limits
+from costhub.isolation.pool import echo
+from costhub.isolation.process import end_idle_children
 
+TROUBLES = """
+import ctypes, mmap, os, pathlib, subprocess, threading, time
 
-def test_a_worker_answers_in_order() -> None:
-    with Worker("costhub.isolation.child:echo") as worker:
-        assert [worker.call(n, timeout_s=60) for n in range(3)] == [0, 1, 2]
+def spin():
+    while True:
+        pass
 
+def take_memory(count):
+    return len(bytearray(count))
 
-def test_a_worker_that_dies_says_how_and_serves_again() -> None:
-    with Worker("costhub.isolation.child:echo") as worker:
-        with pytest.raises(ChildDied, match="exit code 3"):
-            worker.call({"exit": 3}, timeout_s=60)
-        assert worker.call("again", timeout_s=60) == "again"
+def illegal_instruction():
+    page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    page.write(bytes([0x0f, 0x0b]))
+    ctypes.CFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
 
+def start_a_child_and_hang(note):
+    print(subprocess.Popen(["sleep", "600"]).pid, file=open(note, "w"), flush=True)
+    time.sleep(600)
 
-def test_a_worker_that_dies_in_the_middle_of_a_reply_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The reply is larger than a pipe holds, so the child is still writing it when it ends.
-    (tmp_path / "torn_service.py").write_text(
-        "import os, threading\n"
-        "def handle(request):\n"
-        "    threading.Timer(0.5, os._exit, [4]).start()\n"
-        "    return bytes(1 << 28)\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
-    with Worker("torn_service:handle") as worker:
-        worker.send(1)
-        time.sleep(1.0)
-        with pytest.raises(ChildDied, match="exit code 4"):
-            worker.receive(timeout_s=60)
+def burn(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+    return seconds
 
+def die_in_the_answer():
+    # It is larger than a pipe holds, so the child is still writing it when it ends.
+    threading.Timer(0.5, os._exit, [4]).start()
+    return bytes(1 << 28)
 
-def test_the_current_folder_is_no_place_to_import_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "stranger.py").write_text("handle = str\n")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(MeasureError, match="No module named 'stranger'"):
-        Worker("stranger:handle").start()
+def die_once(lives):
+    if pathlib.Path(lives).exists():
+        pathlib.Path(lives).unlink()
+        os._exit(9)
 
+class LibraryError(Exception):
+    pass
 
-def test_a_request_to_end_that_reaches_the_whole_group_does_not_end_the_child() -> None:
-    with Worker("costhub.isolation.child:echo") as worker:
-        assert worker.pid is not None
-        os.kill(worker.pid, signal.SIGTERM)
-        os.kill(worker.pid, signal.SIGINT)
-        assert worker.call("still here", timeout_s=60) == "still here"
+def fail():
+    raise LibraryError("frames\\nthe reason")
 
+def find(name):
+    from costhub.names import find_named
+    return find_named("architecture", name, {"mlp": 1}, "The list")
 
-def test_a_worker_that_hangs_is_killed_and_serves_again() -> None:
-    with Worker("costhub.isolation.child:echo") as worker:
-        worker.start()
-        with pytest.raises(ChildTimeout, match=r"0\.2 s"):
-            worker.call({"sleep_s": 60}, timeout_s=0.2)
-        assert worker.call("again", timeout_s=60) == "again"
-
-
-def test_an_interrupted_request_does_not_answer_the_next_one() -> None:
-    with Worker("costhub.isolation.child:echo") as worker:
-        threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
-        with pytest.raises(KeyboardInterrupt):
-            worker.call({"sleep_s": 60}, timeout_s=60)
-        assert worker.call("next", timeout_s=60) == "next"
-
-
-def test_the_start_is_not_part_of_the_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "slow_service.py").write_text("import time\ntime.sleep(1.5)\nhandle = str\n")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
-    with Worker("slow_service:handle") as worker:
-        assert worker.call(1, timeout_s=1.0) == "1"
-
-
-def test_a_service_that_cannot_be_imported_is_a_sentence() -> None:
-    with pytest.raises(MeasureError, match="no_such_module"):
-        Worker("no_such_module:handle").start()
-
-
-def test_a_pool_serves_side_by_side_and_ends() -> None:
-    with worker_pool("costhub.isolation.child:echo", 2) as workers:
-        for worker in workers:
-            worker.send({"sleep_s": 0.1, "pid": os.getpid()})
-        assert [w.receive(timeout_s=60)["pid"] for w in workers] == [os.getpid()] * 2
-    with pytest.raises(ChildDied):
-        workers[0].receive(timeout_s=1)
-
-
-def test_a_warm_flag_belongs_to_one_child() -> None:
-    with Worker("costhub.isolation.child:echo") as worker:
-        worker.is_warm = True
-        worker.kill()
-        worker.start()
-        assert not worker.is_warm
-
-
-SERVICE_OF_TROUBLES = """
-import ctypes, mmap, os, subprocess, time
-def handle(request):
-    if request == "spin":
-        while True:
-            pass
-    if request == "take all memory":
-        return len(bytearray(1 << 40))
-    if request == "illegal instruction":
-        page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-        page.write(bytes([0x0f, 0x0b]))
-        ctypes.CFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
-    if request == "start a child and hang":
-        print(subprocess.Popen(["sleep", "600"]).pid, file=open(os.environ["PID_FILE"], "w"), flush=True)
-        time.sleep(600)
-    if request == "burn 0.7 s":
-        end = time.process_time() + 0.7
-        while time.process_time() < end:
-            pass
-    return request
+def put(name, value):
+    os.environ[name] = value
 """
 
 
 @pytest.fixture
-def troubles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    (tmp_path / "troubles.py").write_text(SERVICE_OF_TROUBLES)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
-    return "troubles:handle"
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], ModuleType]:
+    """Makes a module that this process and children can import."""
+
+    def make(name: str, content: str) -> ModuleType:
+        (tmp_path / f"{name}.py").write_text(content)
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        return import_module(name)
+
+    return make
 
 
-def test_a_limit_of_processor_time_is_that_of_one_request(troubles: str) -> None:
-    with Worker(troubles, limits=Limits(cpu_s=1)) as worker:
-        pid = worker.pid
-        for _ in range(4):  # more than the limit in all
-            assert worker.call("burn 0.7 s", timeout_s=60) == "burn 0.7 s"
-        assert worker.pid == pid
-        with pytest.raises(ChildDied, match=r"SIGXCPU.*limit of 1 s of processor time"):
-            worker.call("spin", timeout_s=60)
+@pytest.fixture
+def troubles(module: Callable[[str, str], ModuleType]) -> Any:
+    return module("troubles", TROUBLES)
 
 
-def test_a_limit_of_memory_is_named(troubles: str) -> None:
+def test_calls_are_answered_in_order() -> None:
+    with Child() as child:
+        assert [child.call(echo, n, timeout_s=60) for n in range(3)] == [0, 1, 2]
+        assert child.call(math.hypot, 3.0, 4.0, timeout_s=60) == 5.0
+        assert child.call(partial(sorted, reverse=True), [1, 2], timeout_s=60) == [2, 1]
+
+
+def test_what_costhub_and_python_raise_is_raised_here(troubles: Any) -> None:
+    with Child() as child:
+        with pytest.raises(ValueError, match=r"math domain error|nonnegative") as raised:
+            child.call(math.sqrt, -1.0, timeout_s=60)
+        assert "Traceback" in str(raised.value.__cause__)
+        with pytest.raises(UnknownNameError) as unknown:
+            child.call(troubles.find, "mpl", timeout_s=60)
+        assert unknown.value.close == ("mlp",)
+        assert child.call(echo, "again", timeout_s=60) == "again"
+
+
+def test_what_a_library_raises_is_its_class_and_its_reason(troubles: Any) -> None:
+    with Child() as child, pytest.raises(CallFailed, match=r"LibraryError: frames\nthe reason"):
+        child.call(troubles.fail, timeout_s=60)
+
+
+def test_what_cannot_be_pickled_is_an_error_on_either_side() -> None:
+    with Child() as child:
+        with pytest.raises(Exception, match="pickle"):
+            child.call(lambda: None, timeout_s=60)
+        with pytest.raises(Exception, match="pickle"):
+            child.call(threading.Lock, timeout_s=60)
+        assert child.call(echo, 1, timeout_s=60) == 1
+
+
+def test_a_child_that_dies_says_how_and_serves_again() -> None:
+    with Child() as child:
+        with pytest.raises(ChildDied, match="exit code 3"):
+            child.call(echo, {"exit": 3}, timeout_s=60)
+        assert child.call(echo, "again", timeout_s=60) == "again"
+
+
+def test_a_child_that_dies_in_the_middle_of_an_answer_is_dead(troubles: Any) -> None:
+    with Child() as child:
+        child.send(troubles.die_in_the_answer)
+        time.sleep(1.0)
+        with pytest.raises(ChildDied, match="exit code 4"):
+            child.receive(timeout_s=60)
+
+
+def test_nothing_is_imported_from_the_current_folder(
+    tmp_path: Path, module: Callable[[str, str], ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stranger = module("stranger", "def handle(): ...\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path != str(tmp_path)))
+    monkeypatch.chdir(tmp_path)
     with (
-        Worker(troubles, limits=Limits(address_space_bytes=1 << 32)) as worker,
-        pytest.raises(ChildDied, match="memory limit of 4 GiB"),
+        Child() as child,
+        pytest.raises(MeasureError, match=r"not import stranger: .*No module named 'stranger'"),
     ):
-        worker.call("take all memory", timeout_s=60)
+        child.call(stranger.handle, timeout_s=60)
+
+
+def test_a_request_to_end_that_reaches_the_whole_group_does_not_end_the_child() -> None:
+    with Child() as child:
+        child.call(echo, 1, timeout_s=60)
+        assert child.pid is not None
+        os.kill(child.pid, signal.SIGTERM)
+        os.kill(child.pid, signal.SIGINT)
+        assert child.call(echo, "still here", timeout_s=60) == "still here"
+
+
+def test_a_child_that_hangs_is_killed_and_serves_again() -> None:
+    with Child() as child:
+        with pytest.raises(ChildTimeout, match=r"0\.2 s"):
+            child.call(echo, {"sleep_s": 60}, timeout_s=0.2)
+        assert child.call(echo, "again", timeout_s=60) == "again"
+
+
+def test_an_interrupted_call_does_not_answer_the_next_one() -> None:
+    with Child() as child:
+        child.start()
+        threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
+        with pytest.raises(KeyboardInterrupt):
+            child.call(echo, {"sleep_s": 60}, timeout_s=60)
+        assert child.call(echo, "next", timeout_s=60) == "next"
+
+
+def test_neither_the_start_nor_the_import_is_part_of_the_time_limit(module: Callable[[str, str], ModuleType]) -> None:
+    slow = module(
+        "slow_module", "import sys, time\nif 'pytest' not in sys.modules:\n    time.sleep(1.5)\ndef f(): ...\n"
+    )
+    with Child() as child:
+        child.call(slow.f, timeout_s=1.0)
+
+
+def test_what_prepares_a_child_is_called_once_in_every_process(tmp_path: Path, troubles: Any) -> None:
+    (lives := tmp_path / "lives").touch()
+    with Child(prepare=partial(troubles.die_once, str(lives))) as child:
+        assert child.call(echo, "it died once while it started", timeout_s=60)
+    with Child(prepare=partial(troubles.put, "PREPARED", "yes"), is_shared=False) as child:
+        for _ in range(2):
+            assert child.call(os.getenv, "PREPARED", timeout_s=60) == "yes"
+            child.kill()
+        child.prepare(partial(troubles.put, "PREPARED", "again"))
+        assert child.call(os.getenv, "PREPARED", timeout_s=60) == "again"
+
+
+def test_a_child_that_never_gets_ready_is_a_sentence() -> None:
+    with Child(prepare=partial(echo, {"exit": 5})) as child, pytest.raises(MeasureError, match="exit code 5"):
+        child.start()
+
+
+def test_a_limit_of_processor_time_is_that_of_one_call(troubles: Any) -> None:
+    with Child(limits=Limits(cpu_s=1)) as child:
+        child.start()
+        pid = child.pid
+        for _ in range(4):  # more than the limit in all
+            assert child.call(troubles.burn, 0.7, timeout_s=60) == 0.7
+        assert child.pid == pid
+        with pytest.raises(ChildDied, match=r"SIGXCPU.*limit of 1 s of processor time"):
+            child.call(troubles.spin, timeout_s=60)
+
+
+@pytest.mark.parametrize("limits", [Limits(address_space_bytes=1 << 32), Limits(further_bytes=1 << 32)])
+def test_a_limit_of_memory_holds(troubles: Any, limits: Limits) -> None:
+    with Child(limits=limits) as child:
+        for _ in range(3):
+            assert child.call(troubles.take_memory, 1 << 30, timeout_s=60) == 1 << 30
+        with pytest.raises(MemoryError):
+            child.call(troubles.take_memory, 1 << 40, timeout_s=60)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the illegal instruction is one of x86")
-def test_an_illegal_instruction_is_named(troubles: str) -> None:
-    with Worker(troubles) as worker, pytest.raises(ChildDied, match="SIGILL"):
-        worker.call("illegal instruction", timeout_s=60)
+def test_an_illegal_instruction_is_named(troubles: Any) -> None:
+    with Child() as child, pytest.raises(ChildDied, match="SIGILL"):
+        child.call(troubles.illegal_instruction, timeout_s=60)
 
 
-def test_the_environment_is_the_parents_and_what_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "environment.py").write_text("import os\nhandle = os.environ.get\n")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+def test_the_environment_is_ours_and_what_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INHERITED", "yes")
-    with Worker("environment:handle", environment={"GIVEN": "too"}) as worker:
-        assert worker.call("INHERITED", timeout_s=60) == "yes"
-        assert worker.call("GIVEN", timeout_s=60) == "too"
+    with Child(environment={"GIVEN": "too"}) as child:
+        assert child.call(os.getenv, "INHERITED", timeout_s=60) == "yes"
+        assert child.call(os.getenv, "GIVEN", timeout_s=60) == "too"
 
 
-def test_what_a_child_has_started_ends_with_it(troubles: str, tmp_path: Path) -> None:
+def test_what_a_child_has_started_ends_with_it(troubles: Any, tmp_path: Path) -> None:
     note = tmp_path / "pid"
-    with Worker(troubles, environment={"PID_FILE": str(note)}) as worker, pytest.raises(ChildTimeout):
-        worker.call("start a child and hang", timeout_s=2)
+    with Child() as child, pytest.raises(ChildTimeout):
+        child.call(troubles.start_a_child_and_hang, str(note), timeout_s=2)
     process = psutil.Process(int(note.read_text())) if psutil.pid_exists(int(note.read_text())) else None
     if process is not None:  # killed, and waiting for whoever reaps orphans here
         process.wait(timeout=30)
 
 
-def test_a_frozen_child_answers_when_it_is_thawed() -> None:
-    with Worker("costhub.isolation.child:echo") as worker:
-        worker.start()
-        worker.freeze()
-        worker.send(1)
-        assert worker.connection is not None
-        assert not worker.connection.poll(0.3)
-        worker.thaw()
-        assert worker.receive(timeout_s=60) == 1
+def test_no_time_passes_for_a_frozen_child() -> None:
+    with Child() as child:
+        child.start()
+        child.send(echo, {"sleep_s": 0.3})
+        child.freeze()
+        before = child.time()
+        threading.Timer(1.0, child.thaw).start()
+        assert child.receive(timeout_s=0.8) == {"sleep_s": 0.3}
+        assert child.time() - before < 0.8
 
 
 def test_a_frozen_child_can_be_killed_and_serves_again() -> None:
-    with Worker("costhub.isolation.child:echo") as worker:
-        worker.start()
-        worker.freeze()
-        with pytest.raises(ChildTimeout):
-            worker.call(1, timeout_s=0.2)
-        assert worker.call(2, timeout_s=60) == 2
+    with Child() as child:
+        child.start()
+        child.freeze()
+        child.kill()
+        child.thaw()
+        assert child.call(echo, 2, timeout_s=60) == 2
 
 
-def test_a_child_killed_while_it_starts_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "mortal.py").write_text(
-        "import os, pathlib\n"
-        "lives = pathlib.Path(os.environ['LIVES'])\n"
-        "def die_for(name):\n"
-        "    if (lives / name).exists():\n"
-        "        (lives / name).unlink()\n"
-        "        os._exit(9)\n"
-        "die_for('import')\n"
-        "def handle(request):\n"
-        "    die_for(request)\n"
-        "    return request\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
-    for name in ("import", "warm up"):
-        (tmp_path / name).touch()
-    with Worker("mortal:handle", environment={"LIVES": str(tmp_path)}) as worker:
-        worker.warm_up("warm up")
-        assert worker.is_warm
-        assert worker.call("request", timeout_s=60) == "request"
+def test_a_call_ends_when_its_child_is_closed_or_killed_from_another_thread() -> None:
+    for end in (Child.kill, Child.close):
+        with Child() as child:
+            child.start()
+            threading.Timer(0.3, end, [child]).start()
+            with pytest.raises(ChildKilled):
+                child.call(echo, {"sleep_s": 60}, timeout_s=60)
+    with pytest.raises(MeasureError, match="closed"):
+        child.call(echo, 1)
 
 
-def test_a_child_that_dies_every_time_is_given_up() -> None:
-    with Worker("costhub.isolation.child:echo") as worker, pytest.raises(ChildDied, match="exit code 5"):
-        worker.warm_up({"exit": 5})
+def test_a_child_of_equal_limits_and_environment_is_the_same_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = Limits(cpu_s=1234)  # of no other test
+    with Child(limits=limits) as child:
+        child.call(echo, 1, timeout_s=60)
+        first = child.pid
+    monkeypatch.setenv("CHANGED", "since")
+    monkeypatch.chdir(tmp_path)
+    with Child(limits=limits) as child:
+        assert child.call(os.getenv, "CHANGED", timeout_s=60) == "since"
+        assert child.call(os.getcwd, timeout_s=60) == str(tmp_path)
+        assert child.pid == first
+        with Child(limits=limits) as other:
+            other.start()
+            assert other.pid != first
+    for different in (
+        Child(limits=Limits(cpu_s=1235)),
+        Child(limits=limits, environment={"A": "b"}),
+        Child(is_shared=False),
+    ):
+        with different:
+            different.start()
+            assert different.pid not in (first, None)
+    with Child(limits=limits, most_calls=1) as child:
+        child.start()
+        assert child.pid != first
 
 
-def test_many_deaths_leave_nothing_open(troubles: str) -> None:
+def test_a_child_that_is_not_shared_leaves_nobody() -> None:
+    end_idle_children()
+    with Child(is_shared=False) as child:
+        child.call(echo, 1, timeout_s=60)
+    assert psutil.Process().children() == []
+
+
+def test_last_words_are_those_of_the_one_who_died() -> None:
+    with Child() as child:
+        child.call(print, "of somebody else", timeout_s=60)
+    with Child() as child, pytest.raises(ChildDied) as death:
+        child.call(echo, {"exit": 1}, timeout_s=60)
+    assert "somebody else" not in str(death.value)
+
+
+def test_many_deaths_leave_nothing_open() -> None:
     this = psutil.Process()
-    with Worker("costhub.isolation.child:echo") as worker:
-        worker.start()
+    end_idle_children()
+    with Child() as child:
+        child.start()
         before = this.num_fds()
         for _ in range(20):
             with pytest.raises(ChildDied):
-                worker.call({"exit": 1}, timeout_s=60)
-            worker.start()
+                child.call(echo, {"exit": 1}, timeout_s=60)
+            child.start()
         assert this.num_fds() == before
         assert [c.status() for c in this.children() if c.status() == psutil.STATUS_ZOMBIE] == []

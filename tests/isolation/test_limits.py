@@ -13,7 +13,7 @@ import resource, sys
 from costhub.isolation.limits import Limits
 limits = Limits(**{arguments})
 limits.apply()
-limits.allow_cpu()
+limits.begin_call()
 print([resource.getrlimit(getattr(resource, "RLIMIT_" + name))[0] for name in sys.argv[1:]])
 """
 
@@ -37,6 +37,11 @@ def test_none_leaves_a_limit_as_it_is() -> None:
 def test_processor_time_is_granted_from_now_on() -> None:
     (soft,) = limits_of_a_child({"cpu_s": 7}, "CPU")
     assert 7 <= soft <= 20  # whole seconds, on top of what starting Python took
+
+
+def test_further_memory_is_granted_from_now_on() -> None:
+    (soft,) = limits_of_a_child({"further_bytes": 1 << 33}, "AS")
+    assert 1 << 33 < soft < 3 << 32
 
 
 def test_a_limit_that_was_met_is_named() -> None:

@@ -1,81 +1,126 @@
-"""Children in which a crash or a hang costs one piece of work; the service is the worker's own echo."""
+"""Children in which a crash or a hang costs one piece of work."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from functools import partial
 from typing import Any
 
 import pytest
 
 from costhub.errors import MeasureError
-from costhub.isolation import pool as crash_pool
-from costhub.isolation.pool import ChildPool, LostCall
-
-ECHO = "costhub.isolation.child:echo"
-
-
-def pieces(request: dict[str, Any]) -> list[dict[str, Any]]:
-    return [{}, *request["pieces"]]
+from costhub.isolation import pool as pool_module
+from costhub.isolation.child import Child
+from costhub.isolation.pool import ChildPool, LostCall, echo
 
 
-def test_replies_come_in_order_and_a_crash_costs_its_piece() -> None:
-    requests: list[Any] = [{"n": n} for n in range(5)]
-    requests.insert(2, {"exit": 1, "pieces": [{"n": 7}, {"exit": 1}, {"n": 8}]})
+def pieces(args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    return [({},), *((piece,) for piece in args[0]["pieces"])]
 
-    with ChildPool(ECHO, warm={}, workers=2) as pool:
-        found = list(pool.map(requests, pieces=pieces))
 
-    assert [replies for replies in found if len(replies) == 1] == [[{"n": n}] for n in range(5)]
+def test_results_come_in_order_and_a_crash_costs_its_piece() -> None:
+    calls: list[Any] = [({"n": n},) for n in range(5)]
+    calls.insert(2, ({"exit": 1, "pieces": [{"n": 7}, {"exit": 1}, {"n": 8}]},))
+
+    with ChildPool(2) as pool:
+        found = list(pool.map(echo, calls, pieces=pieces))
+
+    assert [results for results in found if len(results) == 1] == [[{"n": n}] for n in range(5)]
     assert found[2] == [{"n": 7}, LostCall("crashed"), {"n": 8}]
 
 
 def test_pieces_are_not_tried_where_asking_for_nothing_crashes() -> None:
-    with ChildPool(ECHO, warm={}, workers=1) as pool:
-        [found] = pool.map([{"exit": 1}], pieces=lambda _: [{"exit": 1}, {"n": 1}, {"n": 2}])
+    with ChildPool(1) as pool:
+        [found] = pool.map(echo, [({"exit": 1},)], pieces=lambda _: [({"exit": 1},), ({"n": 1},), ({"n": 2},)])
 
     assert found == [LostCall("crashed")] * 2
 
 
 def test_a_hang_is_told_from_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crash_pool, "_REQUEST_TIMEOUT_S", 0.5)
-    monkeypatch.setattr(crash_pool, "_PIECE_TIMEOUT_S", 0.5)
-    slow = {"sleep_s": 60}
+    monkeypatch.setattr(pool_module, "_CALL_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(pool_module, "_PIECE_TIMEOUT_S", 0.5)
+    slow: Any = {"sleep_s": 60}
 
-    with ChildPool(ECHO, warm={}, workers=1) as pool:
-        assert pool.ask(slow) == LostCall("took too long")
-        assert pool.ask({"n": 1}) == {"n": 1}
-        assert list(pool.map([slow | {"pieces": [slow]}], pieces=pieces)) == [[LostCall("took too long")]]
+    with ChildPool(1) as pool:
+        assert pool.call(echo, slow) == LostCall("took too long")
+        assert pool.call(echo, {"n": 1}) == {"n": 1}
+        assert list(pool.map(echo, [(slow | {"pieces": [slow]},)], pieces=pieces)) == [[LostCall("took too long")]]
 
 
-def test_requests_are_taken_as_they_are_needed() -> None:
+def test_calls_are_taken_as_they_are_needed() -> None:
     taken = 0
 
-    def requests() -> Iterator[dict[str, Any]]:
+    def calls() -> Iterator[tuple[Any, ...]]:
         nonlocal taken
         for _ in range(20):
             taken += 1
-            yield {}
+            yield ({},)
 
-    with ChildPool(ECHO, warm={}, workers=1) as pool:
-        next(pool.map(requests(), pieces=pieces))
+    with ChildPool(1) as pool:
+        next(pool.map(echo, calls(), pieces=pieces))
 
         assert taken == 2
 
 
-def test_leaving_waits_for_nobody_and_leaves_nobody() -> None:
+def test_leaving_waits_for_nobody_and_leaves_no_thread() -> None:
+    with ChildPool(1) as pool:  # starts the thread that starts children, which stays
+        pool.call(echo, 1)
     before = threading.active_count()
-    with ChildPool(ECHO, warm={}, workers=2) as pool:
-        found = pool.map([{"n": 1}, *[{"sleep_s": 600}] * 9], pieces=pieces)
+    with ChildPool(2) as pool:
+        found = pool.map(echo, [({"n": 1},), *[({"sleep_s": 600},)] * 9], pieces=pieces)
         next(found)
 
     assert list(found) == []
     assert threading.active_count() == before
 
 
-def test_a_service_that_cannot_start_is_said() -> None:
-    with (
-        pytest.raises(MeasureError, match="could not import it"),
-        ChildPool("no.such:one", warm={}, workers=1),
-    ):
-        pass
+def test_children_start_as_they_are_needed_or_all_at_once() -> None:
+    limits = pool_module.Limits(cpu_s=4321)  # of no other test
+    with ChildPool(3, limits=limits) as pool:
+        for _ in range(3):
+            pool.call(echo, 1)
+        with pool.child() as first, pool.child() as second:
+            assert None not in (first.pid, second.pid)
+            assert first.pid != second.pid
+            pool.launch()
+            with pool.child() as third:
+                assert third.pid not in (first.pid, second.pid)
+
+
+def test_a_pool_that_is_closed_refuses_work() -> None:
+    pool = ChildPool(1)
+
+    def work(child: Child) -> Any:
+        return child.call(echo, {"sleep_s": 600}, timeout_s=600)
+
+    futures = [pool.submit(work) for _ in range(3)]
+    time.sleep(0.2)
+    pool.close()
+
+    for future in futures:
+        with pytest.raises((Exception, CancelledError)):
+            future.result()
+    with pytest.raises(MeasureError, match="were ended"):
+        pool.call(echo, 1)
+
+
+def test_a_frozen_pool_neither_works_nor_starts_children() -> None:
+    with ChildPool(2) as pool:
+        pool.call(echo, 1)
+        running = pool.submit(lambda child: child.call(echo, {"sleep_s": 0.2}, timeout_s=60))
+        time.sleep(0.05)
+        with pool.frozen():
+            starting = pool.submit(lambda child: child.call(echo, 2, timeout_s=60))
+            time.sleep(0.5)
+            assert not running.done()
+            assert not starting.done()
+        assert running.result(timeout=60) == {"sleep_s": 0.2}
+        assert starting.result(timeout=60) == 2
+
+
+def test_a_child_that_cannot_start_is_a_sentence() -> None:
+    with ChildPool(1, prepare=partial(echo, {"exit": 1})) as pool, pytest.raises(MeasureError, match="did not start"):
+        pool.call(echo, 1)

@@ -1,126 +1,328 @@
-"""Provides Child: a child process that runs any function by its name, within limits of time and memory."""
+"""Provides Child: a child process that runs any function by its name, within limits of time and memory.
+
+TVM work is done in such children, so that a program that crashes, hangs or exhausts memory costs
+its own row and nothing else. The parent speaks to the child over a private pair of pipes; nothing from
+outside this machine reaches them, which is why plain pickles are used there and nowhere else.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import importlib
-import json
 import os
+import pickle
 import signal
-import subprocess
-import sys
-import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from multiprocessing.connection import Connection, Pipe
-from typing import IO, Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
 
-from costhub.errors import MeasureError
+from costhub.errors import CosthubError, MeasureError, class_and_line
 from costhub.isolation.limits import Limits
+from costhub.isolation.process import (
+    CallFailed,
+    ChildDied,
+    ChildError,
+    ChildKilled,
+    ChildProcess,
+    ChildTimeout,
+    keep_idle,
+    key_of,
+    move_in,
+    take_idle,
+)
 
-READY = "ready"
-# A child whose end of the pipe is closed is given this long to end, so that its exit code can be told.
-END_TIMEOUT_S = 10.0
-# A child that is killed while it starts is no reason to give up; one that cannot start dies every time.
+__all__ = ["CallFailed", "Child", "ChildDied", "ChildError", "ChildKilled", "ChildTimeout"]
+
+# One child that is killed while it starts may be an accident; a child that cannot start dies every time.
 START_ATTEMPTS = 3
-# With -m or -c Python searches the current folder first, and that may be one with files from strangers.
-CHILD_CODE = """
-import sys
-sys.path[:] = [p for p in sys.path if p]
-from costhub.isolation.child import main
-main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4])
-"""
+
+Result = TypeVar("Result")
 
 
-class ChildDied(Exception):
-    """The child process ended while it had a request; the message ends with what it last printed."""
+class ChildTraceback(Exception):
+    """Where a function failed in the child; the cause of the exception that `Child.call` raises."""
 
 
-class ChildKilled(ChildDied):
-    """We ended the child process, from another thread: it is not to be started again."""
+class Child:
+    """A child process that runs functions, one at a time.
 
+    A function is sent by its name, as `concurrent.futures` sends it: it must stand at the top level of a module
+    that the child can import. Its arguments and its result are pickled. An exception of Python's own or of
+    costhub is raised here as it was there, any other as `CallFailed`. The time limit of a call counts neither the
+    start of the process nor the import of the function's module, nor the time for which the child is frozen.
 
-class ChildTimeout(Exception):
-    """The child process did not answer in time and was killed."""
+    The process starts with the first call, and again with the next one after it was killed or has died. After
+    `close` it waits for the next `Child` of equal limits and environment, with all that it has imported: functions
+    should leave nothing else behind, or `is_shared` be False.
 
+    Args:
+        prepare: Called in the child before all else, outside any time limit but that of the start: what every
+            call needs, such as the import of TVM.
+        environment: Variables that the process gets besides ours.
+        limits: What the process may take; its processor time is counted anew for each call.
+        is_shared: Whether the process may have served another `Child`, and may serve the next one.
+        most_calls: The process is replaced after so many.
+        start_timeout_s: Limit of the start.
 
-@dataclass(frozen=True)
-class _Process:
-    """A running child process, our end of its pipe, and what it prints."""
+    Example:
+        >>> with Child() as child:
+        ...     child.call(sorted, [3, 1, 2], timeout_s=60)
+        [1, 2, 3]
+    """
 
-    process: subprocess.Popen[bytes]
-    connection: Connection
-    printed: IO[bytes]
-    limits: Limits
+    def __init__(
+        self,
+        *,
+        prepare: Callable[[], object] | None = None,
+        environment: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+        is_shared: bool = True,
+        most_calls: int | None = None,
+        start_timeout_s: float = 180.0,
+    ) -> None:
+        self.environment = dict(environment or {})
+        self.limits = limits or Limits()
+        self.is_shared = is_shared
+        self.most_calls = most_calls
+        self.start_timeout_s = start_timeout_s
+        self._prepare = prepare
+        self._process: ChildProcess | None = None
+        self._is_prepared = self._is_answering = self._is_closed = False
+        self._frozen_at: float | None = None
+        self._frozen_s = 0.0
+        # Of what changes the process; never held while it works.
+        self._lock = threading.RLock()
 
-    @classmethod
-    def launch(cls, service: str, environment: Mapping[str, str], limits: Limits) -> _Process:
-        ours, theirs = Pipe()
-        # What native code prints before it dies is the only explanation of a crash, so it is kept in a file.
-        printed = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
-        told = json.dumps(asdict(limits))
-        process = subprocess.Popen(
-            [sys.executable, "-c", CHILD_CODE, str(theirs.fileno()), service, str(os.getpid()), told],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=printed,
-            stderr=printed,
-            env={**os.environ, **environment},
-            # A group of its own, so that what it has started itself (a linker) ends with it.
-            start_new_session=True,
-        )
-        theirs.close()
-        return cls(process, ours, printed, limits)
+    def __enter__(self) -> Child:
+        return self
 
-    def last_words(self) -> str:
-        """How the child ended, and the end of what it printed."""
-        signal_name = None
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int | None:
+        """The process id; None before the first start, and after its end was noticed."""
+        return self._process.process.pid if self._process else None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process that has not ended."""
+        process = self._process
+        return process is not None and process.is_running
+
+    def time(self) -> float:
+        """Seconds on a clock that stands still while the child is frozen."""
+        now = time.monotonic() if self._frozen_at is None else self._frozen_at
+        return now - self._frozen_s
+
+    def prepare(self, function: Callable[[], object]) -> None:
+        """Sets what is called before all else, for this process too if it runs."""
+        self._prepare, self._is_prepared = function, False
+
+    def launch(self) -> None:
+        """Starts the process without waiting until it is ready, so that several can start side by side."""
+        self._launched()
+
+    def start(self) -> None:
+        """Starts the process if it is not running, and waits until it is ready for a call.
+
+        Raises:
+            MeasureError: It died or did not become ready within `start_timeout_s`; `__cause__` says how.
+            CosthubError: Whatever `prepare` raises of costhub's own errors.
+        """
+        for attempt in range(START_ATTEMPTS):
+            try:
+                return self._get_ready(self._launched())
+            except CosthubError:
+                raise
+            except Exception as error:
+                if attempt + 1 < START_ATTEMPTS and type(error) is ChildDied:
+                    continue
+                raise MeasureError(
+                    f"A child process did not start: {error} Run the command again; if it persists, check that "
+                    "TVM imports in this environment (python -c 'import tvm')."
+                ) from error
+
+    def call(self, function: Callable[..., Result], *args: Any, timeout_s: float = 10.0) -> Result:
+        """Runs a function in the child; keywords are given by `functools.partial`.
+
+        Args:
+            function: A function at the top level of a module.
+            args: Its arguments.
+            timeout_s: How long it may take.
+
+        Raises:
+            ChildDied: The process ended: it crashed, ran out of memory or was killed.
+            ChildTimeout: The function took longer; the process is killed.
+            CallFailed: The function raised an exception of a library.
+            MeasureError: The process does not start, or cannot import the function's module.
+        """
         try:
-            code = self.process.wait(END_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            how = "hung up without ending"
-        else:
-            signal_name = _signal_name(-code) if code < 0 else None
-            how = "ended (" + (f"killed by {signal_name}" if signal_name else f"exit code {code}") + ")"
-        self.printed.seek(max(0, self.printed.seek(0, os.SEEK_END) - 2000))
-        said = self.printed.read().decode(errors="replace").strip()
-        limit = self.limits.broken(signal_name, said) or ""
-        return " ".join(filter(None, [f"the child process {how}.", limit, said]))
+            self.send(function, *args)
+            result: Result = self.receive(timeout_s=timeout_s)
+            return result
+        finally:
+            if self._is_answering:  # ^C: the late answer must not meet the next call
+                self.kill()
 
-    def signal(self, number: int) -> None:
-        # The group of a child that has ended may belong to someone else by now.
-        if self.process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, number)
+    def send(self, function: Callable[..., object], *args: Any) -> None:
+        """Lets the child begin with a call; `receive` waits for its result. Raises what `start` does."""
+        message = pickle.dumps((function, args), pickle.HIGHEST_PROTOCOL)
+        self.start()
+        module = _module_of(function)
+        process = self._launched()
+        if module not in process.imported:
+            try:
+                self._exchange(process, _import, module)
+            except ChildError as error:
+                raise MeasureError(f"A child process could not import {module}: {error}") from error
+            except ImportError as error:
+                raise MeasureError(f"A child process could not import {module}: {class_and_line(error)}") from error
+            process.imported.add(module)
+        process.calls += 1
+        self._send(process, message)
+
+    def receive(self, *, timeout_s: float | None) -> Any:
+        """Waits for the result of the call that was sent, or, with None, for as long as it takes.
+
+        Raises:
+            ChildDied: The process ended.
+            ChildTimeout: No result within `timeout_s`; the process is killed.
+            Exception: Whatever the function raised.
+        """
+        process = self._process
+        if process is None:
+            raise ChildKilled("the child process is not running.")
+        return self._receive(process, timeout_s)
+
+    def freeze(self) -> None:
+        """Stops the child and what it has started where they stand. A call sent before goes on at `thaw`."""
+        if self._frozen_at is None:
+            self._frozen_at = time.monotonic()
+        if self._process:
+            self._process.signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Lets a frozen child go on."""
+        if self._frozen_at is not None:
+            self._frozen_s += time.monotonic() - self._frozen_at
+            self._frozen_at = None
+        if self._process:
+            self._process.signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        self.connection.close()
-        self.signal(signal.SIGKILL)
-        self.process.wait()
-        self.printed.close()
+        """Ends the process at once; harmless when there is none. The next call starts another one."""
+        with self._lock:
+            process, self._process = self._process, None
+            self._is_prepared = self._is_answering = False
+        if process is not None:
+            process.kill()
+
+    def close(self) -> None:
+        """Gives the process up for good; a call from another thread ends with `ChildKilled`."""
+        with self._lock:
+            self._is_closed = True
+            process = self._process
+            if process is None or self._is_answering or not self.is_shared or self._frozen_at is not None:
+                return self.kill()
+            self._process = None
+        if process.is_running:
+            keep_idle(process)
+        else:
+            process.kill()
+
+    def _launched(self) -> ChildProcess:
+        """The process, a new one where there is none that runs."""
+        with self._lock:
+            if self._is_closed:
+                raise ChildKilled("the child process was closed.")
+            if not self.is_running or (self._is_worn(self._process) and not self._is_answering):
+                self.kill()
+                self._process = self._adopted() or ChildProcess.launch(self.limits, self.environment)
+            assert self._process is not None  # noqa: S101 - for mypy
+            return self._process
+
+    def _adopted(self) -> ChildProcess | None:
+        """An idle process that fits."""
+        while self.is_shared and (process := take_idle(key_of(self.limits, self.environment))):
+            if not self._is_worn(process):
+                return process
+            process.kill()
+        return None
+
+    def _is_worn(self, process: ChildProcess | None) -> bool:
+        return process is not None and self.most_calls is not None and process.calls >= self.most_calls
+
+    def _get_ready(self, process: ChildProcess) -> None:
+        if self._is_prepared:
+            return
+        if process.was_idle:
+            self._exchange(process, move_in, {**os.environ, **self.environment}, os.getcwd())
+        if self._prepare is not None:
+            self._exchange(process, self._prepare)
+        self._is_prepared = True
+
+    def _exchange(self, process: ChildProcess, function: Callable[..., object], *args: Any) -> None:
+        try:
+            self._send(process, pickle.dumps((function, args), pickle.HIGHEST_PROTOCOL))
+            self._receive(process, self.start_timeout_s)
+        except BaseException:
+            self.kill()
+            raise
+
+    def _send(self, process: ChildProcess, message: bytes) -> None:
+        with self._lock:
+            if self._process is not process:
+                raise ChildKilled("the child process was killed from another thread.")
+            self._is_answering = True
+        # A child that died meanwhile is noticed by `_receive`, which has the words it died with.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            process.connection.send_bytes(message)
+
+    def _receive(self, process: ChildProcess, timeout_s: float | None) -> Any:
+        try:
+            if not self._has_answer(process, timeout_s):
+                self.kill()
+                raise ChildTimeout(f"no answer within {timeout_s:g} s.")
+            message = process.connection.recv_bytes()
+        except (EOFError, OSError):  # OSError: it ended in the middle of an answer, or the pipe is closed
+            if self._process is not process:
+                raise ChildKilled("the child process was killed from another thread.") from None
+            words = process.last_words()
+            self.kill()
+            raise ChildDied(words) from None
+        self._is_answering = False
+        result, error, where = pickle.loads(message)  # noqa: S301 - from our child, over a private pipe
+        if error is not None:
+            raise error from ChildTraceback(f"\n{where}")
+        return result
+
+    def _has_answer(self, process: ChildProcess, timeout_s: float | None) -> bool:
+        if timeout_s is None:
+            return process.connection.poll(None)
+        end = self.time() + timeout_s
+        while (left_s := end - self.time()) > 0:
+            # While the child is frozen the end is no nearer after a wait.
+            if process.connection.poll(left_s if self._frozen_at is None else max(left_s, 0.1)):
+                return True
+        return process.connection.poll(0.0)
+
+
+def _module_of(function: Callable[..., object]) -> str:
+    while isinstance(function, partial):
+        function = function.func
+    # Methods of classes and built-in methods have their module in their owner.
+    return getattr(function, "__module__", None) or type(getattr(function, "__self__", function)).__module__
+
+
+def _import(module: str) -> None:
+    importlib.import_module(module)
 
 
 class Worker:
-    """One child process running `service`, given as ``"module:function"``.
-
-    The function maps a request to a reply. The time limit of a request never counts the start of the
-    process: `start` waits until the service's module is imported. A dead or killed worker is started again
-    by its next `send`. The child ends with the thread that started it, so start it from one that stays.
-
-    Args:
-        service: ``"module:function"``.
-        start_timeout_s: limit of the service's import.
-        environment: variables that the child gets besides the parent's.
-        limits: what the child may take; its processor time is counted anew for each request, the first one,
-            which loads TVM, included.
-
-    Example:
-        >>> with Worker("costhub.isolation.child:echo") as worker:
-        ...     worker.call({"n": 1}, timeout_s=60)
-        {'n': 1}
-    """
+    """A `Child` of one function; goes when its users are plain functions."""
 
     def __init__(
         self,
@@ -130,83 +332,45 @@ class Worker:
         environment: Mapping[str, str] | None = None,
         limits: Limits | None = None,
     ) -> None:
-        self.service = service
+        module, _, name = service.partition(":")
+        self._function = getattr(importlib.import_module(module), name)
         self.start_timeout_s = start_timeout_s
-        self.environment = dict(environment or {})
-        self.limits = limits or Limits()
-        self._child: _Process | None = None
-        self._ready = False
-        self.is_warm = False
-        """Whether this child has answered `warm_up`; False again for every new child."""
+        self._child = Child(environment=environment, limits=limits, is_shared=False, start_timeout_s=start_timeout_s)
+        self._warm: tuple[int | None, bool] = (None, False)
 
     def __enter__(self) -> Worker:
-        self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.kill()
 
     @property
-    def connection(self) -> Connection | None:
-        """Our end of the pipe, to wait for several workers at once; None where there is no child."""
-        return self._child.connection if self._child else None
+    def limits(self) -> Limits:
+        return self._child.limits
+
+    @property
+    def is_warm(self) -> bool:
+        return self._warm == (self.pid, True) and self._child.is_running
+
+    @is_warm.setter
+    def is_warm(self, value: bool) -> None:
+        self._warm = (self.pid, value)
+
+    @property
+    def connection(self) -> Any:
+        return self._child._process.connection if self._child._process else None
 
     @property
     def pid(self) -> int | None:
-        """The child's process id; None where there is no child."""
-        return self._child.process.pid if self._child else None
+        return self._child.pid
 
     def launch(self) -> None:
-        """Starts the child without waiting for its imports, so that several can start side by side."""
-        self._launched()
-
-    def _launched(self) -> _Process:
-        """The child, a new one where there is none that runs."""
-        if self._child is None or self._child.process.poll() is not None:
-            self.kill()
-            self._child = _Process.launch(self.service, self.environment, self.limits)
-        return self._child
+        self._child.launch()
 
     def start(self) -> None:
-        """Starts the child if it is not running and waits until it has imported its service.
-
-        Raises:
-            MeasureError: the child died or did not become ready within `start_timeout_s`.
-        """
-        self._started()
-
-    def _started(self) -> _Process:
-        child = self._launched()
-        if self._ready:
-            return child
-        try:
-            reply = self._first_reply()
-        except (ChildDied, ChildTimeout) as error:
-            raise MeasureError(
-                f"The child process for {self.service} did not start: {error} Run the command again; if it "
-                "persists, check that TVM imports in this environment (python -c 'import tvm')."
-            ) from error
-        if reply != READY:
-            self.kill()
-            raise MeasureError(f"The child process for {self.service} could not import it: {reply}")
-        self._ready = True
-        return self._launched()
-
-    def _first_reply(self) -> Any:
-        for _ in range(START_ATTEMPTS - 1):
-            try:
-                return self.receive(timeout_s=self.start_timeout_s)
-            except ChildKilled:
-                raise
-            except ChildDied:
-                self._launched()
-        return self.receive(timeout_s=self.start_timeout_s)
+        self._child.start()
 
     def warm_up(self, request: Any) -> None:
-        """Starts the child and lets it answer `request` before all others; once for every child.
-
-        Raises what `start` does, and what `receive` does where it happens every time.
-        """
         for attempt in range(START_ATTEMPTS):
             if self.is_warm:
                 return
@@ -216,125 +380,25 @@ class Worker:
             except ChildDied as death:
                 if attempt == START_ATTEMPTS - 1 or isinstance(death, ChildKilled):
                     raise
+            except (CosthubError, ChildError):
+                raise
+            except Exception as error:
+                raise ChildDied(str(error)) from error
 
     def send(self, request: Any) -> None:
-        """Gives the child a request; `receive` fetches the reply."""
-        child = self._started()
-        # A child that died meanwhile is noticed by receive, which has the words it died with.
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            child.connection.send(request)
+        self._child.send(self._function, request)
 
     def receive(self, *, timeout_s: float) -> Any:
-        """Waits for the reply to the last request.
-
-        Raises:
-            WorkerDied: the child ended (crash, out of memory, killed).
-            WorkerTimeout: no reply within `timeout_s` seconds; the child is killed.
-        """
-        child = self._child
-        if child is None:
-            raise ChildKilled("the child process is not running.")
-        try:
-            if not child.connection.poll(max(0.0, timeout_s)):
-                self.kill()
-                raise ChildTimeout(f"no answer within {timeout_s:g} s.")
-            return child.connection.recv()
-        except (EOFError, OSError):  # OSError: it ended in the middle of a reply, or the pipe is closed
-            if self._child is not child:
-                raise ChildKilled("the child process was killed from another thread.") from None
-            message = child.last_words()
-            self.kill()
-            raise ChildDied(message) from None
+        return self._child.receive(timeout_s=timeout_s)
 
     def call(self, request: Any, *, timeout_s: float) -> Any:
-        """Sends a request and waits for its reply; raises what `receive` raises."""
-        try:
-            self.send(request)
-            return self.receive(timeout_s=timeout_s)
-        except BaseException:
-            # After ^C the request is still under way; its late reply must not meet the next one.
-            self.kill()
-            raise
+        return self._child.call(self._function, request, timeout_s=timeout_s)
 
     def freeze(self) -> None:
-        """Stops the child and what it has started where they stand; do not `send` to it until `thaw`."""
-        if self._child:
-            self._child.signal(signal.SIGSTOP)
+        self._child.freeze()
 
     def thaw(self) -> None:
-        """Lets a frozen child go on."""
-        if self._child:
-            self._child.signal(signal.SIGCONT)
+        self._child.thaw()
 
     def kill(self) -> None:
-        """Ends the child at once; harmless when there is none."""
-        child, self._child = self._child, None
-        self._ready = self.is_warm = False
-        if child is not None:
-            child.kill()
-
-
-def echo(request: Any) -> Any:
-    """Answers each request with itself; the service used by examples and tests."""
-    if isinstance(request, dict) and "sleep_s" in request:
-        time.sleep(request["sleep_s"])
-    if isinstance(request, dict) and "exit" in request:
-        os._exit(int(request["exit"]))
-    return request
-
-
-@contextlib.contextmanager
-def worker_pool(service: str, count: int) -> Iterator[list[Worker]]:
-    """`count` started workers, importing side by side; killed on leaving."""
-    workers = [Worker(service) for _ in range(count)]
-    try:
-        for worker in workers:
-            worker.launch()
-        for worker in workers:
-            worker.start()
-        yield workers
-    finally:
-        for worker in workers:
-            worker.kill()
-
-
-def die_with_parent(parent: int) -> None:
-    """Ends this process when its parent ends, and at once where it has already."""
-    # A collector killed with -9 must not leave a kernel running that disturbs the next one.
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL)  # 1 = PR_SET_PDEATHSIG
-    if os.getppid() != parent:
-        os._exit(1)
-
-
-def _signal_name(number: int) -> str:
-    return next((s.name for s in signal.Signals if s.value == number), f"signal {number}")
-
-
-def _load(service: str) -> Callable[[Any], Any]:
-    module, _, function = service.partition(":")
-    handler: Callable[[Any], Any] = getattr(importlib.import_module(module), function)
-    return handler
-
-
-def main(fd: int, service: str, parent: int, told: str) -> None:
-    """The child's loop: import the service, say so, then answer until the parent hangs up."""
-    die_with_parent(parent)
-    limits = Limits(**json.loads(told))
-    limits.apply()
-    # ^C and a request to end belong to the parent, which decides whether the row in flight is finished; both
-    # may reach the whole group of processes.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    connection = Connection(fd)
-    try:
-        handler = _load(service)
-    except Exception as error:
-        connection.send(f"{type(error).__name__}: {error}")
-        return
-    connection.send(READY)
-    with contextlib.suppress(EOFError, ConnectionResetError, BrokenPipeError):
-        while True:
-            request = connection.recv()
-            limits.allow_cpu()
-            connection.send(handler(request))
+        self._child.kill()

@@ -60,6 +60,8 @@ class Limits:
     open_files: int | None = None
     file_bytes: int | None = None
     """Size of a file that it writes."""
+    further_bytes: int | None = None
+    """Of virtual memory that one call may add to what the process has mapped before."""
 
     @classmethod
     def share(cls, children: int, *, cpu_s: float) -> Limits:
@@ -77,23 +79,18 @@ class Limits:
 
     def apply(self) -> None:
         """Sets the limits of this process, and that it leaves no core file behind."""
-        import resource
-
         _lower(resource.RLIMIT_CORE, 0)
         _lower(resource.RLIMIT_AS, self.address_space_bytes)
         _lower(resource.RLIMIT_NOFILE, self.open_files)
         _lower(resource.RLIMIT_FSIZE, self.file_bytes)
 
-    def allow_cpu(self) -> None:
-        """Grants this process `cpu_s` from now on; the system counts from the start of the process."""
-        if self.cpu_s is None:
-            return
-        import resource
-
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-        soft = math.ceil(used.ru_utime + used.ru_stime + self.cpu_s)
-        resource.setrlimit(resource.RLIMIT_CPU, (soft if hard < 0 else min(soft, hard), hard))
+    def begin_call(self) -> None:
+        """Grants this process `cpu_s` and `further_bytes` from now on; the system counts from its start."""
+        if self.cpu_s is not None:
+            used = resource.getrusage(resource.RUSAGE_SELF)
+            _lower_soft(resource.RLIMIT_CPU, math.ceil(used.ru_utime + used.ru_stime + self.cpu_s))
+        if self.further_bytes is not None and (mapped := _mapped_bytes()):
+            _lower_soft(resource.RLIMIT_AS, mapped + self.further_bytes)
 
     def broken(self, signal_name: str | None, said: str) -> str | None:
         """The sentence that names the limit a child has met; None where it met none.
@@ -106,18 +103,37 @@ class Limits:
             return f"It used up its limit of {self.cpu_s or 0:g} s of processor time."
         if signal_name == "SIGXFSZ" or "File too large" in said:
             return f"It wrote more than its limit of {(self.file_bytes or 0) / 2**20:g} MiB to one file."
-        if self.address_space_bytes is not None and any(words in said for words in OUT_OF_MEMORY):
-            return f"It ran into its memory limit of {self.address_space_bytes / 2**30:.3g} GiB."
+        memory = self.address_space_bytes if self.further_bytes is None else self.further_bytes
+        if memory is not None and any(words in said for words in OUT_OF_MEMORY):
+            return f"It ran into its memory limit of {memory / 2**30:.3g} GiB."
         return None
+
+
+FOR_STRANGERS = Limits(further_bytes=8 << 30)
+"""For work on data from strangers: far more than any honest workload needs."""
 
 
 def _lower(kind: int, value: int | None) -> None:
     if value is None:
         return
-    import resource
-
     _, hard = resource.getrlimit(kind)
     value = value if hard < 0 else min(value, hard)
     # A system that knows a limit but does not keep it (RLIMIT_AS on macOS) refuses to set it.
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(kind, (value, value))
+
+
+def _lower_soft(kind: int, value: int) -> None:
+    """Sets the limit that a later call may raise again."""
+    _, hard = resource.getrlimit(kind)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(kind, (value if hard < 0 else min(value, hard), hard))
+
+
+def _mapped_bytes() -> int:
+    """Virtual memory of this process; 0 where the system does not say."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[0]) * resource.getpagesize()
+    except OSError:  # not Linux
+        return 0

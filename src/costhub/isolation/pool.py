@@ -2,106 +2,187 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import queue
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from costhub.errors import MeasureError
-from costhub.isolation.child import ChildDied, ChildTimeout, Worker, worker_pool
+from costhub.isolation.child import Child, ChildDied, ChildTimeout
+from costhub.isolation.limits import Limits
 
-_MAX_WORKERS = 16
+_MOST_CHILDREN = 16
 # Generous: a machine that is busy with other things needs minutes for what takes a second when it is idle.
-_WARM_TIMEOUT_S = 180.0
-_REQUEST_TIMEOUT_S = 180.0
+_CALL_TIMEOUT_S = 180.0
+_NOTHING_TIMEOUT_S = 180.0
 _PIECE_TIMEOUT_S = 30.0
 
-Request = TypeVar("Request")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class LostCall:
-    """Stands for the reply to a request that brought its child down."""
+    """Stands for the result of a call that brought its child down."""
 
     why: str
     """`crashed` or `took too long`."""
 
 
 class ChildPool:
-    """A few children, each served by a thread, for work that may crash them.
+    """A few children, for work that may crash them; any number of threads may use it.
+
+    A child starts when there is work for it, unless `launch` starts all.
 
     Args:
-        service: What the children run, as ``"module:function"``.
-        warm: A request that makes a new child import what it needs, outside the time limit of any work.
-        workers: Children; one per core by default.
-
-    Raises:
-        MeasureError: A child does not start at all.
+        size: Children; one per core by default.
+        prepare: What every child calls before all else, as `Child` does.
+        environment: As for `Child`.
+        limits: As for `Child`.
+        is_shared: As for `Child`.
+        most_calls: As for `Child`.
 
     Example:
-        >>> with CrashPool("costhub.isolation.child:echo", warm="", workers=1) as pool:
-        ...     list(pool.map([{"n": 1}, {"exit": 1}], pieces=lambda _: [{}, {"n": 2}, {"exit": 1}]))
-        [[{'n': 1}], [{'n': 2}, Lost(why='crashed')]]
+        >>> def pieces(_):
+        ...     return [({},), ({"n": 2},), ({"exit": 1},)]
+        >>> with ChildPool(1) as pool:
+        ...     list(pool.map(echo, [({"n": 1},), ({"exit": 1},)], pieces=pieces))
+        [[{'n': 1}], [{'n': 2}, LostCall(why='crashed')]]
     """
 
-    def __init__(self, service: str, *, warm: Any, workers: int | None = None) -> None:
-        self._service, self._warm = service, warm
-        self._count = min(workers or os.cpu_count() or 1, _MAX_WORKERS)
-        self._free: queue.SimpleQueue[Worker] = queue.SimpleQueue()
-        self._stop = threading.Event()
-        self._held = ExitStack()
+    def __init__(
+        self,
+        size: int | None = None,
+        *,
+        prepare: Callable[[], object] | None = None,
+        environment: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+        is_shared: bool = True,
+        most_calls: int | None = None,
+    ) -> None:
+        self.size = min(size or os.cpu_count() or 1, _MOST_CHILDREN)
+        self._new_child = partial(
+            Child,
+            prepare=prepare,
+            environment=environment,
+            limits=limits,
+            is_shared=is_shared,
+            most_calls=most_calls,
+        )
+        self._children: list[Child] = []
+        self._free: list[Child] = []
+        self._changed = threading.Condition()
+        self._is_frozen = self._is_closed = False
+        self._threads = ThreadPoolExecutor(self.size, thread_name_prefix="costhub-pool")
 
     def __enter__(self) -> ChildPool:
-        with ExitStack() as held:
-            workers: list[Worker] = []
-            # Once more after all is over: a thread may just have replaced a child that was killed.
-            held.callback(_kill, workers)
-            self._threads = held.enter_context(ThreadPoolExecutor(self._count))
-            # The children are left before their threads, so that ^C does not wait for an answer.
-            workers += held.enter_context(worker_pool(self._service, self._count))
-            for worker in workers:
-                self._free.put(worker)
-            held.callback(self._stop.set)
-            self._held = held.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Ends the children at once, whatever they are asked; their replies are `Lost`."""
-        self._held.close()
+    def launch(self) -> None:
+        """Starts all children without waiting for them, so that they import side by side."""
+        with self._changed:
+            while len(self._children) < self.size:
+                self._free.append(self._added())
+            for child in self._free:
+                child.launch()
 
-    def ask(self, request: Any) -> Any:
-        """The reply to one request; `Lost` where it brings its child down."""
-        return self._with_worker(self._try, request, _REQUEST_TIMEOUT_S)
+    def close(self) -> None:
+        """Ends the children at once, whatever they do; calls under way are lost, those that wait cancelled."""
+        with self._changed:
+            self._is_closed, self._is_frozen = True, False
+            self._changed.notify_all()
+        for child in self._children:
+            child.close()
+        self._threads.shutdown(cancel_futures=True)
+
+    def kill(self) -> None:
+        """Ends the children at once; they start again with their next calls."""
+        for child in self._children:
+            child.kill()
+
+    @contextlib.contextmanager
+    def child(self) -> Iterator[Child]:
+        """A child that nobody else uses meanwhile, ready for a call.
+
+        Raises:
+            MeasureError: It does not start, or the pool was closed.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._free or len(self._children) < self.size or self._is_closed)
+            if self._is_closed:
+                raise MeasureError("The child processes were ended while work waited for one of them.")
+            # The child used last is the one that runs; a new one is the last resort.
+            child = self._free.pop() if self._free else self._added()
+        try:
+            self._start(child)
+            yield child
+        finally:
+            with self._changed:
+                self._free.append(child)
+                self._changed.notify_all()
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Stops the children where they stand, in the middle of a call, while the block runs."""
+        with self._changed:
+            self._is_frozen = True
+            for child in self._children:
+                child.freeze()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._is_frozen = False
+                for child in self._children:
+                    child.thaw()
+                self._changed.notify_all()
+
+    def submit(self, work: Callable[..., Result], *args: Any) -> Future[Result]:
+        """Does `work(child, *args)` in a thread, after all that was submitted before.
+
+        The future raises what `child` raises.
+        """
+        return self._threads.submit(self._with_child, work, args)
+
+    def call(self, function: Callable[..., Result], *args: Any) -> Result | LostCall:
+        """The result of one call; `LostCall` where it brings its child down."""
+        with self.child() as child:
+            return self._try(child, function, args, _CALL_TIMEOUT_S)
 
     def map(
-        self, requests: Iterable[Request], *, pieces: Callable[[Request], Sequence[Request]]
-    ) -> Iterator[list[Any]]:
-        """Answers requests, in order; at most two per child are under way.
+        self,
+        function: Callable[..., Result],
+        calls: Iterable[tuple[Any, ...]],
+        *,
+        pieces: Callable[[tuple[Any, ...]], Sequence[tuple[Any, ...]]],
+    ) -> Iterator[list[Result | LostCall]]:
+        """Calls a function, in order; at most two calls per child are under way.
 
         Args:
-            requests: What to ask, taken as it is needed.
-            pieces: Splits a request into those that are asked one by one where the whole brings a child down.
+            function: What to call.
+            calls: The arguments of each call, taken as they are needed.
+            pieces: Splits a call into those that are tried one by one where the whole brings a child down.
                 The first of them asks for nothing: where even that is lost, the others are not tried.
 
         Yields:
-            For each request a list with its reply, or with the replies to its pieces but the first: each of
-            them `Lost` where the first is.
+            For each call a list with its result, or with the results of its pieces but the first: each of
+            them `LostCall` where the first is.
         """
-        under_way: deque[Future[list[Any]]] = deque()
+        under_way: deque[Future[list[Result | LostCall]]] = deque()
         try:
-            for request in requests:
-                if self._stop.is_set():
+            for args in calls:
+                if self._is_closed:
                     return
-                under_way.append(self._threads.submit(self._with_worker, self._whole, request, pieces))
-                if len(under_way) >= 2 * self._count:
+                under_way.append(self.submit(self._whole, function, args, pieces))
+                if len(under_way) >= 2 * self.size:
                     yield under_way.popleft().result()
             while under_way:
                 yield under_way.popleft().result()
@@ -109,41 +190,63 @@ class ChildPool:
             for future in under_way:
                 future.cancel()
 
-    def _with_worker(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        worker = self._free.get()
-        try:
-            return work(worker, *arguments)
-        finally:
-            self._free.put(worker)
+    def _added(self) -> Child:
+        child = self._new_child()
+        self._children.append(child)
+        return child
 
-    def _whole(self, worker: Worker, request: Any, pieces: Callable[[Any], Sequence[Any]]) -> list[Any]:
-        reply = self._try(worker, request, _REQUEST_TIMEOUT_S)
-        if not isinstance(reply, LostCall):
-            return [reply]
-        nothing, *work = pieces(request)
-        reply = self._try(worker, nothing, _WARM_TIMEOUT_S)
-        if isinstance(reply, LostCall):
-            return [reply] * len(work)
-        return [self._try(worker, piece, _PIECE_TIMEOUT_S) for piece in work]
+    def _start(self, child: Child) -> None:
+        with self._changed:  # a process that starts while others are timed would disturb them
+            self._changed.wait_for(lambda: not self._is_frozen)
+            if self._is_closed:
+                raise MeasureError("The child processes were ended while work waited for one of them.")
+            child.launch()
+        child.start()
 
-    def _try(self, worker: Worker, request: Any, timeout_s: float) -> Any:
+    def _with_child(self, work: Callable[..., Result], args: tuple[Any, ...]) -> Result:
+        with self.child() as child:
+            return work(child, *args)
+
+    def _whole(
+        self,
+        child: Child,
+        function: Callable[..., Result],
+        args: tuple[Any, ...],
+        pieces: Callable[[tuple[Any, ...]], Sequence[tuple[Any, ...]]],
+    ) -> list[Result | LostCall]:
+        result = self._try(child, function, args, _CALL_TIMEOUT_S)
+        if not isinstance(result, LostCall):
+            return [result]
+        nothing, *work = pieces(args)
+        result = self._try(child, function, nothing, _NOTHING_TIMEOUT_S)
+        if isinstance(result, LostCall):
+            return [result] * len(work)
+        return [self._try(child, function, piece, _PIECE_TIMEOUT_S) for piece in work]
+
+    def _try(
+        self, child: Child, function: Callable[..., Result], args: tuple[Any, ...], timeout_s: float
+    ) -> Result | LostCall:
         try:
-            if self._stop.is_set():
-                raise ChildDied("it was stopped")
-            if not worker.is_warm:
-                worker.call(self._warm, timeout_s=_WARM_TIMEOUT_S)
-                worker.is_warm = True
-            return worker.call(request, timeout_s=timeout_s)
+            return child.call(function, *args, timeout_s=timeout_s)
         except ChildTimeout:
             return LostCall("took too long")
         except ChildDied:
             return LostCall("crashed")
         except MeasureError:
-            if self._stop.is_set():  # it was killed while it started
+            if self._is_closed:  # it was killed while it started
                 return LostCall("crashed")
             raise
 
 
-def _kill(workers: Sequence[Worker]) -> None:
-    for worker in workers:
-        worker.kill()
+def load_tvm() -> None:
+    """Imports TVM, for `prepare`: it takes seconds, which are no part of any call then."""
+    import tvm  # noqa: F401
+
+
+def echo(value: Any) -> Any:
+    """Returns its argument; for examples and tests."""
+    if isinstance(value, dict) and "sleep_s" in value:
+        time.sleep(value["sleep_s"])
+    if isinstance(value, dict) and "exit" in value:
+        os._exit(int(value["exit"]))
+    return value

@@ -9,7 +9,7 @@ import pytest
 from costhub.dataset.features import compute as compute_module
 from costhub.dataset.features.cache import NOT_COMPUTED, FeatureCache
 from costhub.dataset.features.cache_part import FAILED
-from costhub.dataset.features.compute import compute_missing
+from costhub.dataset.features.compute import compute_missing, extract_features
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
 
@@ -68,3 +68,22 @@ def test_parts_of_one_computation_are_put_together(folder: DataFolder, monkeypat
 
     assert len(list(cache.folder.glob("part-*"))) == 1
     assert sorted(counts(cache)) == [NOT_COMPUTED, NOT_COMPUTED, FAILED, 1, 1, 1, 1, 1]
+
+
+def test_there_are_features_or_none_for_each_program(tiny_matmul: Any) -> None:
+    traces = (tiny_matmul.traces[0], tiny_matmul.bad_trace, tiny_matmul.traces[1])
+
+    found = extract_features("per_store@1", tiny_matmul.module_json, tiny_matmul.target, traces)
+
+    assert [None if rows is None else rows.shape for rows in found] == [(1, 172), None, (1, 172)]
+    [rows] = extract_features("relation@1", tiny_matmul.module_json, tiny_matmul.target, traces[:1])
+    assert rows is not None
+    assert rows.shape == (3, 123)
+    assert extract_features("per_store@1", tiny_matmul.module_json, tiny_matmul.target, ()) == []
+
+
+@pytest.mark.parametrize("broken", [{"module_json": "{}"}, {"target": "{}"}])
+def test_a_bad_module_or_target_gives_no_features(tiny_matmul: Any, broken: dict[str, str]) -> None:
+    call = {"module_json": tiny_matmul.module_json, "target": tiny_matmul.target} | broken
+
+    assert extract_features("per_store@1", **call, traces=tiny_matmul.traces[:2]) == [None, None]

@@ -12,8 +12,7 @@ import tvm
 from tvm.s_tir import meta_schedule as ms
 
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.metaschedule.export import ExportPool, ExportReport, export_database
-from costhub.dataset.metaschedule.export_child import RecordsRequest
+from costhub.dataset.metaschedule.export import ExportPool, ExportReport, RecordsCall, export_database
 from costhub.dataset.metaschedule.lines import RECORDS_FILE, WORKLOADS_FILE
 from costhub.dataset.trace import program_id, replay, trace_to_json
 from costhub.dataset.workload import module_from_json, workload_row
@@ -23,8 +22,8 @@ from costhub.errors import DataError
 CRASHING_TRACE = '[[["GetSBlock",[],["C","main"],["b0"]]],[[0,null]]]'
 
 
-def request(tiny: Any, *traces: str) -> RecordsRequest:
-    return RecordsRequest(tiny.module_json, tiny.target, tuple((trace, (1e-3,)) for trace in traces))
+def request(tiny: Any, *traces: str) -> RecordsCall:
+    return (tiny.module_json, tiny.target, tuple((trace, (1e-3,)) for trace in traces))
 
 
 def test_records_come_in_the_order_of_their_requests(tiny_matmul: Any) -> None:
@@ -33,7 +32,7 @@ def test_records_come_in_the_order_of_their_requests(tiny_matmul: Any) -> None:
     with ExportPool(workers=2) as pool:
         found = [records for [records] in pool.records(requests)]
 
-    assert [text and text.startswith(f"[{r.programs[0][0]}") for text, r in zip(found, requests, strict=True)]
+    assert [text and text.startswith(f"[{r[2][0][0]}") for text, r in zip(found, requests, strict=True)]
     assert found[:4] == found[4:8] == found[8:]
     assert len(set(found)) == 4
 

@@ -13,31 +13,29 @@ from tvm.s_tir import meta_schedule as ms
 
 from costhub.dataset.metaschedule.export_child import (
     FAILED_S,
-    SERVICE,
-    RecordsRequest,
     WorkloadLine,
-    WorkloadRequest,
-    handle,
+    record_texts,
     usable,
+    workload_line,
 )
 from costhub.dataset.metaschedule.lines import parse_record
 from costhub.dataset.trace import trace_to_json
 from costhub.dataset.workload import module_from_json, module_to_json
-from costhub.isolation.child import Worker
+from costhub.isolation.child import Child
 
 # Latencies from a nanosecond to hours, and whatever double lies between.
 run_s = st.lists(st.floats(1e-9, 1e4), max_size=5).map(tuple)
 
 
 def records(tiny: Any, *programs: tuple[str, tuple[float, ...]], target: str | None = None) -> Any:
-    return handle(RecordsRequest(tiny.module_json, target or tiny.target, programs))
+    return record_texts(tiny.module_json, target or tiny.target, programs)
 
 
 def test_a_workload_gets_the_line_that_tvm_writes(tiny_matmul: Any, tmp_path: Any) -> None:
     database = ms.database.JSONDatabase(work_dir=str(tmp_path))
     database.commit_workload(module_from_json(tiny_matmul.module_json))
 
-    line = handle(WorkloadRequest(tiny_matmul.module_json))
+    line = workload_line(tiny_matmul.module_json)
 
     assert isinstance(line, WorkloadLine)
     assert line.text + "\n" == (tmp_path / "database_workload.json").read_text()
@@ -47,8 +45,8 @@ def test_a_workload_gets_the_line_that_tvm_writes(tiny_matmul: Any, tmp_path: An
 
 
 def test_what_is_no_module_gets_no_line() -> None:
-    assert handle(WorkloadRequest("{}")) is None
-    assert handle(RecordsRequest("{}", '{"kind":"llvm"}', (("[[],[]]", (1.0,)),))) == [None]
+    assert workload_line("{}") is None
+    assert record_texts("{}", '{"kind":"llvm"}', [("[[],[]]", (1.0,))]) == [None]
 
 
 @settings(max_examples=200)
@@ -113,10 +111,10 @@ def test_a_trace_may_name_the_tensor_intrinsics_of_its_target() -> None:
         '[[["GetSBlock",[],["C","main"],["b0"]],["GetLoops",["b0"],[],["l1","l2"]],'
         '["DecomposeReduction",["b0","l1"],[],["b3"]],["Tensorize",["l1"],["dot_16x4_vnni",true],[]]],[]]'
     )
-    request = RecordsRequest(module_to_json(mod), '{"kind":"llvm","num-cores":2}', ((trace, (1e-3,)),))
+    args = module_to_json(mod), '{"kind":"llvm","num-cores":2}', [(trace, (1e-3,))]
 
-    with Worker(SERVICE) as worker:  # a process in which nobody has asked for the intrinsics yet
-        [text] = worker.call(request, timeout_s=120)
+    with Child(is_shared=False) as child:  # a process in which nobody has asked for the intrinsics yet
+        [text] = child.call(record_texts, *args, timeout_s=120)
 
     assert text is not None
     assert "dot_16x4_vnni" in text

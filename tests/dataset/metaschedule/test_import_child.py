@@ -10,18 +10,16 @@ from tvm.s_tir import meta_schedule as ms
 
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.metaschedule.import_child import (
-    SERVICE,
     LoadedWorkload,
-    LoadRequest,
     ReplayedTrace,
-    ReplayReply,
-    ReplayRequest,
+    ReplayedTraces,
+    load_workload,
+    replay_all,
     replay_recorded,
 )
 from costhub.dataset.trace import replay, trace_to_json
 from costhub.dataset.workload import module_from_json
 from costhub.errors import WorkloadError
-from costhub.isolation.child import Worker
 
 TARGET = '{"kind":"llvm","num-cores":2}'
 
@@ -89,22 +87,18 @@ def test_a_trace_that_cannot_be_replayed_is_refused(tiny_matmul: Any, trace: Any
         replay_recorded(tiny_matmul.module_json, json.dumps(trace), TARGET)
 
 
-def test_the_service_reads_workloads_and_replays_traces(tiny_matmul: Any, old_format: ModuleType) -> None:
+def test_workloads_are_read_and_traces_replayed(tiny_matmul: Any, old_format: ModuleType) -> None:
     line = old_format.workload_line(tiny_matmul.module_json)
     good, bad = tiny_matmul.traces[1], tiny_matmul.bad_trace
-    with Worker(SERVICE) as worker:
-        assert worker.call(LoadRequest(), timeout_s=180) == ""
-        loaded = worker.call(LoadRequest(line), timeout_s=180)
-        torn = worker.call(LoadRequest(line[:-5]), timeout_s=180)
-        request = ReplayRequest(tiny_matmul.module_json, json.dumps("llvm -num-cores 2"), (good, bad))
-        reply = worker.call(request, timeout_s=180)
-        no_target = worker.call(ReplayRequest(tiny_matmul.module_json, "null", (good,)), timeout_s=180)
+    loaded, torn = load_workload(line), load_workload(line[:-5])
+    reply = replay_all(tiny_matmul.module_json, json.dumps("llvm -num-cores 2"), (good, bad))
+    no_target = replay_all(tiny_matmul.module_json, "null", (good,))
 
     assert isinstance(loaded, LoadedWorkload)
     assert loaded.row["workload_id"] == tiny_matmul.workload_id
     assert (loaded.row["name"], loaded.row["operator"]) == ("", "matmul")
     assert "cut off" in torn
-    assert isinstance(reply, ReplayReply)
+    assert isinstance(reply, ReplayedTraces)
     assert (reply.target, reply.device_kind) == ('{"kind":"llvm","num-cores":2}', "cpu")
     assert reply.programs[0] == ReplayedTrace(good, False)
     assert "does not fit the workload" in reply.programs[1]

@@ -9,9 +9,10 @@ import pytest
 import tvm
 from tvm import te
 
-from costhub.dataset.metaschedule.import_child import LoadedWorkload, ReplayedTrace, ReplayReply, ReplayRequest
+from costhub.dataset.metaschedule.import_child import LoadedWorkload, ReplayedTrace, ReplayedTraces
 from costhub.dataset.metaschedule.import_workloads import (
     ImportPool,
+    ReplayCall,
     WorkloadNaming,
     default_name,
     load_workloads,
@@ -33,8 +34,8 @@ def one_child() -> Iterator[ImportPool]:
         yield started
 
 
-def request(tiny: Any, *traces: str, module_json: str | None = None) -> ReplayRequest:
-    return ReplayRequest(module_json or tiny.module_json, tiny.target, traces)
+def request(tiny: Any, *traces: str, module_json: str | None = None) -> ReplayCall:
+    return (module_json or tiny.module_json, tiny.target, traces)
 
 
 def test_answers_come_in_order(one_child: ImportPool, tiny_matmul: Any, old_format: ModuleType) -> None:
@@ -45,7 +46,7 @@ def test_answers_come_in_order(one_child: ImportPool, tiny_matmul: Any, old_form
 
     assert isinstance(first, LoadedWorkload)
     assert isinstance(second, str)
-    found = [reply.programs for reply in replies if isinstance(reply, ReplayReply)]
+    found = [reply.programs for reply in replies if isinstance(reply, ReplayedTraces)]
     assert found == [(ReplayedTrace(trace, False),) for trace in tiny_matmul.traces]
 
 
@@ -54,7 +55,7 @@ def test_a_trace_that_brings_tvm_down_costs_only_itself(one_child: ImportPool, t
 
     [reply] = one_child.replay([request(tiny_matmul, good[0], CRASHING, good[1])])
 
-    assert isinstance(reply, ReplayReply)
+    assert isinstance(reply, ReplayedTraces)
     assert reply.programs == (ReplayedTrace(good[0], False), "TVM crashed on it", ReplayedTrace(good[1], False))
     [alone] = one_child.replay([request(tiny_matmul, CRASHING)])
     assert alone == "TVM crashed on it"
@@ -64,7 +65,7 @@ def test_leaving_does_not_wait_for_what_was_asked(tiny_matmul: Any) -> None:
     with ImportPool(workers=1) as children:
         replies = children.replay([request(tiny_matmul, *tiny_matmul.traces)] * 50)
         next(replies)
-    assert isinstance(next(replies, "nothing more"), str | ReplayReply)
+    assert isinstance(next(replies, "nothing more"), str | ReplayedTraces)
 
 
 def test_a_name_may_come_with_networks_or_be_left_open() -> None:

@@ -19,7 +19,8 @@ from costhub.collector.boards.tracker import Tracker
 from costhub.collector.build.scratch import ScratchFolder
 from costhub.collector.device.cpu_state import tvm_threads
 from costhub.errors import DeviceError, MeasureError
-from costhub.isolation.child import ChildDied, ChildTimeout, Worker, die_with_parent
+from costhub.isolation.child import ChildDied, ChildTimeout, Worker
+from costhub.isolation.process import die_with_parent
 
 IDENTIFY = "costhub.identify"
 """The packed function by which a board says what it is: JSON of its devices row and of its target."""

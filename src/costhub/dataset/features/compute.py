@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from costhub.dataset.features.cache import FeatureCache
-from costhub.dataset.features.feature_service import SERVICE, FeatureRequest
 from costhub.dataset.features.spec import Features, FeatureSpec
+from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.programs import FloatArray
-from costhub.isolation.pool import ChildPool, LostCall
+from costhub.dataset.workload import module_from_json
+from costhub.errors import WorkloadError
+from costhub.isolation.limits import FOR_STRANGERS
+from costhub.isolation.pool import ChildPool, LostCall, load_tvm
 from costhub.progress import bar
 
 CHUNK_PROGRAMS = 64
@@ -59,35 +64,40 @@ def featurise(
     source = iter(chunks)
     first = list(itertools.islice(source, workers or os.cpu_count() or 1))
     if first:
-        yield from _in_children(itertools.chain(first, source), spec, first)
+        yield from _in_children(itertools.chain(first, source), spec, len(first))
 
 
 def _in_children(
-    chunks: Iterable[Chunk], spec: FeatureSpec, first: Sequence[Chunk]
+    chunks: Iterable[Chunk], spec: FeatureSpec, children: int
 ) -> Generator[tuple[Chunk, Features], None, None]:
     taken: deque[Chunk] = deque()
 
-    def requests() -> Iterator[FeatureRequest]:
+    def calls() -> Iterator[tuple[Any, ...]]:
         for chunk in chunks:
             taken.append(chunk)
-            yield FeatureRequest(chunk.module_json, chunk.target, chunk.traces, spec.name)
+            yield spec.name, chunk.module_json, chunk.target, chunk.traces
 
-    # A new child imports TVM and the intrinsics of the first target outside the time limit of a program.
-    warm = FeatureRequest(first[0].module_json, first[0].target, (), spec.name)
-    with ChildPool(SERVICE, warm=warm, workers=len(first)) as pool:
-        for replies in pool.map(requests(), pieces=_one_by_one):
-            yield taken.popleft(), _join_replies(replies)
+    with ChildPool(children, prepare=load_tvm, limits=FOR_STRANGERS) as pool:
+        for parts in pool.map(extract_features, calls(), pieces=_one_by_one):
+            yield taken.popleft(), [rows for part in parts for rows in ([None] if isinstance(part, LostCall) else part)]
 
 
-def _one_by_one(request: FeatureRequest) -> list[FeatureRequest]:
-    return [replace(request, traces=traces) for traces in ((), *((trace,) for trace in request.traces))]
+def _one_by_one(args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    *workload, traces = args
+    return [(*workload, some) for some in ((), *((trace,) for trace in traces))]
 
 
-def _join_replies(replies: Sequence[Features | LostCall]) -> Features:
-    found: Features = []
-    for reply in replies:
-        found += [None] if isinstance(reply, LostCall) else reply
-    return found
+def extract_features(spec: str, module_json: str, target: str, traces: Sequence[str]) -> Features:
+    """One (rows, width) array per trace, None where TVM cannot replay it; to be called in a child process."""
+    try:
+        return find_spec(spec).extract(_cached_module(module_json), traces, target)
+    except WorkloadError:
+        return [None] * len(traces)
+
+
+@functools.lru_cache(maxsize=4)
+def _cached_module(module_json: str) -> Any:
+    return module_from_json(module_json)
 
 
 _PART_PROGRAMS = 1024

@@ -8,20 +8,23 @@ import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from costhub.dataset.load import Names
-from costhub.dataset.metaschedule.export_child import SERVICE, RecordsRequest, WorkloadLine, WorkloadRequest, usable
+from costhub.dataset.metaschedule.export_child import MeasuredTrace, WorkloadLine, record_texts, usable, workload_line
 from costhub.dataset.metaschedule.export_rows import ExportRow, ExportSelection
 from costhub.dataset.metaschedule.lines import RECORDS_FILE, WORKLOADS_FILE
 from costhub.dataset.shards.shard import TEMP_PREFIX, sync_folder
 from costhub.errors import DataError
-from costhub.isolation.pool import ChildPool, LostCall
+from costhub.isolation.limits import FOR_STRANGERS
+from costhub.isolation.pool import ChildPool, LostCall, load_tvm
 from costhub.progress import bar
 
 Records = list[str | None]
+RecordsCall = tuple[str, str, tuple[MeasuredTrace, ...]]
+"""Measurements of one workload (its module, as JSON) and one target."""
 
 
 class ExportPool:
@@ -37,10 +40,9 @@ class ExportPool:
     """
 
     def __init__(self, *, workers: int | None = None) -> None:
-        self._pool = ChildPool(SERVICE, warm=WorkloadRequest(), workers=workers)
+        self._pool = ChildPool(workers, prepare=load_tvm, limits=FOR_STRANGERS)
 
     def __enter__(self) -> ExportPool:
-        self._pool.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -48,17 +50,18 @@ class ExportPool:
 
     def workload(self, module_json: str) -> WorkloadLine | None:
         """The line of a workload; None for one that TVM cannot read, or that brings it down."""
-        reply = self._pool.ask(WorkloadRequest(module_json))
-        return reply if isinstance(reply, WorkloadLine) else None
+        line = self._pool.call(workload_line, module_json)
+        return None if isinstance(line, LostCall) else line
 
-    def records(self, requests: Iterable[RecordsRequest]) -> Iterator[Records]:
-        """Yields the records of each request, in order; at most two requests per process are under way."""
-        for replies in self._pool.map(requests, pieces=_single_programs):
-            yield [text for reply in replies for text in ([None] if isinstance(reply, LostCall) else reply)]
+    def records(self, calls: Iterable[RecordsCall]) -> Iterator[Records]:
+        """Yields the records of each call, in order; at most two calls per process are under way."""
+        for parts in self._pool.map(record_texts, calls, pieces=_single_programs):
+            yield [text for part in parts for text in ([None] if isinstance(part, LostCall) else part)]
 
 
-def _single_programs(request: RecordsRequest) -> list[RecordsRequest]:
-    return [replace(request, programs=programs) for programs in ((), *((p,) for p in request.programs))]
+def _single_programs(args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    module_json, target, programs = args
+    return [(module_json, target, some) for some in ((), *((program,) for program in programs))]
 
 
 _CHUNK_ROWS = 64
@@ -229,15 +232,11 @@ def _lines(
 ) -> Iterator[tuple[ExportRow, str | None]]:
     """Yields each row with its line, in order; None where TVM cannot replay it."""
     ahead, behind = itertools.tee(_chunks_of_rows(row for row in rows if row.workload_id in places))
-    requests = (
-        RecordsRequest(
-            places[chunk[0].workload_id].module_json,
-            chunk[0].target,
-            tuple((r.trace, r.run_s) for r in chunk),
-        )
+    calls = (
+        (places[chunk[0].workload_id].module_json, chunk[0].target, tuple((r.trace, r.run_s) for r in chunk))
         for chunk in ahead
     )
-    for records, chunk in zip(pool.records(requests), behind, strict=True):
+    for records, chunk in zip(pool.records(calls), behind, strict=True):
         number = places[chunk[0].workload_id].number
         for row, record in zip(chunk, records, strict=True):
             yield row, None if record is None else f"[{number},{record}]\n"

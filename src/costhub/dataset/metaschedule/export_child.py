@@ -7,25 +7,19 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from costhub.dataset.intrinsics import load_intrinsics, names_intrinsics
 from costhub.dataset.trace import replay
 from costhub.dataset.workload import argument_shapes, module_from_json, parse_target
 from costhub.errors import WorkloadError
-from costhub.isolation.limits import limit_memory
 
-SERVICE = "costhub.dataset.metaschedule.export_child:handle"
+MeasuredTrace: TypeAlias = tuple[str, tuple[float, ...]]
+"""A trace, and the seconds of every repeat; no seconds where it failed."""
 FAILED_S = 1e10
 """What MetaSchedule's AddToDatabase stores for a program that did not build or run."""
-
-
-@dataclass(frozen=True)
-class WorkloadRequest:
-    """A workload to write; without a module it only makes the service load TVM."""
-
-    module_json: str = ""
 
 
 @dataclass(frozen=True)
@@ -38,42 +32,26 @@ class WorkloadLine:
     """The line: the hash, and the module in base64."""
 
 
-@dataclass(frozen=True)
-class RecordsRequest:
-    """Measurements of one workload and one target."""
-
-    module_json: str
-    target: str
-    programs: tuple[tuple[str, tuple[float, ...]], ...]
-    """(trace, seconds of every repeat) of each; no seconds where it failed."""
-
-
-def handle(request: WorkloadRequest | RecordsRequest) -> WorkloadLine | list[str | None] | None:
-    """The line of a workload, or the records of measurements; None for what TVM cannot read or replay."""
-    limit_memory()
-    if isinstance(request, RecordsRequest):
-        return _records(request)
-    try:
-        return _workload_line(request.module_json) if request.module_json else None
-    except WorkloadError:
-        return None
-
-
-def _workload_line(module_json: str) -> WorkloadLine:
+def workload_line(module_json: str) -> WorkloadLine | None:
+    """The line of a workload; None for one that TVM cannot read."""
     from tvm.s_tir.meta_schedule.database import Workload
 
-    structural_hash, module = Workload(module_from_json(module_json)).as_json()
+    try:
+        structural_hash, module = Workload(module_from_json(module_json)).as_json()
+    except WorkloadError:
+        return None
     text = json.dumps([str(structural_hash), str(module)], separators=(",", ":"))
     return WorkloadLine(str(structural_hash), text)
 
 
-def _records(request: RecordsRequest) -> list[str | None]:
+def record_texts(module_json: str, target: str, programs: Sequence[MeasuredTrace]) -> list[str | None]:
+    """The records of measurements of one workload and one target; None for what TVM cannot replay."""
     try:
-        mod, kind = _module(request.module_json), str(parse_target(request.target).kind.name)
+        mod, kind = _module(module_json), str(parse_target(target).kind.name)
     except WorkloadError:
-        return [None] * len(request.programs)
-    target = json.loads(request.target)
-    return [_record(mod, kind, target, trace, run_s) for trace, run_s in request.programs]
+        return [None] * len(programs)
+    content = json.loads(target)
+    return [_record(mod, kind, content, trace, run_s) for trace, run_s in programs]
 
 
 def _record(mod: Any, kind: str, target: Any, trace: str, run_s: tuple[float, ...]) -> str | None:

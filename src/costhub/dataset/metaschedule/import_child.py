@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from costhub.dataset.intrinsics import load_intrinsics, names_intrinsics
 from costhub.dataset.metaschedule.translate import read_workload, translate_target, translate_trace
+from costhub.dataset.operator_class import classify
 from costhub.dataset.trace import check_decisions, replay, trace_to_json
-from costhub.dataset.workload import module_from_json, parse_target
+from costhub.dataset.workload import module_from_json, parse_target, workload_row
 from costhub.errors import WorkloadError, last_line
-from costhub.isolation.limits import limit_memory
 
 _POSTPROC = "EnterPostproc"
 
@@ -102,16 +102,7 @@ def _postprocess(module_json: str, schedule: Any, target: str) -> None:
         raise WorkloadError("TVM 0.27 refuses its schedule when it redoes the post-processing")
 
 
-SERVICE = "costhub.dataset.metaschedule.import_child:handle"
-
 _Result = TypeVar("_Result")
-
-
-@dataclass(frozen=True)
-class LoadRequest:
-    """A line of the database's workloads; an empty one only makes the service load TVM."""
-
-    line: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -125,17 +116,8 @@ class LoadedWorkload:
 
 
 @dataclass(frozen=True)
-class ReplayRequest:
-    """Recorded traces of one workload and one target."""
-
-    module_json: str
-    target: str
-    traces: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class ReplayReply:
-    """What became of the traces."""
+class ReplayedTraces:
+    """What became of recorded traces of one workload and one target."""
 
     target: str
     """The target, as TVM 0.27 takes it."""
@@ -144,37 +126,39 @@ class ReplayReply:
     """One per trace; a string says why it does not replay."""
 
 
-def handle(request: LoadRequest | ReplayRequest) -> LoadedWorkload | ReplayReply | str:
-    """Answers a request; a string says why that is not possible."""
-    limit_memory()
-    return _result_or_reason(_load if isinstance(request, LoadRequest) else _replay, request)
+def load_workload(line: bytes) -> LoadedWorkload | str:
+    """A line of the database's workloads; a string says why it cannot be read."""
+    return _result_or_reason(_load, line)
 
 
-def _load(request: LoadRequest) -> LoadedWorkload | str:
-    if not request.line:
-        return ""
-    from costhub.dataset.operator_class import classify
-    from costhub.dataset.workload import workload_row
-
-    mod, tvm_version = read_workload(request.line)
-    return LoadedWorkload(workload_row(mod, name="", operator=classify(mod)), tvm_version)
-
-
-def _replay(request: ReplayRequest) -> ReplayReply:
-    target, device_kind = translate_target(request.target)
+def replay_all(module_json: str, target: str, traces: Sequence[str]) -> ReplayedTraces | str:
+    """Replays recorded traces of one workload and one target; a string says why none of them can be."""
 
     def replayed(trace: str) -> ReplayedTrace:
-        return replay_recorded(request.module_json, trace, target)
+        return replay_recorded(module_json, trace, today)
 
-    return ReplayReply(target, device_kind, tuple(_result_or_reason(replayed, trace) for trace in request.traces))
+    try:
+        today, device_kind = translate_target(target)
+    except Exception as error:
+        return _reason(error)
+    return ReplayedTraces(today, device_kind, tuple(_result_or_reason(replayed, trace) for trace in traces))
+
+
+def _load(line: bytes) -> LoadedWorkload | str:
+    if not line:
+        return ""
+    mod, tvm_version = read_workload(line)
+    return LoadedWorkload(workload_row(mod, name="", operator=classify(mod)), tvm_version)
 
 
 def _result_or_reason(work: Callable[[Any], _Result], given: Any) -> _Result | str:
     """The result, or a string that says why there is none."""
     try:
         return work(given)
-    except WorkloadError as error:
-        return str(error)
     except Exception as error:
         # TVM and what a stranger's text makes of our own code raise anything; the child lives on.
-        return f"TVM fails on it ({last_line(error)})"
+        return _reason(error)
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, WorkloadError) else f"TVM fails on it ({last_line(error)})"

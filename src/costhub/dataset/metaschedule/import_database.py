@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.metaschedule.import_child import ReplayReply, ReplayRequest
+from costhub.dataset.metaschedule.import_child import ReplayedTraces
 from costhub.dataset.metaschedule.import_records import ImportSource, RecordImporter
 from costhub.dataset.metaschedule.import_workloads import (
     GivenName,
@@ -112,8 +112,8 @@ def _device_kind(records: Path, children: ImportPool) -> str:
     for line in islice(read_lines(records, most_bytes=MOST_LINE_BYTES), _BATCH):
         with contextlib.suppress(DataError):
             target = parse_record(line.text).target
-            reply = next(children.replay([ReplayRequest("", target, ())]))
-            if isinstance(reply, ReplayReply):
+            reply = next(children.replay([("", target, ())]))
+            if isinstance(reply, ReplayedTraces):
                 return reply.device_kind
     raise DataError(f"No record in {records} says what kind of device it is of; name the kind.")
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from costhub.dataset.metaschedule.import_child import ReplayReply, ReplayRequest
-from costhub.dataset.metaschedule.import_workloads import ImportedWorkload, ImportedWorkloads, ImportPool
+from costhub.dataset.metaschedule.import_child import ReplayedTraces
+from costhub.dataset.metaschedule.import_workloads import ImportedWorkload, ImportedWorkloads, ImportPool, ReplayCall
 from costhub.dataset.metaschedule.lines import Arguments, ImportReport, Line, Record, parse_record
 from costhub.dataset.trace import program_id
 from costhub.errors import DataError
@@ -108,7 +108,7 @@ class RecordImporter:
             raise DataError("its arguments are not those of its workload")
         return workload
 
-    def _row(self, pending: _PendingRecord, reply: ReplayReply, number: int) -> dict[str, Any] | str:
+    def _row(self, pending: _PendingRecord, reply: ReplayedTraces, number: int) -> dict[str, Any] | str:
         """A row, in which what MetaSchedule does not keep is null; or why there is none."""
         source, replayed, workload_id = self._source, reply.programs[number], pending.workload.workload_id
         if reply.device_kind != source.device["kind"]:
@@ -144,9 +144,9 @@ def _chunks(pending: Sequence[_PendingRecord]) -> list[list[_PendingRecord]]:
     return [group[i : i + _CHUNK_RECORDS] for group in groups.values() for i in range(0, len(group), _CHUNK_RECORDS)]
 
 
-def _request(chunk: Sequence[_PendingRecord]) -> ReplayRequest:
+def _request(chunk: Sequence[_PendingRecord]) -> ReplayCall:
     traces = tuple(pending.record.trace for pending in chunk)
-    return ReplayRequest(chunk[0].workload.row["module_json"], chunk[0].record.target, traces)
+    return (chunk[0].workload.row["module_json"], chunk[0].record.target, traces)
 
 
 def _argument_sizes(arguments: Arguments) -> list[tuple[str, int]]:

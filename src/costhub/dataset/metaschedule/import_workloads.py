@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from costhub.dataset.metaschedule.import_child import SERVICE, LoadedWorkload, LoadRequest, ReplayReply, ReplayRequest
+from costhub.dataset.metaschedule.import_child import LoadedWorkload, ReplayedTraces, load_workload, replay_all
 from costhub.dataset.metaschedule.lines import BLANK, Arguments, ImportReport, Line, read_lines
 from costhub.errors import DataError
-from costhub.isolation.pool import ChildPool, LostCall
+from costhub.isolation.limits import FOR_STRANGERS
+from costhub.isolation.pool import ChildPool, LostCall, load_tvm
+
+ReplayCall = tuple[str, str, tuple[str, ...]]
+"""The module of a workload, the target as it was recorded, and traces."""
 
 
 class ImportPool:
     """Child processes, in which a crash or a hang costs the one record that causes it."""
 
     def __init__(self, workers: int | None = None) -> None:
-        """Prepares for `workers` children, one per core by default; they start on entering."""
-        self._pool = ChildPool(SERVICE, warm=LoadRequest(), workers=workers)
+        """Prepares for `workers` children, one per core by default."""
+        self._pool = ChildPool(workers, prepare=load_tvm, limits=FOR_STRANGERS)
 
     def __enter__(self) -> ImportPool:
-        self._pool.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -33,25 +36,25 @@ class ImportPool:
 
     def load(self, lines: Sequence[bytes]) -> Iterator[LoadedWorkload | str]:
         """Reads workloads, in order; a string says why one cannot be read."""
-        requests = [LoadRequest(line) for line in lines]
-        for [reply] in self._pool.map(requests, pieces=lambda request: [LoadRequest(), request]):
+        for [reply] in self._pool.map(load_workload, [(line,) for line in lines], pieces=lambda args: [(b"",), args]):
             yield _reason_lost(reply) if isinstance(reply, LostCall) else reply
 
-    def replay(self, requests: Sequence[ReplayRequest]) -> Iterator[ReplayReply | str]:
-        """Replays traces, in order; a string says why none of a request can be replayed."""
-        for replies in self._pool.map(requests, pieces=_single_traces):
+    def replay(self, calls: Iterable[ReplayCall]) -> Iterator[ReplayedTraces | str]:
+        """Replays traces, in order; a string says why none of a call can be replayed."""
+        for replies in self._pool.map(replay_all, calls, pieces=_single_traces):
             yield _joined_replies([_reason_lost(reply) if isinstance(reply, LostCall) else reply for reply in replies])
 
 
-def _single_traces(request: ReplayRequest) -> list[ReplayRequest]:
-    return [replace(request, traces=traces) for traces in ((), *((trace,) for trace in request.traces))]
+def _single_traces(args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    module_json, target, traces = args
+    return [(module_json, target, some) for some in ((), *((trace,) for trace in traces))]
 
 
-def _joined_replies(replies: Sequence[ReplayReply | str]) -> ReplayReply | str:
-    found = [reply for reply in replies if isinstance(reply, ReplayReply)]
+def _joined_replies(replies: Sequence[ReplayedTraces | str]) -> ReplayedTraces | str:
+    found = [reply for reply in replies if isinstance(reply, ReplayedTraces)]
     if not found:
         return str(replies[0]) if replies else "TVM crashed on its workload or target"
-    programs = [reply.programs if isinstance(reply, ReplayReply) else (reply,) for reply in replies]
+    programs = [reply.programs if isinstance(reply, ReplayedTraces) else (reply,) for reply in replies]
     return replace(found[0], programs=tuple(program for part in programs for program in part))
 
 
