@@ -3,8 +3,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
-from costhub.dataset.check.deep import DRAWN_PROGRAMS, FASTEST_PROGRAMS, sample_programs
+from costhub.dataset.check.deep import (
+    DRAWN_PROGRAMS,
+    FASTEST_PROGRAMS,
+    SampledProgram,
+    canonical_trace,
+    check_workload,
+    module_row,
+    sample_programs,
+)
+from costhub.dataset.workload import module_from_json, workload_row
+from costhub.isolation.child import Child
 
 
 def test_the_fastest_and_some_others_are_sampled(ledger: Any) -> None:
@@ -28,3 +39,39 @@ def test_every_workload_on_every_device_is_sampled(ledger: Any) -> None:
 def test_what_is_not_described_is_not_sampled(ledger: Any) -> None:
     assert sample_programs(ledger(5, workload=-1)) == []
     assert sample_programs(ledger(0)) == []
+
+
+def test_a_module_becomes_its_row(tiny_matmul: Any) -> None:
+    row = module_row(tiny_matmul.module_json)
+
+    assert row is not None
+    assert row["workload_id"] == tiny_matmul.workload_id
+    assert (row["flop"], row["bytes"]) == (2 * 16**3, 3 * 16 * 16 * 4)
+
+
+@pytest.mark.parametrize("module", ["{}", "", "[" * 1000])
+def test_a_module_that_tvm_cannot_read_has_no_row(module: str) -> None:
+    assert module_row(module) is None
+
+
+def test_a_trace_replays_to_its_canonical_form(tiny_matmul: Any) -> None:
+    def replayed(trace: str) -> str | None:
+        return canonical_trace(tiny_matmul.module_json, trace, tiny_matmul.target)
+
+    assert [replayed(trace) for trace in tiny_matmul.traces] == list(tiny_matmul.traces)
+    assert replayed(tiny_matmul.bad_trace) is None
+    assert replayed("{") is None
+
+
+def test_a_trace_that_brings_tvm_down_is_a_breach_and_the_child_serves_again(tiny_matmul: Any) -> None:
+    # TVM 0.27 does not fail on a decision that is null: it crashes.
+    deadly = tiny_matmul.traces[0].replace("[]]]", "[]]]").rsplit(",[", 1)[0] + ",[[0,null]]]"
+    row = workload_row(module_from_json(tiny_matmul.module_json), name="tiny", operator="matmul")
+
+    def breaches(child: Child, trace: str) -> list[str]:
+        program = SampledProgram("shard", "r0", trace, tiny_matmul.target)
+        return [breach.rule for breach in check_workload(child, row, "table", [program])]
+
+    with Child() as child:
+        assert breaches(child, deadly) == ["CH023"]
+        assert breaches(child, tiny_matmul.traces[1]) == []

@@ -8,7 +8,7 @@ import pytest
 
 from costhub.errors import ModelError
 from costhub.hub.model_check import model_child
-from costhub.hub.model_check.model_child import handle, load_in_child
+from costhub.hub.model_check.model_child import find_problem, load_in_child
 from costhub.isolation.child import ChildDied, ChildTimeout
 
 
@@ -20,7 +20,7 @@ def test_a_class_that_there_is_not_is_named(sound_model: Any) -> None:
     path = sound_model("gbt") / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "arch": "os.system"}))
 
-    assert "'os.system', which this costhub lacks" in handle(str(path.parent))
+    assert "'os.system', which this costhub lacks" in find_problem(str(path.parent))
 
 
 def test_trees_cut_short_end_in_a_sentence(sound_model: Any) -> None:
@@ -46,10 +46,10 @@ def test_what_brings_the_child_down_is_a_sentence(
 
         def __exit__(self, *_: object) -> None: ...
 
-        def call(self, request: str, *, timeout_s: float) -> str:
+        def call(self, function: object, folder: str, *, timeout_s: float) -> str:
             raise error
 
-    monkeypatch.setattr(model_child, "Worker", Dying)
+    monkeypatch.setattr(model_child, "Child", Dying)
 
     with pytest.raises(ModelError, match=sentence):
         load_in_child(tmp_path)
@@ -62,4 +62,4 @@ def test_whatever_a_parser_raises_is_a_sentence(error: Exception, monkeypatch: p
 
     monkeypatch.setattr(model_child, "load_model", fail)
 
-    assert handle("x").endswith(".")
+    assert find_problem("x").endswith(".")

@@ -6,7 +6,7 @@ It opens files from strangers and applies the rules on rows to them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +32,7 @@ from costhub.dataset.schema import (
 )
 from costhub.dataset.shards.journal import read_journal
 from costhub.errors import DataError
-from costhub.isolation.limits import limit_memory
+from costhub.isolation.limits import Limits
 
 BATCH_ROWS = 4096
 KNOWN_VERSIONS = tuple(str(version).encode() for version in range(1, SCHEMA_VERSION + 1))
@@ -48,7 +48,7 @@ def open_batches(source: TableFile) -> tuple[int, Iterator[pa.RecordBatch]]:
     """The number of rows of a file, and its rows in batches with the columns of the schema in order.
 
     Raises:
-        Refusal: The file is of another table or version, or too large. Pyarrow's own errors come through.
+        UnreadableFile: The file is of another table or version, or too large. Pyarrow's own errors come through.
     """
     if source.is_journal:
         try:
@@ -101,41 +101,9 @@ def _check_schema(file: pq.ParquetFile, table: str) -> None:
         raise UnreadableFile(SCHEMA.id, f"It has the unknown column {extra!r}.")
 
 
-SERVICE = "costhub.dataset.check.child:handle"
-MEMORY_BYTES = 2 << 30
+LIMITS = Limits(further_bytes=2 << 30)
+"""For the process that reads; parsers of damaged files may ask for any amount."""
 _FLOAT32 = frozenset({"float32", "float64"})
-
-
-@dataclass(frozen=True)
-class Start:
-    """Sets the process up: the memory it may take, and what the rules know."""
-
-    context: CheckContext
-
-
-@dataclass(frozen=True)
-class Open:
-    """Opens a file; the reply is a Piece without rows, the last one where it cannot be used."""
-
-    source: TableFile
-    number: int
-    """The number of the file, for the ledger."""
-    as_dicts: bool = False
-    """Whether the rows themselves are wanted, and no rule is applied."""
-
-
-@dataclass(frozen=True)
-class Next:
-    """Reads on in the file that is open; the reply is a Piece, the last one with `is_last`."""
-
-
-@dataclass(frozen=True)
-class Fetch:
-    """Asks for some columns of some rows of a file; the reply is a list of dicts, in their order."""
-
-    source: TableFile
-    rows: tuple[int, ...]
-    columns: tuple[str, ...]
 
 
 @dataclass
@@ -143,7 +111,7 @@ class FileChunk:
     """What came of a part of a file."""
 
     rows: int = 0
-    """Rows in this part; after Open, those of the whole file."""
+    """Rows in this part; those of the whole file where it was just opened."""
     breaches: list[Breach] = field(default_factory=list)
     entries: npt.NDArray[Any] | None = None
     """Ledger entries of measurements."""
@@ -155,61 +123,88 @@ class FileChunk:
 
 
 @dataclass
-class _State:
+class _OpenFile:
+    """The file that the process reads, and what the rules know."""
+
     context: CheckContext = field(default_factory=CheckContext)
-    request: Open | None = None
+    source: TableFile | None = None
+    number: int = 0
+    as_dicts: bool = False
     batches: Iterator[pa.RecordBatch] = field(default_factory=lambda: iter(()))
 
 
-_state = _State()
+_open = _OpenFile()
 
 
-def handle(request: Start | Open | Next | Fetch) -> Any:
-    """Answers a request; what is wrong with a file is a breach in the reply, and ends the file."""
-    if isinstance(request, Start):
-        # One thread per column would map an arena each, all of which count.
-        pa.set_cpu_count(1)
-        limit_memory(MEMORY_BYTES, beyond_tvm=False)
-        _state.context = request.context
-        return None
+def set_context(context: CheckContext) -> None:
+    """Sets what the rules know of devices and workloads."""
+    # One thread per column would map an arena each, all of which count.
+    pa.set_cpu_count(1)
+    _open.context = context
+
+
+def open_file(source: TableFile, number: int, as_dicts: bool = False) -> FileChunk:
+    """Opens a file; the chunk has no rows, and is the last one where the file cannot be used.
+
+    Args:
+        source: The file.
+        number: Its number, for the ledger.
+        as_dicts: Whether the rows themselves are asked for, and no rule is applied.
+    """
+    _open.source, _open.number, _open.as_dicts, _open.batches = source, number, as_dicts, iter(())
+
+    def opened() -> FileChunk:
+        rows, _open.batches = open_batches(source)
+        return FileChunk(rows=rows)
+
+    return _chunk_or_breach(opened)
+
+
+def read_chunk() -> FileChunk:
+    """Reads on in the file that is open; the last chunk has `is_last`."""
+    return _chunk_or_breach(_next_chunk)
+
+
+def read_rows(source: TableFile, rows: Sequence[int], columns: Sequence[str]) -> list[dict[str, Any]]:
+    """Some columns of some rows of a file, in their order; nothing where it cannot be read."""
+    wanted, start, found = np.array(sorted(rows)), 0, []
     try:
-        if isinstance(request, Open):
-            return _open(request)
-        if isinstance(request, Fetch):
-            return _fetch(request)
-        return _next()
+        for batch in open_batches(source)[1]:
+            here = wanted[(wanted >= start) & (wanted < start + batch.num_rows)] - start
+            found += batch.select(list(columns)).take(pa.array(here)).to_pylist()
+            start += batch.num_rows
+    except Exception:  # parsers of damaged files raise anything
+        return []
+    return found
+
+
+def _chunk_or_breach(read: Callable[[], FileChunk]) -> FileChunk:
+    """A chunk; what is wrong with a file is a breach, and ends the file."""
+    try:
+        return read()
     except UnreadableFile as refusal:
         rule, message = refusal.args
     except MemoryError:
         rule, message = READABLE.id, "Reading it takes more memory than the check allows itself."
     except Exception as error:  # parsers of damaged files raise anything
         rule, message = READABLE.id, f"It cannot be read ({type(error).__name__}: {_brief(error)})."
-    if isinstance(request, Fetch):
-        return []
-    where = _state.request.source.where if _state.request is not None else "."
+    where = _open.source.where if _open.source is not None else "."
     return FileChunk(breaches=[Breach(rule, where, message)], is_last=True)
 
 
-def _open(request: Open) -> FileChunk:
-    _state.request, _state.batches = request, iter(())
-    rows, _state.batches = open_batches(request.source)
-    return FileChunk(rows=rows)
-
-
-def _next() -> FileChunk:
-    batch = next(_state.batches, None)
-    if batch is None or _state.request is None:
+def _next_chunk() -> FileChunk:
+    source, batch = _open.source, next(_open.batches, None)
+    if batch is None or source is None:
         return FileChunk(is_last=True)
-    source = _state.request.source
     batch.validate(full=True)
     piece = FileChunk(rows=batch.num_rows)
     batch = _without_nulls(batch, source, piece)
-    if _state.request.as_dicts:
+    if _open.as_dicts:
         piece.dicts = batch.to_pylist()
     elif source.table == "measurements":
-        rows = Rows(batch, _state.context, source.device_id)
+        rows = Rows(batch, _open.context, source.device_id)
         _apply_row_rules(rows, source, piece)
-        piece.entries = entries_of(rows, _state.request.number)
+        piece.entries = entries_of(rows, _open.number)
     else:
         _apply_table_rules(batch, source, piece)
     return piece
@@ -257,15 +252,6 @@ def _names(batch: pa.RecordBatch, mask: npt.NDArray[np.bool_], column: str) -> l
     """The first few distinct values of a column of text, cut to what may be shown."""
     values = pc.utf8_slice_codeunits(batch.column(column).filter(pa.array(mask)), 0, 64)
     return [str(value) for value in pc.unique(values)[:3].to_pylist()]
-
-
-def _fetch(request: Fetch) -> list[dict[str, Any]]:
-    wanted, start, found = np.array(sorted(request.rows)), 0, []
-    for batch in open_batches(request.source)[1]:
-        here = wanted[(wanted >= start) & (wanted < start + batch.num_rows)] - start
-        found += batch.select(list(request.columns)).take(pa.array(here)).to_pylist()
-        start += batch.num_rows
-    return found
 
 
 def _brief(error: Exception) -> str:

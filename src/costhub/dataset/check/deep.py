@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from costhub.dataset.check.measurements import Ledger
 from costhub.dataset.check.rule import Breach, Rule
-from costhub.dataset.workload_service import ModuleWorker
+from costhub.dataset.intrinsics import load_intrinsics, names_intrinsics
+from costhub.dataset.trace import replay, trace_to_json
+from costhub.dataset.workload import module_from_json, workload_row
+from costhub.errors import WorkloadError
+from costhub.isolation.child import Child, ChildDied, ChildTimeout
+
+_Result = TypeVar("_Result")
+_UNREADABLE = (WorkloadError, MemoryError, ValueError, KeyError, IndexError, TypeError)
 
 FASTEST_PROGRAMS, DRAWN_PROGRAMS = 4, 4
 """Programs replayed for every workload and device: the fastest, which count most, and some by their hash."""
+
+_LOAD_TIMEOUT_S = 60.0
+_REPLAY_TIMEOUT_S = 20.0
 
 MODULE_IDS = Rule(
     id="CH021",
@@ -64,10 +75,10 @@ def sample_programs(ledger: Ledger) -> list[int]:
 
 
 def check_workload(
-    worker: ModuleWorker, row: dict[str, Any], where: str, programs: Iterable[SampledProgram]
+    child: Child, row: dict[str, Any], where: str, programs: Iterable[SampledProgram]
 ) -> Iterator[Breach]:
     """Yields what is wrong with a workload's row and with its sampled programs."""
-    found = worker.load(row["module_json"])
+    found = _none_if_lost(child, module_row, row["module_json"], timeout_s=_LOAD_TIMEOUT_S)
     name = row["workload_id"]
     if found is None:
         yield Breach(MODULE_IDS.id, where, "module_json is no module that this TVM can read.", 1, [name])
@@ -78,7 +89,8 @@ def check_workload(
         if not _agree(found[column], row[column]):
             yield Breach(MODULE_FIGURES.id, where, f"{column} is not what the module has.", 1, [name])
     for program in programs:
-        trace = worker.replay(program.trace, program.target)
+        args = row["module_json"], program.trace, program.target
+        trace = _none_if_lost(child, canonical_trace, *args, timeout_s=_REPLAY_TIMEOUT_S)
         if trace is None:
             message = "trace does not replay on the workload."
         else:
@@ -88,6 +100,39 @@ def check_workload(
         # Every trace of a stranger may take its whole time limit: one of a workload is enough.
         if trace is None:
             return
+
+
+def _none_if_lost(
+    child: Child, function: Callable[..., _Result | None], *args: str, timeout_s: float
+) -> _Result | None:
+    """What a function finds in the child; None also where a module or a trace brings the child down."""
+    try:
+        return child.call(function, *args, timeout_s=timeout_s)
+    except (ChildDied, ChildTimeout):
+        return None
+
+
+def module_row(module_json: str) -> dict[str, Any] | None:
+    """The row of a module as `workload_row` makes it; None where TVM cannot read it. To be called in a child."""
+    try:
+        return workload_row(_cached_module(module_json), name="", operator="")
+    except _UNREADABLE:
+        return None
+
+
+def canonical_trace(module_json: str, trace: str, target: str) -> str | None:
+    """The canonical trace of the schedule that `trace` makes of a module; None where it makes none."""
+    try:
+        if names_intrinsics(trace):
+            load_intrinsics(str(json.loads(target)["kind"]))
+        return trace_to_json(replay(_cached_module(module_json), trace).trace)
+    except _UNREADABLE:
+        return None
+
+
+@functools.lru_cache(maxsize=1)
+def _cached_module(module_json: str) -> Any:
+    return module_from_json(module_json)
 
 
 def _agree(found: Any, stored: Any) -> bool:

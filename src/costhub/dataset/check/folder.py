@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -12,16 +13,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from costhub.dataset.check.child import SERVICE, Fetch, FileChunk, Next, Open, Start
+from costhub.dataset.check.child import LIMITS, FileChunk, open_file, read_chunk, read_rows, set_context
 from costhub.dataset.check.deep import SampledProgram, check_workload, sample_programs
 from costhub.dataset.check.files import READABLE, SEALED, SIZE, UNCHANGED, FolderRule, Listing, TableFile
 from costhub.dataset.check.identities import KEYS
 from costhub.dataset.check.measurements import ENTRY, CheckContext, Ledger, LedgerRule
 from costhub.dataset.check.rule import Breach, Finding, Report
 from costhub.dataset.check.rules import RULES
-from costhub.dataset.workload_service import ModuleWorker
 from costhub.errors import DataError
-from costhub.isolation.child import ChildDied, ChildTimeout, Worker
+from costhub.isolation.child import Child, ChildDied, ChildTimeout
+from costhub.isolation.limits import FOR_STRANGERS
+from costhub.isolation.pool import load_tvm
 from costhub.progress import bar
 
 FILE_TIMEOUT_S = 10.0
@@ -36,13 +38,11 @@ class Reader:
     """
 
     def __init__(self) -> None:
-        self._worker = Worker(SERVICE)
-        self._context = CheckContext()
+        self._child = Child(prepare=partial(set_context, CheckContext()), limits=LIMITS)
 
     def know(self, context: CheckContext) -> None:
         """Sets what the rules know of devices and workloads."""
-        self._context = context
-        self._worker.is_warm = False
+        self._child.prepare(partial(set_context, context))
 
     def read(
         self, source: TableFile, number: int, on_rows: Callable[[int], object], *, as_dicts: bool = False
@@ -59,46 +59,28 @@ class Reader:
             MeasureError: The child process does not start.
         """
         end = time.monotonic() + time_limit_s(source)
-        request: Open | Next = Open(source, number, as_dicts)
-        while True:
-            piece = self._ask(request, source, end)
-            if isinstance(request, Next):
-                on_rows(piece.rows)
-            yield piece
-            if piece.is_last:
-                return
-            request = Next()
+        chunk = self._chunk(source, end, open_file, source, number, as_dicts)
+        yield chunk
+        while not chunk.is_last:
+            chunk = self._chunk(source, end, read_chunk)
+            on_rows(chunk.rows)
+            yield chunk
 
     def fetch(self, source: TableFile, rows: tuple[int, ...], columns: tuple[str, ...]) -> list[dict[str, Any]]:
         """Some columns of some rows of a file, in their order; nothing where it cannot be read."""
         try:
-            self._prepare()
-            found: list[dict[str, Any]] = self._worker.call(
-                Fetch(source, rows, columns), timeout_s=time_limit_s(source)
-            )
+            return self._child.call(read_rows, source, rows, columns, timeout_s=time_limit_s(source))
         except (ChildDied, ChildTimeout):
             return []
-        return found
 
-    def _ask(self, request: Open | Next, source: TableFile, end: float) -> FileChunk:
+    def _chunk(self, source: TableFile, end: float, function: Callable[..., FileChunk], *args: Any) -> FileChunk:
         try:
-            if isinstance(request, Open):
-                self._prepare()
-            piece: FileChunk = self._worker.call(request, timeout_s=max(0.0, end - time.monotonic()))
+            return self._child.call(function, *args, timeout_s=max(0.0, end - time.monotonic()))
         except ChildDied as error:
             message = f"The process that read it died: {error}"
         except ChildTimeout:
             message = f"Reading it took more than {time_limit_s(source):,.0f} s."
-        else:
-            return piece
         return FileChunk(breaches=[Breach(READABLE.id, source.where, message)], is_last=True)
-
-    def _prepare(self) -> None:
-        """Starts the child where there is none, and tells it what the rules know."""
-        self._worker.start()
-        if not self._worker.is_warm:
-            self._worker.call(Start(self._context), timeout_s=FILE_TIMEOUT_S * 10)
-            self._worker.is_warm = True
 
     def __enter__(self) -> Reader:
         return self
@@ -106,7 +88,7 @@ class Reader:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._worker.kill()
+        self._child.close()
 
 
 def time_limit_s(source: TableFile) -> float:
@@ -238,13 +220,13 @@ class _Check:
         programs = self._sampled()
         tables = [source for source in self.sources if source.table == "workloads"]
         with (
-            ModuleWorker() as worker,
+            Child(prepare=load_tvm, limits=FOR_STRANGERS) as child,
             bar(len(self.context.workloads), desc="replaying", unit="workload", enabled=self.progress) as shown,
         ):
             for source in tables:
                 for row in self._rows_with_modules(source):
                     sampled = programs.pop(row["workload_id"], [])
-                    self.report.extend(check_workload(worker, row, source.where, sampled))
+                    self.report.extend(check_workload(child, row, source.where, sampled))
                     shown.update(1)
 
     def _sampled(self) -> dict[str, list[SampledProgram]]:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from costhub.errors import CosthubError, ModelError
-from costhub.isolation.child import ChildDied, ChildTimeout, Worker
+from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
 from costhub.models.folder import load_model
 
-SERVICE = "costhub.hub.model_check.model_child:handle"
 LOAD_S = 120.0
 LIMITS = Limits(address_space_bytes=16 << 30, cpu_s=LOAD_S, file_bytes=1 << 20)
 """torch and xgboost map some 8 GiB of which they use little; a model adds twice the size of its file."""
 
 
-def handle(folder: str) -> str:
+def find_problem(folder: str) -> str:
     """Loads a model folder; the sentence of what is wrong with it, empty where nothing is."""
     try:
         load_model(folder)
@@ -35,9 +34,9 @@ def load_in_child(folder: str | Path) -> None:
         ModelError: It does not load.
         MeasureError: The child process does not start.
     """
-    with Worker(SERVICE, limits=LIMITS) as worker:
+    with Child(limits=LIMITS) as child:
         try:
-            problem = worker.call(str(folder), timeout_s=LOAD_S)
+            problem = child.call(find_problem, str(folder), timeout_s=LOAD_S)
         except ChildDied:
             problem = f"Loading {folder} brought its process down: the weights are damaged or hostile."
         except ChildTimeout:
