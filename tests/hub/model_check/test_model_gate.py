@@ -25,7 +25,7 @@ from costhub.cards.markdown import join, split
 from costhub.cards.model_card import parse, render
 from costhub.errors import CosthubError, ModelError
 from costhub.hub.model_check import model_gate
-from costhub.hub.model_check.model_child import handle
+from costhub.hub.model_check.model_child import find_problem
 from costhub.hub.model_check.model_gate import check_model
 from costhub.hub.remote.manifest import write_manifest
 
@@ -403,7 +403,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loads without a child, which takes seconds to start; test_model_service has the child."""
 
     def load(folder: Path) -> None:
-        problem = handle(str(folder))
+        problem = find_problem(str(folder))
         if problem:
             raise ModelError(problem)
 
