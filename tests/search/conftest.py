@@ -107,7 +107,7 @@ def new_context(target: str) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def new_ground(new_context: Callable[..., Any]) -> Callable[..., SearchSpace]:
+def new_space(new_context: Callable[..., Any]) -> Callable[..., SearchSpace]:
     def made(model: Any = None, *, mod: Any = None, seed: int = 0) -> SearchSpace:
         context = new_context(mod=mod)
         sketches = list(context.generate_design_space())
@@ -117,8 +117,8 @@ def new_ground(new_context: Callable[..., Any]) -> Callable[..., SearchSpace]:
 
 
 @pytest.fixture
-def ground(new_ground: Callable[..., SearchSpace]) -> SearchSpace:
-    return new_ground()
+def space(new_space: Callable[..., SearchSpace]) -> SearchSpace:
+    return new_space()
 
 
 @pytest.fixture

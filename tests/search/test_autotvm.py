@@ -22,35 +22,35 @@ def mean(chains: AnnealingChains, likes: Callable[[Any], float]) -> float:
     return float(np.mean([likes(state.schedule) for state in chains.states]))
 
 
-def test_chains_persist_and_climb(ground: SearchSpace, likes: Callable[[Any], float]) -> None:
-    chains = Annealing(chains=12, steps=8, hottest=0.1).begin(ground)
+def test_chains_persist_and_climb(space: SearchSpace, likes: Callable[[Any], float]) -> None:
+    chains = Annealing(chains=12, steps=8, hottest=0.1).begin(space)
     assert isinstance(chains, AnnealingChains)
     chains._fill()
     levels = [mean(chains, likes)]
     for _ in range(3):
         before = [state.structure for state in chains.states]
-        ground.new_round()
+        space.new_round()
         chains.explore(4)
         assert len(chains.states) == 12
         # A batch begins where the last one ended: what was scored first are the states of before.
-        assert list(ground._scored)[: len(set(before))] == list(dict.fromkeys(before))
+        assert list(space._scored)[: len(set(before))] == list(dict.fromkeys(before))
         levels.append(mean(chains, likes))
 
     assert levels[-1] > levels[0] + 0.5
 
 
-def test_without_heat_no_chain_ever_goes_down(ground: SearchSpace) -> None:
-    chains = Annealing(chains=6, steps=6, hottest=0.0).begin(ground)
+def test_without_heat_no_chain_ever_goes_down(space: SearchSpace) -> None:
+    chains = Annealing(chains=6, steps=6, hottest=0.0).begin(space)
     assert isinstance(chains, AnnealingChains)
     chains._fill()
-    first = ground.score(chains.states)
+    first = space.score(chains.states)
 
     chains.explore(2)
 
-    assert (ground.score(chains.states) >= first).all()
+    assert (space.score(chains.states) >= first).all()
 
 
-def test_a_batch_ends_when_the_best_stay_the_best(new_ground: Callable[..., SearchSpace]) -> None:
+def test_a_batch_ends_when_the_best_stay_the_best(new_space: Callable[..., SearchSpace]) -> None:
     class Constant:
         calls = 0
 
@@ -58,18 +58,18 @@ def test_a_batch_ends_when_the_best_stay_the_best(new_ground: Callable[..., Sear
             self.calls += 1
             return np.ones(len(candidates))
 
-    ground = new_ground(Constant())
+    space = new_space(Constant())
 
-    Annealing(chains=4, steps=50, patience=3).begin(ground).explore(2)
+    Annealing(chains=4, steps=50, patience=3).begin(space).explore(2)
 
-    assert ground._cost_model.calls <= 4
+    assert space._cost_model.calls <= 4
 
 
-def test_chains_begin_at_what_was_measured_before(ground: SearchSpace) -> None:
-    known = ground.random(2)
+def test_chains_begin_at_what_was_measured_before(space: SearchSpace) -> None:
+    known = space.random(2)
     for program in known:
-        ground.told(program.trace, 1e-3)
-    chains = Annealing(chains=6, steps=1).begin(ground)
+        space.add_measured(program.trace, 1e-3)
+    chains = Annealing(chains=6, steps=1).begin(space)
     assert isinstance(chains, AnnealingChains)
 
     chains._fill()

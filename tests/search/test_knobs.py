@@ -145,8 +145,8 @@ def test_a_step_of_a_tile_counts_the_same_at_every_size_and_another_sketch_is_fu
 
 
 @pytest.fixture
-def program(ground: SearchSpace) -> ScheduledProgram:
-    return next(p for p in ground.random(8) if len(SketchKnobs.of(p.trace).decided) >= 4)
+def program(space: SearchSpace) -> ScheduledProgram:
+    return next(p for p in space.random(8) if len(SketchKnobs.of(p.trace).decided) >= 4)
 
 
 def test_a_state_says_where_each_decision_stands(program: ScheduledProgram) -> None:
@@ -165,17 +165,17 @@ def test_a_state_says_where_each_decision_stands(program: ScheduledProgram) -> N
         place += size
 
 
-def test_standing_still_is_the_same_program(ground: SearchSpace, program: ScheduledProgram) -> None:
+def test_standing_still_is_the_same_program(space: SearchSpace, program: ScheduledProgram) -> None:
     dials = SketchKnobs.of(program.trace)
     still = np.zeros(len(dials.knobs), np.int64)
 
-    (again,) = ground.programs([lambda _: dials.turned(program.trace, still)])
+    (again,) = space.programs([lambda _: dials.turned(program.trace, still)])
 
     assert again is not None
     assert again.structure == program.structure
 
 
-def test_each_knob_can_be_turned_by_itself(ground: SearchSpace, program: ScheduledProgram) -> None:
+def test_each_knob_can_be_turned_by_itself(space: SearchSpace, program: ScheduledProgram) -> None:
     dials = SketchKnobs.of(program.trace)
     state = dials.state(program.trace)
     moved = 0
@@ -188,7 +188,7 @@ def test_each_knob_can_be_turned_by_itself(ground: SearchSpace, program: Schedul
             changed = np.flatnonzero(dials.state(trace) != state)
             assert len(changed) <= 2
             moved += bool(len(changed))
-            (made,) = ground.programs([lambda _, trace=trace: trace])
+            (made,) = space.programs([lambda _, trace=trace: trace])
             assert made is None or SketchKnobs.of(made.trace) == dials
 
     assert moved >= len(dials.knobs)

@@ -78,60 +78,60 @@ def test_without_gae_an_advantage_looks_one_step_ahead() -> None:
 
 
 def test_the_agents_come_to_better_programs_than_random_ones(
-    new_ground: Callable[..., SearchSpace], likes: Callable[[Any], float]
+    new_space: Callable[..., SearchSpace], likes: Callable[[Any], float]
 ) -> None:
-    ground = new_ground()
-    agents = Ppo(programs=12, steps=4, episodes=2).begin(ground)
+    space = new_space()
+    agents = Ppo(programs=12, steps=4, episodes=2).begin(space)
     for _ in range(2):
-        ground.new_round()
+        space.new_round()
         agents.explore(8)
-    trained = [score for score, _ in ground._scored.values()]
+    trained = [score for score, _ in space._scored.values()]
 
-    by_chance = [likes(program.schedule) for program in new_ground(seed=9).random(64)]
+    by_chance = [likes(program.schedule) for program in new_space(seed=9).random(64)]
     assert np.mean(trained) > np.mean(by_chance) + 2 * np.std(by_chance) / 8
     assert max(trained) > max(by_chance)
 
 
 def test_the_policy_is_better_than_its_first_one_from_random_programs(
-    new_ground: Callable[..., SearchSpace],
+    new_space: Callable[..., SearchSpace],
 ) -> None:
     """From random programs alone, so that what counts is where the agents turn."""
-    ground = new_ground()
-    agents = Ppo(programs=16, steps=6, episodes=1, patience=6).begin(ground)
+    space = new_space()
+    agents = Ppo(programs=16, steps=6, episodes=1, patience=6).begin(space)
     assert isinstance(agents, PpoExploration)
     gained = []
     for _ in range(10):
-        ground.new_round()
-        groups = list(agents._groups(ground.random(16)))
-        first = np.mean([ground.score(group.programs).mean() for group in groups])
+        space.new_round()
+        groups = list(agents._groups(space.random(16)))
+        first = np.mean([space.score(group.programs).mean() for group in groups])
         for _ in range(6):
             agents._step(groups)
-        gained.append(np.mean([ground.score(group.programs).mean() for group in groups]) - first)
+        gained.append(np.mean([space.score(group.programs).mean() for group in groups]) - first)
         for group in groups:
             group.learn()
 
     assert np.mean(gained[-4:]) > np.mean(gained[:4]) + 0.2
 
 
-def test_there_is_an_agent_for_each_sketch_and_they_persist(ground: SearchSpace) -> None:
-    agents = Ppo(programs=12, steps=2, episodes=1).begin(ground)
+def test_there_is_an_agent_for_each_sketch_and_they_persist(space: SearchSpace) -> None:
+    agents = Ppo(programs=12, steps=2, episodes=1).begin(space)
     assert isinstance(agents, PpoExploration)
     agents.explore(4)
     known = dict(agents._agents)
-    ground.new_round()
+    space.new_round()
     agents.explore(4)
 
     assert len(known) >= 2
     assert all(agents._agents[sketch] is pair for sketch, pair in known.items())
 
 
-def test_what_tvm_finds_impossible_gets_the_lowest_reward_and_stays(ground: SearchSpace) -> None:
-    agents = Ppo(programs=8, steps=1, episodes=1).begin(ground)
+def test_what_tvm_finds_impossible_gets_the_lowest_reward_and_stays(space: SearchSpace) -> None:
+    agents = Ppo(programs=8, steps=1, episodes=1).begin(space)
     assert isinstance(agents, PpoExploration)
-    programs = ground.random(8)
-    ground.score(programs)
-    made = ground.programs
-    ground.programs = lambda proposals: [None, *made(proposals)[1:]]  # type: ignore[method-assign]
+    programs = space.random(8)
+    space.score(programs)
+    made = space.programs
+    space.programs = lambda proposals: [None, *made(proposals)[1:]]  # type: ignore[method-assign]
     groups = list(agents._groups(programs))
     before = groups[0].programs[0]
 

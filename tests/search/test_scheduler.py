@@ -171,14 +171,14 @@ def batch(latency_s: float, *, each: int = 4, waiting: float = 0.0) -> TrialBatc
     return TrialBatch(latency_s * np.linspace(1.0, 2.0, each), np.zeros(each), waiting)
 
 
-def order(allotment: TaskScheduler, curves: dict[str, list[float]]) -> list[str]:
+def order(scheduler: TaskScheduler, curves: dict[str, list[float]]) -> list[str]:
     """Measures to the end; the last batch of a curve leaves nothing to wait."""
     found = []
-    while (name := allotment.next_task()) is not None:
-        done = len(allotment.tasks[name].batches)
+    while (name := scheduler.next_task()) is not None:
+        done = len(scheduler.tasks[name].batches)
         last = done + 1 == len(curves[name])
-        each = min(4, allotment.left)
-        allotment.add(name, batch(curves[name][done], each=each, waiting=-math.inf if last else 0.0))
+        each = min(4, scheduler.left)
+        scheduler.add(name, batch(curves[name][done], each=each, waiting=-math.inf if last else 0.0))
         found.append(name)
     return found
 
@@ -194,71 +194,71 @@ def test_the_budget_is_spent_to_the_last_trial_and_every_task_begins_first(
 ) -> None:
     rng = np.random.default_rng(seed)
     curves = {f"t{i}": rng.random(40).tolist() for i in range(len(weights))}
-    allotment = TaskScheduler(dict(zip(curves, weights, strict=True)), trials=trials, priority=priority)
+    scheduler = TaskScheduler(dict(zip(curves, weights, strict=True)), trials=trials, priority=priority)
 
-    found = order(allotment, curves)
+    found = order(scheduler, curves)
 
-    assert allotment.left == 0
-    assert sum(task.trials for task in allotment.tasks.values()) == trials
+    assert scheduler.left == 0
+    assert sum(task.trials for task in scheduler.tasks.values()) == trials
     assert found[: len(curves)] == list(curves)[: len(found)]
 
 
 def test_in_rotation_all_tasks_take_turns() -> None:
-    allotment = TaskScheduler({"a": 9.0, "b": 1.0, "c": 1.0}, trials=24, priority=fewest_batches_first)
+    scheduler = TaskScheduler({"a": 9.0, "b": 1.0, "c": 1.0}, trials=24, priority=fewest_batches_first)
 
-    assert order(allotment, {name: [1.0] * 9 for name in "abc"}) == list("abcabc")
+    assert order(scheduler, {name: [1.0] * 9 for name in "abc"}) == list("abcabc")
 
 
 def test_what_a_task_leaves_goes_to_those_that_still_gain() -> None:
     curves = {"flat": [1.0] * 20, "gains": [0.9**step for step in range(20)]}
-    allotment = TaskScheduler(
+    scheduler = TaskScheduler(
         {"flat": 100.0, "gains": 1.0}, trials=48, priority=fewest_batches_first, rule=Plateau(batches=2)
     )
 
-    found = order(allotment, curves)
+    found = order(scheduler, curves)
 
     assert (found.count("flat"), found.count("gains")) == (3, 9)
 
 
 def test_measuring_is_over_where_the_rule_has_ended_all_tasks() -> None:
-    allotment = TaskScheduler({"a": 1.0, "b": 1.0}, trials=400, rule=Plateau(batches=2))
+    scheduler = TaskScheduler({"a": 1.0, "b": 1.0}, trials=400, rule=Plateau(batches=2))
 
-    assert len(order(allotment, {"a": [1.0] * 90, "b": [1.0] * 90})) == 6
-    assert allotment.left == 400 - 24
+    assert len(order(scheduler, {"a": [1.0] * 90, "b": [1.0] * 90})) == 6
+    assert scheduler.left == 400 - 24
 
 
 def test_a_task_without_programs_left_is_passed_over() -> None:
-    allotment = TaskScheduler({"small": 100.0, "large": 1.0}, trials=24)
+    scheduler = TaskScheduler({"small": 100.0, "large": 1.0}, trials=24)
 
-    assert order(allotment, {"small": [1.0] * 2, "large": [1.0] * 9}).count("small") == 2
+    assert order(scheduler, {"small": [1.0] * 2, "large": [1.0] * 9}).count("small") == 2
 
 
 def test_a_task_that_is_closed_is_not_measured_even_before_its_first_batch() -> None:
-    allotment = TaskScheduler({"none": 9.0, "some": 1.0, "gone": 9.0}, trials=24)
-    allotment.close("none")
-    allotment.add("gone", batch(1.0))
-    allotment.close("gone")
+    scheduler = TaskScheduler({"none": 9.0, "some": 1.0, "gone": 9.0}, trials=24)
+    scheduler.close("none")
+    scheduler.add("gone", batch(1.0))
+    scheduler.close("gone")
 
-    assert set(order(allotment, {"some": [1.0] * 9})) == {"some"}
+    assert set(order(scheduler, {"some": [1.0] * 9})) == {"some"}
 
 
 def test_the_task_that_takes_most_of_the_network_gets_most() -> None:
-    allotment = TaskScheduler({"often": 20.0, "once": 1.0}, trials=80)
+    scheduler = TaskScheduler({"often": 20.0, "once": 1.0}, trials=80)
 
-    found = order(allotment, {"often": [1.0] * 40, "once": [1.0] * 40})
+    found = order(scheduler, {"often": [1.0] * 40, "once": [1.0] * 40})
 
     assert found.count("often") > 3 * found.count("once") > 0
 
 
 def test_the_latency_is_the_weighted_sum_of_the_best() -> None:
-    allotment = TaskScheduler({"a": 2.0, "b": 3.0}, trials=100)
-    allotment.add("a", batch(5.0))
-    assert allotment.latency_s == math.inf
+    scheduler = TaskScheduler({"a": 2.0, "b": 3.0}, trials=100)
+    scheduler.add("a", batch(5.0))
+    assert scheduler.latency_s == math.inf
 
-    allotment.add("b", batch(7.0))
-    allotment.add("b", batch(1.0))
+    scheduler.add("b", batch(7.0))
+    scheduler.add("b", batch(1.0))
 
-    assert allotment.latency_s == pytest.approx(2 * 5.0 + 3 * 1.0)
+    assert scheduler.latency_s == pytest.approx(2 * 5.0 + 3 * 1.0)
 
 
 @pytest.mark.parametrize("weights", [{}, {"a": 0.0}, {"a": 1.0, "b": math.inf}])
@@ -273,15 +273,15 @@ def test_an_unknown_task_is_refused() -> None:
 
 
 def test_first_batches_share_a_budget_that_is_too_small_for_whole_ones() -> None:
-    allotment = TaskScheduler({"conv": 1.0, "relu": 1.0, "pool": 1.0}, trials=10)
+    scheduler = TaskScheduler({"conv": 1.0, "relu": 1.0, "pool": 1.0}, trials=10)
 
     sizes = []
-    while (name := allotment.next_task()) is not None and len(sizes) < 3:
-        sizes.append(allotment.most)
-        allotment.add(name, TrialBatch(np.ones(sizes[-1]), np.zeros(sizes[-1]), waiting=0.0))
+    while (name := scheduler.next_task()) is not None and len(sizes) < 3:
+        sizes.append(scheduler.most)
+        scheduler.add(name, TrialBatch(np.ones(sizes[-1]), np.zeros(sizes[-1]), waiting=0.0))
 
     assert sizes == [3, 3, 4]
-    assert allotment.left == 0
+    assert scheduler.left == 0
 
 
 WEIGHTS = {"conv": 3.0, "relu": 1.0}
@@ -292,10 +292,10 @@ def batch_standing(latency_s: float, waiting: float = 0.0) -> TrialBatch:
 
 
 def test_it_counts_what_an_earlier_search_has_measured() -> None:
-    allotment = TaskScheduler(WEIGHTS, trials=30)
-    allotment.add("conv", TrialBatch(np.full(20, 5e-6), np.zeros(20), waiting=0.0))
+    scheduler = TaskScheduler(WEIGHTS, trials=30)
+    scheduler.add("conv", TrialBatch(np.full(20, 5e-6), np.zeros(20), waiting=0.0))
 
-    now = search_progress(allotment)
+    now = search_progress(scheduler)
 
     assert (now.trials, now.most, now.begun, now.tasks) == (20, 30, 1, 2)
     assert now.latency_us is None
@@ -303,18 +303,18 @@ def test_it_counts_what_an_earlier_search_has_measured() -> None:
 
 
 def test_the_gain_is_a_share_of_the_latency_of_all() -> None:
-    allotment = TaskScheduler(WEIGHTS, trials=10)
-    allotment.add("conv", batch_standing(4e-6))
-    allotment.add("relu", batch_standing(2e-6, waiting=-np.inf))  # nothing waits, so nothing is gained
+    scheduler = TaskScheduler(WEIGHTS, trials=10)
+    scheduler.add("conv", batch_standing(4e-6))
+    scheduler.add("relu", batch_standing(2e-6, waiting=-np.inf))  # nothing waits, so nothing is gained
 
-    now = search_progress(allotment)
+    now = search_progress(scheduler)
 
     assert (now.trials, now.begun, now.latency_us) == (8, 2, pytest.approx(14.0))
     assert now.gain == pytest.approx(0.05 * 12 / 14)  # a record by chance: a tenth, in every second batch
 
 
 def test_there_is_no_gain_where_nobody_knows_what_waits() -> None:
-    allotment = TaskScheduler({"conv": 1.0}, trials=10)
-    allotment.add("conv", batch_standing(4e-6))
+    scheduler = TaskScheduler({"conv": 1.0}, trials=10)
+    scheduler.add("conv", batch_standing(4e-6))
 
-    assert search_progress(allotment, foreseen=False).gain is None
+    assert search_progress(scheduler, foreseen=False).gain is None

@@ -50,21 +50,21 @@ def told(*latencies: float) -> list[TrialBatch]:
 def test_a_gain_within_the_batches_that_count_goes_on_and_an_older_one_does_not() -> None:
     rule = Plateau(batches=3, gain=0.01)
 
-    assert rule.goes_on(told(10.0, 8.0, 8.0, 8.0))
-    assert not rule.goes_on(told(10.0, 8.0, 8.0, 8.0, 8.0))
+    assert rule.should_continue(told(10.0, 8.0, 8.0, 8.0))
+    assert not rule.should_continue(told(10.0, 8.0, 8.0, 8.0, 8.0))
 
 
-@pytest.mark.parametrize(("gain", "goes_on"), [(0.019, True), (0.021, False)])
-def test_small_gains_add_up_over_the_batches(gain: float, goes_on: bool) -> None:
-    assert Plateau(batches=2, gain=gain).goes_on(told(1.0, 0.99, 0.98)) is goes_on
+@pytest.mark.parametrize(("gain", "should_continue"), [(0.019, True), (0.021, False)])
+def test_small_gains_add_up_over_the_batches(gain: float, should_continue: bool) -> None:
+    assert Plateau(batches=2, gain=gain).should_continue(told(1.0, 0.99, 0.98)) is should_continue
 
 
 def test_a_worse_batch_is_no_gain() -> None:
-    assert not Plateau(batches=1).goes_on(told(1.0, 2.0))
+    assert not Plateau(batches=1).should_continue(told(1.0, 2.0))
 
 
 def test_the_first_program_that_runs_is_a_gain() -> None:
-    assert Plateau(batches=2).goes_on(told(np.inf, np.inf, np.inf, 1.0))
+    assert Plateau(batches=2).should_continue(told(np.inf, np.inf, np.inf, 1.0))
 
 
 def test_no_batches_at_all_are_refused() -> None:
@@ -80,22 +80,22 @@ def batch(waiting: float) -> TrialBatch:
 def test_it_ends_where_the_forecast_falls_below_the_threshold() -> None:
     rule = ExpectedGainStop(threshold=0.02, forecast=GainEstimate(record_gain=0.0))
 
-    assert rule.goes_on([batch(0.03)])
-    assert not rule.goes_on([batch(0.01)])
+    assert rule.should_continue([batch(0.03)])
+    assert not rule.should_continue([batch(0.01)])
 
 
 def test_it_ends_where_nothing_waits() -> None:
-    assert not ExpectedGainStop().goes_on([batch(-np.inf)])
+    assert not ExpectedGainStop().should_continue([batch(-np.inf)])
 
 
 def test_a_threshold_of_nothing_never_ends() -> None:
-    assert ExpectedGainStop(threshold=0.0).goes_on([batch(-9.0)] * 500)
+    assert ExpectedGainStop(threshold=0.0).should_continue([batch(-9.0)] * 500)
 
 
 def test_a_higher_threshold_ends_no_later() -> None:
     batches = [batch(waiting) for waiting in np.linspace(0.2, -0.5, 30)]
     ends = [
-        next(count for count in range(1, 31) if not ExpectedGainStop(t).goes_on(batches[:count]))
+        next(count for count in range(1, 31) if not ExpectedGainStop(t).should_continue(batches[:count]))
         for t in (0.005, 0.01, 0.02, 0.05)
     ]
 
@@ -126,20 +126,20 @@ def test_the_unit_of_latency_and_the_level_of_scores_do_not_matter(
     batches = search(seed, count)
     other = [TrialBatch(factor * b.latency_s, b.scores - 0.7, b.waiting - 0.7) for b in batches]
 
-    assert rule.goes_on(batches) == rule.goes_on(other)
+    assert rule.should_continue(batches) == rule.should_continue(other)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
 def test_every_rule_begins_and_ends_a_search_that_no_longer_gains(rule: StopRule) -> None:
     flat = [TrialBatch(np.full(4, 1e-3), np.full(4, -0.5), waiting=-0.5)] * 20
 
-    assert rule.goes_on(flat[:1])
-    assert not rule.goes_on(flat)
+    assert rule.should_continue(flat[:1])
+    assert not rule.should_continue(flat)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
 def test_a_task_of_which_nothing_runs_ends_at_last(rule: StopRule) -> None:
     failed = search(0, 20, failing=1.0)
 
-    assert rule.goes_on(failed[:1])
-    assert not rule.goes_on(failed)
+    assert rule.should_continue(failed[:1])
+    assert not rule.should_continue(failed)

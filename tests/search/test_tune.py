@@ -162,7 +162,7 @@ def test_workloads_share_the_trials_and_the_database(tmp_path: Path, target: str
 
 def test_a_rule_ends_the_search_before_the_trials_are_spent(tmp_path: Path, target: str, linear: Any) -> None:
     class TwoBatches:
-        def goes_on(self, batches: Sequence[TrialBatch]) -> bool:
+        def should_continue(self, batches: Sequence[TrialBatch]) -> bool:
             assert all(np.isfinite(batch.scores).all() for batch in batches)
             assert all(np.isfinite(batch.waiting) for batch in batches)
             return len(batches) < 2

@@ -140,16 +140,16 @@ def explored(workload: str, agent: str, seed: int, batches: int, model: Any) -> 
         function, target=Target(local_target()), space_generator="post-order-apply", rand_state=seed + 1
     )
     cost_model = TvmCostModel(SearchModel(model, method=find_method("frozen"), seed=seed))
-    ground = SearchSpace(context, list(context.generate_design_space()), cost_model, seed=seed)
+    space = SearchSpace(context, list(context.generate_design_space()), cost_model, seed=seed)
     watch = StageTimer()
-    exploration = Ppo().begin(ground)
+    exploration = Ppo().begin(space)
     scores: list[float] = []
     start = time.perf_counter()
     with patch("costhub.papers.release.PpoAgent", clocked(AGENTS[agent], watch)):
         for _ in range(batches):
-            ground.new_round()
+            space.new_round()
             exploration.explore(COUNT)
-            scores.append(float(ground.score(ground.best_new(COUNT)).mean()))
+            scores.append(float(space.score(space.best_new(COUNT)).mean()))
     seconds = time.perf_counter() - start
     return {
         "workload": workload,

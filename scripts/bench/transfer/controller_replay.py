@@ -116,7 +116,7 @@ class Ends:
 
 def _end(trace: Trace, rule: StopRule) -> tuple[float, float]:
     counts = range(1, trace.full)
-    end = next((count for count in counts if not rule.goes_on(trace.batches[:count])), trace.full)
+    end = next((count for count in counts if not rule.should_continue(trace.batches[:count])), trace.full)
     best = best_after(trace.batches[: trace.full])
     return 1.0 - end / trace.full, float(np.log(best[end - 1] / best[-1]))
 
@@ -193,7 +193,7 @@ class Network:
         return sum(trace.trials for trace in self.traces)
 
     def shared(self, priority: Priority, rule: StopRule | None) -> tuple[np.ndarray, float]:
-        """Replays an allotment.
+        """Replays an scheduler.
 
         Returns:
             (trials,) weighted latency in seconds after as many, infinite before all tasks have begun; and the
@@ -201,12 +201,12 @@ class Network:
         """
         by_name = {trace.workload: trace for trace in self.traces}
         weights = dict(zip(by_name, self.weights, strict=True))
-        allotment = TaskScheduler(weights, trials=self.trials, priority=_remembered(priority), rule=rule)
+        scheduler = TaskScheduler(weights, trials=self.trials, priority=_remembered(priority), rule=rule)
         latency_s = np.full(self.trials, np.inf)
-        while (name := allotment.next_task()) is not None:
-            allotment.add(name, _next(by_name[name], len(allotment.tasks[name].batches)))
-            latency_s[self.trials - allotment.left - 1 :] = allotment.latency_s
-        return latency_s, 1.0 - allotment.left / self.trials
+        while (name := scheduler.next_task()) is not None:
+            scheduler.add(name, _next(by_name[name], len(scheduler.tasks[name].batches)))
+            latency_s[self.trials - scheduler.left - 1 :] = scheduler.latency_s
+        return latency_s, 1.0 - scheduler.left / self.trials
 
     def in_hindsight(self, trials: int) -> float:
         """The lowest weighted latency that so many trials can give, by dynamic programming."""

@@ -1,6 +1,6 @@
-"""AutoTVM (Chen et al., *Learning to Optimize Tensor Programs*, NeurIPS 2018).
+"""AutoTVM: simulated annealing and diversity-aware selection.
 
-Simulated annealing and diversity-aware selection.
+Chen et al., *Learning to Optimize Tensor Programs*, NeurIPS 2018.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from costhub.search.strategies.strategy import Exploration, Explorer
 class Annealing(Explorer):
     """Parallel Markov chains over the design space, whose energy is the model's score.
 
-    *Learning to Optimize Tensor Programs* (Chen et al., NeurIPS 2018), section 3.3: chains run in parallel,
-    so that the model scores many programs at once; their states persist as the model learns; the best
-    programs that they came upon are measured. Appendix A.3 has 128 chains and at most 500 steps. There, a
-    step changes an index; here, TVM makes a schedule of each state, which takes milliseconds, so the defaults
-    are chosen to score as many programs for a batch as the evolutionary search does. A move is one of TVM's
-    mutators. The paper leaves the temperature open: it falls linearly to zero, and is in standard deviations
-    of the model's scores.
+    Section 3.3: chains run in parallel, so that the model scores many programs at once; their states persist as the
+    model learns; the best programs that they visit are measured. Appendix A.3 has 128 chains and at most 500 steps.
+    There, a step changes an index; here, TVM makes a schedule of each state, which takes milliseconds, so the
+    defaults are chosen to score as many programs for a batch as the evolutionary search does. A move is one of TVM's
+    mutators. The paper leaves the temperature open: it falls linearly to zero, and is in standard deviations of the
+    model's scores.
     """
 
     chains: int = 64
@@ -40,9 +39,9 @@ class Annealing(Explorer):
 
     name = "annealing"
 
-    def begin(self, ground: SearchSpace) -> Exploration:
+    def begin(self, space: SearchSpace) -> Exploration:
         """See `Explorer`."""
-        return AnnealingChains(self, ground)
+        return AnnealingChains(self, space)
 
 
 @dataclass
@@ -50,7 +49,7 @@ class AnnealingChains:
     """The states of the chains of one workload."""
 
     options: Annealing
-    ground: SearchSpace
+    space: SearchSpace
     states: list[ScheduledProgram] = field(default_factory=list)
 
     def explore(self, count: int) -> None:
@@ -58,7 +57,7 @@ class AnnealingChains:
         self._fill()
         if not self.states:
             return
-        scores = self.ground.score(self.states)
+        scores = self.space.score(self.states)
         best, since = self._best(count), 0
         for step in range(self.options.steps):
             scores = self._step(scores, self.options.hottest * (1 - step / self.options.steps))
@@ -72,27 +71,27 @@ class AnnealingChains:
         """Random programs for chains that have none yet, after the best that an earlier search measured."""
         missing = self.options.chains - len(self.states)
         if not self.states:
-            self.states = self.ground.fastest(missing // 2)
+            self.states = self.space.fastest(missing // 2)
             missing -= len(self.states)
         if missing > 0:
-            self.states += self.ground.random(missing)
+            self.states += self.space.random(missing)
 
     def _step(self, scores: Scores, temperature: float) -> Scores:
         """Moves each chain, or leaves it where it is; returns the scores of the new states."""
-        moved = self.ground.neighbours([state.trace for state in self.states])
+        moved = self.space.neighbours([state.trace for state in self.states])
         places = [place for place, program in enumerate(moved) if program is not None]
         programs = [program for program in moved if program is not None]
         if not programs:
             return scores
         after = scores.copy()
-        for place, program, score in zip(places, programs, self.ground.score(programs).tolist(), strict=True):
-            if self.ground.rng.random() < acceptance(score - float(scores[place]), temperature):
+        for place, program, score in zip(places, programs, self.space.score(programs).tolist(), strict=True):
+            if self.space.rng.random() < acceptance(score - float(scores[place]), temperature):
                 self.states[place] = program
                 after[place] = score
         return after
 
     def _best(self, count: int) -> list[int]:
-        return [program.structure for program in self.ground.best(count, new=True)]
+        return [program.structure for program in self.space.best(count, new=True)]
 
 
 def acceptance(gain: float, temperature: float) -> float:
@@ -115,9 +114,8 @@ class Diverse:
 
         sum of scores in S + alpha * number of different decisions in S
 
-    (*Learning to Optimize Tensor Programs*, Chen et al., NeurIPS 2018, equation 3), where a decision is one
-    of a knob: `Knobs.components`. The sum is submodular: taking the candidate with the largest gain, again
-    and again, is a good approximation.
+    (equation 3), where a decision is the setting of a knob: `Knobs.components`. The sum is submodular: taking the
+    candidate with the largest gain, again and again, is a good approximation.
 
     A model's scores have any scale. Here their unit is their standard deviation among the best `top` * count,
     so that `alpha` is how many of these a new decision is worth. With 0 the choice is that of `Ranked`.

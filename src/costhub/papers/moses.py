@@ -1,7 +1,7 @@
-"""Moses (Zhao et al., *Moses.
+"""Moses: the threshold form of its lottery ticket, its domain adversary, and its adaptive controller.
 
-Efficient Exploitation of Cross-device Transferable Features for Tensor Program Optimization*, 2022): the domain
-adversary and the adaptive controller.
+Zhao et al., *Moses: Efficient Exploitation of Cross-device Transferable Features for Tensor Program Optimization*,
+2022.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _needs_source() -> ModelError:
 
 @dataclass
 class DomainAdversary(StepRule):
-    """A discriminator tells source programs from target programs; the network learns to mislead it.
+    """A discriminator separates source programs from target programs; the network learns to mislead it.
 
     The discriminator reads the inputs of the network's last layer, `score`, through a layer that reverses the
     gradient (Ganin and Lempitsky, 2015), so one step trains both against each other.
@@ -109,37 +109,37 @@ class DomainAdversary(StepRule):
     _parts: Any = None
 
     def begin(self, network: nn.Module) -> None:
-        """Makes the discriminator, and listens to what the last layer reads."""
+        """Makes the discriminator, and records what the last layer reads."""
         last: nn.Linear = network.get_submodule("score")  # type: ignore[assignment]
         with torch.device("meta"):
-            judge = nn.Sequential(
+            discriminator = nn.Sequential(
                 nn.Linear(last.in_features, _DISCRIMINATOR_HIDDEN), nn.ReLU(), nn.Linear(_DISCRIMINATOR_HIDDEN, 1)
             )
-        draw_weights(judge, torch.Generator().manual_seed(self.seed))
-        judge.to(last.weight.device)
+        draw_weights(discriminator, torch.Generator().manual_seed(self.seed))
+        discriminator.to(last.weight.device)
         hook = last.register_forward_pre_hook(lambda _, inputs: self._seen.append(inputs[0]))
-        optimizer = torch.optim.Adam(judge.parameters(), lr=1e-3)
-        self._parts = judge, hook, optimizer, np.random.default_rng(self.seed)
+        optimizer = torch.optim.Adam(discriminator.parameters(), lr=1e-3)
+        self._parts = discriminator, hook, optimizer, np.random.default_rng(self.seed)
 
     def loss(self, network: nn.Module, batch: Batch, own: Tensor) -> Tensor:
-        """The objective, plus beta times the binary cross-entropy of telling the domains apart."""
-        judge, _, optimizer, rng = self._parts
+        """The objective, plus beta times the binary cross-entropy of the discriminator."""
+        discriminator, _, optimizer, rng = self._parts
         target = self._seen[-1]
         drawn = rng.integers(self.source.n, size=len(batch.group))
         network(*self.source.take(drawn, device=own.device).inputs)
         source = self._seen[-1]
         self._seen.clear()
         optimizer.zero_grad(set_to_none=True)
-        verdict = judge(_reverse_gradient(torch.cat([source, target]))).squeeze(-1)
-        truth = torch.cat([verdict.new_zeros(len(source)), verdict.new_ones(len(target))])
-        return own + self.weight * functional.binary_cross_entropy_with_logits(verdict, truth)
+        logits = discriminator(_reverse_gradient(torch.cat([source, target]))).squeeze(-1)
+        is_target = torch.cat([logits.new_zeros(len(source)), logits.new_ones(len(target))])
+        return own + self.weight * functional.binary_cross_entropy_with_logits(logits, is_target)
 
     def after_step(self, network: nn.Module, rate: float) -> None:
         """The discriminator takes its own step."""
         self._parts[2].step()
 
     def end(self, network: nn.Module) -> None:
-        """Stops listening."""
+        """Stops recording."""
         self._parts[1].remove()
         self._parts = None
         self._seen.clear()
@@ -155,13 +155,13 @@ class GradientReversal(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        """The gradient, turned round."""
+        """The gradient with the opposite sign."""
         return -gradient
 
 
 def _reverse_gradient(values: Tensor) -> Tensor:
-    found: Tensor = GradientReversal.apply(values)  # type: ignore[no-untyped-call]
-    return found
+    reversed_: Tensor = GradientReversal.apply(values)  # type: ignore[no-untyped-call]
+    return reversed_
 
 
 @dataclass(frozen=True)
@@ -170,19 +170,19 @@ class CoefficientOfVariation:
 
     A task's trials are split into a measured and a predicted part. The measured part goes out in batches;
     after each the coefficient of variation sigma / mu of the model's outcome over the last ones is taken, and
-    measuring ends early where it falls below a threshold. Moses gives no numbers. The outcome is taken as the
+    measuring ends early where it falls below a threshold. Moses gives no numbers. Here, the outcome is the
     predicted throughput, the exponential of the score, since a mean that may be 0 has no such coefficient.
-    The defaults are what scripts/bench/transfer/controller.py chose.
+    scripts/bench/transfer/controller.py chose the defaults.
 
     Example:
-        >>> batches = [Batch(np.ones(2), np.array(scores)) for scores in ([-1.0, -2.0], [-0.5, -0.51])]
-        >>> rule = Certainty(trials=64, window=1)
-        >>> rule.goes_on(batches[:1]), rule.goes_on(batches)
+        >>> batches = [TrialBatch(np.ones(2), np.array(scores)) for scores in ([-1.0, -2.0], [-0.5, -0.51])]
+        >>> rule = CoefficientOfVariation(trials=64, window=1)
+        >>> rule.should_continue(batches[:1]), rule.should_continue(batches)
         (True, False)
     """
 
     trials: int
-    """Trials of the task in all."""
+    """All trials of the task."""
     share: float = 0.75
     """Largest share of the trials that is measured, in (0, 1]."""
     threshold: float = 0.01
@@ -195,7 +195,7 @@ class CoefficientOfVariation:
                 f"share must be above 0 and at most 1 and window at least 1, got {self.share} and {self.window}."
             )
 
-    def goes_on(self, batches: Sequence[TrialBatch]) -> bool:
+    def should_continue(self, batches: Sequence[TrialBatch]) -> bool:
         """See `StopRule`."""
         if sum(batch.n for batch in batches) >= self.share * self.trials:
             return False
@@ -208,7 +208,7 @@ def coefficient_of_variation(batches: Sequence[TrialBatch]) -> float:
     """Standard deviation / mean of the throughput that the model predicted for the programs of some batches.
 
     Example:
-        >>> round(variation([Batch(np.ones(2), np.log([1.0, 3.0]))]), 6)
+        >>> round(coefficient_of_variation([TrialBatch(np.ones(2), np.log([1.0, 3.0]))]), 6)
         0.5
     """
     scores = np.concatenate([batch.scores for batch in batches])

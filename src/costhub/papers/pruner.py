@@ -1,6 +1,6 @@
-"""Pruner (Qiao et al., *Pruner: A Draft-then-Verify Exploration Mechanism*, ASPLOS 2025).
+"""Pruner: momentum transfer, and a cheap model that drafts what the full model verifies.
 
-Momentum transfer and draft models.
+Qiao et al., *Pruner: A Draft-then-Verify Exploration Mechanism*, ASPLOS 2025.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from costhub.transfer.methods.method import adapt_sub_models
 class Momentum:
     """Networks are fine-tuned, and after every step a slow copy moves a little towards them.
 
-    The slow copy, which begins as the source, is the result: Pruner's momentum (MoA-Pruner, ASPLOS 2025)
+    The slow copy, which begins as the source, is the result: Pruner's momentum (MoA-Pruner)
     keeps 0.99 of it in each step. Trees continue from the source's trees.
     """
 
@@ -106,8 +106,8 @@ class DraftModel:
     """Scores candidates by two models: all by a cheap one, the best of them by the full one as well.
 
     Lowering a candidate takes longer than everything else that a prediction needs; a model that reads the
-    trace alone (`trace_decisions@1`) does without it. After *Pruner: A Draft-then-Verify Exploration
-    Mechanism* (Qiao et al., ASPLOS 2025), whose draft is a formula; here it is a model like any other.
+    trace alone (`trace_decisions@1`) does without it. The draft of the paper is a formula; here it is a model like
+    any other.
 
     All scores of a task can be compared, whichever model and whichever call they come from (see
     docs/adr/0002): a candidate that the full model has not seen gets the score that the full model is

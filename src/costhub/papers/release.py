@@ -1,6 +1,6 @@
-"""ReLeASE (Ahn et al., *Reinforcement Learning and Adaptive Sampling for Optimized DNN Compilation*, 2019).
+"""ReLeASE: a strategy that learns by proximal policy optimisation, and adaptive sampling.
 
-PPO and adaptive sampling.
+Ahn et al., *Reinforcement Learning and Adaptive Sampling for Optimized DNN Compilation*, 2019.
 """
 
 from __future__ import annotations
@@ -30,10 +30,7 @@ DIRECTIONS = 3
 
 @dataclass(frozen=True)
 class PpoOptions:
-    """*Reinforcement Learning and Adaptive Sampling for Optimized DNN Compilation* (ReLeASE), table 2.
-
-    The width of the networks and the size of a minibatch are not in the paper.
-    """
+    """Table 2 of the paper, which has neither the width of the networks nor the size of a minibatch."""
 
     learning_rate: float = 1e-3
     discount: float = 0.9
@@ -197,8 +194,7 @@ def _log_probability(log_policy: Tensor, actions: Tensor) -> Tensor:
 class Ppo(Explorer):
     """Reinforcement learning on the model's scores.
 
-    *Reinforcement Learning and Adaptive Sampling for Optimized DNN Compilation* (Ahn et al., 2019), section
-    4.1: the state is the vector of a program's knobs, an action turns each of them up, down or not at all,
+    Section 4.1: the state is the vector of a program's knobs, an action turns each of them up, down or not at all,
     the reward is the model's score of the resulting program, and after each episode the agent learns by PPO.
     The programs of all episodes are candidates; together with the selection `clustered`, this is ReLeASE.
 
@@ -219,9 +215,9 @@ class Ppo(Explorer):
 
     name = "ppo"
 
-    def begin(self, ground: SearchSpace) -> Exploration:
+    def begin(self, space: SearchSpace) -> Exploration:
         """See `Explorer`."""
-        return PpoExploration(self, ground)
+        return PpoExploration(self, space)
 
 
 @dataclass
@@ -246,8 +242,8 @@ class _SketchEpisode:
 class PpoExploration:
     """The agents of one workload, by sketch."""
 
-    def __init__(self, options: Ppo, ground: SearchSpace) -> None:
-        self.options, self.ground = options, ground
+    def __init__(self, options: Ppo, space: SearchSpace) -> None:
+        self.options, self.space = options, space
         self._agents: dict[str, tuple[SketchKnobs, PpoAgent]] = {}
         self._last: list[ScheduledProgram] = []
 
@@ -267,15 +263,15 @@ class PpoExploration:
             best = max(best, reached)
         for group in groups:
             group.learn()
-        self._last = self.ground.best(self.options.programs // 2)
+        self._last = self.space.best(self.options.programs // 2)
 
     def _starts(self) -> list[ScheduledProgram]:
         """The best programs of the last episodes, or of an earlier search, and random ones; all scored."""
         if not self._last:
-            self._last = self.ground.fastest(self.options.programs // 2)
-        programs = [*self._last, *self.ground.random(self.options.programs - len(self._last))]
+            self._last = self.space.fastest(self.options.programs // 2)
+        programs = [*self._last, *self.space.random(self.options.programs - len(self._last))]
         if programs:
-            self.ground.score(programs)
+            self.space.score(programs)
         return programs
 
     def _groups(self, programs: list[ScheduledProgram]) -> Iterator[_SketchEpisode]:
@@ -287,7 +283,7 @@ class PpoExploration:
         for sketch, own in by_sketch.items():
             if sketch not in self._agents:
                 dials = SketchKnobs.of(own[0].trace)
-                seed = int(self.ground.rng.integers(2**31))
+                seed = int(self.space.rng.integers(2**31))
                 # A sketch without knobs has one program for each that is drawn; there is nothing to learn.
                 self._agents[sketch] = (
                     dials,
@@ -307,12 +303,12 @@ class PpoExploration:
                 partial(_turned_knobs, group.dials, program, directions)
                 for program, directions in zip(group.programs, turn.directions, strict=True)
             ]
-        made = self.ground.programs(proposals)
+        made = self.space.programs(proposals)
         scores = np.full(len(made), np.nan)
         there = [program is not None for program in made]
         if any(there):
-            scores[there] = self.ground.score([program for program in made if program is not None])
-        before = self.ground.score([program for group in groups for program in group.programs])
+            scores[there] = self.space.score([program for program in made if program is not None])
+        before = self.space.score([program for group in groups for program in group.programs])
         worst = float(np.nanmin([*scores, *before]))
         place = 0
         for group in groups:
@@ -336,8 +332,7 @@ _KMEANS_STARTS = 8
 class Clustered:
     """Adaptive sampling: k-means over the candidates, as many clusters as their loss is worth.
 
-    After *Reinforcement Learning and Adaptive Sampling for Optimized DNN Compilation* (Ahn et al., 2019),
-    section 4.2: k grows from 8 until the loss, the squared distance of candidates from their centroids, falls
+    Section 4.2: k grows from 8 until the loss, the squared distance of candidates from their centroids, falls
     by too little (the knee), and the centroids are measured. So it may choose fewer than it is asked for, and
     never more. A centroid that has been measured already is replaced by the mode: for each knob, the decision
     that most candidates have.
@@ -385,7 +380,7 @@ def most_frequent_knobs(programs: list[Knobs]) -> Knobs:
     """For each knob of the most frequent sketch the decision that most programs have, the first of equals.
 
     Example:
-        >>> mode([Knobs("s", ((1, 4),)), Knobs("t", ((1, 2), (3, 0))), Knobs("t", ((1, 2), (3, 1)))])
+        >>> most_frequent_knobs([Knobs("s", ((1, 4),)), Knobs("t", ((1, 2), (3, 0))), Knobs("t", ((1, 2), (3, 1)))])
         Knobs(sketch='t', decisions=((1, 2), (3, 0)))
     """
     ((sketch, _),) = Counter(program.sketch for program in programs).most_common(1)

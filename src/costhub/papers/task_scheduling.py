@@ -1,4 +1,8 @@
-"""Other ways to spend a budget of trials: the task schedulers of TVM and Ansor, and stop rules."""
+"""Ways to spend a budget of trials that no default uses: the task schedulers of TVM, and stop rules.
+
+`GradientBased` is after *Ansor* (Zheng et al., OSDI 2020, section 6); scripts/bench/transfer/controller.py compares
+all.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +15,16 @@ from costhub.search.scheduler import GainEstimate, ScheduledTask, TrialBatch, be
 
 @dataclass(frozen=True)
 class GradientBased:
-    """What `GradientBased`, the default scheduler of TVM MetaSchedule, asks of a task.
+    """The priority of a task in `GradientBased`, the default task scheduler of TVM MetaSchedule.
 
-    weight * (alpha * (best of w batches ago - best) / w + (1 - alpha) * best / n) for n batches, the first
-    term being 0 before there are more than w. It is the objective's gradient in *Ansor* (Zheng et al., 2020,
-    section 6) without the term on similar tasks. A task without a program that ran comes last, as in TVM.
+    weight * (alpha * (best of w batches ago - best) / w + (1 - alpha) * best / n) for n batches; the first term is 0
+    before there are more than w. It is the gradient of Ansor's objective without the term on similar tasks. A task
+    without a program that ran comes last, as in TVM.
 
     Example:
         >>> import numpy as np
-        >>> from costhub.search.scheduler import TrialBatch
-        >>> task = Task("conv", 2.0, [Batch(np.array([ms]), np.zeros(1)) for ms in (9.0, 8.0, 6.0, 6.0)])
-        >>> round(Gradient()(task), 6)  # 2 * (0.2 * (9 - 6) / 3 + 0.8 * 6 / 4)
+        >>> task = ScheduledTask("conv", 2.0, [TrialBatch(np.array([ms]), np.zeros(1)) for ms in (9.0, 8.0, 6.0, 6.0)])
+        >>> round(GradientBased()(task), 6)  # 2 * (0.2 * (9 - 6) / 3 + 0.8 * 6 / 4)
         2.8
     """
 
@@ -43,7 +46,7 @@ def fewest_batches_first(task: ScheduledTask) -> float:
     """A `Priority`: the task with the fewest batches comes next.
 
     Example:
-        >>> in_rotation(Task("conv", weight=9.0)) == in_rotation(Task("relu"))
+        >>> fewest_batches_first(ScheduledTask("conv", weight=9.0)) == fewest_batches_first(ScheduledTask("relu"))
         True
     """
     return -float(len(task.batches))
@@ -51,13 +54,15 @@ def fewest_batches_first(task: ScheduledTask) -> float:
 
 @dataclass(frozen=True)
 class Plateau:
-    """Stops as a person watching the search curve would, without a model; defaults chosen as in `Certainty`.
+    """Stops where the best latency has not improved for some batches; the model has no say.
+
+    The defaults are chosen as in `CoefficientOfVariation`.
 
     Example:
         >>> import numpy as np
-        >>> batches = [Batch(np.array([ms]), np.zeros(1)) for ms in (4.0, 3.0, 2.99, 2.99)]
+        >>> batches = [TrialBatch(np.array([ms]), np.zeros(1)) for ms in (4.0, 3.0, 2.99, 2.99)]
         >>> rule = Plateau(batches=2, gain=0.01)
-        >>> [rule.goes_on(batches[:count]) for count in (1, 2, 3, 4)]
+        >>> [rule.should_continue(batches[:count]) for count in (1, 2, 3, 4)]
         [True, True, True, False]
     """
 
@@ -70,7 +75,7 @@ class Plateau:
         if self.batches < 1:
             raise ValueError(f"batches must be at least 1, got {self.batches}.")
 
-    def goes_on(self, batches: Sequence[TrialBatch]) -> bool:
+    def should_continue(self, batches: Sequence[TrialBatch]) -> bool:
         """See `StopRule`; a task without a program that runs has a plateau, too."""
         if len(batches) <= self.batches:
             return True
@@ -80,7 +85,7 @@ class Plateau:
 
 @dataclass(frozen=True)
 class ExpectedGainStop:
-    """Asks `Forecast` after each batch.
+    """Asks `GainEstimate` after each batch.
 
     The defaults are those that lost less than 1 % on one half of the workloads of
     scripts/bench/transfer/controller.py, with batches of a sixteenth of the trials that a task gets by itself. On the
@@ -90,10 +95,10 @@ class ExpectedGainStop:
     Example:
         >>> import numpy as np
         >>> scores = np.array([-0.1, -0.2, -0.3, -0.4])
-        >>> promising = Batch(np.exp(-scores), scores, waiting=-0.05)
-        >>> spent = Batch(np.exp(-scores), scores, waiting=-2.0)
-        >>> rule = Worthwhile(threshold=0.04)
-        >>> rule.goes_on([promising, promising]), rule.goes_on([promising, spent])
+        >>> promising = TrialBatch(np.exp(-scores), scores, waiting=-0.05)
+        >>> spent = TrialBatch(np.exp(-scores), scores, waiting=-2.0)
+        >>> rule = ExpectedGainStop(threshold=0.04)
+        >>> rule.should_continue([promising, promising]), rule.should_continue([promising, spent])
         (True, False)
     """
 
@@ -101,6 +106,6 @@ class ExpectedGainStop:
     """Expected fall of the log latency, below which it ends."""
     forecast: GainEstimate = field(default_factory=GainEstimate)
 
-    def goes_on(self, batches: Sequence[TrialBatch]) -> bool:
+    def should_continue(self, batches: Sequence[TrialBatch]) -> bool:
         """See `StopRule`."""
         return self.forecast(batches) >= self.threshold

@@ -55,7 +55,7 @@ def drop_unfinished_line(path: Path) -> None:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp(), "lines")
         >>> _ = path.write_text("[1]\n[2")
-        >>> drop_unfinished(path)
+        >>> drop_unfinished_line(path)
         >>> path.read_text()
         '[1]\n'
     """

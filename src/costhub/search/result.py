@@ -33,7 +33,7 @@ class StageTimer:
         first: The stage that begins.
 
     Example:
-        >>> stages = Stages()
+        >>> stages = StageTimer()
         >>> with stages.during(FEATURES):
         ...     with stages.during(PREDICTION):
         ...         pass

@@ -18,7 +18,7 @@ class TrialBatch:
     """Programs of one task that were measured together.
 
     Example:
-        >>> first = Batch(np.array([2e-3, np.inf]), np.array([-0.1, -0.2]), waiting=-0.3)
+        >>> first = TrialBatch(np.array([2e-3, np.inf]), np.array([-0.1, -0.2]), waiting=-0.3)
         >>> first.n, first.is_ok.tolist()
         (2, [True, False])
     """
@@ -53,7 +53,7 @@ def best_after(batches: Sequence[TrialBatch]) -> Scores:
     """(t,) best latency in seconds after each of t batches; infinite as long as nothing ran.
 
     Example:
-        >>> batches = [Batch(np.array([ms]), np.zeros(1)) for ms in (np.inf, 4.0, 5.0, 3.0)]
+        >>> batches = [TrialBatch(np.array([ms]), np.zeros(1)) for ms in (np.inf, 4.0, 5.0, 3.0)]
         >>> best_after(batches).tolist()
         [inf, 4.0, 4.0, 3.0]
     """
@@ -66,7 +66,7 @@ class ScheduledTask:
     """A workload on a device under search.
 
     Example:
-        >>> Task("conv", weight=3.0).best_s
+        >>> ScheduledTask("conv", weight=3.0).best_s
         inf
     """
 
@@ -95,7 +95,7 @@ Priority = Callable[[ScheduledTask], float]
 class StopRule(Protocol):
     """Looks at all batches of a task; one rule serves any number of tasks."""
 
-    def goes_on(self, batches: Sequence[TrialBatch]) -> bool:
+    def should_continue(self, batches: Sequence[TrialBatch]) -> bool:
         """Whether the task should be measured further.
 
         Args:
@@ -123,10 +123,10 @@ class GainEstimate:
 
     Example:
         >>> scores, waiting = np.array([-0.1, -0.2, -0.3, -0.4]), (-0.05, -0.45)
-        >>> told = [Batch(np.exp(-scores), scores, waiting=score) for score in waiting]
-        >>> [round(Forecast(record_gain=0.0)([batch]), 3) for batch in told]
+        >>> told = [TrialBatch(np.exp(-scores), scores, waiting=score) for score in waiting]
+        >>> [round(GainEstimate(record_gain=0.0)([batch]), 3) for batch in told]
         [0.05, 0.0]
-        >>> Forecast(record_gain=0.1)(told[1:])
+        >>> GainEstimate(record_gain=0.1)(told[1:])
         0.05
     """
 
@@ -190,8 +190,8 @@ class ExpectedGain:
     Example:
         >>> import numpy as np
         >>> from costhub.search.scheduler import TrialBatch
-        >>> batch = Batch(np.array([2.0, 2.0, 2.0]), np.zeros(3), waiting=0.0)
-        >>> round(ExpectedGain(Forecast(record_gain=0.1))(Task("conv", 3.0, [batch])), 6)
+        >>> batch = TrialBatch(np.array([2.0, 2.0, 2.0]), np.zeros(3), waiting=0.0)
+        >>> round(ExpectedGain(GainEstimate(record_gain=0.1))(ScheduledTask("conv", 3.0, [batch])), 6)
         0.3
     """
 
@@ -206,7 +206,7 @@ class ExpectedGain:
 class TaskScheduler:
     """Which task is measured next, until the budget is spent or no task is worth measuring.
 
-    Every task gets one batch first. Then the next one goes to the task of the highest priority among those
+    Every task gets one batch first. Then the next batch goes to the task of the highest priority among those
     that have programs left and that the rule has not ended; what a task leaves goes to the others.
 
     Args:
@@ -220,11 +220,11 @@ class TaskScheduler:
 
     Example:
         >>> import numpy as np
-        >>> allotment = Allotment({"conv": 8.0, "relu": 1.0}, trials=12)
+        >>> scheduler = TaskScheduler({"conv": 8.0, "relu": 1.0}, trials=12)
         >>> order = []
-        >>> while (name := allotment.next_task()) is not None:
+        >>> while (name := scheduler.next_task()) is not None:
         ...     order.append(name)
-        ...     allotment.add(name, Batch(np.array([1.0, 1.1, 1.2]), np.zeros(3), waiting=0.0))
+        ...     scheduler.add(name, TrialBatch(np.array([1.0, 1.1, 1.2]), np.zeros(3), waiting=0.0))
         >>> order
         ['conv', 'relu', 'conv', 'conv']
     """
@@ -283,8 +283,8 @@ class TaskScheduler:
         task.batches.append(batch)
         task.exhausted = batch.waiting == -math.inf
 
-    def foresee(self, name: str, waiting: float) -> None:
-        """Tells what waits after the last batch of a task, see `Batch.waiting`.
+    def set_waiting(self, name: str, waiting: float) -> None:
+        """Tells what waits after the last batch of a task, see `TrialBatch.waiting`.
 
         Raises:
             KeyError: There is no such task.
@@ -301,7 +301,7 @@ class TaskScheduler:
         self.tasks[name].exhausted = True
 
     def _goes_on(self, task: ScheduledTask) -> bool:
-        return not task.exhausted and (self.rule is None or self.rule.goes_on(task.batches))
+        return not task.exhausted and (self.rule is None or self.rule.should_continue(task.batches))
 
 
 @dataclass(frozen=True)
@@ -322,28 +322,28 @@ class SearchProgress:
     """Share of `latency_us` that one more batch of every task is expected to save; None if not known."""
 
 
-def search_progress(allotment: TaskScheduler, *, foreseen: bool = True) -> SearchProgress:
-    """Where the search of an allotment stands.
+def search_progress(scheduler: TaskScheduler, *, foreseen: bool = True) -> SearchProgress:
+    """Where the search of an scheduler stands.
 
     Args:
-        allotment: With what was measured, by earlier searches too.
+        scheduler: With what was measured, by earlier searches too.
         foreseen: Whether the last batch knows the score of what waits.
 
     Example:
         >>> import numpy as np
         >>> from costhub.search.scheduler import TrialBatch
-        >>> allotment = Allotment({"conv": 2.0}, trials=6)
-        >>> allotment.add("conv", Batch(np.full(3, 3e-6), np.zeros(3), waiting=0.0))
-        >>> now = standing(allotment)
+        >>> scheduler = TaskScheduler({"conv": 2.0}, trials=6)
+        >>> scheduler.add("conv", TrialBatch(np.full(3, 3e-6), np.zeros(3), waiting=0.0))
+        >>> now = search_progress(scheduler)
         >>> now.trials, now.begun, now.latency_us, round(now.gain, 2)
         (3, 1, 6.0, 0.05)
     """
-    tasks = allotment.tasks.values()
-    latency_us = allotment.latency_s * 1e6 if math.isfinite(allotment.latency_s) else None
+    tasks = scheduler.tasks.values()
+    latency_us = scheduler.latency_s * 1e6 if math.isfinite(scheduler.latency_s) else None
     expected = [ExpectedGain()(task) for task in tasks if task.batches]
     gain = None
     if foreseen and latency_us and len(expected) == len(tasks):
         gain = sum(seconds for seconds in expected if math.isfinite(seconds)) * 1e6 / latency_us
     begun = sum(bool(task.batches) for task in tasks)
-    spent, most = allotment.trials - allotment.left, allotment.trials
+    spent, most = scheduler.trials - scheduler.left, scheduler.trials
     return SearchProgress(spent, most, begun, len(tasks), latency_us, gain)

@@ -145,7 +145,7 @@ def tune_all(
         strategy: How programs are proposed.
         selection: Chooses among them.
         options: Sizes of the search.
-        priority: Says which workload is measured next; see `Allotment`.
+        priority: Says which workload is measured next; see `TaskScheduler`.
         rule: Decides when measuring a workload ends; its trials go to the others, until all have ended.
         seed: Seeds the search.
         on_trial: Called after each trial with the workload, its number of trials and its best latency in us.
@@ -221,7 +221,7 @@ def _measure(
     tell(foreseen=False)
     if decides and allotment.left > each * (len(tasks) - len(known)):
         for of_task, _ in known:
-            allotment.foresee(of_task, tasks[of_task].waiting())
+            allotment.set_waiting(of_task, tasks[of_task].waiting())
     while (name := allotment.next_task()) is not None:
         batch = tasks[name].round(allotment.most)
         if batch is None:

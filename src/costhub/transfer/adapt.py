@@ -90,7 +90,7 @@ def adapt(
         source: A fitted model of other devices; it is not changed.
         programs: What has been measured on the target, with the features that the source reads.
         method: A key of `METHODS`, or a method with options of its own.
-        trials: How many of the programs to learn from, a few of one workload after another (see `in_turn`);
+        trials: How many of the programs to learn from, a few of one workload after another (see `round_robin`);
             all by default.
         batch: Programs per batch; each batch tests the candidates before they learn from it (see `Guard`).
         seed: The only source of chance.
@@ -146,7 +146,7 @@ def adapt_to_batches(
 
     Args:
         source: As for `adapt`, like the other arguments.
-        batches: The measured programs, for example from `LiveTrials.batches`.
+        batches: The measured programs, for example from `OnlineTrials.batches`.
         trials: How many programs there will be, for the progress bar.
         method: How the model is carried over.
         seed: The only source of chance.

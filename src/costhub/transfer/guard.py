@@ -139,7 +139,7 @@ class Guard:
         self._models[LOCAL] = model
 
     def _source_knows(self) -> bool:
-        """Whether the source ranks the target better than chance, beyond `SURE` standard errors."""
+        """Whether the source ranks the target better than chance, beyond `SURE_ERRORS` standard errors."""
         above = np.array(self._shares[SOURCE]) - CHANCE
         return len(above) < 2 or above.mean() > SURE_ERRORS * _standard_error(above)
 

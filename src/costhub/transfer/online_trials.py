@@ -30,7 +30,7 @@ HELD_OUT_SHARE = 8
 class OnlineTrials:
     """Random programs of some workloads, measured batch by batch; what a folder holds is not measured again.
 
-    Workloads come in random order, some programs of each before the next one (see `in_turn`), and every row
+    Workloads come in random order, some programs of each before the next one (see `round_robin`), and every row
     is safe in the folder before the next program runs. Asking for the batches again, after an interruption or
     for other features, therefore gives the same programs first, and new ones from where the last run stopped.
 
@@ -130,8 +130,8 @@ def distinct_workloads(workloads: Sequence[WorkloadSpec]) -> list[WorkloadSpec]:
 
     Example:
         >>> from costhub.collector.workloads.suites import SuiteWorkload
-        >>> twice = [Workload(name, "matmul", (8, 8, 8)) for name in ("one", "again")]
-        >>> [workload.name for workload in distinct(twice)]
+        >>> twice = [SuiteWorkload(name, "matmul", (8, 8, 8)) for name in ("one", "again")]
+        >>> [workload.name for workload in distinct_workloads(twice)]
         ['again']
     """
     return list({workload_id(workload.module()): workload for workload in workloads}.values())

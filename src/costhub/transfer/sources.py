@@ -56,7 +56,7 @@ def rank_sources(
         seed: Chooses the programs.
         probed: How many to rank on.
         tell_apart: Choose programs that the sources contradict each other about (`telling`), rather than at
-            random (`in_turn`).
+            random (`round_robin`).
 
     Raises:
         DataError: None of the programs ran, or all of them are equally fast.

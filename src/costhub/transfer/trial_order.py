@@ -32,7 +32,7 @@ def round_robin(programs: Programs, trials: int, *, seed: int, each: int = PER_W
     Example:
         >>> rows, latency_s = [np.ones((1, 2))] * 6, np.arange(1.0, 7.0)
         >>> pool = Programs.from_list(rows, np.arange(6) // 3, ("a", "b"), latency_s)
-        >>> pool.workload[in_turn(pool, 4, seed=0, each=2)].tolist() in ([0, 0, 1, 1], [1, 1, 0, 0])
+        >>> pool.workload[round_robin(pool, 4, seed=0, each=2)].tolist() in ([0, 0, 1, 1], [1, 1, 0, 0])
         True
     """
     rng = np.random.default_rng(seed)
@@ -52,7 +52,7 @@ def most_disagreed(
 ) -> IntArray:
     """The positions of programs to measure first, so that a few of them show which source knows the device.
 
-    The programs of a workload are those of `in_turn`, chosen at random; the workloads come in another order:
+    The programs of a workload are those of `round_robin`, chosen at random; the workloads come in another order:
     the one about whose programs the sources disagree most comes first. Nothing needs to be measured.
 
     Args:
@@ -72,7 +72,7 @@ def most_disagreed(
         >>> def two(some):  # They agree about a and c.
         ...     own = some.rows[:, 0].astype(float)
         ...     return np.stack([own, np.where(some.workload == 1, -own, own)])
-        >>> pool.workload[telling(pool, two, 4, seed=0)].tolist()
+        >>> pool.workload[most_disagreed(pool, two, 4, seed=0)].tolist()
         [1, 1, 1, 1]
     """
     order = round_robin(programs, programs.n, seed=seed, each=each)
@@ -102,9 +102,9 @@ def disagreement(scores: Scores) -> float:
         The mean over all ordered pairs.
 
     Example:
-        >>> contradiction(np.array([[0.0, 1.0], [0.0, 2.0]]))
+        >>> disagreement(np.array([[0.0, 1.0], [0.0, 2.0]]))
         0.0
-        >>> contradiction(np.array([[0.0, 1.0], [2.0, 0.0]]))  # Half of the pairs are a program and itself.
+        >>> disagreement(np.array([[0.0, 1.0], [2.0, 0.0]]))  # Half of the pairs are a program and itself.
         0.25
     """
     gap = scores[:, :, None] - scores[:, None, :]

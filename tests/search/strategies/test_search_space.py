@@ -12,16 +12,16 @@ from costhub.collector.workloads.suites import SuiteWorkload
 from costhub.search.strategies.search_space import MIN_SCORE, SearchSpace
 
 
-def test_random_programs_are_different_and_hold_together(ground: SearchSpace) -> None:
-    programs = ground.random(24)
+def test_random_programs_are_different_and_hold_together(space: SearchSpace) -> None:
+    programs = space.random(24)
 
     assert len({program.structure for program in programs}) == len(programs) == 24
     for program in programs:
         assert "EnterPostproc" in [str(i.kind.name) for i in program.trace.insts]
 
 
-def test_equal_seeds_draw_equal_programs_whatever_the_threads(new_ground: Callable[..., SearchSpace]) -> None:
-    one, two, other = new_ground(seed=1), new_ground(seed=1), new_ground(seed=2)
+def test_equal_seeds_draw_equal_programs_whatever_the_threads(new_space: Callable[..., SearchSpace]) -> None:
+    one, two, other = new_space(seed=1), new_space(seed=1), new_space(seed=2)
     one._threads, two._threads = 1, 4
 
     drawn = [[program.structure for program in each.random(12)] for each in (one, two, other)]
@@ -29,10 +29,10 @@ def test_equal_seeds_draw_equal_programs_whatever_the_threads(new_ground: Callab
     assert drawn[0] == drawn[1] != drawn[2]
 
 
-def test_neighbours_differ_a_little(ground: SearchSpace) -> None:
-    (program,) = ground.random(1)
+def test_neighbours_differ_a_little(space: SearchSpace) -> None:
+    (program,) = space.random(1)
 
-    near = [p for p in ground.neighbours([program.trace] * 16) if p is not None]
+    near = [p for p in space.neighbours([program.trace] * 16) if p is not None]
 
     assert len({p.structure for p in near}) > 4
     for other in near:
@@ -45,67 +45,67 @@ def test_neighbours_differ_a_little(ground: SearchSpace) -> None:
         assert sum(changed) <= 2
 
 
-def test_a_program_is_scored_once_in_a_round(new_ground: Callable[..., SearchSpace], likes: Any) -> None:
-    ground = new_ground()
-    model, programs = ground._cost_model, ground.random(6)
+def test_a_program_is_scored_once_in_a_round(new_space: Callable[..., SearchSpace], likes: Any) -> None:
+    space = new_space()
+    model, programs = space._cost_model, space.random(6)
 
-    scores = ground.score([*programs, *programs])
-    ground.score(programs[:3])
+    scores = space.score([*programs, *programs])
+    space.score(programs[:3])
     assert model.asked == [6]
     np.testing.assert_allclose(scores, [likes(program.schedule) for program in programs] * 2)
 
-    ground.new_round()
-    ground.score(programs[:3])
+    space.new_round()
+    space.score(programs[:3])
     assert model.asked == [6, 3]
 
 
-def test_the_best_are_proposed_once(ground: SearchSpace) -> None:
-    programs = ground.random(12)
-    scores = ground.score(programs)
+def test_the_best_are_proposed_once(space: SearchSpace) -> None:
+    programs = space.random(12)
+    scores = space.score(programs)
     order = [programs[place].structure for place in np.argsort(-scores, kind="stable")]
 
-    first, second = ground.best_new(4), ground.best_new(20)
+    first, second = space.best_new(4), space.best_new(20)
 
     by_structure = dict(zip((p.structure for p in programs), scores.tolist(), strict=True))
     assert [by_structure[p.structure] for p in first] == [by_structure[s] for s in order[:4]]
     assert {p.structure for p in first + second} == set(order)
-    assert ground.best_new(1) == ground.propose(programs) == []
-    assert not {p.structure for p in ground.random(12)} & set(order)
+    assert space.best_new(1) == space.propose(programs) == []
+    assert not {p.structure for p in space.random(12)} & set(order)
 
 
 @pytest.mark.parametrize("told", [0.0, -3.0, float("nan")])
 def test_a_model_that_gives_nothing_useful_gives_the_least_score(
-    new_ground: Callable[..., SearchSpace], told: float
+    new_space: Callable[..., SearchSpace], told: float
 ) -> None:
     class Odd:
         def predict(self, context: Any, candidates: Any) -> Any:
             return np.full(len(candidates), told)
 
-    ground = new_ground(Odd())
+    space = new_space(Odd())
 
-    assert ground.score(ground.random(2)).tolist() == [np.log(MIN_SCORE)] * 2
+    assert space.score(space.random(2)).tolist() == [np.log(MIN_SCORE)] * 2
 
 
-def test_the_fastest_come_back_and_failures_do_not(ground: SearchSpace) -> None:
-    programs = ground.random(3)
+def test_the_fastest_come_back_and_failures_do_not(space: SearchSpace) -> None:
+    programs = space.random(3)
     for program, latency_s in zip(programs, (3e-6, float("inf"), 1e-6), strict=True):
-        ground.told(program.trace, latency_s)
+        space.add_measured(program.trace, latency_s)
 
-    assert [p.structure for p in ground.fastest(5)] == [programs[2].structure, programs[0].structure]
+    assert [p.structure for p in space.fastest(5)] == [programs[2].structure, programs[0].structure]
 
 
-def test_a_small_space_has_an_end(new_ground: Callable[..., SearchSpace]) -> None:
+def test_a_small_space_has_an_end(new_space: Callable[..., SearchSpace]) -> None:
     tiny = SuiteWorkload("matmul.tiny", "matmul", (1, 1, 2)).module()
 
-    programs = new_ground(mod=tiny).random(200)
+    programs = new_space(mod=tiny).random(200)
 
     assert 0 < len(programs) < 200
 
 
 def test_what_was_measured_before_is_a_start_and_not_proposed_again(
-    new_ground: Callable[..., SearchSpace],
+    new_space: Callable[..., SearchSpace],
 ) -> None:
-    first, second = new_ground(seed=1), new_ground(seed=1)
+    first, second = new_space(seed=1), new_space(seed=1)
     fast, slow, failed, *others = first.random(6)
 
     second.measured_before([(slow.trace, 2e-3), (fast.trace, 1e-3), (failed.trace, None)])

@@ -26,7 +26,7 @@ class Own(Explorer):
 
     name = "own"
 
-    def begin(self, ground: SearchSpace) -> Exploration:
+    def begin(self, space: SearchSpace) -> Exploration:
         raise NotImplementedError
 
 
@@ -135,9 +135,9 @@ def test_a_search_that_goes_on_begins_with_what_the_database_holds(
     class Spy(Explorer):
         name = "spy"
 
-        def begin(self, ground: Any) -> Any:
-            seen.append(ground)
-            return Random().begin(ground)
+        def begin(self, space: Any) -> Any:
+            seen.append(space)
+            return Random().begin(space)
 
     again = next(batches(new_context(Spy().to_tvm()).clone(), wide, 8, 8, database))
 
@@ -157,21 +157,21 @@ def test_it_is_tvms_own_with_the_sizes_of_a_search() -> None:
 
 
 def test_the_best_of_a_pool_are_better_than_random_ones(
-    new_ground: Callable[..., SearchSpace], likes: Callable[[Any], float]
+    new_space: Callable[..., SearchSpace], likes: Callable[[Any], float]
 ) -> None:
-    ground = new_ground()
-    RandomTopK(pool=64).begin(ground).explore(8)
-    best = [likes(program.schedule) for program in ground.best_new(8)]
+    space = new_space()
+    RandomTopK(pool=64).begin(space).explore(8)
+    best = [likes(program.schedule) for program in space.best_new(8)]
 
-    assert ground._cost_model.asked == [64]
-    assert min(best) > np.mean([likes(program.schedule) for program in ground.random(32)])
+    assert space._cost_model.asked == [64]
+    assert min(best) > np.mean([likes(program.schedule) for program in space.random(32)])
 
 
-def test_random_asks_no_model(ground: SearchSpace) -> None:
-    Random().begin(ground).explore(8)
+def test_random_asks_no_model(space: SearchSpace) -> None:
+    Random().begin(space).explore(8)
 
-    assert ground._cost_model.asked == []
-    assert ground.best_new(8) == []
+    assert space._cost_model.asked == []
+    assert space.best_new(8) == []
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

@@ -122,9 +122,9 @@ class SearchSpace:
                 self._proposed.add(program.structure)
         for trace, latency_s in known:
             if latency_s is not None:
-                self.told(trace, latency_s)
+                self.add_measured(trace, latency_s)
 
-    def told(self, trace: Any, latency_s: float) -> None:
+    def add_measured(self, trace: Any, latency_s: float) -> None:
         """Takes a measured program; an infinite latency says that it failed."""
         if np.isfinite(latency_s):
             self._measured.append((latency_s, trace))

@@ -36,7 +36,7 @@ class Exploration(Protocol):
     """A strategy at work on one workload; what it keeps lives as long as the search."""
 
     def explore(self, count: int) -> None:
-        """Scores programs by ``ground.score``; the best of them that are new will be measured.
+        """Scores programs by ``space.score``; the best of them that are new will be measured.
 
         Args:
             count: How many will be measured.
@@ -53,7 +53,7 @@ class Explorer(ABC):
     """A key of `STRATEGIES`."""
 
     @abstractmethod
-    def begin(self, ground: SearchSpace) -> Exploration:
+    def begin(self, space: SearchSpace) -> Exploration:
         """Begins with one workload."""
 
     def to_tvm(self) -> Any:
@@ -76,7 +76,7 @@ class TvmStrategy(PySearchStrategy):  # type: ignore[misc]  # TVM's base is unty
         super().__init__()
         self.explorer = explorer
         self._context: Any = None
-        self._ground: SearchSpace | None = None
+        self._space: SearchSpace | None = None
         self._exploration: Exploration | None = None
         self._left = self._batch = 0
 
@@ -96,33 +96,33 @@ class TvmStrategy(PySearchStrategy):  # type: ignore[misc]  # TVM's base is unty
         known = [] if database is None else _records_of_task(database, self._context)
         # A search that goes on must not draw once more what it drew at first.
         seed = abs(int(self._context.rand_state)) + len(known)
-        self._ground = SearchSpace(self._context, list(design_spaces), cost_model, seed=seed)
-        self._ground.measured_before([(each.record.trace, each.latency_s) for each in known])
-        self._exploration = self.explorer.begin(self._ground)
+        self._space = SearchSpace(self._context, list(design_spaces), cost_model, seed=seed)
+        self._space.measured_before([(each.record.trace, each.latency_s) for each in known])
+        self._exploration = self.explorer.begin(self._space)
 
     def post_tuning(self) -> None:
         """Lets go of the context, which holds this object."""
-        self._context = self._ground = self._exploration = None
+        self._context = self._space = self._exploration = None
 
     def generate_measure_candidates(self) -> list[Any] | None:
         """The next batch; None when all trials are spent or the space has no more."""
-        ground, exploration = self._ground, self._exploration
-        if ground is None or exploration is None or self._left <= 0:
+        space, exploration = self._space, self._exploration
+        if space is None or exploration is None or self._left <= 0:
             return None
         count = min(self._batch, self._left)
-        ground.new_round()
+        space.new_round()
         exploration.explore(count)
-        chosen = ground.best_new(count - int(ground.rng.binomial(count, EPSILON)))
+        chosen = space.best_new(count - int(space.rng.binomial(count, EPSILON)))
         if len(chosen) < count:
-            chosen += ground.propose(ground.random(count - len(chosen)))
+            chosen += space.propose(space.random(count - len(chosen)))
         return [_measure_candidate(program) for program in chosen] or None
 
     def notify_runner_results(self, measure_candidates: Sequence[Any], results: Sequence[Any]) -> None:
         """Learns how fast the programs are."""
         self._left -= len(results)
-        if self._ground is not None:
+        if self._space is not None:
             for candidate, result in zip(measure_candidates, results, strict=True):
-                self._ground.told(candidate.sch.trace, latency_of(result))
+                self._space.add_measured(candidate.sch.trace, latency_of(result))
 
     def clone(self) -> Any:
         """The same, for another task."""
@@ -173,9 +173,9 @@ class RandomTopK(Explorer):
 
     name = "random-top-k"
 
-    def begin(self, ground: SearchSpace) -> Exploration:
+    def begin(self, space: SearchSpace) -> Exploration:
         """See `Explorer`."""
-        return _RandomPool(ground, self.pool)
+        return _RandomPool(space, self.pool)
 
 
 @dataclass(frozen=True)
@@ -184,20 +184,20 @@ class Random(Explorer):
 
     name = "random"
 
-    def begin(self, ground: SearchSpace) -> Exploration:
+    def begin(self, space: SearchSpace) -> Exploration:
         """See `Explorer`."""
         return _NoScores()
 
 
 @dataclass(frozen=True)
 class _RandomPool:
-    ground: SearchSpace
+    space: SearchSpace
     pool: int
 
     def explore(self, count: int) -> None:
-        programs = self.ground.random(max(count, self.pool))
+        programs = self.space.random(max(count, self.pool))
         if programs:
-            self.ground.score(programs)
+            self.space.score(programs)
 
 
 class _NoScores:

@@ -62,7 +62,7 @@ def handle(request: LoadOnBoard | TimeOnBoard | OpenRequest | None) -> Any:
     """Does what is asked, or what `costhub.collector.boards.session_service.handle` does.
 
     Returns:
-        `Loaded`, or the seconds of each call; `Lost`, or a reason (a string), where it fails.
+        `LoadedNetwork`, or the seconds of each call; `BoardLost`, or a reason (a string), where it fails.
     """
     if not isinstance(request, LoadOnBoard | TimeOnBoard):
         _board_forms.clear()  # They hold the session open, and with it the board.

@@ -67,7 +67,7 @@ def distinguishing_input(example: Any) -> Any:
 
     Example:
         >>> import numpy as np
-        >>> bool(telling(np.zeros(2)).std() > 0), telling(np.array([1.0, 2.0]))
+        >>> bool(distinguishing_input(np.zeros(2)).std() > 0), distinguishing_input(np.array([1.0, 2.0]))
         (True, array([1., 2.]))
     """
     import numpy as np

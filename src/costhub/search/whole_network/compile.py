@@ -118,7 +118,7 @@ def compile_network(
     """Writes a network as a shared library with a relax function ``main``, whose weights are in it.
 
     The kernels are fused as for the search and found in the database by their structure. Large ones without
-    a record are shared among the cores (`on_all_cores`). Small ones, and all where there is no database, stay
+    a record are shared among the cores (`parallelize_untuned`). Small ones, and all where there is no database, stay
     as TVM's default pipeline for CPUs leaves them: plain loops on one thread, which LLVM vectorises.
 
     Args:

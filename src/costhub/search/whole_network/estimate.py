@@ -69,7 +69,7 @@ def with_time_shares(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     Example:
         >>> rows = [{"weight": 3.0, "untuned_us": 1.0, "best_us": None},
         ...         {"weight": 1.0, "untuned_us": 1.0, "best_us": 1.0}]
-        >>> [(row["share_before"], row["share_after"]) for row in with_shares(rows)]
+        >>> [(row["share_before"], row["share_after"]) for row in with_time_shares(rows)]
         [(0.75, None), (0.25, 1.0)]
     """
     shares: list[dict[str, float | None]] = [{} for _ in rows]

@@ -34,7 +34,7 @@ def widest_tolerance(outputs: Sequence[Any]) -> float:
         outputs: NumPy arrays.
 
     Example:
-        >>> tolerance_of([np.ones(3, np.float32)]), tolerance_of([np.ones(3, np.float16)])
+        >>> widest_tolerance([np.ones(3, np.float32)]), widest_tolerance([np.ones(3, np.float16)])
         (0.0002, 0.01)
     """
     types = {str(output.dtype) for output in outputs}
@@ -50,8 +50,8 @@ def compare_outputs(outputs: Sequence[Any], reference: Sequence[Any]) -> str | N
 
     Example:
         >>> one = np.ones(3, np.float32)
-        >>> difference([one], [one + 1e-6])
-        >>> difference([one], [one + 1])
+        >>> compare_outputs([one], [one + 1e-6])
+        >>> compare_outputs([one], [one + 1])
         'output 0 differs in 3 of 3 elements, by up to 1'
     """
     if len(outputs) != len(reference):

@@ -66,7 +66,7 @@ def time_in_turns(names: Iterable[str], turn: Callable[[str], list[float] | None
         rounds: How many.
 
     Example:
-        >>> in_turns(["tuned", "dead"], lambda name: [2e-6] if name == "tuned" else None, rounds=3)
+        >>> time_in_turns(["tuned", "dead"], lambda name: [2e-6] if name == "tuned" else None, rounds=3)
         {'tuned': Latency(median_us=2.0, low_us=2.0, high_us=2.0, calls=3)}
     """
     taken: dict[str, list[float]] = {name: [] for name in names}
@@ -90,7 +90,7 @@ class NetworkTimer:
 
     Example:
         >>> import numpy as np
-        >>> with Contest((np.zeros((1, 128), np.int64),), threads=1) as contest:
+        >>> with NetworkTimer((np.zeros((1, 128), np.int64),), threads=1) as contest:
         ...     (first, *_) = contest.load_torch("torch", "bert_tiny")
         ...     times = contest.take(rounds=1, seconds=0.0)
         >>> first.shape, list(times)
@@ -186,7 +186,7 @@ def board_network_timer(inputs: tuple[Any, ...], boards: Boards) -> Iterator[Boa
         DeviceError: The board that did is of another kind than those that `boards` has seen.
 
     Example:
-        >>> contest = board_contest((), Boards("127.0.0.1", 9190, "pi4"))  # `with contest:` waits for a board
+        >>> contest = board_network_timer((), Boards("127.0.0.1", 9190, "pi4"))  # `with contest:` waits for a board
     """
     pool = SessionPool(boards.tracker, boards.key, board_wait_s=_BOARD_WAIT_S, service=BOARD_SERVICE)
     with closing(pool), pool.session(_SESSION_S) as session:
@@ -196,7 +196,7 @@ def board_network_timer(inputs: tuple[Any, ...], boards: Boards) -> Iterator[Boa
 
 @dataclass
 class BoardNetworkTimer:
-    """What `Contest` is, on a board; torch runs here, and is not timed."""
+    """What `NetworkTimer` is, on a board; torch runs here, and is not timed."""
 
     inputs: tuple[Any, ...]
     """NumPy arrays."""
@@ -233,7 +233,7 @@ class BoardNetworkTimer:
             return here.load_torch(name, network)
 
     def take(self, *, rounds: int = ROUNDS, seconds: float = SECONDS) -> dict[str, Latency]:
-        """As `Contest.take`; where the board is lost, of the calls until then."""
+        """As `NetworkTimer.take`; where the board is lost, of the calls until then."""
         return time_in_turns(self._names, lambda name: self._turn(name, seconds), rounds)
 
     def _turn(self, name: str, seconds: float) -> list[float] | None:

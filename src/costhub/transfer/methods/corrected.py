@@ -50,7 +50,7 @@ def shrink_to_source(networks: Sequence[nn.Module], before: Sequence[nn.Module],
     Example:
         >>> now, then = nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)
         >>> _ = nn.init.constant_(now.weight, 3.0), nn.init.constant_(then.weight, 1.0)
-        >>> draw_back([now], [then], 0.25)
+        >>> shrink_to_source([now], [then], 0.25)
         >>> now.weight.item()
         2.5
     """
