@@ -7,7 +7,7 @@ import pytest
 
 from costhub.dataset.features.specs import find_spec
 from costhub.errors import UnknownNameError
-from costhub.models.architectures import ARCHITECTURES, find_architecture, new_model
+from costhub.models.architectures import ARCHITECTURES, new_model
 
 
 @pytest.mark.parametrize("arch", sorted(ARCHITECTURES))
@@ -21,7 +21,7 @@ def test_the_key_is_the_name_the_model_gives_itself(arch: str) -> None:
     ("arch", "spec"), [("gbt", "tiles@1"), ("treegru", "loop_context@1"), ("tokens", "trace_tokens@1")]
 )
 def test_each_reads_what_it_was_made_for(arch: str, spec: str) -> None:
-    assert find_architecture(arch).reads == find_spec(spec).name
+    assert ARCHITECTURES.find(arch).default_spec == find_spec(spec).name
 
 
 def test_an_unknown_name_is_refused_with_the_close_ones() -> None:
@@ -30,7 +30,7 @@ def test_an_unknown_name_is_refused_with_the_close_ones() -> None:
 
 
 def test_a_name_close_to_nothing_is_refused_with_all_there_are() -> None:
-    with pytest.raises(UnknownNameError, match="Did you mean mlp or gbt or treegru or tokens"):
+    with pytest.raises(UnknownNameError, match="Did you mean mlp or gbt or treegru or conditioned"):
         new_model("xyz", feature_spec="demo@1")
 
 

@@ -207,7 +207,7 @@ def test_updates_repeat_with_the_seed(arch: str, fitted: Fitted, unseen: Program
 @every_arch
 def test_weights_come_back_as_they_were(arch: str, fitted: Fitted, unseen: Programs, tmp_path: Path) -> None:
     fitted(arch).save_weights(tmp_path)
-    loaded = ARCHITECTURES[arch]("demo@1")
+    loaded = new_model(arch, feature_spec="demo@1")
 
     loaded.load_weights(tmp_path, fitted(arch).config())
 
@@ -219,7 +219,7 @@ def test_weights_come_back_as_they_were(arch: str, fitted: Fitted, unseen: Progr
 def test_a_loaded_model_can_be_updated_like_the_one_that_was_saved(
     arch: str, fitted: Fitted, unseen: Programs, tmp_path: Path
 ) -> None:
-    saved, loaded = copy.deepcopy(fitted(arch)), ARCHITECTURES[arch]("demo@1")
+    saved, loaded = copy.deepcopy(fitted(arch)), new_model(arch, feature_spec="demo@1")
     saved.save_weights(tmp_path)
     loaded.load_weights(tmp_path, saved.config())
 
@@ -237,7 +237,7 @@ def test_a_configured_width_that_makes_no_sense_is_refused(
     fitted(arch).save_weights(tmp_path)
 
     with pytest.raises(ModelError, match="columns of this"):
-        ARCHITECTURES[arch]("demo@1").load_weights(tmp_path, {**fitted(arch).config(), "columns": columns})
+        new_model(arch, feature_spec="demo@1").load_weights(tmp_path, {**fitted(arch).config(), "columns": columns})
 
 
 @every_arch
@@ -245,14 +245,14 @@ def test_a_width_other_than_that_of_the_file_is_refused(arch: str, fitted: Fitte
     fitted(arch).save_weights(tmp_path)
 
     with pytest.raises(ModelError, match=r"config\.json describes"):
-        ARCHITECTURES[arch]("demo@1").load_weights(tmp_path, {**fitted(arch).config(), "columns": 7})
+        new_model(arch, feature_spec="demo@1").load_weights(tmp_path, {**fitted(arch).config(), "columns": 7})
 
 
 @every_arch
 def test_a_model_that_was_not_fitted_refuses_to_score_learn_and_save(
     arch: str, train: Programs, tmp_path: Path
 ) -> None:
-    model = ARCHITECTURES[arch]("demo@1")
+    model = new_model(arch, feature_spec="demo@1")
 
     with pytest.raises(ModelError, match="no weights"):
         model.predict(np.ones((1, 6), np.float32), np.array([1]))
@@ -271,7 +271,7 @@ def test_rows_of_another_width_are_refused(arch: str, fitted: Fitted) -> None:
 @every_arch
 def test_nothing_to_learn_from_is_refused(arch: str, train: Programs) -> None:
     with pytest.raises(DataError, match="nothing to learn"):
-        ARCHITECTURES[arch]("demo@1").fit(train.select(np.array([0])), None, seed=0, progress=False)
+        new_model(arch, feature_spec="demo@1").fit(train.select(np.array([0])), None, seed=0, progress=False)
 
 
 def test_networks_are_resumable_and_what_has_no_checkpoint_is_not() -> None:

@@ -112,13 +112,13 @@ def command(
     from costhub.dataset.credit import data_credit
     from costhub.dataset.folder import DataFolder
     from costhub.hub.catalogue.devices import device_rows
-    from costhub.models.architectures import find_architecture, new_model
+    from costhub.models.architectures import ARCHITECTURES, new_model
     from costhub.models.folder import check_replaceable, save_model
     from costhub.models.train import describe_model, train_model
 
     check_replaceable(out)
     options = _options(objective, pairs)
-    spec = spec or find_architecture(arch).reads
+    spec = spec or ARCHITECTURES.find(arch).default_spec
     new_model(arch, feature_spec=spec, options=options)  # refuses wrong options before features are computed
     devices = tuple(sorted(set(devices))) or (DataFolder.open(data).only_device(" with --device."),)
     partial = out.absolute().with_name(f"{out.absolute().name}.partial")

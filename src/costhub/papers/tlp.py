@@ -226,6 +226,7 @@ class TokenAttention(NeuralModel[TokenAttentionOptions]):
     """
 
     arch = "tokens"
+    default_spec = TRACE_TOKENS
     options_type = TokenAttentionOptions
     update_rows = 30_000
 

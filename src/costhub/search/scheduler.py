@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from costhub.dataset.programs import BoolArray
+from costhub.models.acquisition import expected_improvement
 from costhub.models.protocol import Scores
 
 

@@ -170,6 +170,7 @@ class Blend:
     """
 
     arch = "blend"
+    default_spec = "tiles@1"
 
     def __init__(self, *, feature_spec: str, options: BlendOptions | None = None) -> None:
         self.feature_spec = feature_spec

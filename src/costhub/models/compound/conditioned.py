@@ -70,6 +70,7 @@ class Conditioned:
     """
 
     arch = "conditioned"
+    default_spec = "tiles@1"
 
     def __init__(
         self,

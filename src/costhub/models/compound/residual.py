@@ -58,6 +58,7 @@ class Residual:
     """
 
     arch = "residual"
+    default_spec = "tiles@1"
 
     def __init__(
         self,

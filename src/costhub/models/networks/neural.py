@@ -71,6 +71,8 @@ class NeuralModel(ABC, Generic[Options]):
 
     arch: ClassVar[str]
     """Name of the architecture."""
+    default_spec: ClassVar[str] = "tiles@1"
+    """The feature spec that it learns from where no other is named."""
     options_type: ClassVar[type[NetworkOptions]]
     """The dataclass of its options."""
     reads_parts: ClassVar[bool] = False

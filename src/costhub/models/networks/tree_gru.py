@@ -222,6 +222,7 @@ class TreeGru(NeuralModel[TreeGruOptions]):
     """
 
     arch = "treegru"
+    default_spec = LOOP_CONTEXT
     options_type = TreeGruOptions
     update_rows = 10_000
 

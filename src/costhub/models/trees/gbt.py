@@ -142,6 +142,7 @@ class Gbt:
     """
 
     arch = "gbt"
+    default_spec = "tiles@1"
 
     def __init__(self, *, feature_spec: str, options: GbtOptions | None = None) -> None:
         self.feature_spec = feature_spec
