@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from costhub.dataset.programs import Programs
-from costhub.models.acquisition import expected_improvement, upper_confidence_bound
+from costhub.papers.autotvm_models import expected_improvement, upper_confidence_bound
 from scripts.bench.models.grid import Entry
 
 Scores = npt.NDArray[np.float64]

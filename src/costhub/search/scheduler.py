@@ -10,7 +10,6 @@ from typing import Protocol
 import numpy as np
 
 from costhub.dataset.programs import BoolArray
-from costhub.models.acquisition import expected_improvement
 from costhub.models.protocol import Scores
 
 
