@@ -89,7 +89,7 @@ def test_the_latencies_can_be_drawn(root: DataFolder, tmp_path: Path) -> None:
 
 def test_a_missing_folder_exits_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["stats", str(tmp_path / "nothing")]) == 2
-    assert capsys.readouterr().err.startswith("costhub: There is no folder")
+    assert capsys.readouterr().err.startswith("costhub: The folder ")
 
 
 def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:

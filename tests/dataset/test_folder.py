@@ -54,13 +54,13 @@ def test_a_creation_that_was_interrupted_is_finished(tmp_path: Path) -> None:
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
 
-    with pytest.raises(DataError, match="holds other files and is no data folder"):
+    with pytest.raises(DataError, match="holds other files and is not a data folder"):
         DataFolder.create(tmp_path)
     with pytest.raises(DataError, match="is not a data folder: it has no folder `measurements`"):
         DataFolder.open(tmp_path)
     with pytest.raises(DataError, match="is a file; give the name of a folder"):
         DataFolder.create(tmp_path / "thesis.tex")
-    with pytest.raises(DataError, match=r"There is no folder .*nothing"):
+    with pytest.raises(DataError, match=r"The folder .*nothing does not exist"):
         DataFolder.open(tmp_path / "nothing")
 
 

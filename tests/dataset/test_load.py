@@ -144,7 +144,7 @@ def test_the_rows_are_the_same_in_every_form() -> None:
 
 def test_an_unknown_form_is_refused() -> None:
     form: Any = "polars"
-    with pytest.raises(FormatError, match="no format 'polars'; it is 'arrow', 'pandas' or 'datasets'"):
+    with pytest.raises(FormatError, match="'polars' is not a format; use 'arrow', 'pandas' or 'datasets'"):
         convert_table(TABLE, form)
 
 
@@ -161,7 +161,7 @@ sys.meta_path.insert(0, Absent())
 import pyarrow as pa
 from costhub.dataset.load import FormatError, convert_table
 try:
-    converted(pa.table({{"status": ["ok"]}}), {form!r})
+    convert_table(pa.table({{"status": ["ok"]}}), {form!r})
 except FormatError as error:
     print(error)
 """

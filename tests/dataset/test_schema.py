@@ -42,7 +42,7 @@ def test_no_column_name_occurs_twice() -> None:
 
 
 def test_an_unknown_table_is_refused_with_the_names_of_the_tables() -> None:
-    with pytest.raises(DataError, match="no table named 'runs'; the tables are devices, workloads, measurements"):
+    with pytest.raises(DataError, match="'runs' is not a table; the tables are devices, workloads, measurements"):
         columns_of("runs")
 
 

@@ -51,7 +51,7 @@ def test_a_trace_that_does_not_fit_is_a_sentence(text: str) -> None:
 def test_a_decision_of_no_instruction_does_not_reach_tvm(number: int) -> None:
     text = f'[[["GetSBlock",[],["C","main"],["b0"]]],[[{number},0]]]'
 
-    with pytest.raises(WorkloadError, match="decisions that are of none of its instructions"):
+    with pytest.raises(WorkloadError, match="decisions that belong to none of its instructions"):
         replay(find_workload("matmul.128x128x128").module(), text)
 
 

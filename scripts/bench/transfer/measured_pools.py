@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from costhub.dataset.blocks import open_sources
+from costhub.dataset.blocks import open_devices
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.programs import Programs
 from costhub.models.architectures import new_model
@@ -43,9 +43,9 @@ def pools(source: Devices, target: Devices, *, programs: int, workloads: int) ->
         workloads: The most workloads.
     """
     (device,) = target.devices
-    (opened,) = open_sources(target.data, device, None, SPEC, failures=False)
-    measured, _ = opened.complete(opened.measured, progress=True)
-    own = opened.load(measured, progress=True)
+    (opened,) = open_devices(target.data, device, None, SPEC, failures=False)
+    measured, _ = opened.with_features(progress=True)
+    own = measured.load(progress=True)
     candidates = {}
     for number, name in enumerate(own.workload_ids):
         places = np.flatnonzero(own.workload == number)

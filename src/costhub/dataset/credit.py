@@ -13,14 +13,14 @@ _SEPARATOR = ", "
 
 
 def data_credit(folder: str | Path, device_ids: Sequence[str] | None = None) -> str | None:
-    """Contributors of measurements, each with the licence, as models that learn from them name them.
+    """Names the contributors of measurements and their licences, for the models that train on them.
 
     Args:
         folder: The data folder.
         device_ids: The devices; all by default.
 
     Returns:
-        ``NAME (LICENCE), NAME (LICENCE)``; None where no row names anybody.
+        ``NAME (LICENCE), NAME (LICENCE)``; None where no row names a contributor.
 
     Raises:
         DataError: The folder cannot be read, or has no such device.
@@ -30,18 +30,20 @@ def data_credit(folder: str | Path, device_ids: Sequence[str] | None = None) -> 
         >>> data_credit(dataset_folders()["costhub/nvidia-h200"])
         'costhub (Apache-2.0)'
     """
-    found: set[tuple[str, str]] = set()
+    credits: set[tuple[str, str]] = set()
     for batch in DataFolder.open(folder).iter_measurements(device_ids, ["contributor", "licence"]):
         distinct = pa.Table.from_batches([batch]).group_by(["contributor", "licence"]).aggregate([])
-        found |= {(row["contributor"] or "", row["licence"] or "no licence") for row in distinct.to_pylist()}
-    return _SEPARATOR.join(f"{name} ({licence})" for name, licence in sorted(found) if name) or None
+        for row in distinct.to_pylist():
+            credits.add((row["contributor"] or "", row["licence"] or "no licence"))
+    return _SEPARATOR.join(f"{name} ({licence})" for name, licence in sorted(credits) if name) or None
 
 
-def joined_credit(*told: str | None) -> str | None:
-    """What several pieces of data credit, each name once.
+def joined_credit(*credits: str | None) -> str | None:
+    """Joins the credit of several pieces of data, each name once.
 
     Example:
         >>> joined_credit("Ada (MIT)", None, "Ada (MIT), Bob (MIT)")
         'Ada (MIT), Bob (MIT)'
     """
-    return _SEPARATOR.join(dict.fromkeys(n for text in told if text for n in text.split(_SEPARATOR))) or None
+    names = dict.fromkeys(name for text in credits if text for name in text.split(_SEPARATOR))
+    return _SEPARATOR.join(names) or None

@@ -45,14 +45,14 @@ class DataFolder:
         """Makes an empty data folder, or opens the one that is there.
 
         Raises:
-            DataError: The path is a file, or a folder of something else.
+            DataError: The path is a file, or a folder with other files in it.
         """
         root = Path(path)
         if root.is_file():
             raise DataError(f"{root} is a file; give the name of a folder.")
         if root.is_dir() and any(root.iterdir()) and not (root / "measurements").is_dir():
-            raise DataError(f"{root} holds other files and is no data folder; give an empty or a new one.")
-        # `measurements` comes first: it marks the folder as ours if the rest is interrupted.
+            raise DataError(f"{root} holds other files and is not a data folder; use another folder.")
+        # `measurements` comes first: it marks a data folder even if the rest is interrupted.
         for name in ("measurements", "devices", "workloads"):
             (root / name).mkdir(parents=True, exist_ok=True)
         write_readme(root)
@@ -63,17 +63,17 @@ class DataFolder:
         """Opens a data folder.
 
         Raises:
-            DataError: There is none at `path`.
+            DataError: `path` is not a data folder.
         """
         root = Path(path)
         if not root.is_dir():
-            raise DataError(f"There is no folder {root}; `costhub collect --out {root}` makes one.")
+            raise DataError(f"The folder {root} does not exist; `costhub collect --out {root}` makes one.")
         if not (root / "measurements").is_dir():
             raise DataError(f"{root} is not a data folder: it has no folder `measurements` in it.")
         return cls(root)
 
     def put_device(self, row: Mapping[str, Any]) -> None:
-        """Adds a device, or replaces the one of that id.
+        """Adds a device, or replaces the one with the same id.
 
         Raises:
             DataError: The row does not fit the schema.
@@ -81,7 +81,7 @@ class DataFolder:
         self._upsert("devices", "device_id", [row])
 
     def put_workloads(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Adds workloads, or replaces those of the same ids.
+        """Adds workloads, or replaces those with the same ids.
 
         Raises:
             DataError: A row does not fit the schema.
@@ -107,14 +107,14 @@ class DataFolder:
 
     def _small(self, table: str, key: str, columns: Sequence[str] | None = None) -> pa.Table:
         needed = None if columns is None else list(dict.fromkeys([*columns, key]))
-        found = first_of_each(read_shards(self.path / table, table, needed), key)
-        return found if columns is None else found.select(list(columns))
+        rows = first_of_each(read_shards(self.path / table, table, needed), key)
+        return rows if columns is None else rows.select(list(columns))
 
     def devices(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Reads the devices table, or some of its columns.
 
         Raises:
-            DataError: A shard cannot be read, or there is no such column.
+            DataError: A shard cannot be read, or a column does not exist.
         """
         return self._small("devices", "device_id", columns)
 
@@ -122,7 +122,7 @@ class DataFolder:
         """Reads the workloads table, or some of its columns.
 
         Raises:
-            DataError: A shard cannot be read, or there is no such column.
+            DataError: A shard cannot be read, or a column does not exist.
         """
         return self._small("workloads", "workload_id", columns)
 
@@ -140,18 +140,19 @@ class DataFolder:
         Raises:
             DataError: There are several, or none.
         """
-        known = self.device_ids()
-        if len(known) != 1:
+        device_ids = self.device_ids()
+        if len(device_ids) != 1:
             raise DataError(
-                f"{self.path} has measurements of {len(known)} devices ({', '.join(known)}); name one of them{advice}"
+                f"{self.path} has measurements of {len(device_ids)} devices ({', '.join(device_ids)}); "
+                f"name one of them{advice}"
             )
-        return known[0]
+        return device_ids[0]
 
     def writer(self, device_id: str, *, compact_rows: int = COMPACT_ROWS) -> MeasurementWriter:
         """Opens the measurements of one device for writing; use it in a `with` statement.
 
         Raises:
-            DataError: Another writer is at work, or what is there cannot be read.
+            DataError: Another writer is at work, or the files there cannot be read.
         """
         if not device_id or device_id.startswith(".") or "/" in device_id or "\\" in device_id:
             raise DataError(f"{device_id!r} cannot name a device; use letters, digits and dashes.")
@@ -164,11 +165,11 @@ class DataFolder:
 
         Args:
             device_id: One device; all by default.
-            columns: Columns wanted; all by default.
+            columns: Columns to read; all by default.
             status: One status; all by default.
 
         Raises:
-            DataError: A shard or journal cannot be read, or there is no such device or column.
+            DataError: A shard or journal cannot be read, or a device or column does not exist.
         """
         where = None if status is None else pc.field("status") == status
         return self.select_measurements(None if device_id is None else [device_id], columns, where)
@@ -182,7 +183,7 @@ class DataFolder:
         """Reads the measurements of some devices that meet a condition, every record once.
 
         Raises:
-            DataError: A shard or journal cannot be read, or there is no such device or column.
+            DataError: A shard or journal cannot be read, or a device or column does not exist.
         """
         chosen = self._chosen(device_ids)
         # The id is read in any case: without it a record in two places would count twice.
@@ -200,7 +201,7 @@ class DataFolder:
         *,
         batch_rows: int = ROW_GROUP_ROWS,
     ) -> Iterator[pa.RecordBatch]:
-        """Reads what `select_measurements` does in batches, in memory that does not grow with the folder.
+        """Reads the rows of `select_measurements` in batches, in memory that does not grow with the folder.
 
         Yields:
             Batches of at most `batch_rows` rows, device by device, every record once.
@@ -215,14 +216,14 @@ class DataFolder:
                 yield batch if columns is None else batch.select(list(columns))
 
     def _chosen(self, device_ids: Sequence[str] | None) -> list[str]:
-        known = self.device_ids()
+        existing = self.device_ids()
         for device_id in device_ids or ():
-            if device_id not in known:
+            if device_id not in existing:
                 raise DataError(
                     f"{self.path} has no measurements of {device_id!r}; "
-                    f"it has those of {', '.join(known) or 'no device'}."
+                    f"it has those of {', '.join(existing) or 'no device'}."
                 )
-        return known if device_ids is None else list(dict.fromkeys(device_ids))
+        return existing if device_ids is None else list(dict.fromkeys(device_ids))
 
     def _of_device(self, device_id: str, columns: Sequence[str] | None, where: pc.Expression | None) -> pa.Table:
         folder = self.path / "measurements" / device_id

@@ -24,7 +24,7 @@ FIRST_LLVM_WITH_BYTES = 22
 
 @cache
 def register_vnni() -> None:
-    """Puts the corrected intrinsic in the place of TVM's; with an older LLVM nothing changes."""
+    """Replaces TVM's intrinsic by a corrected one; with an older LLVM nothing changes."""
     from tvm.s_tir import TensorIntrin
     from tvm.s_tir.tensor_intrin.x86 import dot_product_16x4_u8i8i32_desc
     from tvm.script import tirx as T
@@ -64,8 +64,7 @@ MODULES_OF_KIND = {"llvm": ("x86", "arm_cpu"), "c": ("x86", "arm_cpu"), "cuda": 
 def load_intrinsics(target_kind: str) -> None:
     """Registers the tensor intrinsics that schedules for `target_kind` (``"llvm"``, ``"cuda"``, …) may name.
 
-    TVM's VNNI intrinsic is corrected on the way (`costhub.dataset.intrinsics`). Safe to call again, and for several
-    kinds in turn.
+    Also corrects TVM's VNNI intrinsic (`register_vnni`). You can call it again, and for several kinds.
 
     Example:
         >>> load_intrinsics("llvm")
@@ -88,7 +87,7 @@ def load_intrinsics(target_kind: str) -> None:
 
 
 def names_intrinsics(trace_json: str) -> bool:
-    """Whether a schedule trace may name tensor intrinsics; most do not, and need not wait for their parsing.
+    """Whether a schedule trace may name tensor intrinsics; most do not, and can skip the parsing.
 
     Example:
         >>> names_intrinsics('[[["Tensorize",["b0"],["dot_4x4",1],[]]],[]]'), names_intrinsics("[[],[]]")

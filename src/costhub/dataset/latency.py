@@ -23,16 +23,16 @@ def median_latency_s(run_s: pa.ChunkedArray | pa.ListArray) -> _Seconds:
 
 
 def _medians(lists: pa.ListArray) -> _Seconds:
-    found = np.full(len(lists), np.nan)
+    medians = np.full(len(lists), np.nan)
     for rows, values in repeats_by_length(lists):
-        found[rows] = np.median(values, axis=1)
-    return found
+        medians[rows] = np.median(values, axis=1)
+    return medians
 
 
 def repeats_by_length(lists: pa.ListArray) -> Iterator[tuple[npt.NDArray[np.intp], _Seconds]]:
-    """Yields (k,) rows whose lists are equally long, and (k, length) what is in them; not the empty ones.
+    """Yields (k,) rows whose lists are equally long and the (k, length) values; leaves out empty lists.
 
-    Most rows of a folder have the same number of repeats, so this is a few arrays instead of a million lists.
+    Most rows of a folder have the same number of repeats, so a few arrays replace a million lists.
 
     Example:
         >>> for rows, values in repeats_by_length(pa.array([[1.0, 2.0], [], [3.0, None]])):

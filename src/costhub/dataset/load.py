@@ -1,7 +1,4 @@
-"""Provides what a data folder holds: load_measurements and iter_measurements as tables.
-
-Load_programs and iter_programs as arrays to learn from.
-"""
+"""Loads a data folder: load_measurements and iter_measurements as tables, load_programs and iter_programs as arrays."""
 
 from __future__ import annotations
 
@@ -11,12 +8,12 @@ import operator as operators
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, overload
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from costhub.dataset.blocks import open_sources
+from costhub.dataset.blocks import ProgramBlocks, open_devices
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.programs import Programs
 from costhub.dataset.remote import FileSystem, RemoteFolder
@@ -26,19 +23,22 @@ from costhub.dataset.shards.shard_set import SHARD_PATTERN
 from costhub.errors import CosthubError, DataError, UnknownNameError
 from costhub.names import close_names
 
-if TYPE_CHECKING:
-    from datasets import Dataset
-    from pandas import DataFrame
-
 Names = str | Sequence[str]
 Folder = DataFolder | RemoteFolder
+Format = Literal["arrow", "pandas", "datasets"]
+
+
+class FormatError(CosthubError):
+    """A table was asked for in a format that costhub does not offer, or that needs a missing package."""
+
+    exit_code = 2
 
 
 def open_folder(path: str | Path, filesystem: FileSystem | None = None) -> Folder:
     """Opens a data folder on this machine, or on a file system of fsspec.
 
     Raises:
-        DataError: There is none at `path` on this machine.
+        DataError: `path` is not a data folder on this machine.
     """
     return DataFolder.open(path) if filesystem is None else RemoteFolder(filesystem, str(path))
 
@@ -51,9 +51,10 @@ def load_measurements(
     operator: Names | None = None,
     status: Names | None = None,
     columns: Sequence[str] | None = None,
+    format: Format = "arrow",
     filesystem: FileSystem | None = None,
-) -> pa.Table:
-    """Reads measurements, those not yet in a shard included.
+) -> Any:
+    """Reads measurements, including those not yet in a shard.
 
     Args:
         path: A data folder.
@@ -61,29 +62,36 @@ def load_measurements(
         workload: Ids or names of workloads to keep; all by default.
         operator: Operator families to keep; all by default.
         status: Statuses to keep; all by default.
-        columns: Columns wanted; all by default.
+        columns: Columns to read; all by default.
+        format: `arrow` for a table, `pandas` for a data frame, `datasets` for a `datasets.Dataset`.
         filesystem: The fsspec file system that `path` is on; by default that of this machine.
 
     Returns:
-        A table with the columns of `schema.MEASUREMENTS`.
+        One row per measurement, with the columns of `schema.MEASUREMENTS`, in the type of `format`.
 
     Raises:
-        DataError: The folder cannot be read, or has no such device or column.
-        UnknownNameError: There is no such workload, operator or status.
+        DataError: The folder cannot be read, or lacks the device or a column.
+        UnknownNameError: A workload, operator or status does not exist.
+        FormatError: The format does not exist, or its package is not installed.
     """
     folder = open_folder(path, filesystem)
-    devices = None if device is None else _listed(device)
-    where = _condition(folder, workload, operator, status)
+    devices, where = _query(folder, device, workload, operator, status)
+    return convert_table(_read_table(folder, devices, columns, where), format)
+
+
+def _read_table(
+    folder: Folder, devices: list[str] | None, columns: Sequence[str] | None, where: pc.Expression | None
+) -> pa.Table:
     schema = empty_table("measurements", columns).schema
     if isinstance(folder, RemoteFolder):
         return pa.Table.from_batches(folder.iter_measurements(devices, columns, where), schema)
     before = _shards(folder)
-    # In batches: reading whole shards takes twice the memory of what is found in them.
+    # In batches: reading whole shards takes twice the memory of the rows selected.
     with contextlib.suppress(DataError):
         table = pa.Table.from_batches(folder.iter_measurements(devices, columns, where), schema)
         if _shards(folder) == before:
             return table
-    # A writer moved the shards meanwhile, which this waits for; of what is damaged it says so again.
+    # A writer moved the shards meanwhile: this call waits for it, and reports damaged shards again.
     return folder.select_measurements(devices, columns, where)
 
 
@@ -102,7 +110,7 @@ def iter_measurements(
     batch_rows: int = ROW_GROUP_ROWS,
     filesystem: FileSystem | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Reads what `load_measurements` does in batches, in memory that does not grow with the folder.
+    """Reads the rows of `load_measurements` in batches, in memory that does not grow with the folder.
 
     Args:
         path: A data folder.
@@ -110,60 +118,61 @@ def iter_measurements(
         workload: Ids or names of workloads to keep; all by default.
         operator: Operator families to keep; all by default.
         status: Statuses to keep; all by default.
-        columns: Columns wanted; all by default.
+        columns: Columns to read; all by default.
         batch_rows: Rows of a batch, at most.
         filesystem: The fsspec file system that `path` is on; by default that of this machine.
 
     Raises:
-        DataError: The folder cannot be read, or has no such device or column.
-        UnknownNameError: There is no such workload, operator or status.
+        DataError: The folder cannot be read, or lacks the device or a column.
+        UnknownNameError: A workload, operator or status does not exist.
     """
     folder = open_folder(path, filesystem)
     empty_table("measurements", columns)  # an unknown column is refused here, not at the first batch
-    devices = None if device is None else _listed(device)
-    where = _condition(folder, workload, operator, status)
+    devices, where = _query(folder, device, workload, operator, status)
     return folder.iter_measurements(devices, columns, where, batch_rows=batch_rows)
 
 
-def _condition(
-    folder: Folder, workload: Names | None, operator: Names | None, status: Names | None
-) -> pc.Expression | None:
+def _query(
+    folder: Folder, device: Names | None, workload: Names | None, operator: Names | None, status: Names | None
+) -> tuple[list[str] | None, pc.Expression | None]:
+    """The devices to read, and the condition on their rows; None for all."""
     conditions = []
     if workload is not None or operator is not None:
-        known = folder.workloads(["workload_id", "name", "operator"])
+        table = folder.workloads(["workload_id", "name", "operator"])
         listing = f"The workloads table of {folder.path}"
         for keys, names in ((("workload_id", "name"), workload), (("operator",), operator)):
             if names is not None:
-                ids = workload_ids(known, keys, names, listing=listing)
+                ids = workload_ids(table, keys, names, listing=listing)
                 conditions.append(among("workload_id", ids))
     if status is not None:
         for name in _listed(status):
             if name not in STATUSES:
                 raise UnknownNameError("status", name, close_names(name, STATUSES), "`schema.STATUSES`")
         conditions.append(among("status", _listed(status)))
-    return functools.reduce(operators.and_, conditions) if conditions else None
+    where = functools.reduce(operators.and_, conditions) if conditions else None
+    return None if device is None else _listed(device), where
 
 
-def workload_ids(known: pa.Table, keys: Sequence[str], names: Names, *, listing: str) -> list[str]:
-    """Ids of the workloads that have one of the names in one of the columns `keys`.
+def workload_ids(table: pa.Table, keys: Sequence[str], names: Names, *, listing: str) -> list[str]:
+    """Finds the workloads that have one of the names in one of the columns `keys`.
 
     Args:
-        known: The workloads table, or those of its columns.
-        keys: Columns to look in; the last one is what people write.
+        table: The workloads table, or those of its columns.
+        keys: Columns to look in; the last one holds the names that people write.
         names: One name or several.
-        listing: What lists the names there are, for the error.
+        listing: Where the error says the names are listed.
 
     Raises:
-        UnknownNameError: Nothing has one of the names.
+        UnknownNameError: No workload has one of the names.
     """
     ids = []
     for name in _listed(names):
-        found = known.filter(functools.reduce(operators.or_, [pc.field(key) == name for key in keys]))
-        if not found.num_rows:
-            # A mistyped name must not look like data that are not there.
-            close = close_names(name, sorted(set(known[keys[-1]].to_pylist())))
+        matches = table.filter(functools.reduce(operators.or_, [pc.field(key) == name for key in keys]))
+        if not matches.num_rows:
+            # A mistyped name must not look like missing data.
+            close = close_names(name, sorted(set(table[keys[-1]].to_pylist())))
             raise UnknownNameError(keys[-1].replace("name", "workload"), name, close, listing)
-        ids += found["workload_id"].to_pylist()
+        ids += matches["workload_id"].to_pylist()
     return ids
 
 
@@ -172,42 +181,25 @@ def _listed(names: Names) -> list[str]:
 
 
 def among(column: str, names: Sequence[str]) -> pc.Expression:
-    """The condition that a column of text holds one of the names."""
+    """Returns the condition that a column of text holds one of the names."""
     # Typed: Arrow cannot tell what an empty list is a list of.
     return pc.field(column).isin(pa.array(list(names), pa.string()))
 
 
-Format = Literal["arrow", "pandas", "datasets"]
-
-
-class FormatError(CosthubError):
-    """A table was asked for in a form that is not known here."""
-
-    exit_code = 2
-
-
-@overload
-def convert_table(table: pa.Table, form: Literal["arrow"]) -> pa.Table: ...
-@overload
-def convert_table(table: pa.Table, form: Literal["pandas"]) -> DataFrame: ...
-@overload
-def convert_table(table: pa.Table, form: Literal["datasets"]) -> Dataset: ...
-
-
-def convert_table(table: pa.Table, form: Format) -> pa.Table | DataFrame | Dataset:
-    """Returns a table in another form.
+def convert_table(table: pa.Table, form: Format) -> Any:
+    """Converts a table to another format.
 
     Raises:
-        FormatError: There is no such form, or its package is not installed.
+        FormatError: The format does not exist, or its package is not installed.
 
     Example:
-        >>> converted(pa.table({"status": ["ok"]}), "arrow").num_rows
+        >>> convert_table(pa.table({"status": ["ok"]}), "arrow").num_rows
         1
     """
     if form == "arrow":
         return table
     if form not in ("pandas", "datasets"):
-        raise FormatError(f"There is no format {form!r}; it is 'arrow', 'pandas' or 'datasets'.")
+        raise FormatError(f"{form!r} is not a format; use 'arrow', 'pandas' or 'datasets'.")
     try:
         import_module(form)
     except ImportError as error:
@@ -231,7 +223,7 @@ def load_programs(
     failures: bool = False,
     progress: bool = True,
 ) -> Programs:
-    """Reads the programs that ran on some devices; features that are missing are computed and cached.
+    """Reads the programs that ran on some devices; computes and caches missing features.
 
     Args:
         path: A data folder.
@@ -239,7 +231,7 @@ def load_programs(
         workloads: Ids of the workloads to keep; all by default.
         spec: Name of the feature spec; for a composite one, a program has features only if it has those of
             every part.
-        failures: Add the programs that failed, whatever their status, with infinite latency.
+        failures: Include programs that failed, whatever their status, with infinite latency.
         progress: Show a progress bar on a terminal while features are computed.
 
     Returns:
@@ -247,11 +239,11 @@ def load_programs(
         workload, and within a workload in the order of the measurements.
 
     Raises:
-        DataError: The folder cannot be read, lacks the device, or has several devices and none is named.
-        UnknownNameError: There is no such feature spec.
+        DataError: The folder cannot be read, lacks the device, or has several and `device` is not given.
+        UnknownNameError: The feature spec does not exist.
     """
-    sources = open_sources(path, device, workloads, spec, failures=failures)
-    return Programs.join([source.load(source.measured, progress=progress) for source in sources])
+    devices = open_devices(path, device, workloads, spec, failures=failures)
+    return Programs.join([block.load(progress=progress) for block in devices])
 
 
 def iter_programs(
@@ -264,14 +256,14 @@ def iter_programs(
     batch_programs: int = 65_536,
     progress: bool = True,
 ) -> Iterator[Programs]:
-    """Reads what `load_programs` reads, some workloads at a time, with only one batch in memory.
+    """Reads the programs of `load_programs` a few workloads at a time, with only one batch in memory.
 
     Args:
-        path: As for `load_programs`, like the other arguments.
+        path: As for `load_programs`, and so are the other arguments.
         device: The device, or several; a batch is of one device.
         workloads: Ids of the workloads to keep.
         spec: Name of the feature spec.
-        failures: Add the programs that failed.
+        failures: Include programs that failed.
         batch_programs: A batch ends with the workload that brings it to this many programs; a workload is
             never split, since its programs are compared with one another.
         progress: Show a progress bar on a terminal while features are computed.
@@ -283,7 +275,12 @@ def iter_programs(
         DataError: As `load_programs`.
         UnknownNameError: As `load_programs`.
     """
-    for source in open_sources(path, device, workloads, spec, failures=failures):
-        measured, _ = source.complete(source.measured, progress=progress)
-        for part in measured.cut(batch_programs):
-            yield source.load(part, progress=progress)
+    yield from ProgramBlocks.open(
+        path,
+        device=device,
+        workloads=workloads,
+        spec=spec,
+        failures=failures,
+        block_programs=batch_programs,
+        progress=progress,
+    )

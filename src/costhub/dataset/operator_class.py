@@ -21,7 +21,7 @@ FAMILIES = (
     "elementwise",
     "other",
 )
-"""What `classify` may say."""
+"""What `classify` may return."""
 
 _REDUCTION = 2  # an IterVar's type
 _CONV_RANK = 4
@@ -31,11 +31,11 @@ _PARTS = ("a b condition true_value false_value value var args indices body bloc
 def classify(mod: Any) -> str:
     """Names the operator family of a workload.
 
-    Its sum of products with most work decides: a sliding window makes it a convolution (`depthwise` where
-    nothing but the window is summed, `pointwise` where the window is one element, `winograd` where a matrix
-    of constants transforms tiles), else an index that all three operands share a `batch_matmul`. Without a
-    sum of products, exp between a maximum and a sum is `softmax`, a sum with a root is `norm`, a window
-    alone is `pool`, any other reduction `reduce`, and what reduces nothing is `elementwise`.
+    The sum of products with the most work decides: a sliding window makes it a convolution (`depthwise` where
+    only the window is summed, `pointwise` where the window is one element, `winograd` where a matrix of
+    constants transforms tiles); without one, an index shared by all three operands makes it a `batch_matmul`.
+    Without a sum of products, exp between a maximum and a sum is `softmax`, a sum with a root is `norm`, a
+    window alone is `pool`, any other reduction is `reduce`, and no reduction is `elementwise`.
 
     Args:
         mod: The workload (``tvm.IRModule``), not scheduled.
@@ -58,7 +58,7 @@ def classify(mod: Any) -> str:
 
 @dataclass(frozen=True)
 class _Load:
-    """An element that is read, and the variables in each of its indices."""
+    """A buffer element that is read, and the variables in each of its indices."""
 
     buffer: Any
     indices: tuple[frozenset[Any], ...]
@@ -70,19 +70,19 @@ class _Load:
 
 @dataclass(frozen=True)
 class _Block:
-    """What a block computes, as far as it says which operator it is of."""
+    """What a block computes, as far as it identifies the operator."""
 
     buffer: Any
-    """The first that it writes."""
+    """The first buffer that it writes."""
     spatial: dict[Any, int]
     """Extents of the loops that run over the output."""
     reduction: dict[Any, int]
     """Extents of the loops that are summed (or maximised, ...) over."""
     combined: str
-    """How: Add, Max, ...; empty without a reduction."""
+    """How the reduction combines values: Add, Max, ...; empty without a reduction."""
     loads: tuple[_Load, ...]
     factors: tuple[tuple[_Load, ...], ...]
-    """The elements in either factor where products are summed; empty otherwise."""
+    """The elements in each factor where products are summed; else empty."""
     calls: frozenset[str]
     """Functions it calls."""
 
@@ -91,10 +91,10 @@ class _Block:
         extents: tuple[dict[Any, int], dict[Any, int]] = ({}, {})
         for iteration in block.iter_vars:
             extents[iteration.iter_type == _REDUCTION][iteration.var] = _extent(iteration.dom.extent)
-        # The outermost store: nested blocks are looked at by themselves.
+        # The outermost store: nested blocks are classified by themselves.
         stores = [node for node in _walk(block.body) if _kind(node) == "BufferStore"]
         added = [_added(store) for store in stores]
-        factors = [found for _, value in added if (found := _factors(value))] if extents[1] else []
+        factors = [product for _, value in added if (product := _factors(value))] if extents[1] else []
         return cls(
             stores[0].buffer if stores else None,
             *extents,
@@ -109,16 +109,16 @@ class _Block:
         return math.prod([*self.spatial.values(), *self.reduction.values()])
 
     def windows(self) -> set[Any]:
-        """Loops that are summed over and that share an index with a loop over the output."""
-        found = set()
+        """Returns the reduction loops that share an index with a loop over the output."""
+        windows = set()
         for number, factor in enumerate(self.factors or (self.loads,)):
             others = [load for i, other in enumerate(self.factors) if i != number for load in other]
             elsewhere = frozenset().union(*(load.variables for load in others))
             for index in (index for load in factor for index in load.indices):
-                # A channel of a grouped convolution shares one as well, but the weights have that, too.
+                # A channel of a grouped convolution shares one as well, but the weights share it too.
                 if any(v in self.spatial and v not in elsewhere for v in index):
-                    found |= {v for v in index if v in self.reduction}
-        return found
+                    windows |= {v for v in index if v in self.reduction}
+        return windows
 
 
 def _contraction(block: _Block) -> str:
@@ -140,7 +140,7 @@ def _contraction(block: _Block) -> str:
 def _without_products(blocks: Sequence[_Block]) -> str:
     combined = {block.combined for block in blocks if block.reduction}
     calls = {name.rpartition(".")[2] for block in blocks for name in block.calls}
-    # A polynomial for exp makes its power of two out of bits.
+    # A polynomial for exp builds its power of two from bits.
     if {"Max", "Add"} <= combined and calls & {"exp", "reinterpret"}:
         return "softmax"
     if not combined:
@@ -151,7 +151,7 @@ def _without_products(blocks: Sequence[_Block]) -> str:
 
 
 def _added(store: Any) -> tuple[str, Any]:
-    """How a store combines its element with a value, and the value."""
+    """Returns how a store combines its element with a value, and the value."""
     value = store.value
     for element, other in (("a", "b"), ("b", "a")):
         part: Any = getattr(value, element, None)
@@ -161,7 +161,7 @@ def _added(store: Any) -> tuple[str, Any]:
 
 
 def _factors(value: Any) -> tuple[tuple[_Load, ...], ...]:
-    """The elements in either factor of a product of two different things; empty for anything else."""
+    """Returns the elements in each factor of a product of two different values; empty for anything else."""
     import tvm_ffi
 
     while _kind(value) == "Cast":
@@ -183,16 +183,16 @@ def _variables(node: Any) -> Iterator[Any]:
 
 
 def _walk(node: Any) -> Iterator[Any]:
-    """The node and all in it, the outermost first."""
+    """Yields the node and everything in it, the outermost first."""
     stack = [node]
     while stack:
-        found = stack.pop()
-        if _kind(found) in ("Array", "list", "tuple"):
-            stack.extend(reversed(list(found)))
+        current = stack.pop()
+        if _kind(current) in ("Array", "list", "tuple"):
+            stack.extend(reversed(list(current)))
             continue
-        yield found
-        if _kind(found) != "Var":
-            stack.extend(part for name in reversed(_PARTS) if _is_node(part := getattr(found, name, None)))
+        yield current
+        if _kind(current) != "Var":
+            stack.extend(part for name in reversed(_PARTS) if _is_node(part := getattr(current, name, None)))
 
 
 def _is_node(value: Any) -> bool:
@@ -204,5 +204,5 @@ def _kind(node: Any) -> str:
 
 
 def _extent(value: Any) -> int:
-    # What is not known beforehand is more than one element.
+    # An extent known only at run time counts as more than one element.
     return int(value.value) if _kind(value) == "IntImm" else 2

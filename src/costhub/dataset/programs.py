@@ -30,7 +30,7 @@ class Programs:
     """
 
     rows: FloatArray
-    """(r, d) feature rows of all programs, programs in order; what a row stands for, the spec says."""
+    """(r, d) feature rows of all programs, programs in order; the spec defines what a row is."""
     counts: IntArray
     """(n,) number of rows of each program; may be 0."""
     workload: IntArray
@@ -39,8 +39,8 @@ class Programs:
     latency_s: npt.NDArray[np.float64]
     """(n,) median latency in seconds, positive; infinite for a program that failed."""
     spec: str = ""
-    """Name of the feature spec of the rows; empty where they are of none of costhub's."""
-    # Never None once it is built, so that those who read it need not ask.
+    """Name of the feature spec of the rows; empty where they follow none of costhub's."""
+    # Never None once the object is built, so readers need not check.
     device: IntArray = None  # type: ignore[assignment]
     """(n,) index into `device_ids`; all 0 by default."""
     device_ids: tuple[str, ...] = ("",)
@@ -70,10 +70,10 @@ class Programs:
 
     @classmethod
     def join(cls, parts: Sequence[Programs]) -> Programs:
-        """The programs of all parts, one part after the other; what has the same id in two parts is the same.
+        """Joins the programs of several parts, in order; equal ids are the same workload or device.
 
         Raises:
-            ValueError: There are no parts, or they differ in feature spec or in the width of the rows.
+            ValueError: `parts` is empty, or the parts differ in feature spec or in the width of the rows.
 
         Example:
             >>> a = Programs.from_list([np.ones((1, 2))], np.array([0]), ("w",), np.array([1e-3]))
@@ -84,7 +84,7 @@ class Programs:
         """
         layouts = sorted({(part.spec, part.rows.shape[1]) for part in parts})
         if len(layouts) != 1:
-            raise ValueError(f"Programs of one spec and width can be joined, got {layouts}.")
+            raise ValueError(f"Only programs of one spec and width can be joined, got {layouts}.")
         if len(parts) == 1:
             return parts[0]
         workload_ids, workload = _union([(part.workload_ids, part.workload) for part in parts])
@@ -112,30 +112,30 @@ class Programs:
 
     @functools.cached_property
     def group(self) -> IntArray:
-        """(n,) number of each program's pair of workload and device.
+        """(n,) index of each program's pair of workload and device.
 
-        The pairs that have programs are numbered from 0, by workload and then by device.
+        Only pairs that have programs count, from 0, by workload and then by device.
         """
         pair = self.workload * len(self.device_ids) + self.device
-        # Not by np.unique, which would sort a million programs to find some hundred pairs.
+        # Not np.unique, which would sort a million programs to find a hundred pairs.
         used = np.zeros(len(self.workload_ids) * len(self.device_ids), dtype=bool)
         used[pair] = True
         group: IntArray = (np.cumsum(used, dtype=np.int64) - 1)[pair]
         return group
 
     def throughput(self) -> npt.NDArray[np.float64]:
-        """(n,) best latency of the program's group / its own: 1 is the best, 0 a program that failed."""
+        """(n,) best latency of the program's group / its own: 1 for the best program, 0 for a failed one."""
         best, _ = self._extremes_s()
         relative = np.zeros(self.n)
         np.divide(best[self.group], self.latency_s, out=relative, where=self.is_ok)
         return relative
 
     def informative(self) -> BoolArray:
-        """(number of `workload_ids`,) whether two measured programs of one group of the workload differ."""
+        """(number of `workload_ids`,) whether measured programs of a group of the workload differ."""
         best, worst = self._extremes_s()
-        found = np.zeros(len(self.workload_ids), dtype=bool)
-        found[self.workload[(best < worst)[self.group]]] = True
-        return found
+        informative = np.zeros(len(self.workload_ids), dtype=bool)
+        informative[self.workload[(best < worst)[self.group]]] = True
+        return informative
 
     def _extremes_s(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """(groups,) lowest and highest measured latency; inf and -inf where all failed."""
@@ -147,9 +147,9 @@ class Programs:
         return best, worst
 
     def select(self, index: npt.NDArray[np.integer] | BoolArray) -> Programs:
-        """The programs at `index` (positions or a mask), in that order.
+        """Selects the programs at `index` (positions or a mask), in that order.
 
-        Indices of workloads and devices are kept.
+        Indices of workloads and devices stay the same.
         """
         positions = np.flatnonzero(index) if np.asarray(index).dtype == bool else np.asarray(index, np.int64)
         starts = np.concatenate([[0], np.cumsum(self.counts)])
@@ -164,29 +164,29 @@ class Programs:
         )
 
     def measured(self) -> Programs:
-        """The programs that did not fail."""
+        """Selects the programs that did not fail."""
         return self if self.is_ok.all() else self.select(self.is_ok)
 
     def of_workloads(self, ids: set[str]) -> Programs:
-        """The programs whose workload is in `ids`."""
+        """Selects the programs whose workload is in `ids`."""
         return self.select(_is_among(ids, self.workload_ids)[self.workload])
 
     def of_devices(self, ids: set[str]) -> Programs:
-        """The programs whose device is in `ids`."""
+        """Selects the programs whose device is in `ids`."""
         return self.select(_is_among(ids, self.device_ids)[self.device])
 
     def split_off(self, share: float, *, seed: int) -> tuple[Programs, Programs | None]:
-        """Holds out whole workloads, on all devices, to tell when training should stop.
+        """Holds out whole workloads, on all devices, to decide when training should stop.
 
-        Only informative workloads are held out, since the others tell nothing. At least two are held out and
-        at least two stay; with fewer than four informative workloads nothing is held out.
+        Holds out informative workloads only. At least two are held out and at least two stay; with fewer than
+        four informative workloads none is held out.
 
         Args:
             share: Share of the informative workloads to hold out, in [0, 1); 0 holds out nothing.
-            seed: Chooses them; the same seed chooses the same of the same ids, in whatever order they are.
+            seed: Chooses them; the same seed chooses the same workloads whatever the order of the ids.
 
         Returns:
-            The programs that stay, and those held out or None.
+            The programs that stay, and those held out, or None.
 
         Example:
             >>> rows, ids = [np.ones((1, 2))] * 8, ("a", "b", "c", "d")
@@ -207,23 +207,23 @@ class Programs:
 
 
 def row_numbers(starts: IntArray, counts: IntArray) -> IntArray:
-    """The rows of programs whose rows begin at `starts` and are `counts` many, one program after the other.
+    """Returns the row numbers of programs that have `counts` rows each, from row `starts` on.
 
     Example:
         >>> row_numbers(np.array([5, 0]), np.array([2, 3])).tolist()
         [5, 6, 0, 1, 2]
     """
-    # Without a loop: each program's start, repeated, plus 0..count-1.
+    # No loop over programs: each program's start, repeated, plus 0..count-1.
     within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
     return np.repeat(starts, counts) + within
 
 
-def _is_among(wanted: set[str], ids: tuple[str, ...]) -> BoolArray:
-    return np.array([name in wanted for name in ids], dtype=bool)
+def _is_among(chosen: set[str], ids: tuple[str, ...]) -> BoolArray:
+    return np.array([name in chosen for name in ids], dtype=bool)
 
 
 def _union(parts: Sequence[tuple[tuple[str, ...], IntArray]]) -> tuple[tuple[str, ...], IntArray]:
-    """The ids of all parts, and the indices of all parts among them."""
+    """Returns the union of the ids, and the indices of all parts into it."""
     united = tuple(dict.fromkeys(name for ids, _ in parts for name in ids))
     place = {name: number for number, name in enumerate(united)}
     codes = [np.array([place[name] for name in ids], np.int64)[index] for ids, index in parts]

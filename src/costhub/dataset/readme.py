@@ -13,10 +13,10 @@ from costhub.dataset.schema import SCHEMA_VERSION, TABLES, document
 
 
 def dataset_config(name: str, path: str, *, default: bool = False) -> dict[str, Any]:
-    """A configuration as `datasets` reads it, with all of its files in one split.
+    """Returns a configuration for `datasets`, with all of its files in one split.
 
     Example:
-        >>> config("devices", "devices/train-*.parquet")["data_files"]
+        >>> dataset_config("devices", "devices/train-*.parquet")["data_files"]
         [{'split': 'train', 'path': 'devices/train-*.parquet'}]
     """
     is_default = {"default": True} if default else {}
@@ -28,7 +28,7 @@ CONFIGS = (
     dataset_config("workloads", "workloads/train-*.parquet"),
     dataset_config("devices", "devices/train-*.parquet"),
 )
-"""A configuration for each table."""
+"""One configuration for each table."""
 
 EXAMPLE_QUERY = """\
 select name, count(*) as programs, min(list_median(run_s)) as best_s
@@ -69,7 +69,7 @@ def readme_text() -> str:
 
 
 def is_generated(body: str) -> bool:
-    r"""Whether a text is what `readme_text` gave below its block, with the columns of any schema version.
+    r"""Whether a text is the body that `readme_text` renders, with the columns of any schema version.
 
     Example:
         >>> text = readme_text().split("---\n")[2]
@@ -80,7 +80,7 @@ def is_generated(body: str) -> bool:
 
 
 def write_readme(folder: Path) -> None:
-    """Writes the README of a new data folder; one that is there already is left alone."""
+    """Writes the README of a new data folder; leaves an existing one alone."""
     path = folder / "README.md"
     if path.exists():
         return

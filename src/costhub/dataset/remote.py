@@ -27,15 +27,15 @@ _TAIL = 1 << 16
 _END = 8
 """Bytes after the footer: its length, and PAR1."""
 _HOLE = 1 << 13
-"""Bytes between two wanted ranges that are cheaper to fetch than another request."""
+"""A gap of so many bytes between two ranges is cheaper to fetch than another request."""
 
 
 class SparseCopy:
-    """A local file as long as the remote one, with holes where nothing was asked for.
+    """A local file as long as the remote one, with holes where nothing was fetched.
 
-    Arrow can read the remote file itself, but its threads then hold Python objects, and one that lets go of
-    them while the interpreter ends aborts the process (apache/arrow issues 36980 and 45017). Of a local file
-    they hold none.
+    Arrow can read the remote file itself, but its threads then hold Python objects, and one that releases
+    them while the interpreter ends aborts the process (apache/arrow issues 36980 and 45017). With a local
+    file they hold none.
 
     Example:
         >>> import io, pyarrow as pa, pyarrow.parquet as pq
@@ -54,12 +54,12 @@ class SparseCopy:
             remote: A file that can seek.
 
         Raises:
-            ValueError: It does not end like a Parquet file.
+            ValueError: The file does not end like a Parquet file.
         """
         self._remote = remote
         self._size = remote.seek(0, 2)
         self._footer = self._read_footer()
-        # Before there is a file that a broken footer would leave behind.
+        # Parsed before the local file exists, so that a broken footer leaves no file behind.
         self._metadata = pq.read_metadata(pa.BufferReader(self._footer))
         self._file = tempfile.NamedTemporaryFile(suffix=".parquet")  # noqa: SIM115
         self.path = self._file.name
@@ -74,10 +74,10 @@ class SparseCopy:
         self._file.close()
 
     def fetch(self, row_group: int, columns: Collection[str]) -> None:
-        """Fetches the columns of a row group; what was fetched before is a hole again.
+        """Fetches the columns of a row group; earlier row groups become holes again.
 
         Raises:
-            ValueError: The remote file is shorter than it was.
+            ValueError: The remote file has become shorter.
         """
         self._begin()
         for start, end in self._ranges(row_group, columns):
@@ -96,10 +96,10 @@ class SparseCopy:
 
     def _get(self, start: int, end: int) -> bytes:
         self._remote.seek(start)
-        found: bytes = self._remote.read(end - start)
-        if len(found) < end - start:
-            raise ValueError(f"it ends after {start + len(found)} bytes of {self._size}")
-        return found
+        content: bytes = self._remote.read(end - start)
+        if len(content) < end - start:
+            raise ValueError(f"it ends after {start + len(content)} bytes of {self._size}")
+        return content
 
     def _read_footer(self) -> bytes:
         tail = self._get(max(0, self._size - _TAIL), self._size)
@@ -113,7 +113,7 @@ class SparseCopy:
         return tail
 
     def _ranges(self, row_group: int, columns: Collection[str]) -> Iterator[tuple[int, int]]:
-        """Where the columns lie; ranges that nearly touch are one."""
+        """Yields the byte ranges of the columns; joins ranges that nearly touch."""
         group = self._metadata.row_group(row_group)
         chunks = [group.column(place) for place in range(group.num_columns)]
         pending: tuple[int, int] | None = None
@@ -133,20 +133,20 @@ class SparseCopy:
 
 
 class FileSystem(Protocol):
-    """What is asked of a file system; every one of fsspec has it."""
+    """The methods of a file system that are used here; every fsspec file system has them."""
 
     def find(self, path: str) -> Any:
-        """Paths of all files in a folder and those below it."""
+        """Lists the files in a folder and below it."""
 
     def open(self, path: str, mode: str = ..., *, cache_type: str) -> Any:
-        """A file that can seek."""
+        """Opens a file that can seek."""
 
 
 class RemoteFolder:
-    """A data folder that lies behind a file system of fsspec, for reading.
+    """A data folder behind an fsspec file system, for reading.
 
-    Of a shard only the footer is fetched, and those columns that are asked for of those row groups whose
-    statistics fit the condition. It reads shards only: a folder with a journal is still being written.
+    Of each shard it fetches only the footer and, from row groups whose statistics fit the condition, the
+    requested columns. It reads shards only, no journal: a folder with a journal is still being written.
     Errors of the file system itself, such as a lost connection, pass through.
 
     Example:
@@ -167,7 +167,7 @@ class RemoteFolder:
         """Reads the devices table, or some of its columns.
 
         Raises:
-            DataError: A shard cannot be read, or there is no such column.
+            DataError: A shard cannot be read, or a column does not exist.
         """
         return self._small("devices", "device_id", columns)
 
@@ -175,7 +175,7 @@ class RemoteFolder:
         """Reads the workloads table, or some of its columns.
 
         Raises:
-            DataError: A shard cannot be read, or there is no such column.
+            DataError: A shard cannot be read, or a column does not exist.
         """
         return self._small("workloads", "workload_id", columns)
 
@@ -193,7 +193,7 @@ class RemoteFolder:
     ) -> Iterator[pa.RecordBatch]:
         """Reads the measurements of some devices that meet a condition, one row group at a time.
 
-        Unlike a folder that may be written to, a published one holds every record once; `check` sees to it.
+        A published folder, unlike one being written, holds every record once; `costhub check` verifies it.
 
         Raises:
             DataError: A shard cannot be read, or there is no such device or column.
@@ -221,13 +221,13 @@ class RemoteFolder:
     def _shards(self, table: str, *, depth: int) -> list[str]:
         base = f"{self.path}/{table}"
         try:
-            found = self._filesystem.find(base)
+            paths = self._filesystem.find(base)
         except FileNotFoundError:
             return []
-        # Numbers in names have leading zeros, so the order of names is that of the shards.
+        # Numbers in names have leading zeros, so names sort like the shards.
         return sorted(
             path
-            for path in found
+            for path in paths
             if fnmatchcase(path.rsplit("/", 1)[-1], SHARD_PATTERN) and path.count("/") == base.count("/") + depth
         )
 
@@ -238,8 +238,8 @@ class RemoteFolder:
             for path in self._shards(table, depth=1)
             for batch in self._read(path, table, needed, None, ROW_GROUP_ROWS)
         ]
-        found = first_of_each(pa.Table.from_batches(batches, empty_table(table, needed).schema), key)
-        return found if columns is None else found.select(list(columns))
+        rows = first_of_each(pa.Table.from_batches(batches, empty_table(table, needed).schema), key)
+        return rows if columns is None else rows.select(list(columns))
 
     def _read(
         self,
@@ -249,15 +249,15 @@ class RemoteFolder:
         where: pc.Expression | None,
         batch_rows: int,
     ) -> Iterator[pa.RecordBatch]:
-        wanted = empty_table(table, columns).schema
-        # Of a condition every word counts: a word that is no condition's costs bytes, never rows.
-        needed = {*wanted.names, *(() if where is None else re.findall(r"\w+", str(where)))}
+        selected = empty_table(table, columns).schema
+        # Every word of the condition may be a column: one that is not costs bytes, never rows.
+        needed = {*selected.names, *(() if where is None else re.findall(r"\w+", str(where)))}
         parquet = ds.ParquetFileFormat(
             default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
         )
         try:
             with (
-                # No cache of fsspec's: it would fetch megabytes around each range.
+                # Without fsspec's cache, which would fetch megabytes around each range.
                 contextlib.closing(self._filesystem.open(path, "rb", cache_type="none")) as file,
                 SparseCopy(file) as copy,
             ):
@@ -267,11 +267,11 @@ class RemoteFolder:
                 for group in shard.split_by_row_group(where, schema):
                     copy.fetch(group.row_groups[0].id, needed)
                     for batch in group.to_batches(
-                        schema, wanted.names, filter=where, batch_size=batch_rows, batch_readahead=0
+                        schema, selected.names, filter=where, batch_size=batch_rows, batch_readahead=0
                     ):
                         if batch.num_rows:
-                            yield batch.cast(wanted)
+                            yield batch.cast(selected)
         except (pa.ArrowException, OSError, ValueError) as error:
             if isinstance(error, OSError) and type(error) is not OSError:
-                raise  # the file system's own, such as no permission: who made it knows what to do
+                raise  # the file system's own, such as a missing permission: the caller knows what to do
             raise DataError(f"{path} cannot be read ({first_line(error)}); try again later.") from error

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from costhub.errors import DataError
 
 SCHEMA_VERSION = 2
-"""Raised with every change of the columns. A column that was only added says so by `since`, and in shards of
-older versions it is read as null."""
+"""Raised with every change of the columns. An added column names that version as `since`; older shards read
+as null there."""
 
 TABLE_KEY = b"costhub.table"
 VERSION_KEY = b"costhub.schema_version"
@@ -28,9 +28,9 @@ STATUSES = (
     "wrong_output",
     "unknown_error",
 )
-"""What became of a measured program; only `ok` has latencies.
+"""Outcomes of a measurement; only `ok` has latencies.
 
-`unknown_error` is a failure whose source did not keep the stage: MetaSchedule stores 1e10 seconds for all.
+`unknown_error` is a failure whose source did not record the stage: MetaSchedule stores 1e10 seconds for all.
 """
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -50,11 +50,11 @@ class Column:
     nullable: bool = False
     """Whether a row may leave the column out."""
     repeats: bool = False
-    """Whether few distinct values fill the column, so that a Parquet dictionary pays."""
+    """Whether the column has few distinct values, so that a Parquet dictionary pays."""
     allowed: tuple[str, ...] = ()
-    """The values the column may hold; empty where any will do."""
+    """The values that the column may hold; empty where any is allowed."""
     since: int = 1
-    """The schema version that added it."""
+    """The schema version that added the column."""
 
 
 DEVICES = (
@@ -153,7 +153,7 @@ def arrow_schema(table: str, *, version: int = SCHEMA_VERSION) -> pa.Schema:
 
     Args:
         table: `devices`, `workloads` or `measurements`.
-        version: An older version has the columns that it had then.
+        version: The schema version; older ones have fewer columns.
 
     Example:
         >>> arrow_schema("devices").field("kind").type
@@ -171,10 +171,10 @@ def columns_of(table: str) -> tuple[Column, ...]:
     """Returns the columns of `table`.
 
     Raises:
-        DataError: There is no such table.
+        DataError: The table does not exist.
     """
     if table not in TABLES:
-        raise DataError(f"There is no table named {table!r}; the tables are {', '.join(TABLES)}.")
+        raise DataError(f"{table!r} is not a table; the tables are {', '.join(TABLES)}.")
     return TABLES[table]
 
 
@@ -197,7 +197,7 @@ def document(table: str) -> str:
 
 
 def table_from_rows(table: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Builds an Arrow table from rows; a nullable column that a row leaves out becomes null.
+    """Builds an Arrow table from rows; nullable columns that a row leaves out become null.
 
     Raises:
         DataError: A row lacks a column, has an unknown one, or holds a value of the wrong type.
@@ -207,27 +207,27 @@ def table_from_rows(table: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
         1
     """
     columns = columns_of(table)
-    known = {column.name: None for column in columns}
+    names = {column.name: None for column in columns}
     for number, row in enumerate(rows):
-        unknown = row.keys() - known.keys()
+        unknown = row.keys() - names.keys()
         if unknown:
             raise DataError(
-                f"Row {number} of {table} has the unknown column {min(unknown)!r}; the columns are {', '.join(known)}."
+                f"Row {number} of {table} has the unknown column {min(unknown)!r}; the columns are {', '.join(names)}."
             )
     schema = arrow_schema(table)
     return pa.table([_array(table, column, rows) for column in columns], schema=schema)
 
 
-def check_table(table: str, found: pa.Table) -> None:
-    """Checks that an Arrow table is what `table_from_rows` would have built.
+def check_table(table: str, rows: pa.Table) -> None:
+    """Checks that an Arrow table is one that `table_from_rows` could have built.
 
     Raises:
-        DataError: It has other columns, a null where none may be, or a value that is not allowed.
+        DataError: It has other columns, a null in a required column, or a value that is not allowed.
     """
-    if not found.schema.equals(arrow_schema(table)):
+    if not rows.schema.equals(arrow_schema(table)):
         raise DataError(f"The rows do not have the schema of {table}; build them with table_from_rows.")
     for column in columns_of(table):
-        values = found[column.name]
+        values = rows[column.name]
         if values.null_count and not column.nullable:
             raise DataError(f"A row of {table} lacks the column {column.name!r}, which every row must have.")
         if column.allowed:
@@ -259,7 +259,7 @@ def _array(table: str, column: Column, rows: Sequence[Mapping[str, Any]]) -> pa.
 
 
 def _first_misfit(values: Sequence[Any], type_: pa.DataType) -> int:
-    """Position of the first value that Arrow refuses; Arrow's own message does not name it."""
+    """Returns the position of the first value that Arrow refuses, which Arrow's own message does not name."""
     for number, value in enumerate(values):
         try:
             pa.array([value], type=type_)

@@ -11,36 +11,35 @@ from costhub.errors import WorkloadError, last_line
 
 
 def trace_to_json(trace: Any) -> str:
-    """The trace (``tvm.s_tir.schedule.Trace``) as one canonical line of JSON."""
+    """Returns the trace (``tvm.s_tir.schedule.Trace``) as one canonical line of JSON."""
     return json.dumps(plain(trace_parts(trace)), separators=(",", ":"))
 
 
 def trace_parts(trace: Any, *, postproc: bool = True) -> Any:
-    """The pair of instructions and decisions of a trace in TVM's containers; `plain` makes Python's of it.
+    """Returns the instructions and decisions of a trace in TVM's containers, which `plain` converts.
 
     Args:
-        trace: a ``tvm.s_tir.schedule.Trace``.
-        postproc: with the instructions of post-processing.
+        trace: A ``tvm.s_tir.schedule.Trace``.
+        postproc: Include the instructions of post-processing.
     """
     import tvm_ffi
 
-    # Trace.as_json makes Python lists with boxed numbers in them, which would have to be gone through again.
+    # Trace.as_json makes Python lists of boxed numbers, which would need a second pass.
     return tvm_ffi.get_global_func("s_tir.schedule.TraceAsJSON")(trace, not postproc)
 
 
 def program_id(workload_id: str, trace_json: str) -> str:
-    """64 hex digits that name a program: sha256 of its workload's id and its trace."""
+    """Returns 64 hex digits that identify a program: the sha256 of its workload's id and its trace."""
     return hashlib.sha256(f"{workload_id}\n{trace_json}".encode()).hexdigest()
 
 
 def replay(mod: Any, trace_json: str) -> Any:
-    """The schedule (``tvm.s_tir.Schedule``) that the trace makes of `mod`, post-processing included.
+    """Replays a trace on `mod` to a schedule (``tvm.s_tir.Schedule``), including post-processing.
 
-    A malformed trace can crash TVM: text from strangers is replayed in a child process only
-    (`costhub.isolation.child`).
+    A malformed trace can crash TVM: replay text from strangers in a child process only (`costhub.isolation.child`).
 
     Raises:
-        WorkloadError: the trace is not JSON or does not fit the workload.
+        WorkloadError: The trace is not JSON or does not fit the workload.
     """
     import tvm
     from tvm.s_tir.schedule import Trace
@@ -59,60 +58,60 @@ def replay(mod: Any, trace_json: str) -> Any:
 
 
 def check_decisions(instructions: list[Any], decisions: list[Any]) -> None:
-    """Refuses decisions that are of no instruction: TVM 0.27 trusts their numbers, and writes where they say.
+    """Refuses decisions that belong to no instruction: TVM 0.27 trusts their numbers and writes there.
 
     Raises:
-        WorkloadError: There is one, or the two are not lists of instructions and of pairs.
+        WorkloadError: One does, or the two are not lists of instructions and of pairs.
     """
     try:
         numbers, count = [int(number) for number, _ in decisions], len(instructions)
     except (ValueError, TypeError) as error:
-        raise WorkloadError("its trace is not of instructions and decisions") from error
+        raise WorkloadError("its trace does not consist of instructions and decisions") from error
     if not all(0 <= number < count for number in numbers):
-        raise WorkloadError("its trace has decisions that are of none of its instructions")
+        raise WorkloadError("its trace has decisions that belong to none of its instructions")
 
 
 def plain(value: Any) -> Any:
-    """TVM's containers and boxed numbers as plain Python, which json can write."""
+    """Converts TVM's containers and boxed numbers to plain Python values for JSON."""
     import tvm_ffi
     from tvm.ir import save_json
     from tvm.tirx import IndexMap
 
-    # Iterating over an array asks for its length at every element.
+    # Iteration over an array looks up its length at every element.
     size, item = (tvm_ffi.get_global_func(f"ffi.Array{name}") for name in ("Size", "GetItem"))
 
-    def made(value: Any) -> Any:
+    def convert(value: Any) -> Any:
         if isinstance(value, str):
             return str(value)
         if value is None or isinstance(value, (bool, int, float)):
             return value
-        if isinstance(value, IndexMap):  # of a layout; a trace holds it as text
+        if isinstance(value, IndexMap):  # of a layout, which a trace holds as text
             return str(save_json(value))
         if isinstance(value, tvm_ffi.Array):
-            return [made(item(value, i)) for i in range(size(value))]
+            return [convert(item(value, i)) for i in range(size(value))]
         if hasattr(value, "items"):
-            return {str(k): made(v) for k, v in value.items()}
+            return {str(k): convert(v) for k, v in value.items()}
         if hasattr(value, "__iter__"):
-            return [made(v) for v in value]
+            return [convert(v) for v in value]
         number = value.value if hasattr(value, "value") else value
         is_float = isinstance(number, float) or "float" in type(value).__name__.lower()
         return float(number) if is_float else int(number)
 
-    return made(value)
+    return convert(value)
 
 
 MAX_TRACE_CHARACTERS = 1 << 22
-"""A longer trace has no features: it would take memory out of proportion."""
+"""A longer trace has no features: it would take too much memory."""
 
 
 def read_trace(trace_json: str) -> tuple[list[Any], list[Any]] | None:
-    """The lists of instructions and of decisions; what is in them is not looked at.
+    """Reads the lists of instructions and decisions; does not check their elements.
 
     Args:
-        trace_json: The pair of the two as JSON.
+        trace_json: The pair of lists as JSON.
 
     Returns:
-        The lists, or None where the text is no such pair or longer than `MAX_CHARACTERS`.
+        The lists, or None where the text is not such a pair or longer than `MAX_CHARACTERS`.
 
     Example:
         >>> read_trace('[[["GetSBlock",[],["C","main"],["b0"]]],[[0,4]]]')
@@ -130,7 +129,7 @@ def read_trace(trace_json: str) -> tuple[list[Any], list[Any]] | None:
 
 
 def before_postproc(instructions: Sequence[Any]) -> int:
-    """How many instructions come before post-processing, which follows from them and their decisions.
+    """Counts the instructions before post-processing, which follows from them and their decisions.
 
     Example:
         >>> before_postproc([["GetLoops", ["b0"], [], ["l1"]], ["EnterPostproc", [], [], []]])
@@ -141,7 +140,7 @@ def before_postproc(instructions: Sequence[Any]) -> int:
 
 
 def decision_pairs(decisions: Sequence[Any]) -> list[tuple[int, Any]]:
-    """Number of the instruction and what was decided, of the decisions that are such pairs.
+    """Returns (number of the instruction, decision) of the decisions that are such pairs.
 
     Example:
         >>> decision_pairs([[0, 4], [True, 1], "x", [2, [8, 8]]])

@@ -16,14 +16,14 @@ from costhub.errors import WorkloadError, last_line
 
 
 def module_to_json(mod: Any) -> str:
-    """The module (``tvm.IRModule``) as TVM's own JSON."""
+    """Returns the module (``tvm.IRModule``) as TVM's own JSON."""
     import tvm
 
     return str(tvm.ir.save_json(mod))
 
 
 def module_from_json(text: str) -> Any:
-    """The ``tvm.IRModule`` in `text`.
+    """Returns the ``tvm.IRModule`` in `text`.
 
     Raises:
         WorkloadError: `text` is not the JSON of a module with one function named ``main``.
@@ -40,29 +40,29 @@ def module_from_json(text: str) -> Any:
     if isinstance(mod, tvm.tirx.PrimFunc):
         mod = tvm.IRModule({"main": mod.with_attr("global_symbol", "main")})
     if not isinstance(mod, tvm.IRModule) or "main" not in [g.name_hint for g in mod.get_global_vars()]:
-        raise WorkloadError("The JSON holds no module with a function named 'main'; a workload is one such module.")
+        raise WorkloadError("The JSON does not hold a module with a function named 'main', which a workload must be.")
     return mod
 
 
 def workload_id(mod: Any) -> str:
-    """64 hex digits that name the workload: sha256 of its normalised TVMScript.
+    """Returns 64 hex digits that identify the workload: the sha256 of its normalised TVMScript.
 
-    TVM's structural hash changes between versions and processes; the printed script, with the names of
-    variables as they stand and without trailing blanks, does not.
+    TVM's structural hash changes between versions and processes; the printed script, with its variable names
+    unchanged and without trailing blanks, does not.
     """
     lines = [line.rstrip() for line in mod.script(show_meta=False).splitlines()]
-    # The header's imports and comments say which TVM printed it, not what the workload is.
+    # The header's imports and comments depend on the version of TVM, not on the workload.
     body = [line for line in lines if line and not line.startswith(("#", "from ", "import "))]
     return hashlib.sha256("\n".join(body).encode()).hexdigest()
 
 
 def argument_shapes(mod: Any) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """(dtype, shape) of each argument of the module's function, as its caller must pass them.
+    """Returns (dtype, shape) of each argument of the module's function, as its caller must pass them.
 
-    A schedule may have changed the layout of weights; these are the shapes after that.
+    Where a schedule changed the layout of weights, these are the new shapes.
 
     Raises:
-        WorkloadError: an argument is no tensor, or one of its extents is not a number.
+        WorkloadError: An argument is not a tensor, or one of its extents is not a number.
     """
     from tvm.s_tir.meta_schedule.arg_info import ArgInfo
 
@@ -71,16 +71,16 @@ def argument_shapes(mod: Any) -> tuple[tuple[str, tuple[int, ...]], ...]:
         return tuple((str(i.dtype), tuple(int(extent) for extent in i.shape)) for i in infos)
     except Exception as error:
         raise WorkloadError(
-            "The arguments of a workload must be tensors of known sizes, and this one's are not "
+            "The arguments of a workload must be tensors of known sizes, and these are not "
             f"({last_line(error)}); bind its sizes to numbers first."
         ) from error
 
 
 def check_schedulable(mod: Any) -> None:
-    """Refuses a module that leaves a search nothing to do.
+    """Refuses a module that a search cannot schedule.
 
     Raises:
-        WorkloadError: it has arguments of unknown size, or no block that a schedule could transform.
+        WorkloadError: It has arguments of unknown size, or no block that a schedule could transform.
     """
     import tvm
 
@@ -95,16 +95,16 @@ def check_schedulable(mod: Any) -> None:
 
 
 def workload_row(mod: Any, *, name: str, operator: str, networks: Sequence[tuple[str, float]] = ()) -> dict[str, Any]:
-    """Describes a workload; its bytes are those of all its arguments.
+    """Describes a workload; `bytes` counts all its arguments.
 
     Args:
         mod: The workload (``tvm.IRModule``).
-        name: The name people read.
+        name: A readable name.
         operator: Its operator family.
         networks: Networks that use it, and how often each.
 
     Raises:
-        WorkloadError: an argument is no tensor of known size.
+        WorkloadError: An argument is not a tensor of known size.
     """
     from tvm.s_tir.analysis import estimate_tir_flops
 
@@ -123,7 +123,7 @@ def workload_row(mod: Any, *, name: str, operator: str, networks: Sequence[tuple
 
 
 def parse_target(target: str) -> Any:
-    """Builds the ``tvm.target.Target`` of a JSON text.
+    """Builds the ``tvm.target.Target`` in a JSON text.
 
     Raises:
         WorkloadError: TVM does not accept it.
@@ -134,5 +134,5 @@ def parse_target(target: str) -> Any:
         return Target(json.loads(target))
     except Exception as error:
         raise WorkloadError(
-            f'The target {target:.200} is not one of TVM; it must be JSON such as {{"kind": "llvm", "num-cores": 2}}.'
+            f'TVM does not accept the target {target:.200}; it must be JSON such as {{"kind": "llvm", "num-cores": 2}}.'
         ) from error

@@ -6,12 +6,12 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, overload
+from typing import Any
 
 import pyarrow as pa
 
 from costhub.dataset import load
-from costhub.dataset.load import Format, Names, convert_table
+from costhub.dataset.load import Format, Names
 from costhub.dataset.remote import FileSystem
 from costhub.dataset.shards.shard import ROW_GROUP_ROWS
 from costhub.errors import AmbiguousNameError, CosthubError, DataError, UnknownNameError
@@ -20,10 +20,6 @@ from costhub.hub.catalogue.names import LISTING, resolve_device
 from costhub.hub.remote.address import Address, AddressError, parse_address
 from costhub.hub.remote.hugging_face import readable_errors
 from costhub.names import close_names
-
-if TYPE_CHECKING:
-    from datasets import Dataset
-    from pandas import DataFrame
 
 SHARD_PATTERNS = ["*/train-*.parquet"]
 """Everything of a dataset that is read; other files of a repository are never fetched."""
@@ -52,7 +48,7 @@ def locate_data(where: str | Path) -> Iterator[DataAddress]:
         CosthubError: One of its kinds: not an address, no such dataset, a hub that cannot be reached.
 
     Example:
-        >>> with data_at("local-dir:/data/boards") as place:
+        >>> with locate_data("local-dir:/data/boards") as place:
         ...     place.path
         '/data/boards'
     """
@@ -132,41 +128,6 @@ def _cached(repo: str, commit: str) -> str | None:
         return None
 
 
-@overload
-def load_measurements(
-    where: str | Path,
-    *,
-    device: Names | None = ...,
-    workload: Names | None = ...,
-    operator: Names | None = ...,
-    status: Names | None = ...,
-    columns: Sequence[str] | None = ...,
-    format: Literal["arrow"] = ...,
-) -> pa.Table: ...
-@overload
-def load_measurements(
-    where: str | Path,
-    *,
-    device: Names | None = ...,
-    workload: Names | None = ...,
-    operator: Names | None = ...,
-    status: Names | None = ...,
-    columns: Sequence[str] | None = ...,
-    format: Literal["pandas"],
-) -> DataFrame: ...
-@overload
-def load_measurements(
-    where: str | Path,
-    *,
-    device: Names | None = ...,
-    workload: Names | None = ...,
-    operator: Names | None = ...,
-    status: Names | None = ...,
-    columns: Sequence[str] | None = ...,
-    format: Literal["datasets"],
-) -> Dataset: ...
-
-
 def load_measurements(
     where: str | Path,
     *,
@@ -176,8 +137,8 @@ def load_measurements(
     status: Names | None = None,
     columns: Sequence[str] | None = None,
     format: Format = "arrow",
-) -> pa.Table | DataFrame | Dataset:
-    """Reads the measurements that match, and no more of the files than it has to.
+) -> Any:
+    """Reads the measurements that match, and no other parts of the files.
 
     Args:
         where: A data folder: a path, the name of a dataset or device in the hubs on this machine,
@@ -186,14 +147,14 @@ def load_measurements(
         workload: Ids or names of workloads to keep; all by default.
         operator: Operator families to keep; all by default.
         status: Statuses to keep; all by default.
-        columns: Columns wanted; all by default.
+        columns: Columns to read; all by default.
         format: `arrow` for a table, `pandas` for a data frame, `datasets` for a `datasets.Dataset`.
 
     Returns:
-        One row per measurement, with the columns of `dataset.schema.MEASUREMENTS`.
+        One row per measurement, with the columns of `dataset.schema.MEASUREMENTS`, in the type of `format`.
 
     Raises:
-        CosthubError: One of its subclasses: there is no such data, name or column, the hub cannot be
+        CosthubError: One of its subclasses: the data, a name or a column does not exist, the hub cannot be
             reached, a file is damaged, or a package is not installed.
 
     Example:
@@ -201,16 +162,16 @@ def load_measurements(
         True
     """
     with locate_data(where) as place:
-        table = load.load_measurements(
+        return load.load_measurements(
             place.path,
             device=place.device_id if device is None else device,
             workload=workload,
             operator=operator,
             status=status,
             columns=columns,
+            format=format,
             filesystem=place.filesystem,
         )
-    return convert_table(table, format)
 
 
 def iter_measurements(
@@ -223,10 +184,10 @@ def iter_measurements(
     columns: Sequence[str] | None = None,
     batch_rows: int = ROW_GROUP_ROWS,
 ) -> Iterator[pa.RecordBatch]:
-    """Reads in batches what `load_measurements` reads, in memory that does not grow with the data.
+    """Reads the rows of `load_measurements` in batches, in memory that does not grow with the data.
 
-    From the Hugging Face hub it fetches the footers of the shards and, of the row groups that match, only the
-    columns that are asked for; nothing is written to disk.
+    From the Hugging Face hub it fetches the footers of the shards and, from the row groups that match, only the
+    requested columns; it keeps nothing on disk.
 
     Args:
         where: As for `load_measurements`.
@@ -234,7 +195,7 @@ def iter_measurements(
         workload: Ids or names of workloads to keep; all by default.
         operator: Operator families to keep; all by default.
         status: Statuses to keep; all by default.
-        columns: Columns wanted; all by default.
+        columns: Columns to read; all by default.
         batch_rows: Rows of a batch, at most.
 
     Raises:

@@ -13,10 +13,10 @@ STRANGERS_MEMORY_BYTES = 8 << 30
 
 @functools.lru_cache(maxsize=1)
 def limit_memory(most_bytes: int = STRANGERS_MEMORY_BYTES, *, beyond_tvm: bool = True) -> None:
-    """Bounds the memory of this process, beyond what Python and its libraries take, once and for all.
+    """Limits the memory of this process beyond Python and its libraries; only the first call counts.
 
     Args:
-        most_bytes: Further bytes it may map.
+        most_bytes: Further bytes that it may map.
         beyond_tvm: Load TVM first, so that its libraries do not count.
     """
     if beyond_tvm:

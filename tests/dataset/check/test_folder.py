@@ -126,7 +126,7 @@ def test_a_folder_that_changes_meanwhile_is_an_error(damaged: Any) -> None:
 
 
 def test_no_folder_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="There is no folder"):
+    with pytest.raises(DataError, match=r"The folder .* does not exist"):
         check_folder(tmp_path / "nothing")
 
 

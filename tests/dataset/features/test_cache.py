@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import costhub
 from costhub.dataset.features import cache as cache_module
-from costhub.dataset.features.cache import NOT_COMPUTED, FeatureCache
+from costhub.dataset.features.cache import NOT_COMPUTED, FeatureCache, feature_folders
 from costhub.dataset.features.cache_part import FAILED, PartLost
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.programs import FloatArray
+from costhub.files import CACHE_VARIABLE, cache_root
 
 SPEC = dataclasses.replace(find_spec("per_store@1"), columns=tuple("xyz"))
 
@@ -249,3 +251,55 @@ def test_with_no_place_to_write_to_features_live_as_long_as_the_cache(
     assert read(cache, "a")[0] == [1]
     del cache
     assert not folder.exists()
+
+
+@pytest.fixture
+def user_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_features_lie_beside_the_data(tmp_path: Path, user_cache: Path) -> None:
+    assert feature_folders(tmp_path) == (tmp_path / "features", (tmp_path / "features",))
+    assert not user_cache.exists()
+
+
+def test_where_nothing_can_be_written_the_user_cache_serves(tmp_path: Path, user_cache: Path) -> None:
+    # A file in the way keeps even root from making the folder.
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "features").write_text("")
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two" / "features").write_text("")
+
+    chosen, places = feature_folders(tmp_path / "one")
+
+    assert chosen is not None
+    assert chosen.parent == user_cache / "features"
+    assert places == (chosen, tmp_path / "one" / "features")
+    assert feature_folders(tmp_path / "two")[0] not in (chosen, None)
+    assert feature_folders(tmp_path / "one")[0] == chosen
+
+
+def test_nothing_is_written_into_the_installed_package(user_cache: Path) -> None:
+    root = Path(costhub.__file__).parent / "hub" / "embedded" / "datasets" / "costhub" / "none"
+
+    chosen, places = feature_folders(root)
+
+    assert chosen is not None
+    assert chosen.parent == user_cache / "features"
+    assert places[1] == root / "features"
+    assert not root.exists()
+
+
+def test_there_may_be_no_place_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "features").write_text("")
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "features"))
+
+    assert feature_folders(tmp_path)[0] is None
+
+
+def test_the_cache_is_where_pulled_models_are(tmp_path: Path, user_cache: Path) -> None:
+    (tmp_path / "features").write_text("")
+    chosen, _ = feature_folders(tmp_path)
+    assert chosen is not None
+    assert cache_root() in chosen.parents

@@ -116,7 +116,7 @@ def test_counts_are_on_a_log_scale_whatever_they_are(x: float, expected: float) 
 
 def test_trace_tokens_and_the_search_for_specs_import_no_tvm() -> None:
     code = (
-        "import sys; from costhub.dataset.features.spec import find_spec; "
+        "import sys; from costhub.dataset.features.specs import find_spec; "
         "rows, = find_spec('trace_tokens@1').extract(None, ['[[[\"EnterPostproc\",[],[],[]]],[]]'], ''); "
         "assert rows.shape[0] == 1; sys.exit('tvm' in sys.modules or 'tvm_ffi' in sys.modules)"
     )

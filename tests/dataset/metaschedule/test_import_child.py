@@ -77,8 +77,8 @@ def test_post_processing_that_does_not_replay_is_redone(
         ([["GetBlock"], []], "not of instructions and decisions"),
         ([[7], []], "not of instructions and decisions"),
         ([[["GetBlock", [], []]], []], "not of instructions and decisions"),
-        ([[["GetBlock", [], ["C", "main"], ["b0"]]], [[7, 0]]], "decisions that are of none"),
-        ([[["GetBlock", [], ["C", "main"], ["b0"]]], [[-1, 0]]], "decisions that are of none"),
+        ([[["GetBlock", [], ["C", "main"], ["b0"]]], [[7, 0]]], "decisions that belong to none"),
+        ([[["GetBlock", [], ["C", "main"], ["b0"]]], [[-1, 0]]], "decisions that belong to none"),
         ([[["GetBlock", [], ["C", "main"], ["b0"]]], [7]], "not of instructions and decisions"),
     ],
 )

@@ -100,7 +100,7 @@ def test_lines_that_give_no_row_are_counted_and_named(
     why = {refusal.line: refusal.why for refusal in report.refusals}
     assert why.pop(2).startswith("it is not JSON")
     assert why.pop(3).startswith("its run_secs [0.0] are not all positive")
-    assert why.pop(8).startswith('The target {"kind":"nonsense"} is not one of TVM')
+    assert why.pop(8).startswith('TVM does not accept the target {"kind":"nonsense"}')
     assert why == {
         1: "the line is blank",
         4: "its workload (line 7) could not be imported",

@@ -7,10 +7,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from costhub.dataset.schema import arrow_schema, table_from_rows
 from costhub.dataset.shards import shard
-from costhub.dataset.shards.shard import check_shard, empty_table, read_shard, write_shard
+from costhub.dataset.shards.shard import (
+    SEAL_KEY,
+    check_shard,
+    empty_table,
+    read_shard,
+    seal_state,
+    write_seal,
+    write_shard,
+)
 from costhub.errors import DataError
 
 
@@ -109,7 +119,7 @@ def test_foreign_parquet_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_shard_of_another_table_is_refused(path: Path) -> None:
-    with pytest.raises(DataError, match="holds the table measurements, and devices was expected there"):
+    with pytest.raises(DataError, match="holds the table measurements, but devices belongs there"):
         check_shard(path, table="devices")
 
 
@@ -181,3 +191,60 @@ def test_a_shard_of_version_2_may_not_lack_its_columns(path: Path, tmp_path: Pat
 
     with pytest.raises(DataError, match="no column 'space'"):
         read_shard(bad)
+
+
+@pytest.fixture(scope="module")
+def sealed_shard(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("seal") / "train-00000-of-00001.parquet"
+    rows = [{"device_id": f"cpu{i}", "kind": "cpu", "driver": "costhub.seal"} for i in range(50)]
+    write_shard(table_from_rows("devices", rows), path)
+    return path
+
+
+def test_a_shard_is_written_sealed(sealed_shard: Path) -> None:
+    assert seal_state(sealed_shard) == "sealed"
+    assert len(pq.read_metadata(sealed_shard).metadata[SEAL_KEY.encode()]) == 64
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_every_flipped_bit_is_seen(sealed_shard: Path, tmp_path: Path, data: Any) -> None:
+    content = bytearray(sealed_shard.read_bytes())
+    position = data.draw(st.integers(0, len(content) - 1))
+    content[position] ^= 1 << data.draw(st.integers(0, 7))
+    copy = tmp_path / "flipped.parquet"
+    copy.write_bytes(content)
+
+    assert seal_state(copy) != "sealed"
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_file_that_is_cut_or_longer_is_seen(sealed_shard: Path, tmp_path: Path, data: Any) -> None:
+    content = sealed_shard.read_bytes()
+    cut = content[: data.draw(st.integers(0, len(content) - 1))]
+    extra = data.draw(st.binary(min_size=1, max_size=20))
+    copy = tmp_path / "cut.parquet"
+    for changed in (cut, content + extra, extra + content):
+        copy.write_bytes(changed)
+        assert seal_state(copy) != "sealed"
+
+
+def test_a_file_that_another_tool_wrote_again_is_seen(sealed_shard: Path, tmp_path: Path) -> None:
+    table = pq.read_table(sealed_shard)
+    swapped = table.set_column(1, "kind", table["device_id"])
+    stale = {SEAL_KEY: pq.read_metadata(sealed_shard).metadata[SEAL_KEY.encode()]}
+    for name, seal in (("kept", stale), ("dropped", {})):
+        with pq.ParquetWriter(tmp_path / name, swapped.schema) as writer:
+            writer.write_table(swapped)
+            writer.add_key_value_metadata(seal)
+
+    assert seal_state(tmp_path / "kept") == "broken"
+    assert seal_state(tmp_path / "dropped") == "missing"
+
+
+def test_a_file_without_a_place_for_it_cannot_be_sealed(tmp_path: Path) -> None:
+    pq.write_table(table_from_rows("devices", []), tmp_path / "plain.parquet")
+
+    with pytest.raises(ValueError, match="no place for a seal"):
+        write_seal(tmp_path / "plain.parquet")

@@ -117,7 +117,7 @@ def test_a_record_id_that_is_taken_is_refused(root: DataFolder, measurement: Any
 def test_a_row_of_another_device_is_refused(root: DataFolder, measurement: Any) -> None:
     with (
         root.writer("cpu0") as writer,
-        pytest.raises(DataError, match="of the device 'gpu'; this writer is for"),
+        pytest.raises(DataError, match="from device 'gpu'; this writer is for"),
     ):
         writer.append(measurement(0, device_id="gpu"))
 
@@ -300,7 +300,7 @@ def test_many_rows_at_once_follow_those_of_the_journal(root: DataFolder, folder:
     [
         ({"record_id": "r00000"}, "is in .* already, or twice"),
         ({"record_id": "r00002"}, "is in .* already, or twice"),
-        ({"device_id": "cpu1"}, "of the device 'cpu1'; this writer is for 'cpu0'"),
+        ({"device_id": "cpu1"}, "from device 'cpu1'; this writer is for 'cpu0'"),
     ],
 )
 def test_many_rows_are_refused_together(

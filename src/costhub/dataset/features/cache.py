@@ -39,14 +39,14 @@ _PACKAGE = Path(__file__).resolve().parents[2]
 
 
 def feature_folders(root: Path) -> tuple[Path | None, tuple[Path, ...]]:
-    """The folders for the features of the data folder `root`.
+    """Chooses the folders for the features of the data folder `root`.
 
-    They go to `root/features`. Where nothing can be written there, or the data are part of the installed
-    package, they go to a folder in the user's cache that is named after the path of the data; what lies in
-    `root/features` is read all the same.
+    Features go to `root/features`. If that is not writable, or the data are part of the installed package,
+    they go to a folder in the user's cache named after the path of the data; features in `root/features` are
+    read in any case.
 
     Returns:
-        The folder to write to, which is made, or None where there is none; and the folders to read from.
+        The folder to write to, which is created, or None if none is writable; and the folders to read from.
     """
     beside, in_cache = root / "features", _in_user_cache(root)
     is_installed = _PACKAGE in root.resolve().parents
@@ -67,95 +67,94 @@ def _can_write(folder: Path) -> bool:
 
 
 PART_BYTES = 64 << 20
-"""What a merged part holds at most, uncompressed: two of them are in memory per reading thread."""
+"""Largest merged part, uncompressed: each reading thread has two of them in memory."""
 
 NOT_COMPUTED = -2
 """The count of a program whose features have not been computed."""
 
 _THREADS = 4
-"""More than there are cores may do: a thread that waits for the disk needs none."""
+"""May exceed the number of cores: a thread that waits for the disk needs none."""
 
 
 @dataclass(frozen=True)
 class CacheLookup:
-    """What the cache knows of some records."""
+    """Where the features of some records are."""
 
     counts: IntArray
-    """(n,) number of feature rows of each record; FAILED where it has none, UNKNOWN where it is not known."""
+    """(n,) number of feature rows of each record; FAILED where it has none, else NOT_COMPUTED."""
     places: IntArray
-    """(n,) where each is among the programs of all parts, one after the other; -1 where it is unknown."""
+    """(n,) index of each among the programs of all parts, one after the other; -1 if not computed."""
     parts: tuple[CachePart, ...]
 
     def take(self, which: IntArray) -> CacheLookup:
-        """What is known of the records at `which`."""
+        """Selects the records at `which`."""
         return CacheLookup(self.counts[which], self.places[which], self.parts)
 
 
 class FeatureCache:
     """The features of one device's programs in one layout.
 
-    Parts lie under `features/<spec>/<device>` in the data folder, or in the user's cache where nothing can be
-    written there, or in a temporary folder that goes with this object where there is neither. A part that is
-    damaged, or was made with another version of TVM or of the spec, is removed: its programs are unknown and
-    computed again.
+    Parts lie under `features/<spec>/<device>` in the data folder; if it is not writable, in the user's cache;
+    failing that, in a temporary folder that goes with this object. A part that is damaged, or was computed
+    with another version of TVM or of the spec, is removed, and its programs are computed again.
     """
 
     def __init__(self, root: Path, device_id: str, spec: FeatureSpec) -> None:
-        """Finds the cache of a device in the data folder `root`; nothing is read yet."""
+        """Finds the cache of a device in the data folder `root` without reading it."""
         self.spec = spec
         chosen, places = feature_folders(root)
         if chosen is None:
             chosen = Path(tempfile.mkdtemp(prefix="costhub-features-"))
             weakref.finalize(self, shutil.rmtree, chosen, ignore_errors=True)
         self.folder = chosen / spec.name / device_id
-        """Where parts are written."""
+        """The folder for new parts."""
         self._folders = dict.fromkeys([self.folder, *(place / spec.name / device_id for place in places)])
         self._parts: dict[Path, CachePart | None] = {}
 
     def find(self, record_ids: pa.Array) -> CacheLookup:
-        """Looks up different records, as Arrow strings."""
+        """Looks up distinct records, as Arrow strings."""
         self._refresh()
         parts = tuple(part for part in self._parts.values() if part is not None)
         counts, places = np.full(len(record_ids), NOT_COMPUTED), np.full(len(record_ids), -1)
         if parts and len(record_ids):
             ids = pa.chunked_array([chunk for part in parts for chunk in part.record_ids.chunks], pa.string())
-            wanted = pc.fill_null(pc.index_in(ids, value_set=record_ids), -1).to_numpy()
-            # Backwards, so that of a program in two parts the first one counts.
-            known = np.flatnonzero(wanted >= 0)[::-1]
-            places[wanted[known]] = known
-            found = places >= 0
-            counts[found] = np.concatenate([part.counts for part in parts])[places[found]]
+            positions = pc.fill_null(pc.index_in(ids, value_set=record_ids), -1).to_numpy()
+            # Backwards, so that the first part counts where two hold a program.
+            in_cache = np.flatnonzero(positions >= 0)[::-1]
+            places[positions[in_cache]] = in_cache
+            is_found = places >= 0
+            counts[is_found] = np.concatenate([part.counts for part in parts])[places[is_found]]
         return CacheLookup(counts, places, parts)
 
-    def read(self, found: CacheLookup) -> FloatArray:
+    def read(self, lookup: CacheLookup) -> FloatArray:
         """Reads feature rows.
 
         Args:
-            found: What `find` returned.
+            lookup: The result of `find`.
 
         Returns:
             (r, width) rows of all records that have any, in the order of the records.
 
         Raises:
-            PartLost: A part has gone or broken meanwhile; look the records up again.
+            PartLost: A part has gone or broken in the meantime; look the records up again.
         """
-        sizes = np.maximum(found.counts, 0)
+        sizes = np.maximum(lookup.counts, 0)
         starts = np.cumsum(sizes) - sizes
-        # Arrow's pool gives out memory that earlier reads have touched; new pages take as long as the copy.
+        # Arrow's pool hands out memory that earlier reads have touched; new pages take as long as the copy.
         buffer = pa.allocate_buffer(int(sizes.sum()) * self.spec.width * 4)
         rows = np.frombuffer(buffer, np.float32).reshape(-1, self.spec.width)
         records = np.flatnonzero(sizes)
-        records = records[np.argsort(found.places[records], kind="stable")]
-        firsts = np.cumsum([0, *(len(part.counts) for part in found.parts)])
-        bounds = np.searchsorted(found.places[records], firsts)
+        records = records[np.argsort(lookup.places[records], kind="stable")]
+        firsts = np.cumsum([0, *(len(part.counts) for part in lookup.parts)])
+        bounds = np.searchsorted(lookup.places[records], firsts)
 
         def fill(number: int) -> None:
             mine = records[bounds[number] : bounds[number + 1]]
             if len(mine):
-                self._fill(rows, starts[mine], found.parts[number], found.places[mine] - firsts[number])
+                self._fill(rows, starts[mine], lookup.parts[number], lookup.places[mine] - firsts[number])
 
         with ThreadPoolExecutor(_THREADS) as threads:
-            list(threads.map(fill, range(len(found.parts))))
+            list(threads.map(fill, range(len(lookup.parts))))
         return rows
 
     def append(self, record_ids: Sequence[str], features: Sequence[FloatArray | None]) -> None:
@@ -163,14 +162,14 @@ class FeatureCache:
 
         Args:
             record_ids: The records.
-            features: For each a (rows, width) array, or None for a program that has no features.
+            features: A (rows, width) array for each, or None for a program without features.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         with FolderLock(self.folder, wait=True):
             write_part(pack_features(self.spec, record_ids, features), new_part_path(self.folder))
 
     def merge(self) -> None:
-        """Puts small parts together; an interruption leaves programs twice at worst, and loses none."""
+        """Merges small parts; an interruption may leave programs twice, but loses none."""
         if not self.folder.is_dir():
             return
         with FolderLock(self.folder, wait=True):
@@ -180,7 +179,7 @@ class FeatureCache:
                 try:
                     table = pa.concat_tables([read_table(part) for part in group])
                 except PartLost:
-                    continue  # it is dealt with when it is read
+                    continue  # reading it handles this
                 write_part(first_of_each(table, "record_id"), new_part_path(self.folder))
                 for part in group:
                     self._discard(part.path)
@@ -202,7 +201,7 @@ class FeatureCache:
         return [group for group in groups if len(group) > 1]
 
     def _refresh(self) -> None:
-        """Lists the folders again: what is new is opened, what is gone is forgotten."""
+        """Lists the folders again: opens new parts and forgets removed ones."""
         paths = [path for folder in self._folders for path in sorted(folder.glob(PART_PATTERN))]
         new = [path for path in paths if path not in self._parts]
         with ThreadPoolExecutor(_THREADS) as threads:
@@ -219,7 +218,7 @@ class FeatureCache:
         return part
 
     def _discard(self, path: Path) -> None:
-        """Removes a part; one on a disk that is read-only is not looked at again."""
+        """Removes a part; ignores it from now on if the disk is read-only."""
         self._parts[path] = None
         with contextlib.suppress(OSError):
             path.unlink()
@@ -234,7 +233,7 @@ class FeatureCache:
         sizes = part.counts[places]
         ends = np.cumsum(np.maximum(part.counts, 0))[places]
         sources = ends - sizes
-        # Programs that follow one another here and there are copied at once; mostly it is the whole part.
+        # Programs that follow one another in both places are copied at once: usually the whole part.
         breaks = (sources[1:] != ends[:-1]) | (starts[1:] != (starts + sizes)[:-1])
         first = np.concatenate([[0], np.flatnonzero(breaks) + 1])
         last = np.append(first[1:], len(places)) - 1

@@ -27,7 +27,7 @@ from costhub.versions import installed_versions
 
 PART_PATTERN = "part-*.parquet"
 FAILED = -1
-"""The n_rows of a program that has no features, so that it is not tried at every load."""
+"""The n_rows of a program without features, so that no load tries it again."""
 
 _KEY = b"costhub.features"
 _FIELDS = [
@@ -38,12 +38,12 @@ _FIELDS = [
 
 
 class PartLost(Exception):
-    """A part that was there is damaged, or another process has merged it away."""
+    """A part has become damaged, or another process has merged it."""
 
 
 @dataclass(frozen=True)
 class CachePart:
-    """What a part holds, without the feature rows."""
+    """The index of a part, without the feature rows."""
 
     path: Path
     record_ids: pa.ChunkedArray
@@ -58,7 +58,7 @@ class CachePart:
 
 @functools.lru_cache(maxsize=16)
 def part_schema(spec: FeatureSpec) -> pa.Schema:
-    """The Arrow schema of the parts of a spec; its metadata say what the rows were computed with."""
+    """Returns the Arrow schema of the parts of a spec; its metadata name the versions that compute rows."""
     made_with = {
         "spec": spec.name,
         "columns": spec.columns_hash,
@@ -68,17 +68,17 @@ def part_schema(spec: FeatureSpec) -> pa.Schema:
 
 
 def new_part_path(folder: Path) -> Path:
-    """A name for a new part, after those of the older ones."""
+    """Returns a path for a new part whose name sorts after those of older parts."""
     return folder / f"part-{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.parquet"
 
 
 def pack_features(spec: FeatureSpec, record_ids: Sequence[str], features: Sequence[FloatArray | None]) -> pa.Table:
-    """The programs as a table to be written.
+    """Packs programs into a table for `write_part`.
 
     Args:
         spec: The layout of the features.
         record_ids: The records.
-        features: For each a (rows, width) array, or None for a program that has no features.
+        features: A (rows, width) array for each, or None for a program without features.
     """
     counts = [FAILED if f is None else len(f) for f in features]
     rows = [b"" if f is None else np.ascontiguousarray(f, "<f4").tobytes() for f in features]
@@ -86,16 +86,16 @@ def pack_features(spec: FeatureSpec, record_ids: Sequence[str], features: Sequen
 
 
 def write_part(table: pa.Table, path: Path) -> None:
-    """Writes a table of `pack`, or several such put together, as one part."""
+    """Writes a table from `pack`, or several joined, as one part."""
     with new_parquet(path, table.schema) as writer:
         writer.write_table(table, row_group_size=max(1, table.num_rows))
 
 
 def read_part(path: Path, spec: FeatureSpec) -> CachePart | None:
-    """Opens a part; None where it is damaged or was made with another version of TVM or of the spec.
+    """Opens a part; None where it is damaged or was computed with another version of TVM or of the spec.
 
     Raises:
-        FileNotFoundError: It is gone.
+        FileNotFoundError: The part is gone.
     """
     if seal_state(path) != "sealed":
         return None
@@ -110,16 +110,16 @@ def read_part(path: Path, spec: FeatureSpec) -> CachePart | None:
     return CachePart(path, table["record_id"], table["n_rows"].to_numpy())
 
 
-def _made_with_same_versions(found: pa.Schema, wanted: pa.Schema) -> bool:
-    """Whether the rows were computed with the same versions; the seal differs from file to file."""
-    return bool((found.metadata or {}).get(_KEY) == wanted.metadata[_KEY])
+def _made_with_same_versions(schema: pa.Schema, expected: pa.Schema) -> bool:
+    """Whether the rows were computed with the same versions; the seal, also metadata, is ignored."""
+    return bool((schema.metadata or {}).get(_KEY) == expected.metadata[_KEY])
 
 
 def read_table(part: CachePart) -> pa.Table:
-    """Everything in a part, to be merged with others.
+    """Reads a whole part, to merge it with others.
 
     Raises:
-        PartLost: The part is not there or cannot be read any more.
+        PartLost: The part is gone or cannot be read any more.
     """
     try:
         with pq.ParquetFile(part.path) as file:
@@ -129,14 +129,13 @@ def read_table(part: CachePart) -> pa.Table:
 
 
 def read_rows(part: CachePart, width: int) -> FloatArray:
-    """The feature rows of a part, of all its programs in order, as Arrow decoded them.
+    """Reads the feature rows of all programs of a part, in order, as Arrow decoded them.
 
     Returns:
-        (rows, width) array, not to be written to.
+        (rows, width) array, read-only.
 
     Raises:
-        PartLost: The part is not there or cannot be read any more, or its programs have other numbers of
-            rows.
+        PartLost: The part is gone or cannot be read any more, or its programs have other numbers of rows.
     """
     try:
         with pq.ParquetFile(part.path) as file:

@@ -10,13 +10,13 @@ from costhub.dataset.programs import FloatArray, IntArray
 
 
 def combine(parts: Sequence[tuple[FloatArray, IntArray]]) -> tuple[FloatArray, IntArray]:
-    """Stacks the rows that several specs give to the same programs.
+    """Stacks the rows that several specs compute for the same programs.
 
     Args:
         parts: For each spec the (r_k, d_k) rows of all programs and the (n,) number of rows of each.
 
     Returns:
-        (sum of r_k, 1 + max d_k) rows: of each program those of part 0, then those of part 1 and so on.
+        (sum of r_k, 1 + max d_k) rows: for each program those of part 0, then those of part 1 and so on.
         Column 0 is the part, then come its own columns, then zeros. And (n,) number of rows of each program.
 
     Example:
@@ -33,9 +33,9 @@ def combine(parts: Sequence[tuple[FloatArray, IntArray]]) -> tuple[FloatArray, I
 
 
 def blank_rows(counts: Sequence[IntArray], widths: Sequence[int]) -> FloatArray:
-    """The rows of `combine` with only the column of the parts filled in, for `fill_part` to fill the others.
+    """Makes the rows of `combine` with only the part column set; `fill_part` sets the others.
 
-    One part after the other can so be read and let go.
+    This way only one part at a time is in memory.
 
     Args:
         counts: For each part the (n,) number of rows of each program.
@@ -53,7 +53,7 @@ def fill_part(rows: FloatArray, part: int, own: FloatArray) -> None:
 
 
 def split_parts(rows: FloatArray, counts: IntArray, widths: Sequence[int]) -> list[tuple[FloatArray, IntArray]]:
-    """Takes apart what `combine` has stacked; the inverse of it.
+    """Takes stacked rows apart: the inverse of `combine`.
 
     Args:
         rows: (r, 1 + max d_k) rows of a composite spec.
@@ -61,10 +61,10 @@ def split_parts(rows: FloatArray, counts: IntArray, widths: Sequence[int]) -> li
         widths: For each part its number of columns d_k.
 
     Returns:
-        For each part its (r_k, d_k) rows and the (n,) number of rows that each program has of it.
+        For each part its (r_k, d_k) rows and the (n,) number of its rows in each program.
 
     Raises:
-        ValueError: The rows are too narrow, or column 0 of some row is none of the parts.
+        ValueError: The rows are too narrow, or column 0 of a row is not one of the parts.
 
     Example:
         >>> rows = np.array([[0, 5, 6], [1, 9, 0]], np.float32)
@@ -77,12 +77,12 @@ def split_parts(rows: FloatArray, counts: IntArray, widths: Sequence[int]) -> li
         raise ValueError(f"Rows of parts of {list(widths)} columns have one more, got {rows.shape[1]}.")
     part = rows[:, 0].copy()
     ends = np.cumsum(counts)
-    found = []
+    parts = []
     for number, width in enumerate(widths):
         mine = part == number
         own = rows[mine, 1 : 1 + width]
         before = np.concatenate([[0], np.cumsum(mine)])
-        found.append((own, before[ends] - before[ends - counts]))
-    if sum(len(own) for own, _ in found) != len(rows):
+        parts.append((own, before[ends] - before[ends - counts]))
+    if sum(len(own) for own, _ in parts) != len(rows):
         raise ValueError(f"Column 0 of a row must be its part, one of 0 to {len(widths) - 1}.")
-    return found
+    return parts

@@ -1,4 +1,4 @@
-"""Provides compute_missing and featurise: compute features in child processes, and keep them in the cache."""
+"""Provides compute_missing and featurise: they compute features in child processes and add them to the cache."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ from costhub.isolation.pool import ChildPool, LostCall, load_tvm
 from costhub.progress import bar
 
 CHUNK_PROGRAMS = 64
+_PART_PROGRAMS = 1024
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Programs of one workload and one target, whose features are computed in one request."""
+    """Programs of one workload and one target, whose features are computed in one call."""
 
     module_json: str
     target: str
@@ -39,12 +40,73 @@ class Chunk:
     traces: tuple[str, ...]
 
 
+def compute_missing(
+    folder: DataFolder, cache: FeatureCache, device_id: str, record_ids: pa.Array, *, progress: bool = True
+) -> None:
+    """Computes the features of some measurements, one child process per core, and appends them to the cache.
+
+    An interruption keeps the features computed so far. Measurements whose workload is not in the folder are left out.
+
+    Args:
+        folder: The data folder of the measurements.
+        cache: The cache of the device.
+        device_id: The device.
+        record_ids: Distinct records, as Arrow strings.
+        progress: Show a progress bar on a terminal.
+    """
+    unsaved: dict[str, FloatArray | None] = {}
+
+    def save() -> None:
+        cache.append(list(unsaved), list(unsaved.values()))
+        unsaved.clear()
+
+    try:
+        # Closed at once on ^C: its child processes would outlive the traceback.
+        with (
+            contextlib.closing(featurise(read_chunks(folder, device_id, record_ids), cache.spec)) as computed,
+            bar(len(record_ids), desc="features", unit="program", enabled=progress) as shown,
+        ):
+            for chunk, features in computed:
+                unsaved.update(zip(chunk.record_ids, features, strict=True))
+                shown.update(len(features))
+                if len(unsaved) >= _PART_PROGRAMS:
+                    save()
+    finally:
+        # Also on ^C, so that no feature is computed twice.
+        if unsaved:
+            save()
+        cache.merge()
+
+
+def read_chunks(folder: DataFolder, device_id: str, record_ids: pa.Array) -> Iterator[Chunk]:
+    """Reads some measurements as chunks for `featurise`; leaves out those whose workload is missing."""
+    modules = {row["workload_id"]: row["module_json"] for row in folder.workloads().to_pylist()}
+    columns = ["record_id", "workload_id", "target", "trace"]
+    left = np.ones(len(record_ids), dtype=bool)
+    for batch in folder.iter_measurements([device_id], columns):
+        place = pc.index_in(batch["record_id"], value_set=record_ids).fill_null(-1).to_numpy()
+        # A record in two places is computed once.
+        is_chosen = (place >= 0) & left[place]
+        left[place[is_chosen]] = False
+        yield from _chunks_of_batch(batch.filter(pa.array(is_chosen)), modules)
+
+
+def _chunks_of_batch(batch: pa.RecordBatch, modules: dict[str, str]) -> Iterator[Chunk]:
+    groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for row in batch.to_pylist():
+        groups.setdefault((row["workload_id"], row["target"]), []).append((row["record_id"], row["trace"]))
+    for (workload_id, target), programs in groups.items():
+        for start in range(0, len(programs) if workload_id in modules else 0, CHUNK_PROGRAMS):
+            ids, traces = zip(*programs[start : start + CHUNK_PROGRAMS], strict=True)
+            yield Chunk(modules[workload_id], target, ids, traces)
+
+
 def featurise(
     chunks: Iterable[Chunk], spec: FeatureSpec, *, workers: int | None = None
 ) -> Generator[tuple[Chunk, Features], None, None]:
-    """Computes the features of every program, and yields chunks in their order.
+    """Computes the features of every program, and yields the chunks in order.
 
-    Chunks are taken from `chunks` as they are needed. A spec that needs no TVM is computed in this process.
+    Takes chunks only as needed. Computes a spec that needs no TVM in this process.
 
     Args:
         chunks: The programs.
@@ -52,7 +114,7 @@ def featurise(
         workers: Child processes; one per core by default.
 
     Yields:
-        A chunk, and for each of its programs a (rows, width) array, or None where it cannot be computed.
+        A chunk, and for each of its programs a (rows, width) array, or None where that fails.
 
     Raises:
         MeasureError: A child process does not start at all.
@@ -88,7 +150,7 @@ def _one_by_one(args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
 
 
 def extract_features(spec: str, module_json: str, target: str, traces: Sequence[str]) -> Features:
-    """One (rows, width) array per trace, None where TVM cannot replay it; to be called in a child process."""
+    """Computes one (rows, width) array per trace, None where TVM cannot replay it; call it in a child process."""
     try:
         return find_spec(spec).extract(_cached_module(module_json), traces, target)
     except WorkloadError:
@@ -98,68 +160,3 @@ def extract_features(spec: str, module_json: str, target: str, traces: Sequence[
 @functools.lru_cache(maxsize=4)
 def _cached_module(module_json: str) -> Any:
     return module_from_json(module_json)
-
-
-_PART_PROGRAMS = 1024
-
-
-def compute_missing(
-    folder: DataFolder, cache: FeatureCache, device_id: str, record_ids: pa.Array, *, progress: bool = True
-) -> None:
-    """Computes the features of some measurements, one child process per core, and appends them to the cache.
-
-    What is done when it is interrupted is kept. Measurements whose workload is not in the folder are left
-    out.
-
-    Args:
-        folder: The data folder of the measurements.
-        cache: The cache of the device.
-        device_id: The device.
-        record_ids: Different records, as Arrow strings.
-        progress: Show a progress bar on a terminal.
-    """
-    unsaved: dict[str, FloatArray | None] = {}
-
-    def save() -> None:
-        cache.append(list(unsaved), list(unsaved.values()))
-        unsaved.clear()
-
-    try:
-        # Closed at once on ^C: its child processes would outlive the traceback otherwise.
-        with (
-            contextlib.closing(featurise(read_chunks(folder, device_id, record_ids), cache.spec)) as found,
-            bar(len(record_ids), desc="features", unit="program", enabled=progress) as shown,
-        ):
-            for chunk, features in found:
-                unsaved.update(zip(chunk.record_ids, features, strict=True))
-                shown.update(len(features))
-                if len(unsaved) >= _PART_PROGRAMS:
-                    save()
-    finally:
-        # Also on ^C: what is computed is not computed again.
-        if unsaved:
-            save()
-        cache.merge()
-
-
-def read_chunks(folder: DataFolder, device_id: str, record_ids: pa.Array) -> Iterator[Chunk]:
-    """Reads some measurements as chunks to be featurised; those whose workload is unknown are left out."""
-    modules = {row["workload_id"]: row["module_json"] for row in folder.workloads().to_pylist()}
-    columns = ["record_id", "workload_id", "target", "trace"]
-    left = np.ones(len(record_ids), dtype=bool)
-    for batch in folder.iter_measurements([device_id], columns):
-        place = pc.index_in(batch["record_id"], value_set=record_ids).fill_null(-1).to_numpy()
-        # A record that lies in two places is computed once.
-        wanted = (place >= 0) & left[place]
-        left[place[wanted]] = False
-        yield from _chunks_of_batch(batch.filter(pa.array(wanted)), modules)
-
-
-def _chunks_of_batch(batch: pa.RecordBatch, modules: dict[str, str]) -> Iterator[Chunk]:
-    groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for row in batch.to_pylist():
-        groups.setdefault((row["workload_id"], row["target"]), []).append((row["record_id"], row["trace"]))
-    for (workload_id, target), programs in groups.items():
-        for start in range(0, len(programs) if workload_id in modules else 0, CHUNK_PROGRAMS):
-            ids, traces = zip(*programs[start : start + CHUNK_PROGRAMS], strict=True)
-            yield Chunk(modules[workload_id], target, ids, traces)

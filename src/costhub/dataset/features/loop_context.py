@@ -4,11 +4,11 @@ Chen et al., *Learning to Optimize Tensor Programs* (NeurIPS 2018), section 4 an
 context vector per loop (length, annotation, top-down, bottom-up, and for every buffer touch count, reuse
 ratio and stride), which TreeGRU reads along the syntax tree.
 
-Chosen here: row 0 is the root of the program, and `parent` is the row number of a row's parent within the
-program (-1 for the root), parents before children, siblings in the order of the text. Statements have rows of
-their own, with the operations they compute. bottom-up includes the loop itself, so that reuse = uses / touch
-holds for the loop as the paper defines it. A row has five slots for buffers: those that the loop touches,
-most bytes first.
+Choices made here: row 0 is the root of the program, and `parent` is the row number of a row's parent within
+the program (-1 for the root), parents before children, siblings in the order of the text. Statements have
+rows of their own, with the operations they compute. bottom-up includes the loop itself, so that reuse = uses
+/ touch holds for the loop as the paper defines it. A row has five slots for buffers: those that the loop
+touches, most bytes first.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ COLUMN_NAMES: tuple[str, ...] = (
 )
 """The names of the columns.
 
-`parent` is a row number and `depth` the number of ancestors, both as they are; counts and sizes are log2(|x|
+`parent` is a row number and `depth` the number of ancestors, both unscaled; counts and sizes are log2(|x|
 + 1); flags are 0 or 1.
 """
 
@@ -83,7 +83,7 @@ def _row(nest: LoopNest, node: Node, depth: int) -> list[float]:
         float(node.is_reduction),
         *(slog(getattr(node.operations, name)) for name in _OPERATIONS),
     ]
-    # The sort is stable: of equal ones the buffer that the program uses first comes first.
+    # The sort is stable: among equals, the buffer that the program uses first comes first.
     touched = sorted(node.touches.items(), key=lambda t: -t[1].elements * nest.buffers[t[0]].element_bytes)
     for place, touch in touched[:_SLOTS]:
         row += _slot(nest, place, touch)

@@ -10,7 +10,7 @@ from typing import Any
 from costhub.dataset.features.tir_expressions import IndexForm, Operations, count_operations, index_form
 
 MAX_NODES = 1024
-"""Loops and statements of a program that are read; a schedule that a search makes has a tenth of it."""
+"""Most loops and statements read of a program; schedules of a search have a tenth of that."""
 
 _FOR_KINDS = {0: "serial", 1: "parallel", 2: "vectorized", 3: "unrolled"}
 _THREAD_KINDS = {"blockIdx": "block", "threadIdx": "thread", "vthread": "vthread"}
@@ -29,11 +29,11 @@ class Buffer:
     shape: tuple[int, ...]
     element_bytes: int
     scope: str
-    """Where it lies: `global`, `shared`, `local`, …; kinds such as `shared.dyn` count as their first part."""
+    """Storage scope: `global`, `shared`, `local`, …; `shared.dyn` and the like count as their first part."""
 
     @property
     def elements(self) -> int:
-        """How many elements it has."""
+        """Number of elements."""
         return math.prod(self.shape)
 
 
@@ -45,13 +45,13 @@ class Touch:
     """
 
     elements: int = 0
-    """Distinct elements touched, over-counted where parts overlap in no simple way."""
+    """Distinct elements touched, over-counted where regions overlap irregularly."""
     uses: int = 0
-    """Statements run that touch the buffer."""
+    """Runs of statements that touch the buffer."""
     run: int = 0
-    """Elements of those touched that lie side by side, at least."""
+    """Lower bound of the contiguous elements among those touched."""
     stride: int = 0
-    """Smallest step in the buffer, in elements, that a step of the loop makes; 0 where it makes none."""
+    """Fewest elements that a step of the loop advances in the buffer; 0 if it does not advance."""
     reads: bool = False
     writes: bool = False
 
@@ -63,20 +63,20 @@ class Node:
     kind: str
     """`root`, `statement`, or one of `LOOP_KINDS`."""
     parent: int
-    """Place of the parent in the list; -1 for the root."""
+    """Index of the parent in the list; -1 for the root."""
     extent: int = 1
     """Iterations of the loop."""
     top_down: int = 1
     """Product of the lengths of the loops around it."""
     bottom_up: int = 1
-    """Product of its own length and those of the loops inside it, along the longest chain of them."""
+    """Product of its own length and those of the loops inside it, along the longest chain."""
     unroll_steps: int = 0
     pipelined: bool = False
     is_reduction: bool = False
     operations: Operations = field(default_factory=Operations)
-    """Operations of a statement, once; none for the other nodes."""
+    """Operations of one run of a statement; none for other nodes."""
     touches: dict[int, Touch] = field(default_factory=dict)
-    """By the place of the buffer in `LoopNest.buffers`."""
+    """By the index of the buffer in `LoopNest.buffers`."""
 
 
 @dataclass(frozen=True)
@@ -90,15 +90,15 @@ class LoopNest:
 def loop_nest(mod: Any) -> LoopNest:
     """Reads the loops of a scheduled module, before it is lowered.
 
-    Loops of length 1 that say nothing are left out, as lowering would remove them, and loops over threads
-    that are bound already are these threads. A predicate that cuts a loop short is not seen. Where an index
-    cannot be read, its whole dimension counts as touched.
+    Leaves out plain loops of length 1, which lowering would remove; a loop over threads that are bound
+    already stands for these threads. Predicates that cut a loop short are ignored. Where an index cannot be
+    read, its whole dimension counts as touched.
 
     Args:
         mod: A ``tvm.IRModule`` of TIR blocks, such as ``Schedule.mod``.
     """
     reader = _Reader()
-    # TVM's maps are in no order that lasts.
+    # The order of TVM's maps is not stable.
     functions = {str(name.name_hint): function for name, function in mod.functions.items()}
     for name in sorted(functions):
         reader.visit(getattr(functions[name], "body", None), 0)
@@ -115,7 +115,7 @@ class _Reader:
         self._threads: dict[str, int] = {}
 
     def visit(self, statement: Any, parent: int) -> None:
-        """Adds what `statement` holds below the node `parent`."""
+        """Adds the content of `statement` below the node `parent`."""
         kind = type(statement).__name__
         if kind == "For":
             self._loop(statement, parent)
@@ -139,7 +139,7 @@ class _Reader:
         tag = "" if loop.thread_binding is None else str(loop.thread_binding.thread_tag)
         kind = _THREAD_KINDS.get(tag.split(".")[0], "other") if tag else _FOR_KINDS.get(int(loop.kind), "other")
         if tag in self._threads:
-            # The same threads as those around it, not more of them: how a block of threads fetches together.
+            # The same threads as those around it, not more: a cooperative fetch by a block of threads.
             self._known[handle] = start.plus(IndexForm.of_loop(self._threads[tag]))
             self.visit(loop.body, parent)
             return
@@ -201,7 +201,7 @@ class _Reader:
         for regions, writes in ((block.reads, False), (block.writes, True)):
             for region in regions:
                 buffer = self._buffer(region.source)
-                # Read and written by one statement is one use.
+                # A statement that reads and writes a buffer uses it once.
                 self._touch(buffer, region.region, levels, trips, uses=buffer not in seen)
                 seen.add(buffer)
                 for level in {0, *levels}:
@@ -215,8 +215,8 @@ class _Reader:
         sizes = [self._largest(part.extent, unknown=d) for part, d in zip(region, shape, strict=False)]
         counts, runs = self._elements(forms, sizes, shape)
         strides = _row_major(shape)
-        found = zip([*levels, 0], [*counts, counts[0]], [*runs, runs[0]], [*trips, trips[0]], strict=True)
-        for level, count, run, trip in found:
+        per_level = zip([*levels, 0], [*counts, counts[0]], [*runs, runs[0]], [*trips, trips[0]], strict=True)
+        for level, count, run, trip in per_level:
             touch = self.nodes[level].touches.setdefault(buffer, Touch())
             touch.elements = max(touch.elements, count)
             touch.run = min(touch.run or run, run)
@@ -227,13 +227,13 @@ class _Reader:
     def _elements(
         self, forms: Sequence[IndexForm | None], sizes: Sequence[int], shape: Sequence[int]
     ) -> tuple[list[int], list[int]]:
-        """For each loop of the chain, the distinct elements touched while it and the loops inside it run.
+        """Counts, for each loop of the chain, distinct elements touched while it and the loops inside it run.
 
-        The last entry is for no loop running. A second list says how many of them lie side by side.
+        The last entry is for no loop running. A second list has the number of contiguous ones.
         """
         levels = len(self._chain) + 1
         total, runs = [1] * levels, [1] * levels
-        # Whether the dimensions further in are touched whole, so that steps of this one lie side by side.
+        # Whether the inner dimensions are touched whole, so that steps of this one are contiguous.
         whole = [True] * levels
         involved: set[int] = set()
         for form, size, length in reversed(list(zip(forms, sizes, shape, strict=False))):
@@ -255,13 +255,13 @@ class _Reader:
                     runs[level] *= span if is_dense else size
                     whole[level] = is_dense and span >= length
         most = _products(self._chain, involved)
-        # A diagonal touches fewer elements than its two dimensions span.
+        # A diagonal touches fewer elements than the span of its two dimensions.
         if all(form is not None for form in forms):
             total = [min(a, b * math.prod(sizes)) for a, b in zip(total, most, strict=True)]
         return total, runs
 
     def _largest(self, expression: Any, *, unknown: int = 1) -> int:
-        """The largest value of an expression while all loops around run."""
+        """Returns the largest value of an expression while all surrounding loops run."""
         form = index_form(expression, self._known)
         return unknown if form is None else max(1, form.bounds(self._chain)[1][0])
 
@@ -294,14 +294,14 @@ def _row_major(shape: Sequence[int]) -> list[int]:
 
 
 def _products(chain: Sequence[tuple[int, int]], loops: set[int] | Mapping[int, Any]) -> list[int]:
-    """For each place in the chain, the product of the lengths from there inward of those in `loops`."""
-    found = [1]
+    """Returns, for each place in the chain, the product of the lengths of `loops` from there inward."""
+    products = [1]
     for number, length in reversed(chain):
-        found.append(found[-1] * (length if number in loops else 1))
-    return found[::-1]
+        products.append(products[-1] * (length if number in loops else 1))
+    return products[::-1]
 
 
 def _whole(value: Any) -> int | None:
-    """A constant of TVM or Python as int; None for anything else."""
+    """Returns a constant of TVM or Python as int; None for anything else."""
     number = getattr(value, "value", value)
     return int(number) if isinstance(number, (int, float)) else None

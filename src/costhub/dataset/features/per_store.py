@@ -65,21 +65,21 @@ def extract(mod: Any, traces: Sequence[str], target: str, *, threads: int = 1) -
         One (rows, 172) array per program; None where the trace does not replay or a feature is not finite.
 
     Raises:
-        WorkloadError: The target is not one of TVM.
+        WorkloadError: TVM does not accept the target.
     """
     from tvm.s_tir import meta_schedule as ms
 
-    # First, since a context imports the intrinsics of every target unless those of this one are there.
+    # First: a context imports the intrinsics of every target unless those of this one are loaded.
     schedules = replay_schedules(mod, traces, target)
     context = ms.TuneContext(mod, target=parse_target(target), num_threads=threads)
     good = [schedule for schedule in schedules if schedule is not None]
     arguments = ms.arg_info.ArgInfo.from_entry_func(mod, remove_preproc=False) if good else []
-    found = iter(extract_candidates(context, [ms.MeasureCandidate(schedule, arguments) for schedule in good]))
-    return [None if schedule is None else next(found) for schedule in schedules]
+    features = iter(extract_candidates(context, [ms.MeasureCandidate(schedule, arguments) for schedule in good]))
+    return [None if schedule is None else next(features) for schedule in schedules]
 
 
 def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
-    """Computes the features of scheduled candidates, as a search has them.
+    """Computes the features of the scheduled candidates of a search.
 
     Args:
         context: The ``TuneContext`` of their workload and target.
@@ -92,13 +92,13 @@ def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
 
     extractor = ms.feature_extractor.PerStoreFeature(extract_workload=True)
     try:
-        found = [tensor.numpy() for tensor in extractor.extract_from(context, candidates)]
+        features = [tensor.numpy() for tensor in extractor.extract_from(context, candidates)]
     except Exception:
-        # One bad program fails the whole call; alone, the others pass.
+        # One bad program fails the whole call; one by one, the others pass.
         if len(candidates) <= 1:
             return [None] * len(candidates)
         return [extract_candidates(context, [candidate])[0] for candidate in candidates]
-    return [_narrowed(rows) for rows in found]
+    return [_narrowed(rows) for rows in features]
 
 
 def _narrowed(rows: Any) -> FloatArray | None:

@@ -7,10 +7,10 @@ log2. The paper relates the touch count of a buffer (elements touched by one run
 ratio (product of the lengths of the loop and those inside it / touch count) and to top-down (product of the
 lengths of the loops outside), over the loops of the longest chain of the program, for every buffer of it.
 
-Chosen here: one row per buffer of the program, so that rows can be pooled as those of per_store@1; the bag of
-a buffer holds every loop that touches it, not those of one chain only, so a program of several loop nests is
-seen whole; each pair is related both ways; beta_t = 2^1 ... 2^24; with no loop below a threshold the value is
-0. A few columns say what the buffer is and which loops touch it.
+Choices made here: one row per buffer of the program, so that rows can be pooled like those of per_store@1;
+the bag of a buffer holds every loop that touches it, not only those of one chain, so the features cover a
+program of several loop nests; each pair is related both ways; beta_t = 2^1 ... 2^24; with no loop below a
+threshold the value is 0. A few columns describe the buffer and the loops that touch it.
 """
 
 from __future__ import annotations
@@ -75,13 +75,13 @@ def _row(nest: LoopNest, place: int) -> list[float]:
 
 
 def _work(nodes: Sequence[Node]) -> list[int]:
-    """Operations of each class in all runs of the statements among the nodes."""
+    """Counts operations of each class over all runs of the statements among the nodes."""
     done = [(node.top_down, node.operations) for node in nodes if node.kind == "statement"]
     return [sum(runs * getattr(o, name.removeprefix("work_")) for runs, o in done) for name in _WORK]
 
 
 def _relations(loops: Sequence[Node], place: int) -> list[float]:
-    """R_t^(ij) for every pair and threshold."""
+    """Computes R_t^(ij) for every pair and threshold."""
     touches = [node.touches[place] for node in loops]
     context = {
         "touch": np.array([touch.elements for touch in touches], np.float64),
@@ -89,12 +89,12 @@ def _relations(loops: Sequence[Node], place: int) -> list[float]:
         "top_down": np.array([node.top_down for node in loops], np.float64),
     }
     beta = 2.0 ** np.arange(1, _THRESHOLDS + 1)
-    found: list[float] = []
+    relations: list[float] = []
     for i, j in _PAIRS:
         values = np.log2(context[i] + 1)
         below = context[j][:, None] < beta
-        found += np.where(below, values[:, None], 0.0).max(axis=0, initial=0.0).tolist()
-    return found
+        relations += np.where(below, values[:, None], 0.0).max(axis=0, initial=0.0).tolist()
+    return relations
 
 
 SPEC = spec_of_modules(RELATION, COLUMN_NAMES, relation_rows)

@@ -1,7 +1,4 @@
-"""Provides FeatureSpec, a named layout of feature rows with its computation, and what makes specs: of modules.
-
-Of other specs.
-"""
+"""Provides FeatureSpec, a named layout of feature rows with its computation, and makers of specs."""
 
 from __future__ import annotations
 
@@ -16,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from costhub.dataset.features.combined import combine
+from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.programs import FloatArray
+from costhub.dataset.trace import replay
 from costhub.dataset.workload import parse_target
 from costhub.errors import WorkloadError
 
 Features = list[FloatArray | None]
-"""For each program its (rows, width) array, or None where the program has no features."""
+"""A (rows, width) array for each program, or None for a program without features."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,7 @@ class FeatureSpec:
     A change of the columns or of their meaning is a new version, and so a new name.
 
     Example:
+        >>> from costhub.dataset.features.specs import find_spec
         >>> spec = find_spec("per_store@1")
         >>> spec.width, spec.columns[0]
         (172, 'float_mad')
@@ -43,21 +43,21 @@ class FeatureSpec:
     extract: Callable[[Any, Sequence[str], str], Features]
     """Features of programs of one workload: its ``tvm.IRModule``, their traces and the target as JSON.
 
-    Raises `WorkloadError` where the target is not one of TVM. A malformed trace can crash TVM: data from
+    Raises `WorkloadError` if TVM does not accept the target. A malformed trace can crash TVM: data from
     strangers go through `costhub.dataset.features.compute`.
     """
     extract_candidates: Callable[[Any, Sequence[Any]], Features]
-    """Features of what a search holds: a ``TuneContext`` and its ``MeasureCandidate``s."""
+    """Features of the candidates of a search: a ``TuneContext`` and its ``MeasureCandidate``s."""
     needs_tvm: bool = True
-    """Without TVM the module is not looked at, and features are computed in this process."""
+    """A spec without TVM ignores the module, and its features are computed in this process."""
     leads: bool = False
-    """Whether the first row of a program is the one that matters most, so that trees see it by itself."""
+    """Whether the first row of a program matters most, so that trees see it separately."""
     composed_of: tuple[FeatureSpec, ...] = ()
-    """The parts of a composite spec, whose rows `combined.combine` has stacked; none of a simple one."""
+    """The parts of a composite spec, whose rows `combined.combine` stacks; empty for a simple one."""
 
     @property
     def parts(self) -> tuple[FeatureSpec, ...]:
-        """The simple specs it is made of; of a simple one, itself."""
+        """The simple specs that it consists of; for a simple one, itself."""
         return self.composed_of or (self,)
 
     @property
@@ -67,106 +67,31 @@ class FeatureSpec:
 
     @property
     def columns_hash(self) -> str:
-        """16 hex digits that change with the name or the order of any column."""
+        """16 hex digits that change with any column name or the order of columns."""
         return hashlib.sha256("\n".join(self.columns).encode()).hexdigest()[:16]
 
 
 def slog(x: float) -> float:
-    """log2(|x| + 1) with the sign of x, the scale of every count and size; 0 for what is not finite.
+    """log2(|x| + 1) with the sign of x, the scale of every count and size; 0 for values that are not finite.
 
     Example:
         >>> slog(7), slog(-1), slog(float("nan"))
         (3.0, -1.0, 0.0)
     """
-    if not abs(x) < math.inf:  # NaN is not below it either; isfinite refuses integers that are too large
+    if not abs(x) < math.inf:  # also true for NaN; isfinite refuses integers that are too large
         return 0.0
     return math.log2(abs(x) + 1) * (1 if x >= 0 else -1)
 
 
 def finite_or_none(rows: FloatArray) -> FloatArray | None:
-    """The rows, or None where a value is not finite."""
+    """Returns the rows, or None where a value is not finite."""
     return rows if np.isfinite(rows).all() else None
-
-
-PART_COLUMN = "part"
-"""Name of column 0 of a composite spec: which part a row is of, counted from 0."""
-
-
-@functools.lru_cache
-def composite(parts: tuple[FeatureSpec, ...]) -> FeatureSpec:
-    """The spec whose rows are those of all parts, stacked as `combine` does.
-
-    Example:
-        >>> from costhub.dataset.features.specs import find_spec
-        >>> both = composite((find_spec("per_store@1"), find_spec("relation@1")))
-        >>> both.name, both.width, both.columns[:2]
-        ('per_store@1+relation@1', 173, ('part', 'float_mad | elements'))
-    """
-
-    def extract(mod: Any, traces: Sequence[str], target: str) -> Features:
-        return _stack_features([part.extract(mod, traces, target) for part in parts])
-
-    def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
-        return _stack_features([part.extract_candidates(context, candidates) for part in parts])
-
-    columns = itertools.zip_longest(*(part.columns for part in parts))
-    return FeatureSpec(
-        name="+".join(part.name for part in parts),
-        columns=(PART_COLUMN, *(" | ".join(filter(None, names)) for names in columns)),
-        extract=extract,
-        extract_candidates=extract_candidates,
-        needs_tvm=any(part.needs_tvm for part in parts),
-        composed_of=parts,
-    )
-
-
-def _stack_features(features: Sequence[Features]) -> Features:
-    """The features of all parts of each program; None where a part has none."""
-    programs = [[rows for rows in each if rows is not None] for each in zip(*features, strict=True)]
-    complete = [each for each in programs if len(each) == len(features)]
-    if not complete:
-        return [None] * len(programs)
-    rows, counts = combine(
-        [(np.concatenate(own), np.array([len(f) for f in own], np.int64)) for own in zip(*complete, strict=True)]
-    )
-    ends = np.cumsum(counts).tolist()
-    pieces = (rows[end - count : end] for end, count in zip(ends, counts.tolist(), strict=True))
-    return [next(pieces) if len(each) == len(features) else None for each in programs]
-
-
-def replay_schedules(mod: Any, traces: Sequence[str], target: str) -> list[Any | None]:
-    """Replays traces on one workload.
-
-    Args:
-        mod: The workload (``tvm.IRModule``).
-        traces: One schedule trace as JSON per program.
-        target: The TVM target as JSON; the intrinsics that its schedules may name are loaded first.
-
-    Returns:
-        One ``tvm.s_tir.Schedule`` per trace; None where it does not replay.
-
-    Raises:
-        WorkloadError: The target is not one of TVM.
-    """
-    from costhub.dataset.intrinsics import load_intrinsics
-
-    load_intrinsics(str(parse_target(target).kind.name))
-    return [_replay_or_none(mod, trace) for trace in traces]
-
-
-def _replay_or_none(mod: Any, trace: str) -> Any | None:
-    from costhub.dataset.trace import replay
-
-    try:
-        return replay(mod, trace)
-    except WorkloadError:
-        return None
 
 
 def spec_of_modules(
     name: str, columns: tuple[str, ...], compute: Callable[[Any], FloatArray], *, leads: bool = False
 ) -> FeatureSpec:
-    """A feature spec that is computed from each scheduled module by itself, before it is lowered.
+    """Makes a feature spec computed from each scheduled module separately, before it is lowered.
 
     Args:
         name: Name and version.
@@ -186,14 +111,14 @@ def spec_of_modules(
 
 
 def features_of_modules(compute: Callable[[Any], FloatArray], schedules: Sequence[Any | None]) -> Features:
-    """Computes the features of each scheduled module by itself.
+    """Computes the features of each scheduled module separately.
 
     Args:
         compute: From a ``tvm.IRModule`` to its rows.
-        schedules: As `replayed` returns them.
+        schedules: The result of `replay_schedules`.
 
     Returns:
-        One array per schedule; None where there is no schedule or `compute` cannot read it.
+        One array per schedule; None where the schedule is None or `compute` cannot read it.
     """
     return [None if schedule is None else _rows_or_none(compute, schedule.mod) for schedule in schedules]
 
@@ -202,5 +127,73 @@ def _rows_or_none(compute: Callable[[Any], FloatArray], mod: Any) -> FloatArray 
     try:
         return finite_or_none(compute(mod))
     except Exception:
-        # TIR from strangers holds nodes that nobody has thought of; such a program has no features.
+        # TIR from strangers may hold unforeseen nodes; such a program has no features.
         return None
+
+
+def replay_schedules(mod: Any, traces: Sequence[str], target: str) -> list[Any | None]:
+    """Replays traces on one workload.
+
+    Args:
+        mod: The workload (``tvm.IRModule``).
+        traces: One schedule trace as JSON per program.
+        target: The TVM target as JSON; its tensor intrinsics are loaded first.
+
+    Returns:
+        One ``tvm.s_tir.Schedule`` per trace; None where it does not replay.
+
+    Raises:
+        WorkloadError: TVM does not accept the target.
+    """
+    load_intrinsics(str(parse_target(target).kind.name))
+    return [_replay_or_none(mod, trace) for trace in traces]
+
+
+def _replay_or_none(mod: Any, trace: str) -> Any | None:
+    try:
+        return replay(mod, trace)
+    except WorkloadError:
+        return None
+
+
+@functools.lru_cache
+def composite(parts: tuple[FeatureSpec, ...]) -> FeatureSpec:
+    """Makes the spec whose rows are those of all parts, stacked by `combine`.
+
+    Example:
+        >>> from costhub.dataset.features.specs import find_spec
+        >>> both = composite((find_spec("per_store@1"), find_spec("relation@1")))
+        >>> both.name, both.width, both.columns[:2]
+        ('per_store@1+relation@1', 173, ('part', 'float_mad | elements'))
+    """
+
+    def extract(mod: Any, traces: Sequence[str], target: str) -> Features:
+        return _stack_features([part.extract(mod, traces, target) for part in parts])
+
+    def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
+        return _stack_features([part.extract_candidates(context, candidates) for part in parts])
+
+    # Column 0 is the part that a row belongs to, counted from 0.
+    columns = itertools.zip_longest(*(part.columns for part in parts))
+    return FeatureSpec(
+        name="+".join(part.name for part in parts),
+        columns=("part", *(" | ".join(filter(None, names)) for names in columns)),
+        extract=extract,
+        extract_candidates=extract_candidates,
+        needs_tvm=any(part.needs_tvm for part in parts),
+        composed_of=parts,
+    )
+
+
+def _stack_features(features: Sequence[Features]) -> Features:
+    """Stacks the features of all parts of each program; None where a part has none."""
+    programs = [[rows for rows in each if rows is not None] for each in zip(*features, strict=True)]
+    complete = [each for each in programs if len(each) == len(features)]
+    if not complete:
+        return [None] * len(programs)
+    rows, counts = combine(
+        [(np.concatenate(own), np.array([len(f) for f in own], np.int64)) for own in zip(*complete, strict=True)]
+    )
+    ends = np.cumsum(counts).tolist()
+    pieces = (rows[end - count : end] for end, count in zip(ends, counts.tolist(), strict=True))
+    return [next(pieces) if len(each) == len(features) else None for each in programs]

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from costhub.dataset.features.spec import FeatureSpec
+from costhub.dataset.features import loop_context, per_store, relation, tiles, trace_decisions, trace_tokens
+from costhub.dataset.features.spec import FeatureSpec, composite
 from costhub.errors import UnknownNameError
-from costhub.names import close_names
+from costhub.registry import Registry
+
+_LISTING = "docs/features.md"
+
+_CORE = (per_store.SPEC, relation.SPEC, tiles.SPEC, loop_context.SPEC, trace_tokens.SPEC, trace_decisions.SPEC)
+
+SPECS: Registry[FeatureSpec] = Registry(
+    "feature spec", {spec.name: spec for spec in _CORE}, group="costhub.features", listing=_LISTING
+)
+"""The simple specs by name and version; a package adds its own with an entry point of that name."""
 
 
 def spec_names() -> tuple[str, ...]:
-    """The names of the simple feature specs, of which `find_spec` makes composite ones.
+    """Lists the simple feature specs, which `find_spec` combines.
 
     Example:
         >>> spec_names()
         ('per_store@1', 'relation@1', 'tiles@1', 'loop_context@1', 'trace_tokens@1', 'trace_decisions@1')
     """
-    return tuple(_specs())
+    return tuple(SPECS)
 
 
 def find_spec(name: str) -> FeatureSpec:
-    """Finds a feature spec, or makes a composite one: names joined with `+`, each once, in the order given.
+    """Finds a feature spec, or composes one from names joined with `+`, each once, in the order given.
 
     Raises:
-        UnknownNameError: There is none of that name, or a part is named twice.
+        UnknownNameError: A name does not exist, or a part is named twice.
 
     Example:
         >>> find_spec("trace_tokens@1").needs_tvm
@@ -29,21 +39,8 @@ def find_spec(name: str) -> FeatureSpec:
         >>> [part.width for part in find_spec("per_store@1+relation@1").parts]
         [172, 123]
     """
-    from costhub.dataset.features.spec import composite
-
-    known, names = _specs(), name.split("+")
-    for part in names:
-        if part not in known:
-            raise UnknownNameError("feature spec", part, close_names(part, list(known)), "docs/features.md")
+    names = name.split("+")
+    parts = tuple(SPECS.find(part) for part in names)
     if len(set(names)) < len(names):
-        raise UnknownNameError("feature spec", name, ["+".join(dict.fromkeys(names))], "docs/features.md")
-    return known[name] if len(names) == 1 else composite(tuple(known[part] for part in names))
-
-
-def _specs() -> dict[str, FeatureSpec]:
-    # Imported here, since each of these files needs FeatureSpec.
-    from costhub.dataset.features import loop_context, per_store, relation, tiles, trace_decisions, trace_tokens
-
-    modules = (per_store, relation, tiles, loop_context, trace_tokens, trace_decisions)
-    specs: list[FeatureSpec] = [module.SPEC for module in modules]
-    return {spec.name: spec for spec in specs}
+        raise UnknownNameError(SPECS.kind, name, ["+".join(dict.fromkeys(names))], _LISTING)
+    return parts[0] if len(parts) == 1 else composite(parts)

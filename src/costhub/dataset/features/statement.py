@@ -12,7 +12,7 @@ from costhub.dataset.features.loop_nest import LoopNest, Node, Touch
 
 @dataclass(frozen=True)
 class Tile:
-    """What a statement touches while some of its inner loops run."""
+    """Data that a statement touches while some of its inner loops run."""
 
     accumulators: int
     """Elements written."""
@@ -42,7 +42,7 @@ class Statement:
 
     nest: LoopNest
     place: int
-    """In the nodes of the nest."""
+    """Index among the nodes of the nest."""
 
     @property
     def node(self) -> Node:
@@ -51,26 +51,26 @@ class Statement:
 
     @cached_property
     def chain(self) -> list[int]:
-        """The loops around it, the innermost first, by their places in the nodes."""
-        found, loop = [], self.node.parent
+        """The loops around it, the innermost first, as indices among the nodes."""
+        loops, loop = [], self.node.parent
         while loop > 0:
-            found.append(loop)
+            loops.append(loop)
             loop = self.nest.nodes[loop].parent
-        return found
+        return loops
 
     @cached_property
     def written(self) -> int:
-        """The buffer that it writes; -1 for none."""
+        """The buffer that it writes; -1 if none."""
         return next((buffer for buffer, touch in self.node.touches.items() if touch.writes), -1)
 
     @property
     def work(self) -> int:
-        """Operations of all its runs, one of a run at least."""
+        """Operations of all its runs, counting at least one per run."""
         return self.node.top_down * max(1, self.node.operations.total)
 
     @property
     def scope(self) -> str:
-        """Where the buffer lies that it writes."""
+        """Scope of the buffer that it writes."""
         return "" if self.written < 0 else self.nest.buffers[self.written].scope
 
     @cached_property
@@ -79,11 +79,11 @@ class Statement:
         return max((self.nest.nodes[loop].unroll_steps for loop in self.chain), default=0)
 
     def extent(self, loop: int | None) -> int:
-        """Iterations of a loop; 1 for none."""
+        """Iterations of a loop; 1 for None."""
         return 1 if loop is None else self.nest.nodes[loop].extent
 
     def product(self, kind: str) -> int:
-        """Product of the extents of the loops of a kind."""
+        """Product of the extents of the loops of one kind."""
         return math.prod(self.extent(loop) for loop in self.chain if self.nest.nodes[loop].kind == kind)
 
     @cached_property
@@ -101,17 +101,17 @@ class Statement:
         return self.chain[0] if self.chain else None
 
     def touches(self, loop: int | None) -> dict[int, Touch]:
-        """What one run of a loop does with the buffers of the statement; of the statement, for no loop."""
+        """What one run of a loop does with the statement's buffers; one run of the statement for None."""
         within = self.node.touches if loop is None else self.nest.nodes[loop].touches
         return {buffer: within[buffer] for buffer in self.node.touches if buffer in within}
 
     def write_stride(self, loop: int) -> int:
-        """The step in the buffer written that a step of the loop makes, in elements."""
+        """Elements that a step of the loop advances in the written buffer."""
         touch = self.nest.nodes[loop].touches.get(self.written)
         return 0 if touch is None else touch.stride
 
     def read_strides(self, loop: int) -> list[int]:
-        """The same for each of the other buffers."""
+        """Elements that a step of the loop advances in each of the other buffers."""
         return [touch.stride for buffer, touch in self.touches(loop).items() if buffer != self.written]
 
     def is_reduced_over(self, loop: int) -> bool:
@@ -119,13 +119,13 @@ class Statement:
         return self.node.is_reduction and self.write_stride(loop) == 0
 
     def loop_runs(self, count: int) -> list[tuple[int, int | None]]:
-        """The loops from the inside in runs of spatial loops, reduction loops, spatial ones and so on.
+        """Groups the loops from the inside into runs of spatial loops, reduction loops and so on.
 
         Returns:
-            For each of `count` runs its iterations and its outermost loop; for one without loops 1 and the
+            For each of `count` runs its iterations and its outermost loop; for an empty run 1 and the
             outermost loop of the run inside it.
         """
-        found: list[tuple[int, int | None]] = []
+        runs: list[tuple[int, int | None]] = []
         place, last = 0, None
         for number in range(count):
             iterations = 1
@@ -133,15 +133,14 @@ class Statement:
                 last = self.chain[place]
                 iterations *= self.extent(last)
                 place += 1
-            found.append((iterations, last))
-        return found
+            runs.append((iterations, last))
+        return runs
 
     def unrolled_body(self) -> tuple[int, int | None, int | None]:
-        """What explicit unrolling makes of the inner loops, as TVM's `UnrollLoop` does it.
+        """Applies explicit unrolling to the inner loops, as TVM's `UnrollLoop` does.
 
         Returns:
-            The copies of the statement in the body, the outermost loop that is part of it, and the first
-            loop that is left.
+            The copies of the statement in the body, the outermost loop inside it, and the first loop left.
         """
         copies, inside = 1, None
         for loop in self.chain:
@@ -153,13 +152,13 @@ class Statement:
         return copies, inside, None
 
     def side_by_side(self, loop: int | None) -> tuple[int, list[int]]:
-        """Elements side by side among those that one run of a loop writes, and reads of each buffer."""
+        """Contiguous elements among those that one run of a loop writes, and reads of each buffer."""
         runs = {buffer: touch.run for buffer, touch in self.touches(loop).items()}
         written = runs.pop(self.written, 0)
         return written, list(runs.values())
 
     def tile(self, loop: int | None) -> Tile:
-        """What one run of a loop touches."""
+        """Data that one run of a loop touches."""
         counts = {buffer: touch.elements for buffer, touch in self.touches(loop).items()}
         reads = {"contiguous": 0, "broadcast": 0, "strided": 0}
         for buffer, elements in counts.items():
@@ -172,7 +171,7 @@ class Statement:
         )
 
     def _bytes(self, loop: int | None) -> int:
-        """Bytes that one run of a loop touches, of all buffers."""
+        """Bytes of all buffers that one run of a loop touches."""
         touched = self.touches(loop).items()
         return sum(self.nest.buffers[buffer].element_bytes * touch.elements for buffer, touch in touched)
 
@@ -182,25 +181,25 @@ class Statement:
         return "broadcast" if stride == 0 else "contiguous" if stride == 1 else "strided"
 
     def traffic(self, powers: Sequence[int]) -> list[int]:
-        """Bytes from beyond a cache of each size, if it keeps what the largest tile that it can hold touches.
+        """Bytes fetched from beyond a cache of each size that holds the largest tile that fits.
 
         Args:
             powers: The sizes as powers of two, in bytes, ascending.
         """
         levels = [(self._bytes(loop), runs) for loop, runs in self._levels()]
-        found, level = [], 0
+        fetched, level = [], 0
         for power in powers:
             while level + 1 < len(levels) and levels[level + 1][0] <= 1 << power:
                 level += 1
-            found.append(levels[level][0] * levels[level][1])
-        return found
+            fetched.append(levels[level][0] * levels[level][1])
+        return fetched
 
     def _levels(self) -> list[tuple[int | None, int]]:
-        """The statement and the loops around it, with how often each of them runs."""
+        """The statement and the loops around it, with the number of runs of each."""
         return [(None, self.node.top_down), *((loop, self.nest.nodes[loop].top_down) for loop in self.chain)]
 
     def bytes_read(self, scope: str) -> int:
-        """Bytes of the elements that it reads from buffers of a scope."""
+        """Bytes that it reads from buffers of a scope."""
         whole = self.touches(self.chain[-1] if self.chain else None)
         return sum(
             self.nest.buffers[buffer].element_bytes * touch.elements

@@ -1,11 +1,11 @@
 """Provides the feature layout tiles@1: what the tiles of each statement hold, load and move.
 
-What decides the speed of a schedule that TVM's multi-level tiling makes is mostly how its innermost loops fit
-the machine: how many accumulators the register tile has and how many loads it needs for an operation (Goto
-and van de Geijn, *Anatomy of High-Performance Matrix Multiplication*, 2008), which loop the code generator
-can put into vector lanes once explicit unrolling is done, and from which level of the memory each tile is
-fetched again. TVM's per-store features and AutoTVM's relations hold this only in parts, from which a model
-would have to multiply it together; here it is computed. One row per statement, that of the most work first.
+The speed of a schedule from TVM's multi-level tiling depends mostly on how its innermost loops fit the
+machine: how many accumulators the register tile has and how many loads it needs for an operation (Goto and
+van de Geijn, *Anatomy of High-Performance Matrix Multiplication*, 2008), which loop the code generator can
+put into vector lanes once explicit unrolling is done, and from which level of the memory each tile is fetched
+again. TVM's per-store features and AutoTVM's relations hold only the factors of these quantities, which a
+model would have to multiply; this layout computes them. One row per statement, most work first.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ COLUMN_NAMES: tuple[str, ...] = (
 
 
 def tile_rows(mod: Any) -> FloatArray:
-    """(statements, width) rows of a scheduled module (``tvm.IRModule``), that of the most work first."""
-    found = statements(loop_nest(mod))
-    total = sum(statement.work for statement in found)
-    ranked = sorted(found, key=lambda statement: -statement.work)
+    """(statements, width) rows of a scheduled module (``tvm.IRModule``), most work first."""
+    ordered = statements(loop_nest(mod))
+    total = sum(statement.work for statement in ordered)
+    ranked = sorted(ordered, key=lambda statement: -statement.work)
     rows = [_row(statement, statement.work / total) for statement in ranked]
     return np.array(rows, np.float32).reshape(-1, len(COLUMN_NAMES))
 
@@ -98,13 +98,13 @@ def _loops(statement: Statement) -> list[float]:
     return [
         *(slog(product) for product in products.values()),
         slog(statement.unroll_steps),
-        # 1 where the parallel iterations are dealt out evenly; as many as the cores where one has them all.
+        # 1 where the parallel iterations divide evenly; the number of cores where one core has them all.
         *(math.ceil(shared_out / cores) * cores / shared_out for cores in _CORES),
     ]
 
 
 def _lane(statement: Statement) -> list[float]:
-    """The loop whose steps run side by side: the vectorised one, the threads of a GPU, else the innermost."""
+    """Describes the loop whose steps run side by side: vectorised, else over threads, else the innermost."""
     loop, lanes = statement.lane_loop, statement.lanes
     return [
         *_strides(statement, loop),
@@ -117,12 +117,12 @@ def _lane(statement: Statement) -> list[float]:
 
 
 def _unrolled(statement: Statement) -> list[float]:
-    """The first loop that is left when those inside it are unrolled, and the body that it then has."""
+    """Describes the first loop that is left after unrolling, and its body then."""
     body, inside, loop = statement.unrolled_body()
     lanes = statement.lanes
     extent = statement.extent(loop)
     if lanes == 1 and loop is not None and statement.write_stride(loop) == 1:
-        lanes = extent  # where TVM vectorised nothing, LLVM can
+        lanes = extent  # TVM vectorised nothing, but LLVM can
     return [
         *_strides(statement, loop),
         *_side_by_side(statement, loop),
@@ -155,14 +155,14 @@ def _side_by_side(statement: Statement, loop: int | None) -> list[float]:
 
 
 def _tiles(statement: Statement, runs: Sequence[tuple[int, int | None]]) -> list[float]:
-    """The data of the tile within each run of loops, the innermost first."""
-    found: list[float] = []
+    """Describes the data of the tile within each run of loops, the innermost first."""
+    values: list[float] = []
     lanes, inside = statement.lanes, 1
     for number, (run, loop) in enumerate(runs):
         inside *= run
         tile = statement.tile(loop)
-        found += _full_tile(tile, inside, lanes) if number < _FULL_TILES else [slog(tile.bytes)]
-    return found
+        values += _full_tile(tile, inside, lanes) if number < _FULL_TILES else [slog(tile.bytes)]
+    return values
 
 
 def _full_tile(tile: Tile, inside: int, lanes: int) -> list[float]:

@@ -14,7 +14,7 @@ Bounds = tuple[list[int], list[int]]
 
 @dataclass(frozen=True, eq=False)
 class Atom:
-    """What is not linear in an index: a quotient, a remainder, or the smaller or larger of two."""
+    """A non-linear term of an index: a quotient, a remainder, or the minimum or maximum of two."""
 
     kind: str
     """`div`, `mod`, `min` or `max`."""
@@ -32,7 +32,7 @@ class IndexForm:
 
     @classmethod
     def of_loop(cls, number: int, start: int = 0) -> IndexForm:
-        """The variable of a loop."""
+        """Makes the form of a loop variable."""
         return cls(start, {number: 1})
 
     def plus(self, other: IndexForm, factor: int = 1) -> IndexForm:
@@ -50,13 +50,13 @@ class IndexForm:
 
     def loops(self) -> set[int]:
         """The loops it depends on."""
-        found: set[int] = set()
+        loops: set[int] = set()
         for term in self.terms:
-            found |= {term} if isinstance(term, int) else term.left.loops() | term.right.loops()
-        return found
+            loops |= {term} if isinstance(term, int) else term.left.loops() | term.right.loops()
+        return loops
 
     def stride(self, loop: int) -> int:
-        """By how much it grows with one step of a loop; 0 for a step that a quotient mostly swallows.
+        """Growth with one step of a loop; 0 for a step that a quotient mostly absorbs.
 
         Example:
             >>> fused = IndexForm.of_loop(0)
@@ -73,14 +73,13 @@ class IndexForm:
         return total
 
     def bounds(self, chain: Sequence[tuple[int, int]]) -> Bounds:
-        """The least and the largest value while only the inner loops of a chain run, the others being at 0.
+        """Computes the least and largest value while only the inner loops of a chain run, the others being 0.
 
         Args:
             chain: Number and length of the loops around, the outermost first.
 
         Returns:
-            Two lists of len(chain) + 1 values: entry k is for the case in which loop k and those inside it
-            run.
+            Two lists of len(chain) + 1 values: entry k is for loop k and those inside it running.
         """
         levels = len(chain) + 1
         low, high = [self.constant] * levels, [self.constant] * levels
@@ -125,16 +124,16 @@ def _stride_of(atom: Atom, loop: int) -> int:
     return int(inner / by) if atom.kind == "div" else inner % by
 
 
-def index_form(expression: Any, known: Mapping[int, IndexForm]) -> IndexForm | None:
+def index_form(expression: Any, variables: Mapping[int, IndexForm]) -> IndexForm | None:
     """Reads an index expression of TIR.
 
     Args:
         expression: A ``tvm.ir.Expr`` or a Python number.
-        known: What each variable stands for, by the handle of its object.
+        variables: The form of each variable, by the handle of its object.
 
     Returns:
         The form; None where the expression holds anything but sums, constant multiples, quotients,
-        remainders, minima and maxima of known variables.
+        remainders, minima and maxima of `variables`.
     """
     if isinstance(expression, int):
         return IndexForm(expression)
@@ -142,12 +141,12 @@ def index_form(expression: Any, known: Mapping[int, IndexForm]) -> IndexForm | N
     if kind == "IntImm":
         return IndexForm(int(expression.value))
     if kind == "Var":
-        return known.get(expression.__chandle__())
+        return variables.get(expression.__chandle__())
     if kind == "Cast":
-        return index_form(expression.value, known)
+        return index_form(expression.value, variables)
     if kind not in _BINARY:
         return None
-    left, right = index_form(expression.a, known), index_form(expression.b, known)
+    left, right = index_form(expression.a, variables), index_form(expression.b, variables)
     return None if left is None or right is None else _combine_forms(_BINARY[kind], left, right)
 
 
@@ -155,7 +154,7 @@ _BINARY = {
     "Add": "add",
     "Sub": "sub",
     "Mul": "mul",
-    # Indices are not negative, where quotients that truncate and those that floor agree.
+    # Indices are not negative, so truncating and flooring quotients agree.
     "FloorDiv": "div",
     "Div": "div",
     "FloorMod": "mod",
@@ -220,7 +219,7 @@ _CHILD_FIELDS = (
 
 @dataclass
 class Operations:
-    """How often a statement computes each class of operation, per run; indices are not counted."""
+    """Operations of each class per run of a statement; indices do not count."""
 
     add_sub: int = 0
     mul: int = 0
@@ -232,29 +231,29 @@ class Operations:
 
     @property
     def total(self) -> int:
-        """Of all classes."""
+        """Operations of all classes."""
         return self.add_sub + self.mul + self.div_mod + self.compare + self.call
 
 
 def count_operations(statement: Any) -> Operations:
     """Counts the operations in the body of a block (``tvm.tirx.Stmt``); both sides of a choice count.
 
-    Loops inside the body are counted once: what they compute per run of the block is in its regions.
+    Loops inside the body count once: their work per run of the block is in its regions.
     """
-    found = Operations()
-    open_ends = [statement]
-    while open_ends:
-        node = open_ends.pop()
+    operations = Operations()
+    stack = [statement]
+    while stack:
+        node = stack.pop()
         kind = type(node).__name__
         if kind in ("TensorLoad", "BufferLoad"):
             continue
         name = _OPERATION_CLASS.get(kind)
         if name:
-            setattr(found, name, getattr(found, name) + 1)
+            setattr(operations, name, getattr(operations, name) + 1)
         if kind == "SeqStmt":
-            open_ends.extend(node.seq)
+            stack.extend(node.seq)
         elif kind == "Call":
-            open_ends.extend(node.args)
+            stack.extend(node.args)
         else:
-            open_ends.extend(child for key in _CHILD_FIELDS if (child := getattr(node, key, None)) is not None)
-    return found
+            stack.extend(child for key in _CHILD_FIELDS if (child := getattr(node, key, None)) is not None)
+    return operations

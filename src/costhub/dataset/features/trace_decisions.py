@@ -1,9 +1,9 @@
 """Provides the feature layout trace_decisions@1: the decisions of a schedule trace as one row.
 
-Candidates of a search differ in what was decided: factors of tiles, choices among numbers, places to compute
-at. Here these stand in one row, in the order of the trace, each with its place there. Post-processing follows
-from them and is left out, and so are instructions, of which only the number is told: a draft that ranks
-candidates before they are lowered (`costhub.papers.pruner`) needs to be fast, not complete.
+Candidates of a search differ in their decisions: factors of tiles, choices among numbers, places to compute at.
+They fill one row, in the order of the trace, each with its place there. Post-processing follows from them and is left
+out, and of the instructions only the number counts: a draft that ranks candidates before they are lowered needs to be
+fast, not complete.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ COLUMN_NAMES: tuple[str, ...] = (
 )
 """The names of the columns.
 
-`instructions` and `decisions` are how many there are before post-processing. Of each decision, `place` is the
-number of its instruction, `choice` the decision of SampleCategorical or SampleComputeLocation as it is,
-within +-1024, `factors` the number of factors of a tile, and `factor` log2(x + 1) of the first of them. What
-is more than the columns hold is left out.
+`instructions` and `decisions` are their numbers before post-processing. Of each decision, `place` is the
+number of its instruction, `choice` the decision of SampleCategorical or SampleComputeLocation, unscaled,
+within +-1024, `factors` the number of factors of a tile, and `factor` log2(x + 1) of the first of them.
+Values beyond the columns are left out.
 """
 
 _MOST = 1024
 
 
 def extract(mod: Any, traces: Sequence[str], target: str) -> Features:
-    """One (1, width) array per trace, or None for a text that is none; no TVM is needed."""
+    """Computes one (1, width) array per trace, or None for a text that is not a trace; needs no TVM."""
     del mod, target
     return [_row_of_text(trace) for trace in traces]
 
 
 def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
-    """Computes the features of scheduled candidates, as a search has them."""
+    """Computes the features of the scheduled candidates of a search."""
     from costhub.dataset.trace import plain, trace_parts
 
     del context
@@ -57,7 +57,7 @@ def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
 
 
 def _row_of_text(trace_json: str) -> FloatArray | None:
-    """The row of a trace; any text will do."""
+    """Computes the row of a trace; any text is allowed."""
     trace = read_trace(trace_json)
     if trace is None:
         return None
@@ -66,10 +66,10 @@ def _row_of_text(trace_json: str) -> FloatArray | None:
 
 
 def _row(instructions: int, pairs: list[Any]) -> FloatArray:
-    """(1, width) row of the decisions that are of the first instructions."""
-    made = [pair for pair in decision_pairs(pairs) if 0 <= pair[0] < instructions]
-    row = [float(min(instructions, _MOST)), float(min(len(made), _MOST))]
-    for place, decision in made[:_DECISIONS]:
+    """(1, width) row of the decisions that belong to the first instructions."""
+    pairs_used = [pair for pair in decision_pairs(pairs) if 0 <= pair[0] < instructions]
+    row = [float(min(instructions, _MOST)), float(min(len(pairs_used), _MOST))]
+    for place, decision in pairs_used[:_DECISIONS]:
         factors = decision if isinstance(decision, list) else []
         choice = decision if isinstance(decision, int) else 0
         row += [

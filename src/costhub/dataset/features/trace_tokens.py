@@ -1,7 +1,7 @@
 """Provides the feature layout trace_tokens@1: a schedule trace as a sequence, one row per instruction.
 
 After Zhai et al., *TLP: A Deep Learning-based Cost Model for Tensor Program Tuning* (ASPLOS 2023), which feeds the
-schedule primitives of a program to an attention model and looks at no code. Here the text of a trace becomes numbers
+schedule primitives of a program to an attention model and ignores the code. Here the text of a trace becomes numbers
 without TVM, in the order of the instructions: the kind as a number, what each argument refers to as steps back in the
 trace, the decisions as log2, names as numbers of a fixed vocabulary.
 """
@@ -42,7 +42,7 @@ WORDS = (
     "pragma_auto_unroll_max_step pragma_unroll_explicit software_pipeline_stage software_pipeline_order "
     "software_pipeline_async_stages schedule_rule SSRSRS SSSRRSRS SSSRRS"
 ).split()
-"""Texts with numbers of their own, from 1; 0 is no text. Any other has one of the 32 numbers after these."""
+"""Texts with their own numbers, from 1; 0 means no text. All others share the 32 numbers after these."""
 
 OTHER_WORDS = 32
 TEXT_NUMBERS = len(WORDS) + OTHER_WORDS
@@ -63,15 +63,15 @@ COLUMN_NAMES: tuple[str, ...] = (
 )
 """The names of the columns.
 
-`kind` and `text` are numbers of the vocabularies. `back` is how many instructions ago the argument was made
-(0 for one that is no reference), `result` which of that instruction's results it is, from 0. `choice` is the
-decision of SampleCategorical or SampleComputeLocation, as it is, within +-1024. `value` (of a number, or of a
+`kind` and `text` are numbers of the vocabularies. `back` counts the instructions since the one that made the
+argument (0 if it is not a reference), `result` is the index among that instruction's results. `choice` is the
+decision of SampleCategorical or SampleComputeLocation, unscaled, within +-1024. `value` (of a number, or of a
 reference to a sampled number), `attribute`, `factor` (of a tile) and the counts are log2(|x| + 1) with the
-sign of x. What is more than the columns hold is left out.
+sign of x. Values beyond the columns are left out.
 """
 
 KIND_NUMBERS = {kind: number for number, kind in enumerate(KINDS, 1)}
-KIND_NUMBERS["GetBlock"] = KIND_NUMBERS["GetSBlock"]  # as TVM called it until 0.23
+KIND_NUMBERS["GetBlock"] = KIND_NUMBERS["GetSBlock"]  # its name until TVM 0.23
 WORD_NUMBERS = {word: number for number, word in enumerate(WORDS, 1)}
 ARGUMENT0 = COLUMN_NAMES.index("argument0.back")
 TEXT0 = COLUMN_NAMES.index("text0")
@@ -86,36 +86,36 @@ _WIDTH = len(COLUMN_NAMES)
 
 @dataclass
 class _Sampler:
-    """What the decision of one instruction means for the rows."""
+    """Where the decision of one instruction enters the rows."""
 
     choices: list[Any]
-    """What a decision that is one number chooses from."""
+    """The choices of a decision that is one number."""
     uses: list[tuple[int, int]] = field(default_factory=list)
-    """(result, cell) wherever a result of the instruction is an argument; a cell counts row by row."""
+    """(result, cell) for each argument that is a result of the instruction; cells count row by row."""
 
 
 @dataclass(frozen=True)
 class TraceSkeleton:
-    """What the instructions of a trace say by themselves.
+    """The rows of a trace from its instructions alone.
 
-    The mutators of a search change decisions, and what they leave the same is the same in many candidates. So
-    a list of instructions is read once, and each candidate enters its decisions into a copy of the rows.
+    The mutators of a search change decisions only, so many candidates share their instructions. A list of
+    instructions is read once, and each candidate enters its decisions into a copy of the rows.
     """
 
     rows: FloatArray
     """(instructions, width) rows of the trace without its decisions."""
     samplers: dict[int, _Sampler]
-    """By number of the instruction; one that could not be read has none."""
+    """By number of the instruction; absent for one that could not be read."""
 
     @classmethod
     def read(cls, instructions: Sequence[Any]) -> TraceSkeleton:
         """Reads instructions, each a list of kind, arguments, attributes and results as JSON has it.
 
-        Any values will do: what is no instruction has a row of zeros.
+        Any values are allowed: what is not an instruction gets a row of zeros.
         """
         rows: list[list[float]] = []
         samplers: dict[int, _Sampler] = {}
-        made: dict[str, tuple[int, int]] = {}
+        results_of: dict[str, tuple[int, int]] = {}
         in_postproc = 0.0
         for number, instruction in enumerate(instructions):
             row = [0.0] * _WIDTH
@@ -127,13 +127,13 @@ class TraceSkeleton:
             arguments, attributes, results = (part if isinstance(part, list) else [part] for part in parts)
             row[0] = float(KIND_NUMBERS.get(kind, 0))
             texts = _fill_attributes(row, attributes)
-            texts += _fill_arguments(row, arguments, number, made, samplers)
+            texts += _fill_arguments(row, arguments, number, results_of, samplers)
             row[3] = slog(len(results))
             for i, text in enumerate(texts[:TEXTS]):
                 row[TEXT0 + i] = _text_number(text)
             has_choices = bool(attributes) and isinstance(attributes[0], list)
             samplers[number] = _Sampler(attributes[0] if has_choices else [])
-            made |= {name: (number, i) for i, name in enumerate(results) if isinstance(name, str)}
+            results_of |= {name: (number, i) for i, name in enumerate(results) if isinstance(name, str)}
             if kind == "EnterPostproc":
                 in_postproc = 1.0
         return cls(np.array(rows, np.float32).reshape(-1, _WIDTH), samplers)
@@ -186,23 +186,23 @@ def _fill_arguments(
     row: list[float],
     arguments: list[Any],
     number: int,
-    made: Mapping[str, tuple[int, int]],
+    results: Mapping[str, tuple[int, int]],
     samplers: Mapping[int, _Sampler],
 ) -> list[str]:
-    """Enters what the arguments refer to and returns the texts that are no references."""
+    """Enters the references and numbers among the arguments and returns the other texts."""
     texts: list[str] = []
     place = ARGUMENT0
     count = 0
     for item in _items(arguments):
         count += 1
-        found = made.get(item) if isinstance(item, str) else None
-        if found is None and isinstance(item, str):
+        origin = results.get(item) if isinstance(item, str) else None
+        if origin is None and isinstance(item, str):
             texts.append(item)
         if place < ARGUMENT0 + 3 * ARGUMENTS:
-            if found is not None:
-                maker, result = found
-                row[place : place + 2] = [float(number - maker), float(result)]
-                samplers[maker].uses.append((result, number * _WIDTH + place + 2))
+            if origin is not None:
+                source, result = origin
+                row[place : place + 2] = [float(number - source), float(result)]
+                samplers[source].uses.append((result, number * _WIDTH + place + 2))
             elif not isinstance(item, str):
                 row[place + 2] = _number(item)
             place += 3
@@ -211,14 +211,14 @@ def _fill_arguments(
 
 
 def _items(values: list[Any]) -> Iterator[Any]:
-    """The values one after the other, those of lists in their place; no more than `_MAX_ITEMS`."""
-    open_ends, left = [iter(values)], _MAX_ITEMS
-    while open_ends and left:
-        item = next(open_ends[-1], _END)
+    """Yields the values in order, with lists flattened; at most `_MAX_ITEMS`."""
+    stack, left = [iter(values)], _MAX_ITEMS
+    while stack and left:
+        item = next(stack[-1], _END)
         if item is _END:
-            open_ends.pop()
+            stack.pop()
         elif isinstance(item, list):
-            open_ends.append(iter(item))
+            stack.append(iter(item))
         else:
             left -= 1
             yield item
@@ -244,20 +244,20 @@ __all__ = ["COLUMN_NAMES", "KINDS", "MAX_ROWS", "SPEC", "TEXT_NUMBERS", "TRACE_T
 TRACE_TOKENS = "trace_tokens@1"
 
 MAX_ROWS = 512
-"""Instructions of a trace that are read; those of a search have up to about 130."""
+"""Most instructions read of a trace; those of a search have up to about 130."""
 
 
 def extract(mod: Any, traces: Sequence[str], target: str) -> Features:
-    """One (instructions, width) array per trace, or None for a text that is none; no TVM is needed."""
+    """Computes one (instructions, width) array per trace without TVM, or None for a text that is not one."""
     del mod, target
     return [tokenise(trace) for trace in traces]
 
 
 def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
-    """Computes the features of scheduled candidates, as a search has them.
+    """Computes the features of the scheduled candidates of a search.
 
-    Most candidates of a search share their instructions with others and differ in decisions only: each list
-    of instructions is read once.
+    Most candidates share their instructions with others and differ in decisions only, so each list of
+    instructions is read once.
     """
     import tvm_ffi
 
@@ -268,7 +268,7 @@ def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
     features: Features = []
     for candidate in candidates:
         instructions, decisions = trace_parts(candidate.sch.trace)
-        key = tvm_ffi.StructuralKey(instructions)  # type: ignore[call-arg]  # its stub takes the hash, too
+        key = tvm_ffi.StructuralKey(instructions)  # type: ignore[call-arg]  # its stub expects the hash, too
         if key not in skeletons:
             skeletons[key] = TraceSkeleton.read(plain(instructions)[:MAX_ROWS])
         features.append(skeletons[key].decided(dict(decision_pairs(plain(decisions)))))
@@ -276,13 +276,13 @@ def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
 
 
 def tokenise(trace_json: str) -> FloatArray | None:
-    """Reads a trace; any text will do, no TVM is needed.
+    """Computes the rows of a trace; any text is allowed, and TVM is not needed.
 
     Args:
         trace_json: The pair of instructions and decisions as JSON.
 
     Returns:
-        (instructions, width) rows, at most `MAX_ROWS`; None where `read_trace` has none.
+        (instructions, width) rows, at most `MAX_ROWS`; None where `read_trace` returns None.
 
     Example:
         >>> rows = tokenise('[[["GetSBlock",[],["C","main"],["b0"]],["GetLoops",["b0"],[],["l1","l2"]]],[]]')

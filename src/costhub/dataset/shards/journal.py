@@ -34,19 +34,19 @@ def encode_row(row: Mapping[str, Any]) -> bytes:
 
 
 def read_journal(path: Path) -> tuple[list[JournalRow], int]:
-    """Reads the rows of a journal; a torn last line, of a row that was in flight, is left out.
+    """Reads the rows of a journal; leaves out a torn last line, whose row was in flight.
 
     Returns:
         The rows, and the number of bytes they take in the file.
 
     Raises:
-        DataError: A line in the middle is no row; the file is left as it is.
+        DataError: A line in the middle is not a row; the file stays unchanged.
     """
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         return [], 0
-    # A row is acknowledged only when its newline is written: what follows the last newline is a torn row.
+    # A row is acknowledged once its newline is written: anything after the last newline is a torn row.
     size = content.rfind(b"\n") + 1
     lines = content[:size].split(b"\n")[:-1]
     rows = [_parse(path, number, line) for number, line in enumerate(lines, start=1)]
@@ -58,7 +58,7 @@ def _parse(path: Path, number: int, line: bytes) -> JournalRow:
     try:
         row = json.loads(line)
         if not isinstance(row, dict):
-            raise TypeError("it is no object")
+            raise TypeError("it is not an object")
         for name in _TIMESTAMPS:
             if row.get(name) is not None:
                 row[name] = datetime.fromisoformat(row[name])
@@ -68,7 +68,7 @@ def _parse(path: Path, number: int, line: bytes) -> JournalRow:
 
 
 def _check(path: Path, rows: list[JournalRow]) -> None:
-    """Checks all rows in one go, which is fast, and one by one only to find the one that does not fit."""
+    """Checks all rows at once, which is fast, and one by one only to find the one that does not fit."""
     try:
         table_from_rows("measurements", rows)
     except DataError:
@@ -87,13 +87,13 @@ def _bad_line(path: Path, number: int, error: Exception) -> DataError:
 
 
 class Journal:
-    """An open journal that rows are appended to; only for who holds the folder's lock."""
+    """An open journal to append rows to; the caller must hold the folder's lock."""
 
     def __init__(self, path: Path) -> None:
         """Opens or creates the journal, and cuts off a torn last line.
 
         Raises:
-            DataError: A line in the middle is no row.
+            DataError: A line in the middle is not a row.
         """
         self.rows, size = read_journal(path)
         self._path = path
@@ -109,7 +109,7 @@ class Journal:
         """
         line = encode_row(row)
         size = os.fstat(self._descriptor).st_size
-        # Before the write, so that ^C right after it cannot leave a row that only the file knows of.
+        # Before the write, so that ^C right after it cannot leave a row that is in the file only.
         self.rows.append(dict(row))
         try:
             written = os.write(self._descriptor, line)

@@ -13,7 +13,7 @@ LOCK = ".lock"
 
 
 class FolderLock:
-    """Holds the lock of a folder; the system releases it when the process ends, however it ends."""
+    """The lock of a folder, held until `release` or until the process ends, however it ends."""
 
     def __init__(self, folder: Path, *, wait: bool = False) -> None:
         """Takes the lock.
@@ -25,7 +25,7 @@ class FolderLock:
         Raises:
             DataError: Another process holds the lock.
         """
-        # As open as the user's mask allows: where a group writes to a folder, each member takes the lock.
+        # With all permissions that the user's mask allows: a group that writes here shares the lock.
         self._descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -40,7 +40,7 @@ class FolderLock:
         os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Gives the lock back; the file stays, since removing it would let two writers in."""
+        """Releases the lock; the file stays, because removing it would let two writers in."""
         os.close(self._descriptor)
 
     def __enter__(self) -> FolderLock:

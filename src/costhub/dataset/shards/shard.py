@@ -26,7 +26,7 @@ from costhub.errors import DataError, first_line
 
 SEAL_KEY = "costhub.seal"
 BLANK_SEAL = "0" * 64
-"""The value that a file is written with, and that its hash is taken over."""
+"""The value of the seal while the file is written and hashed."""
 
 SealState = Literal["sealed", "broken", "missing"]
 
@@ -38,7 +38,7 @@ _HASH_BLOCK = 1 << 20
 
 
 def write_seal(path: Path) -> None:
-    """Replaces the blank seal of a Parquet file by its hash.
+    """Replaces the blank seal of a Parquet file with the file's hash.
 
     Raises:
         ValueError: The file was not written with the key-value pair (SEAL_KEY, BLANK).
@@ -55,11 +55,11 @@ def write_seal(path: Path) -> None:
 
 
 def seal_state(path: Path) -> SealState:
-    """Tells whether a file is as costhub wrote it, by reading it once; nothing of it is parsed.
+    """Checks whether a file is unchanged since costhub wrote it; reads it once and parses nothing.
 
     Returns:
-        "sealed" where it is; "broken" where a byte has changed since; "missing" where it has no seal, because
-        something else wrote it or because its end is damaged.
+        "sealed" for an unchanged file; "broken" where a byte has changed; "missing" where it has no seal,
+        because another program wrote it or because its end is damaged.
     """
     with path.open("rb") as file:
         place = _seal_offset(file)
@@ -70,7 +70,7 @@ def seal_state(path: Path) -> SealState:
 
 
 def _seal_offset(file: BinaryIO) -> int | None:
-    """Position of the seal's 64 digits; None where there is not exactly one seal in a footer."""
+    """Returns the position of the seal's 64 digits; None unless the footer has exactly one seal."""
     size = file.seek(0, os.SEEK_END)
     if size < 12:
         return None
@@ -89,7 +89,7 @@ def _seal_offset(file: BinaryIO) -> int | None:
 
 
 def _seal_digest(file: BinaryIO, place: int) -> bytes:
-    """The hash of the file with a blank seal, as 64 hex digits."""
+    """Hashes the file as if its seal were blank; returns 64 hex digits."""
     sha = hashlib.sha256()
     file.seek(0)
     for _ in range(place // _HASH_BLOCK):
@@ -102,7 +102,7 @@ def _seal_digest(file: BinaryIO, place: int) -> bytes:
 
 
 ROW_GROUP_ROWS = 8_192
-"""A reader of one workload in sixty fetches 4 % of a shard; 20 % with 20,000 rows, at equal size."""
+"""Reading one workload of sixty fetches 4 % of a shard; 20 % with 20,000 rows, at equal file size."""
 
 # A leading dot keeps half-written files out of every glob, ours and that of `datasets`.
 TEMP_PREFIX = ".writing-"
@@ -113,7 +113,7 @@ def write_shard(table: pa.Table, path: Path) -> None:
 
     Args:
         table: A table with the schema of `schema.arrow_schema`.
-        path: Where it appears, complete, when this returns.
+        path: Where the complete file appears.
 
     Raises:
         DataError: The table does not have a schema of costhub.
@@ -126,20 +126,20 @@ def write_shard(table: pa.Table, path: Path) -> None:
     # Arrow's sort is stable, so programs of one workload keep the order in which they were measured.
     table = table.take(pc.sort_indices(table, sort_keys=[(key, "ascending")]))
     few = [column.name for column in TABLES[name] if column.repeats]
-    # Bounds of traces and random ids help no filter, and take a tenth of the file.
+    # Statistics of traces and random ids help no filter and would take a tenth of the file.
     write_parquet(table, path, dictionary=few, statistics=[*few, key])
 
 
 def write_parquet(
     table: pa.Table, path: Path, *, dictionary: Sequence[str] = (), statistics: Sequence[str] = ()
 ) -> None:
-    """Writes any table to `path`, sealed, so that it is there whole or not at all.
+    """Writes any table to `path`, sealed and atomically.
 
     Args:
         table: What to write.
-        path: Final name; an older file of that name is replaced.
-        dictionary: Columns that few distinct values fill.
-        statistics: Columns that rows are chosen by.
+        path: Final name; replaces an older file of that name.
+        dictionary: Columns with few distinct values.
+        statistics: Columns that filters use.
     """
     with new_parquet(path, table.schema, dictionary=dictionary, statistics=statistics) as writer:
         writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
@@ -194,19 +194,19 @@ def read_shard(
 
     Args:
         path: The file.
-        columns: Names of the columns wanted, in order; all by default.
+        columns: Names of the columns to read, in order; all by default.
         where: Condition on the rows, pushed down to row groups.
-        table: The table that the file must be of; any of costhub's by default.
+        table: The table that the file must hold; any by default.
 
     Raises:
-        DataError: The file is damaged, not a shard of costhub, or of a newer schema; or a column is unknown.
+        DataError: The file is damaged, not a shard of costhub, has a newer schema, or lacks a column.
     """
     name = check_shard(path, table=table)
-    wanted = empty_table(name, columns).schema
+    schema = empty_table(name, columns).schema
     try:
-        found = _scan(path, name).to_table(columns=wanted.names, filter=where)
+        rows = _scan(path, name).to_table(columns=schema.names, filter=where)
         # The file's own schema may order columns otherwise, or allow nulls where we do not.
-        return found.cast(wanted)
+        return rows.cast(schema)
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -220,21 +220,21 @@ def iter_shard(
     where: pc.Expression | None = None,
     batch_rows: int = ROW_GROUP_ROWS,
 ) -> Iterator[pa.RecordBatch]:
-    """Reads a shard in batches of at most `batch_rows` rows; one row group at a time is in memory.
+    """Reads a shard in batches of at most `batch_rows` rows, with one row group in memory.
 
     Raises:
         DataError: As `read_shard`.
     """
     name = check_shard(path)
-    wanted = empty_table(name, columns).schema
+    schema = empty_table(name, columns).schema
     try:
         # Reading ahead would hold several row groups of traces, some 60 MB each.
         batches = _scan(path, name).to_batches(
-            columns=wanted.names, filter=where, batch_size=batch_rows, batch_readahead=0, fragment_readahead=0
+            columns=schema.names, filter=where, batch_size=batch_rows, batch_readahead=0, fragment_readahead=0
         )
         for batch in batches:
             if batch.num_rows:
-                yield batch.cast(wanted)
+                yield batch.cast(schema)
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -242,14 +242,14 @@ def iter_shard(
 
 
 def _scan(path: Path, table: str) -> ds.Dataset:
-    """The file as today's schema sees it: columns that an older version lacks are null."""
+    """Opens the file with today's schema: columns that an older version lacks are null."""
     options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
     parquet = ds.ParquetFileFormat(default_fragment_scan_options=options)
     return ds.dataset(path, schema=arrow_schema(table), format=parquet, partitioning=None)
 
 
 def shard_rows(path: Path) -> int:
-    """Number of rows of a shard, from its footer.
+    """Reads the number of rows of a shard from its footer.
 
     Raises:
         DataError: As `read_shard`.
@@ -262,7 +262,7 @@ def check_shard(path: Path, *, table: str | None = None) -> str:
     """Checks the footer of a shard and returns the name of its table.
 
     Raises:
-        DataError: The file is damaged, not a shard of costhub, or of a newer schema.
+        DataError: The file is damaged, not a shard of costhub, or has a newer schema.
     """
     try:
         schema = pq.read_schema(path)
@@ -276,10 +276,10 @@ def check_shard(path: Path, *, table: str | None = None) -> str:
 
 
 def check_schema(path: str | Path, schema: pa.Schema, *, table: str | None = None) -> str:
-    """Checks the schema that was read from the shard `path`, and returns the name of its table.
+    """Checks the schema of the shard `path`, and returns the name of its table.
 
     Raises:
-        DataError: It is not that of a shard of costhub, or of a newer version.
+        DataError: It is not the schema of a shard of costhub, or has a newer version.
     """
     metadata = schema.metadata or {}
     name = str(metadata.get(TABLE_KEY, b""), errors="replace")
@@ -291,7 +291,7 @@ def check_schema(path: str | Path, schema: pa.Schema, *, table: str | None = Non
             f"{path} has schema version {int(version)}; costhub here reads up to {SCHEMA_VERSION}: upgrade."
         )
     if table is not None and name != table:
-        raise DataError(f"{path} holds the table {name}, and {table} was expected there; move it.")
+        raise DataError(f"{path} holds the table {name}, but {table} belongs there; move the file.")
     _check_columns(path, name, int(version), schema)
     return name
 
@@ -302,7 +302,7 @@ def _check_columns(path: str | Path, name: str, version: int, schema: pa.Schema)
         if field.name not in schema.names or schema.field(field.name).type != field.type:
             raise DataError(
                 f"{path} has no column {field.name!r} of type {field.type}, which schema version "
-                f"{version} asks for; write it again with costhub."
+                f"{version} requires; write it again with costhub."
             )
     extra = set(schema.names) - set(expected.names)
     if extra:
@@ -310,10 +310,10 @@ def _check_columns(path: str | Path, name: str, version: int, schema: pa.Schema)
 
 
 def empty_table(table: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """A table without rows, with the schema of `table` or with some of its columns.
+    """Returns a table without rows that has the schema of `table`, or some of its columns.
 
     Raises:
-        DataError: There is no such column.
+        DataError: A column does not exist.
     """
     schema = arrow_schema(table)
     for column in columns or ():

@@ -26,7 +26,7 @@ from costhub.errors import DataError
 SHARD_PATTERN = "train-*.parquet"
 _NAME = re.compile(r"train-(\d{5,})-of-(\d{5,})\.parquet")
 MERGE_ROWS = 200_000
-"""Rows of a shard that small ones are joined to: some 600 MB of traces in memory, 30 MB in the file."""
+"""Most rows of a shard joined from small ones: some 600 MB of traces in memory, 30 MB in the file."""
 
 _LIST_ATTEMPTS = 20
 
@@ -38,7 +38,7 @@ def shard_paths(folder: Path) -> list[Path]:
 
 def _order(path: Path) -> tuple[float, float, str]:
     match = _NAME.fullmatch(path.name)
-    # Names of another form come last; every shard is read whatever it is called.
+    # Shards with other names come last; none is left out.
     return (int(match[1]), int(match[2]), path.name) if match else (float("inf"), 0.0, path.name)
 
 
@@ -57,7 +57,7 @@ def read_shards(
             parts = [read_shard(path, columns, where=where, table=table) for path in paths]
         except FileNotFoundError:
             continue
-        # A writer that renames shards meanwhile may have hidden one from the listing: look again.
+        # A writer that renames shards meanwhile may have hidden one from the listing: list them again.
         if shard_paths(folder) == paths:
             return pa.concat_tables([empty_table(table, columns), *parts])
     raise DataError(f"The shards of {folder} keep changing their names; stop the programs that write there.")
@@ -67,12 +67,12 @@ def add_shard(folder: Path, table: pa.Table) -> Path:
     """Adds `table` as the last shard of `folder` and renames the others to count it.
 
     A crash between two renames leaves every shard readable, and the next call repairs the names.
-    Only for who holds the folder's lock.
+    The caller must hold the folder's lock.
 
     Returns:
         The path of the new shard.
     """
-    # With sound names there is no shard "of N + 1" yet, so the new one replaces nothing.
+    # After the repair no shard is called "of N + 1", so the new one replaces nothing.
     count = len(repair_names(folder))
     write_shard(table, folder / shard_name(count, count + 1))
     return repair_names(folder)[-1]
@@ -82,8 +82,8 @@ def merge_small(folder: Path, *, rows: int = MERGE_ROWS) -> None:
     """Joins runs of neighbouring shards of measurements up to `rows` rows each, keeping their order.
 
     The joined shard replaces the first of its run in one step, then the others go. A crash in between
-    leaves records in two places, which readers see once and `remove_merged` cleans up. Only for who holds the
-    folder's lock.
+    leaves records in two places, which readers see once and `remove_merged` cleans up. The caller must hold
+    the folder's lock.
     """
     run: list[Path] = []
     total = 0
@@ -108,24 +108,24 @@ def _join(run: Sequence[Path]) -> None:
 def remove_merged(folder: Path) -> set[str]:
     """Removes shards whose records are all in an earlier one, and returns the ids of all records.
 
-    Only for who holds the folder's lock.
+    The caller must hold the folder's lock.
 
     Raises:
-        DataError: A shard cannot be read; nothing is removed then.
+        DataError: A shard cannot be read; nothing is removed.
     """
     paths = shard_paths(folder)
-    # All are read before any is removed.
+    # Reads all shards before it removes any.
     ids_of = [read_shard(path, ["record_id"], table="measurements")["record_id"].to_pylist() for path in paths]
-    known: set[str] = set()
+    seen: set[str] = set()
     for path, ids in zip(paths, ids_of, strict=True):
-        if ids and known.issuperset(ids):
+        if ids and seen.issuperset(ids):
             path.unlink()
-        known.update(ids)
-    return known
+        seen.update(ids)
+    return seen
 
 
 def shard_name(number: int, count: int) -> str:
-    """Name of shard `number` of `count`, in the form that the Hugging Face hub expects.
+    """Returns the name of shard `number` of `count`, in the form that the Hugging Face hub expects.
 
     Example:
         >>> shard_name(0, 2)
@@ -140,7 +140,7 @@ def repair_names(folder: Path) -> list[Path]:
     targets = [folder / shard_name(number, len(paths)) for number in range(len(paths))]
     moves = {path: target for path, target in zip(paths, targets, strict=True) if path != target}
     while moves:
-        # Renaming keeps the order, so moves cannot block one another in a ring: one always can go.
+        # Renaming keeps the order, so moves cannot block one another in a circle: one is always possible.
         path = next(path for path, target in moves.items() if not target.exists())
         path.rename(moves.pop(path))
     if targets != paths:
@@ -149,7 +149,7 @@ def repair_names(folder: Path) -> list[Path]:
 
 
 def remove_temporaries(folder: Path) -> None:
-    """Removes what interrupted writers left behind; only for who holds the folder's lock."""
+    """Removes files that interrupted writers left behind; the caller must hold the folder's lock."""
     for path in folder.glob(f"{TEMP_PREFIX}*"):
         path.unlink(missing_ok=True)
 
@@ -157,11 +157,11 @@ def remove_temporaries(folder: Path) -> None:
 def stream_measurements(
     folder: Path, columns: Sequence[str] | None, where: pc.Expression | None, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """Reads shards and journal of one device in batches, every record once.
+    """Reads the shards and the journal of one device in batches, every record once.
 
     Args:
         folder: `DIR/measurements/<device_id>`.
-        columns: Columns wanted, `record_id` among them; all by default.
+        columns: Columns to read, including `record_id`; all by default.
         where: Condition on the rows, pushed down to row groups.
         batch_rows: Rows of a batch, at most.
 
@@ -187,7 +187,7 @@ def stream_measurements(
 
 
 def _records_twice(paths: Sequence[Path], pending: Sequence[str]) -> set[str]:
-    """The records in two places, as a crash between two steps of a writer leaves them; mostly none."""
+    """Finds records in two places, which a crash between two steps of a writer leaves; usually none."""
     parts = [read_shard(path, ["record_id"], table="measurements")["record_id"] for path in paths]
     ids = pa.chunked_array([chunk for part in parts for chunk in part.chunks] + [pa.array(pending, pa.string())])
     if pc.count_distinct(ids).as_py() == len(ids):

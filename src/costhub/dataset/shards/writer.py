@@ -26,34 +26,33 @@ from costhub.errors import DataError
 
 COMPACT_ROWS = 2000
 MERGE_SHARDS = 16
-"""A writer that leaves this many shards joins the small ones, so that sessions do not pile up files."""
+"""A writer that closes with this many shards joins the small ones, so that files do not pile up."""
 
 
 class MeasurementWriter:
     """The only writer of one device's measurements: rows go to a journal, and from there to shards.
 
-    A compaction's steps are in an order in which a crash between any two of them neither loses nor doubles a
-    row: the shard appears whole, then the journal is emptied; recovery drops journal rows that a shard has.
+    A crash between any two steps of a compaction neither loses nor doubles a row: the shard appears whole,
+    then the journal is emptied, and recovery drops journal rows that a shard has.
     """
 
     def __init__(self, folder: Path, device_id: str, *, compact_rows: int = COMPACT_ROWS) -> None:
-        """Opens the folder of one device and recovers what an interrupted writer left.
+        """Opens the folder of one device and recovers the rows of an interrupted writer.
 
         Args:
-            folder: `DIR/measurements/<device_id>`; made where it is missing.
+            folder: `DIR/measurements/<device_id>`; created if missing.
             device_id: The device whose rows are written.
             compact_rows: The journal becomes a shard at this many rows.
 
         Raises:
-            DataError: Another writer is at work, or a shard or the journal cannot be read. Nothing is
-                changed then.
+            DataError: Another writer is at work, or a shard or the journal cannot be read; nothing changes.
         """
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._device_id, self._compact_rows = folder, device_id, compact_rows
         self._interrupted = False
         with contextlib.ExitStack() as held:
             held.enter_context(FolderLock(folder))
-            # Reading every shard comes first: nothing is written beside one that cannot be read.
+            # Reads every shard first: nothing is written beside one that cannot be read.
             self._ids = remove_merged(folder)
             self._journal = held.enter_context(Journal(folder / JOURNAL))
             self._recover()
@@ -78,39 +77,35 @@ class MeasurementWriter:
         """Adds one measurement; when this returns, killing the process no longer loses it.
 
         Raises:
-            DataError: The row does not fit the schema, is of another device, or its record_id is taken.
+            DataError: The row does not fit the schema, is from another device, or its record_id is taken.
         """
         if row.get("device_id") != self._device_id:
-            raise DataError(
-                f"The row is of the device {row.get('device_id')!r}; this writer is for {self._device_id!r}."
-            )
+            raise DataError(f"The row is from device {row.get('device_id')!r}; this writer is for {self._device_id!r}.")
         if row.get("record_id") in self._ids:
-            raise DataError(
-                f"The record {row['record_id']!r} is already in {self._folder}; every record has its own id."
-            )
+            raise DataError(f"The record {row['record_id']!r} is already in {self._folder}; ids must be unique.")
         self._journal.append(row)
         self._ids.add(row["record_id"])
         if len(self._journal.rows) >= self._compact_rows:
             self.compact()
 
     def extend(self, rows: pa.Table) -> None:
-        """Adds many measurements at once, as a shard of their own; when this returns, a power cut keeps them.
+        """Adds many measurements at once as a new shard; when this returns, they survive a power cut.
 
         Args:
             rows: A table with the schema of measurements, such as `table_from_rows` builds.
 
         Raises:
-            DataError: A row does not fit the schema, is of another device, or its record_id is taken; nothing
-                is written then.
+            DataError: A row does not fit the schema, is from another device, or its record_id is taken;
+                nothing is written.
         """
         check_table("measurements", rows)
         others = set(rows["device_id"].unique().to_pylist()) - {self._device_id}
         if others:
-            raise DataError(f"A row is of the device {min(others)!r}; this writer is for {self._device_id!r}.")
+            raise DataError(f"A row is from device {min(others)!r}; this writer is for {self._device_id!r}.")
         self.compact()
         ids = set(rows["record_id"].to_pylist())
         if len(ids) < rows.num_rows or not ids.isdisjoint(self._ids):
-            raise DataError(f"A record is in {self._folder} already, or twice among the rows; each has its own id.")
+            raise DataError(f"A record is in {self._folder} already, or twice among the rows; ids must be unique.")
         self._ids |= ids
         if rows.num_rows:
             self._interrupted = True
@@ -132,11 +127,11 @@ class MeasurementWriter:
 
     @property
     def record_ids(self) -> frozenset[str]:
-        """The ids of all records of the device, written or pending."""
+        """Ids of all records of the device, written or pending."""
         return frozenset(self._ids)
 
     def close(self) -> None:
-        """Compacts what is left and releases the lock."""
+        """Compacts the journal and releases the lock."""
         with self._held:
             self.compact()
             if len(shard_paths(self._folder)) >= MERGE_SHARDS:

@@ -19,19 +19,19 @@ KINDS = ("workload", "network", "operator", "device")
 
 @dataclass(frozen=True)
 class WorkloadFingerprint:
-    """The workloads a split was made from, so that others can tell whether theirs are the same."""
+    """Identifies the workloads that a split was made from, so that others can compare theirs."""
 
     workloads: int
-    """How many there were."""
+    """Number of workloads."""
     sha256: str
-    """Of their sorted ids, each followed by a line feed."""
+    """sha256 of their sorted ids, each followed by a line feed."""
 
     @classmethod
     def of(cls, workload_ids: Iterable[str]) -> WorkloadFingerprint:
-        """Describes a set of workloads; neither order nor repetition matters.
+        """Fingerprints a set of workloads; neither order nor repetition matters.
 
         Example:
-            >>> MadeFrom.of(["b", "a"]) == MadeFrom.of(["a", "b", "a"])
+            >>> WorkloadFingerprint.of(["b", "a"]) == WorkloadFingerprint.of(["a", "b", "a"])
             True
         """
         ids = sorted(set(workload_ids))
@@ -40,29 +40,29 @@ class WorkloadFingerprint:
 
 @dataclass(frozen=True)
 class Split:
-    """Workloads to learn from and workloads to test on; no measurement is on both sides.
+    """Workloads to train on and workloads to test on; no measurement is on both sides.
 
     Example:
         >>> split = Split("mine", ("w0", "w2", "w1"), ("w3",))
-        >>> split.train, fit(split, ["w0", "w1", "w3", "w9"]).new
+        >>> split.train, compare_split(split, ["w0", "w1", "w3", "w9"]).new
         (('w0', 'w1', 'w2'), ('w9',))
     """
 
     name: str
     train: tuple[str, ...]
-    """Ids of the workloads to learn from, sorted."""
+    """Ids of the workloads to train on, sorted."""
     test: tuple[str, ...]
     """Ids of the workloads to test on, sorted."""
     seed: int | None = None
-    """Of what was drawn; None where a rule alone decided."""
+    """Seed of the random choice; None for a split without one."""
     kind: str = "workload"
-    """What was held out: one of `KINDS`."""
+    """Kind of the hold-out: one of `KINDS`."""
     hold_out: tuple[str, ...] = ()
     """Names of the networks, operator families or devices held out, sorted."""
     train_devices: tuple[str, ...] = ()
-    """Devices to learn from, sorted; any where there is none."""
+    """Devices to train on, sorted; empty for any device."""
     test_devices: tuple[str, ...] = ()
-    """Devices to test on, sorted; any where there is none."""
+    """Devices to test on, sorted; empty for any device."""
     made_from: WorkloadFingerprint | None = None
     """None in files of version 1."""
 
@@ -70,20 +70,20 @@ class Split:
         for side in ("train", "test", "hold_out", "train_devices", "test_devices"):
             object.__setattr__(self, side, tuple(sorted(set(getattr(self, side)))))
         if self.kind not in KINDS:
-            raise DataError(f"The split {self.name!r} is of kind {self.kind!r}; a kind is {', '.join(KINDS)}.")
+            raise DataError(f"The split {self.name!r} has the kind {self.kind!r}; use one of {', '.join(KINDS)}.")
         both = set(self.train) & set(self.test)
         apart = self.train_devices and self.test_devices
         if both and not (apart and set(self.train_devices).isdisjoint(self.test_devices)):
             raise DataError(
                 f"The split {self.name!r} has the workload {min(both)} on both sides; it must be on one, or "
-                "the devices of the two sides must be different ones."
+                "the two sides must have different devices."
             )
 
     def check_device(self, device_id: str, side: str) -> None:
-        """Refuses a device that is not of `side`, ``"train"`` or ``"test"``.
+        """Refuses a device that is not on `side`, ``"train"`` or ``"test"``.
 
         Raises:
-            DataError: The split names devices for that side, and not this one.
+            DataError: The split names devices for that side, but not this one.
         """
         devices = self.train_devices if side == "train" else self.test_devices
         if devices and device_id not in devices:
@@ -95,19 +95,19 @@ class Split:
 
 @dataclass(frozen=True)
 class SplitComparison:
-    """What a split and a folder do not know of one another."""
+    """Differences between a split and a folder."""
 
     same: bool
-    """Whether the split was made from exactly the folder's workloads."""
+    """Whether the split was made from exactly the workloads of the folder."""
     unknown: tuple[str, ...]
-    """Workloads of the split that the folder does not have, sorted."""
+    """Workloads of the split that the folder lacks, sorted."""
     new: tuple[str, ...]
-    """Workloads of the folder that are on neither side, sorted: neither learned from nor tested on."""
+    """Workloads of the folder that are on neither side, sorted."""
     unknown_devices: tuple[str, ...]
-    """Devices of the split that the folder does not have, sorted."""
+    """Devices of the split that the folder lacks, sorted."""
 
     def sentences(self) -> list[str]:
-        """What is amiss, for people; nothing where the split fits."""
+        """Describes the differences in sentences; empty where split and folder agree."""
         reasons = (
             (self.unknown, "workloads of the split are not in the folder"),
             (self.new, "workloads of the folder are on neither side"),
@@ -119,14 +119,14 @@ class SplitComparison:
 def compare_split(
     split: Split, workload_ids: Iterable[str], device_ids: Iterable[str] | None = None
 ) -> SplitComparison:
-    """Compares a split with the workloads, and perhaps the devices, of a folder."""
-    have, sides = set(workload_ids), {*split.train, *split.test}
+    """Compares a split with the workloads of a folder, and with its devices if given."""
+    present, sides = set(workload_ids), {*split.train, *split.test}
     devices = {*split.train_devices, *split.test_devices}
     missing = set() if device_ids is None else devices - set(device_ids)
     return SplitComparison(
-        same=split.made_from == WorkloadFingerprint.of(have),
-        unknown=tuple(sorted(sides - have)),
-        new=tuple(sorted(have - sides)),
+        same=split.made_from == WorkloadFingerprint.of(present),
+        unknown=tuple(sorted(sides - present)),
+        new=tuple(sorted(present - sides)),
         unknown_devices=tuple(sorted(missing)),
     )
 
@@ -140,7 +140,7 @@ _LATER_LISTS = ("hold_out", "train_devices", "test_devices")
 
 
 def split_text(split: Split) -> str:
-    """The file of a split: JSON of fixed order, byte for byte the same for equal splits."""
+    """Renders a split as JSON in a fixed order, byte for byte the same for equal splits."""
     made_from = split.made_from or WorkloadFingerprint.of([*split.train, *split.test])
     content = {
         "costhub": "split",
@@ -167,10 +167,10 @@ def save_split(split: Split, path: str | Path) -> None:
 
 
 def put_split(folder: str | Path, split: Split) -> Path:
-    """Writes a split as `splits/<name>.json` of a data folder; one that is there already stays.
+    """Writes a split as `splits/<name>.json` of a data folder; an equal one that exists stays.
 
     Raises:
-        DataError: Another split has that name, or the name cannot be that of a file.
+        DataError: Another split has that name, or the name cannot be a file name.
     """
     if not _SPLIT_NAME.fullmatch(split.name):
         raise DataError(f"{split.name!r} cannot name a split; use letters, digits, dots and dashes, 120 at most.")
@@ -179,7 +179,7 @@ def put_split(folder: str | Path, split: Split) -> Path:
         if path.read_text(encoding="utf-8") != split_text(split):
             raise DataError(
                 f"{path} is another split of that name, and figures may have been reported on it; "
-                "remove the file first if it is no longer wanted."
+                "remove the file first if nobody needs it."
             )
         return path
     path.parent.mkdir(exist_ok=True)
@@ -196,17 +196,17 @@ def load_split(path: str | Path, name: str | None = None) -> Split:
     """Reads a split.
 
     Args:
-        path: Its file; with `name`, the data folder that has it.
-        name: What `list_splits` calls it.
+        path: The file; with `name`, the data folder that holds it.
+        name: A name from `list_splits`.
 
     Raises:
-        DataError: The file is missing, not a split, or of a newer version.
+        DataError: The file is missing, not a split, or has a newer version.
         UnknownNameError: The data folder has no split of that name.
     """
     if name is not None:
-        known = list_splits(path)
-        if name not in known:
-            raise UnknownNameError("split", name, close_names(name, known), f"costhub split {path}")
+        names = list_splits(path)
+        if name not in names:
+            raise UnknownNameError("split", name, close_names(name, names), f"costhub split {path}")
         path = Path(path) / SPLITS_FOLDER / f"{name}.json"
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -216,17 +216,17 @@ def load_split(path: str | Path, name: str | None = None) -> Split:
         raise DataError(f"{path} is JSON, but not a split of costhub; save one with save_split.")
     if content.get("version") not in range(1, SPLIT_VERSION + 1):
         raise DataError(
-            f"{path} is a split of version {content.get('version')}; costhub here reads up to {SPLIT_VERSION}: upgrade."
+            f"{path} has the split version {content.get('version')}; costhub here reads up to {SPLIT_VERSION}: upgrade."
         )
     return _parse_split(content, path)
 
 
 def find_split(folder: str | Path, given: str) -> Split:
-    """The split that `given` names: a file, or one of the data folder.
+    """Finds the split that `given` names: a file, or one of the data folder.
 
     Raises:
         DataError: The file is not a split.
-        UnknownNameError: There is neither a file nor a split of that name.
+        UnknownNameError: Neither a file nor a split has that name.
     """
     return load_split(given) if Path(given).is_file() else load_split(folder, given)
 
@@ -238,7 +238,7 @@ def _parse_split(content: dict[str, Any], path: str | Path) -> Split:
     sound = all(isinstance(ids, list) and all(isinstance(i, str) for i in ids) for ids in lists.values())
     if not sound or not isinstance(name, str) or not (isinstance(seed, int) or (seed is None and not first)):
         raise DataError(
-            f"{path} lacks one of name, seed, {', '.join(lists)}, or one is of the wrong type; "
+            f"{path} lacks one of name, seed, {', '.join(lists)}, or one has the wrong type; "
             "save it again with save_split."
         )
     side = {key: tuple(ids or ()) for key, ids in lists.items()}
@@ -261,4 +261,6 @@ def _parse_fingerprint(content: dict[str, Any], path: str | Path) -> WorkloadFin
     try:
         return WorkloadFingerprint(int(content["made_from"]["workloads"]), str(content["made_from"]["sha256"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{path} does not say what it was made from; save it again with save_split.") from error
+        raise DataError(
+            f"{path} lacks the field made_from, or it is damaged; save the split again with save_split."
+        ) from error

@@ -15,14 +15,14 @@ from costhub.names import close_names
 WorkloadRows = Sequence[Mapping[str, Any]]
 
 TENSET_NETWORKS = ("bert-base", "bert-tiny", "mobilenet-v2", "resnet-50", "resnext-50")
-"""What TenSet tests on (NeurIPS 2021; `--hold-out all_five` of its scripts); it learns from others."""
+"""The test networks of TenSet (NeurIPS 2021; `--hold-out all_five` of its scripts)."""
 
 
 def split_by_workload(workload_rows: WorkloadRows, *, held_out: int, seed: int) -> Split:
-    """Holds out workloads so that every operator family that can spare one is tested.
+    """Holds out workloads from every operator family with two or more.
 
-    Each family with two or more workloads has at least one on either side; the rest is held out in proportion
-    to the size of the families. Families of one workload are learned from.
+    Each such family has at least one workload on either side; the others are held out in proportion to the
+    size of the families. Families of one workload go to the train side.
 
     Args:
         workload_rows: Rows with `workload_id` and `operator`.
@@ -31,7 +31,7 @@ def split_by_workload(workload_rows: WorkloadRows, *, held_out: int, seed: int) 
 
     Raises:
         DataError: `held_out` is less than the number of families with two or more workloads, or leaves a
-            family nothing to learn from.
+            family without a workload to train on.
 
     Example:
         >>> rows = [{"workload_id": f"w{i}", "operator": "conv2d"} for i in range(4)]
@@ -56,19 +56,18 @@ def split_by_workload(workload_rows: WorkloadRows, *, held_out: int, seed: int) 
 
 
 def split_by_network(workload_rows: WorkloadRows, hold_out: Sequence[str], *, name: str | None = None) -> Split:
-    """Holds out networks: every workload that one of them uses is tested on, whoever else uses it.
+    """Holds out networks: every workload that one of them uses is on the test side, even if others use it.
 
-    So nothing that is learned from occurs in a network that is tested on. Workloads of no network are learned
-    from.
+    No workload on the train side occurs in a test network. Workloads without a network go to the train side.
 
     Args:
         workload_rows: Rows with `workload_id` and `networks`.
-        hold_out: Names of networks; capitals and the difference of ``-`` and ``_`` do not matter.
-        name: Of the split; made of the networks' names by default.
+        hold_out: Names of networks; case does not matter, nor does ``-`` or ``_``.
+        name: Name of the split; composed of the networks' names by default.
 
     Raises:
-        UnknownNameError: No workload is of a network of that name.
-        DataError: Nothing is left to learn from.
+        UnknownNameError: No workload belongs to a network of that name.
+        DataError: The train side is empty.
 
     Example:
         >>> rows = [{"workload_id": "w0", "networks": [{"name": "resnet-18", "weight": 1.0}]},
@@ -80,10 +79,10 @@ def split_by_network(workload_rows: WorkloadRows, hold_out: Sequence[str], *, na
 
 
 def split_as_tenset(workload_rows: WorkloadRows) -> Split:
-    """Holds out those of TenSet's five test networks that the workloads are of.
+    """Holds out those of TenSet's five test networks that occur.
 
     Raises:
-        DataError: There is none, or nothing is left to learn from.
+        DataError: None of them occurs, or the train side is empty.
     """
     present = _spellings({row["workload_id"]: _networks(row) for row in workload_rows})
     hold_out = [present[network] for network in TENSET_NETWORKS if network in present]
@@ -96,16 +95,16 @@ def split_as_tenset(workload_rows: WorkloadRows) -> Split:
 
 
 def split_by_operator(workload_rows: WorkloadRows, hold_out: Sequence[str], *, name: str | None = None) -> Split:
-    """Holds out operator families: every workload of them is tested on, the others are learned from.
+    """Holds out operator families: their workloads are the test side, all others the train side.
 
     Args:
         workload_rows: Rows with `workload_id` and `operator`.
         hold_out: Names of families.
-        name: Of the split; made of the families' names by default.
+        name: Name of the split; composed of the families' names by default.
 
     Raises:
-        UnknownNameError: There is no such family.
-        DataError: Nothing is left to learn from.
+        UnknownNameError: A family does not exist.
+        DataError: The train side is empty.
     """
     return _by_name("operator", {r["workload_id"]: [r["operator"]] for r in workload_rows}, hold_out, name)
 
@@ -118,19 +117,19 @@ def split_by_device(
     workloads: Split | None = None,
     name: str | None = None,
 ) -> Split:
-    """Holds out devices: what the others measured is learned from.
+    """Holds out devices: the measurements of all others are the train side.
 
     Args:
         workload_ids: All workloads. Without `workloads` both sides have all of them.
         device_ids: All devices.
         hold_out: The devices to test on.
-        workloads: A split of the same workloads: its train workloads on the other devices are learned from,
-            its test workloads on the devices held out are tested on, so that both are new to the model.
-        name: Of the split; made of the devices' names by default.
+        workloads: A split of the same workloads: train on its train side on the other devices, test on its
+            test side on the devices held out, so that both are new to the model.
+        name: Name of the split; composed of the devices' names by default.
 
     Raises:
-        UnknownNameError: There is no such device.
-        DataError: No device is left to learn from.
+        UnknownNameError: A device does not exist.
+        DataError: No device is left to train on.
     """
     for device_id in hold_out:
         if device_id not in device_ids:
@@ -156,9 +155,9 @@ def split_by_device(
 
 
 def leave_one_out(workload_rows: WorkloadRows, kind: str) -> list[Split]:
-    """One split for each network or operator family, which is held out alone.
+    """Makes one split for each network or operator family, held out alone.
 
-    A network or family that has every workload is left out: nothing would remain to learn from.
+    Leaves out a network or family that has every workload: the train side would be empty.
 
     Args:
         workload_rows: Rows with `workload_id` and `networks` or `operator`.
@@ -173,20 +172,20 @@ def leave_one_out(workload_rows: WorkloadRows, kind: str) -> list[Split]:
 
 
 def _by_name(kind: str, names: Mapping[str, Sequence[str]], hold_out: Sequence[str], name: str | None) -> Split:
-    """Tests on the workloads that have one of the names held out."""
-    known = _spellings(names)
-    for wanted in hold_out:
-        if _fold(wanted) not in known:
-            close = close_names(wanted, sorted(known.values()))
-            raise UnknownNameError(kind, wanted, close, "costhub stats DIR")
-    held = {_fold(wanted) for wanted in hold_out}
+    """Puts the workloads that have one of the names on the test side."""
+    spellings = _spellings(names)
+    for given in hold_out:
+        if _fold(given) not in spellings:
+            close = close_names(given, sorted(spellings.values()))
+            raise UnknownNameError(kind, given, close, "costhub stats DIR")
+    held = {_fold(given) for given in hold_out}
     test = {key for key, values in names.items() if not held.isdisjoint(map(_fold, values))}
     if not test or len(test) == len(names):
         raise DataError(
             f"Holding out {', '.join(hold_out) or 'nothing'} puts {len(test)} of {len(names)} workloads on "
             "the test side; both sides need at least one."
         )
-    spelt = [known[wanted] for wanted in held]
+    spelt = [spellings[folded] for folded in held]
     rows = [{"workload_id": key} for key in names]
     return _split_of(name or _split_name(kind, spelt), rows, test, kind=kind, hold_out=spelt)
 
@@ -213,7 +212,7 @@ def _split_of(
 
 
 def _held_out_per_family(sizes: Mapping[str, int], spare: Mapping[str, int], held_out: int) -> dict[str, int]:
-    """How many each family gives: one, then always the family that has given the smallest part of itself."""
+    """Counts the workloads held out per family: one each, then always from the least held-out share."""
     taken = dict.fromkeys(sizes, 1)
     for _ in range(held_out - len(sizes)):
         able = [name for name in sizes if taken[name] < spare[name]]
@@ -226,7 +225,7 @@ def _networks(row: Mapping[str, Any]) -> list[str]:
 
 
 def _spellings(names: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Folded name -> the name, sorted; of several spellings the first one, whatever the order of the rows."""
+    """Folded name -> name, sorted; of several spellings the first, whatever the order of the rows."""
     spelt = sorted({value for values in names.values() for value in values})
     return {_fold(value): value for value in reversed(spelt)}
 
@@ -236,10 +235,10 @@ def _fold(name: str) -> str:
 
 
 def _split_name(kind: str, hold_out: Iterable[str]) -> str:
-    """A name that can be a file's.
+    """Composes a name that is a valid file name.
 
     Example:
-        >>> _name("network", ["ViT S/16", "bert-base"])
+        >>> _split_name("network", ["ViT S/16", "bert-base"])
         'network-ViT-S-16+bert-base'
     """
     return f"{kind}-" + "+".join(re.sub(r"[^A-Za-z0-9._-]+", "-", name) for name in sorted(hold_out))

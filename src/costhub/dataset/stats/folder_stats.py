@@ -33,10 +33,10 @@ class CoverageCell:
 
 
 def coverage(observations: pa.Table) -> tuple[CoverageCell, ...]:
-    """Counts what there is of every operator family on every device, largest first.
+    """Counts workloads and programs of every operator family on every device, largest first.
 
     Args:
-        observations: As `read_observations` gives them.
+        observations: The table from `read_observations`.
     """
     keys = ["operator", "device_id"]
     tried = observations.group_by(keys).aggregate([("workload_id", "count_distinct"), ([], "count_all")])
@@ -60,7 +60,7 @@ def coverage(observations: pa.Table) -> tuple[CoverageCell, ...]:
 
 @dataclass(frozen=True)
 class WorkloadStats:
-    """What was measured of one workload on one device."""
+    """Statistics of one workload on one device."""
 
     device_id: str
     workload_id: str
@@ -88,17 +88,17 @@ def workload_stats(observations: pa.Table, workloads: pa.Table) -> tuple[Workloa
     """Describes every workload on every device, by device, operator and name.
 
     Args:
-        observations: As `read_observations` gives them.
+        observations: The table from `read_observations`.
         workloads: The columns workload_id, name, operator, flop and bytes of the workloads.
     """
-    known = {row["workload_id"]: row for row in workloads.to_pylist()}
-    found = []
+    described = {row["workload_id"]: row for row in workloads.to_pylist()}
+    stats = []
     for device_id, workload_id, latency_us in _latencies_by_workload(observations):
-        about = known.get(workload_id, {})
+        about = described.get(workload_id, {})
         good = latency_us[np.isfinite(latency_us)]
         at = np.percentile(good, [0, 25, 50, 75, 100]).tolist() if len(good) else [None] * 5
         flop = about.get("flop")
-        found.append(
+        stats.append(
             WorkloadStats(
                 device_id=device_id,
                 workload_id=workload_id,
@@ -117,11 +117,11 @@ def workload_stats(observations: pa.Table, workloads: pa.Table) -> tuple[Workloa
                 best_gflops=flop / at[0] * 1e-3 if flop and at[0] else None,
             )
         )
-    return tuple(sorted(found, key=lambda w: (w.device_id, w.operator, w.name, w.workload_id)))
+    return tuple(sorted(stats, key=lambda w: (w.device_id, w.operator, w.name, w.workload_id)))
 
 
 def _latencies_by_workload(observations: pa.Table) -> Iterator[tuple[str, str, npt.NDArray[np.float64]]]:
-    """Device, workload and latencies of each pair; one sort by numbers instead of a dictionary of rows."""
+    """Yields device, workload and latencies of each pair, by one sort instead of a dictionary of rows."""
     if not observations.num_rows:
         return
     devices, workloads = (observations[key].combine_chunks() for key in ("device_id", "workload_id"))
@@ -136,7 +136,7 @@ def _latencies_by_workload(observations: pa.Table) -> Iterator[tuple[str, str, n
 
 QUANTILES = (0, 5, 25, 50, 75, 95, 100)
 MOST_FAILURES = 100
-"""Kinds of failure that are kept apart; an error text with an address in it is a kind of its own."""
+"""Kinds of failure listed; each error text with an address in it is a kind of its own."""
 ROOFS = ("peak_gflops", "l1_gbs", "l2_gbs", "l3_gbs", "dram_gbs")
 
 
@@ -152,7 +152,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Versions:
-    """One set of versions that measurements were made with."""
+    """One set of versions that took part in measurements."""
 
     device_id: str
     tvm: str | None
@@ -164,7 +164,7 @@ class Versions:
 
 @dataclass(frozen=True)
 class Licence:
-    """Under which licence rows are, and from whom."""
+    """Rows of one contributor under one licence."""
 
     licence: str | None
     contributor: str | None
@@ -173,7 +173,7 @@ class Licence:
 
 @dataclass(frozen=True)
 class FolderStats:
-    """What a data folder holds."""
+    """Counts, coverage, failures, latencies and noise of a data folder."""
 
     measurements: int
     programs: int
@@ -182,7 +182,7 @@ class FolderStats:
     operators: dict[str, int]
     statuses: dict[str, int]
     proposed_by: dict[str, float]
-    """Share of the measurements, by who proposed the program."""
+    """Share of the measurements by proposer of the program."""
     coverage: tuple[CoverageCell, ...]
     failures: tuple[Failure, ...]
     """The most frequent first, MOST_FAILURES at most."""
@@ -192,85 +192,85 @@ class FolderStats:
     """Device -> percentile -> latency in microseconds."""
     noise: tuple[DeviceNoise, ...]
     roofs: dict[str, dict[str, float]]
-    """Device -> probed column of `devices` -> its value, for those that were probed."""
+    """Device -> probed column of `devices` -> value, for probed devices."""
     workloads: tuple[WorkloadStats, ...]
 
 
 def folder_stats(
     path: str | Path, *, filesystem: FileSystem | None = None, device_ids: Sequence[str] | None = None
 ) -> FolderStats:
-    """Counts what a data folder holds.
+    """Summarises a data folder.
 
     Args:
         path: The data folder.
-        filesystem: The fsspec file system that `path` is on; by default that of this machine.
+        filesystem: The fsspec file system of `path`; by default that of this machine.
         device_ids: The devices to count; all by default.
 
     Raises:
         DataError: The folder cannot be read, or has no such device.
     """
     folder = open_folder(path, filesystem)
-    seen = read_observations(folder, device_ids)
-    failed = seen.filter(pc.field("status") != "ok")
+    observations = read_observations(folder, device_ids)
+    failed = observations.filter(pc.field("status") != "ok")
     kinds = _counts(failed, ["status", "failure"])[:MOST_FAILURES]
-    proposers = _named(seen, "proposed_by")
+    proposers = _named(observations, "proposed_by")
     return FolderStats(
-        measurements=seen.num_rows,
-        programs=pc.count_distinct(seen["program_id"]).as_py(),
-        devices=_named(seen, "device_id"),
-        operators=_named(seen, "operator"),
-        statuses=_named(seen, "status"),
-        proposed_by={name: count / seen.num_rows for name, count in proposers.items()},
-        coverage=coverage(seen),
+        measurements=observations.num_rows,
+        programs=pc.count_distinct(observations["program_id"]).as_py(),
+        devices=_named(observations, "device_id"),
+        operators=_named(observations, "operator"),
+        statuses=_named(observations, "status"),
+        proposed_by={name: count / observations.num_rows for name, count in proposers.items()},
+        coverage=coverage(observations),
         failures=tuple(Failure(*row) for row in kinds),
-        versions=tuple(Versions(*row) for row in _counts(seen, ["device_id", *VERSIONS])),
-        licences=tuple(Licence(*row) for row in _counts(seen, ["licence", "contributor"])),
-        latency_us=_quantiles(seen),
-        noise=device_noise(seen),
+        versions=tuple(Versions(*row) for row in _counts(observations, ["device_id", *VERSIONS])),
+        licences=tuple(Licence(*row) for row in _counts(observations, ["licence", "contributor"])),
+        latency_us=_quantiles(observations),
+        noise=device_noise(observations),
         roofs={
             row["device_id"]: {name: row[name] for name in ROOFS if row[name] is not None}
             for row in folder.devices(["device_id", *ROOFS]).to_pylist()
             if device_ids is None or row["device_id"] in device_ids
         },
-        workloads=workload_stats(seen, folder.workloads(["workload_id", "name", "operator", "flop", "bytes"])),
+        workloads=workload_stats(observations, folder.workloads(["workload_id", "name", "operator", "flop", "bytes"])),
     )
 
 
 def latencies_by_operator(
     path: str | Path, *, filesystem: FileSystem | None = None, device_ids: Sequence[str] | None = None
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Reads the latencies in microseconds by operator, or by device and operator if devices are several.
+    """Reads latencies in microseconds by operator; by device and operator if the folder has several devices.
 
     Raises:
         DataError: The folder cannot be read.
     """
-    seen = read_observations(open_folder(path, filesystem), device_ids)
-    seen = seen.filter(pc.is_finite(seen["latency_us"]))
-    labels = seen["operator"].cast(pa.string())
-    if len(pc.unique(seen["device_id"])) > 1:
-        labels = pc.binary_join_element_wise(seen["device_id"].cast(pa.string()), labels, " ")
-    grouped = pa.table({"label": labels, "us": seen["latency_us"]}).group_by("label")
+    observations = read_observations(open_folder(path, filesystem), device_ids)
+    observations = observations.filter(pc.is_finite(observations["latency_us"]))
+    labels = observations["operator"].cast(pa.string())
+    if len(pc.unique(observations["device_id"])) > 1:
+        labels = pc.binary_join_element_wise(observations["device_id"].cast(pa.string()), labels, " ")
+    grouped = pa.table({"label": labels, "us": observations["latency_us"]}).group_by("label")
     lists = grouped.aggregate([("us", "list")]).sort_by("label")
     return {
         label.as_py(): values.values.to_numpy() for label, values in zip(lists["label"], lists["us_list"], strict=True)
     }
 
 
-def _counts(seen: pa.Table, keys: Sequence[str]) -> list[tuple[Any, ...]]:
-    """(value of each key, ..., count), the most frequent first."""
-    counted = seen.group_by(list(keys)).aggregate([([], "count_all")]).select([*keys, "count_all"])
+def _counts(observations: pa.Table, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Returns (value of each key, ..., count), the most frequent first."""
+    counted = observations.group_by(list(keys)).aggregate([([], "count_all")]).select([*keys, "count_all"])
     rows = [tuple(row.values()) for row in counted.to_pylist()]
     return sorted(rows, key=lambda row: (-row[-1], *map(str, row)))
 
 
-def _named(seen: pa.Table, key: str) -> dict[str, int]:
-    return {name: count for name, count in _counts(seen, [key])}
+def _named(observations: pa.Table, key: str) -> dict[str, int]:
+    return {name: count for name, count in _counts(observations, [key])}
 
 
-def _quantiles(seen: pa.Table) -> dict[str, dict[int, float]]:
-    finite = seen.filter(pc.is_finite(seen["latency_us"]))
-    found = {}
+def _quantiles(observations: pa.Table) -> dict[str, dict[int, float]]:
+    finite = observations.filter(pc.is_finite(observations["latency_us"]))
+    quantiles = {}
     for device_id in sorted(pc.unique(finite["device_id"]).to_pylist()):
         values = finite.filter(pc.field("device_id") == device_id)["latency_us"].to_numpy()
-        found[device_id] = dict(zip(QUANTILES, np.percentile(values, QUANTILES).tolist(), strict=True))
-    return found
+        quantiles[device_id] = dict(zip(QUANTILES, np.percentile(values, QUANTILES).tolist(), strict=True))
+    return quantiles

@@ -12,30 +12,30 @@ import pyarrow.compute as pc
 from costhub.dataset.latency import repeats_by_length
 
 PERCENTILES = tuple(range(0, 101, 2))
-"""At which a distribution is kept, so that it can be drawn."""
+"""The percentiles kept of a distribution, to draw it."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """How the relative spread, (highest - lowest) / median, is distributed over groups of seconds."""
+    """Distribution of the relative spread, (highest - lowest) / median, over groups of latencies."""
 
     count: int
-    """Groups of two or more; without any the other fields are empty."""
+    """Groups of two or more latencies; without any, the other fields are empty."""
     median: float | None
     p95: float | None
     percentiles: tuple[float, ...]
-    """The spread at each of PERCENTILES."""
+    """The spread at each of `PERCENTILES`."""
 
 
 @dataclass(frozen=True)
 class DeviceNoise:
-    """How well a device repeats itself."""
+    """How closely repeated runs on a device agree."""
 
     device_id: str
     repeats: Spread
-    """Within a measurement: its repeats, taken one right after the other."""
+    """Within a measurement: its repeats, taken in direct succession."""
     again: Spread
-    """Between measurements: the latencies of a program that was measured more than once."""
+    """Between measurements: the latencies of programs that were measured more than once."""
 
 
 def relative_spread(values: pa.ChunkedArray | pa.ListArray) -> npt.NDArray[np.float64]:
@@ -51,19 +51,19 @@ def relative_spread(values: pa.ChunkedArray | pa.ListArray) -> npt.NDArray[np.fl
 
 
 def _spread_of(lists: pa.ListArray) -> npt.NDArray[np.float64]:
-    found = np.full(len(lists), np.nan)
+    spreads = np.full(len(lists), np.nan)
     for rows, values in repeats_by_length(lists):
         if values.shape[1] > 1:
             with np.errstate(divide="ignore", invalid="ignore"):  # a latency of zero has no relative spread
-                found[rows] = np.ptp(values, axis=1) / np.median(values, axis=1)
-    return found
+                spreads[rows] = np.ptp(values, axis=1) / np.median(values, axis=1)
+    return spreads
 
 
 def device_noise(observations: pa.Table) -> tuple[DeviceNoise, ...]:
     """Describes the noise of every device.
 
     Args:
-        observations: As `read_observations` gives them.
+        observations: The table from `read_observations`.
 
     Returns:
         One entry per device, by name.

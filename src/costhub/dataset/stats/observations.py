@@ -1,4 +1,4 @@
-"""Provides read_observations: measurements reduced to what counts and latencies are made of."""
+"""Provides read_observations: measurements reduced to the columns that counts and latencies need."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ VERSIONS = ("tvm_version", "compiler_version", "driver_version", "costhub_versio
 
 _ERROR_CHARACTERS = 120
 _NAMES = ("device_id", "workload_id", "status", "proposed_by", "licence", "contributor", *VERSIONS)
-"""Few distinct values fill these columns, so that numbers can stand for them."""
+"""Columns with few distinct values, read as dictionaries."""
 
 
 def read_observations(folder: Folder, device_ids: Sequence[str] | None = None) -> pa.Table:
-    """Reads what is needed of every measurement, some 120 bytes a row, and no trace.
+    """Reads the columns needed for statistics, some 120 bytes per row, and no trace.
 
     Args:
         folder: The data folder.
@@ -30,7 +30,7 @@ def read_observations(folder: Folder, device_ids: Sequence[str] | None = None) -
 
     Returns:
         A table with program_id, latency_us and spread (NaN where the attempt failed), failure (the first line
-        of the error; null where it ran), operator, and those columns that few distinct values fill.
+        of the error; null where it ran), operator, and the columns with few distinct values.
 
     Raises:
         DataError: The folder cannot be read, or has no such device.
@@ -38,7 +38,7 @@ def read_observations(folder: Folder, device_ids: Sequence[str] | None = None) -
     columns = ["program_id", "error", "run_s", *_NAMES]
     nothing = pa.RecordBatch.from_pylist([], schema=empty_table("measurements", columns).schema)
     batches = [_reduced(batch) for batch in folder.iter_measurements(device_ids, columns)]
-    # One dictionary for all batches: Arrow does not group by columns whose parts have different ones.
+    # One dictionary for all batches: Arrow cannot group by columns whose chunks have different ones.
     table = pa.Table.from_batches(batches, _reduced(nothing).schema).unify_dictionaries().combine_chunks()
     return table.append_column("operator", _operators(table, folder.workloads(["workload_id", "operator"])))
 
@@ -46,9 +46,9 @@ def read_observations(folder: Folder, device_ids: Sequence[str] | None = None) -
 def _operators(table: pa.Table, workloads: pa.Table) -> pa.ChunkedArray:
     family = dict(zip(workloads["workload_id"].to_pylist(), workloads["operator"].to_pylist(), strict=True))
     ids = table["workload_id"].combine_chunks()
-    found = pa.array([family.get(name, UNKNOWN_OPERATOR) for name in ids.dictionary.to_pylist()], pa.string())
-    # Encoded again: a dictionary that names a family twice would make two groups of it.
-    encoded = found.dictionary_encode()
+    names = pa.array([family.get(key, UNKNOWN_OPERATOR) for key in ids.dictionary.to_pylist()], pa.string())
+    # Encoded again: a dictionary that names a family twice would give two groups.
+    encoded = names.dictionary_encode()
     return pa.DictionaryArray.from_arrays(encoded.indices.take(ids.indices), encoded.dictionary)
 
 
