@@ -15,7 +15,6 @@ from costhub.dataset.features.compute import Chunk, compute_missing, extract_fea
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.workload import module_from_json
-from costhub.isolation import pool
 
 SPEC = find_spec("trace_tokens@1")
 IDS = [f"r{number:05d}" for number in range(8)]
@@ -174,7 +173,7 @@ def test_other_specs_are_computed_as_well(name: str, tiny_matmul: Any) -> None:
 
 
 def test_what_needs_no_tvm_needs_no_children(tiny_matmul: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "worker_pool", None)
+    monkeypatch.setattr(compute_module, "ChildPool", None)
 
     [(_, found)] = featurise([chunk(tiny_matmul, CRASHING)], find_spec("trace_tokens@1"))
 
