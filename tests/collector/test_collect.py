@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from costhub.collector.build.build_service import BuildSeconds
-from costhub.collector.build.builder import Builder, BuildResult
+from costhub.collector.build.builder import Builder, BuildResult, BuildSeconds
 from costhub.collector.collect import CollectionProgress, Profile, Proposals, collect
 from costhub.collector.device.identify import identify
 from costhub.collector.measurer import CollectionMeasurer, LocalBatchMeasurer

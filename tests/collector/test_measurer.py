@@ -43,6 +43,7 @@ from costhub.collector.workloads.suites import find_suites, find_workload
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.workload import argument_shapes, module_to_json
 from costhub.errors import DeviceError, MeasureError
+from costhub.isolation.process import end_idle_children
 
 
 @pytest.mark.parametrize("bench", [LocalBatchMeasurer, BoardBatchMeasurer])
@@ -85,7 +86,7 @@ def test_nothing_is_built_while_programs_are_timed(target: str, runner: Runner, 
         outcomes = LocalBatchMeasurer({"a": runner}, builder).measure([BuiltProgram(programs[0], built[0])])
 
         next(outcomes)
-        states = [psutil.Process(w.pid).status() for w in builder._workers if w.pid]
+        states = [psutil.Process(pid).status() for pid in builder._pool.pids]
         done = sum(f.done() for f in under_way)
         outcomes.close()
 
@@ -133,6 +134,7 @@ def test_a_program_that_computes_something_else_is_a_row_of_its_own_kind(
 
 def test_devices_share_one_builder_for_the_one_with_the_most_threads() -> None:
     devices = find_local([name for name, (isa, _) in local_names().items() if isa is None])
+    end_idle_children()
     before = set(psutil.Process().children())
     with local_collection_measurer(devices, evaluator=Evaluator(), rights=Rights("me", "MIT")) as rig:
         rig.builder.launch()
@@ -146,6 +148,7 @@ def test_devices_share_one_builder_for_the_one_with_the_most_threads() -> None:
         assert all(s.cpu_affinity for s in rig.sessions)
         assert [row["device_id"] for row in rig.rows] == [s.device_id for s in rig.sessions]
         assert len(children) >= len(devices) + 1
+    end_idle_children()
     assert not any(child.is_running() for child in children)
 
 

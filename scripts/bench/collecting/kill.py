@@ -20,7 +20,9 @@ from costhub.dataset.folder import DataFolder
 from scripts.bench.common import machine
 
 SUITES = ("softmax.64x1000", "matmul.128x128x128")
-SERVICES = {"builder": "build_service", "runner": "run_service"}
+# Only the process that measures gets the number of its threads.
+RUNNER_VARIABLE = "TVM_NUM_THREADS"
+KINDS = ("builder", "runner")
 CODE = "from costhub.cli.main import main; main({!r})"
 PATIENCE_S = 180.0
 # Findings about latencies come from other work on the machine and are no loss.
@@ -67,7 +69,7 @@ class Life:
 
     def kill_child(self, kind: str, rng: random.Random) -> bool:
         """Kills one of its builders or its runner; False if none is running."""
-        children = [c for c in self.process.children() if SERVICES[kind] in " ".join(c.cmdline())]
+        children = [c for c in self.process.children() if (RUNNER_VARIABLE in c.environ()) == (kind == "runner")]
         if children:
             rng.choice(children).kill()
         return bool(children)
@@ -102,7 +104,7 @@ def main(collectors: int, children: int, quick: bool, seed: int, result: Path | 
         life = Life(folder, place / "said.txt")
         life.wait(rng.randint(1, 20))
         share = children // collectors + (number < children % collectors)
-        for kind in rng.choices(sorted(SERVICES), k=share):
+        for kind in rng.choices(KINDS, k=share):
             time.sleep(rng.uniform(0.0, 0.5))
             while not life.kill_child(kind, rng):
                 time.sleep(0.05)

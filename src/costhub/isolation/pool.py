@@ -17,7 +17,8 @@ from costhub.errors import MeasureError
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
 
-_MOST_CHILDREN = 16
+MOST_CHILDREN = 16
+"""Of a pool that has no size given: more would not be faster, and each takes memory."""
 # Generous: a machine that is busy with other things needs minutes for what takes a second when it is idle.
 _CALL_TIMEOUT_S = 180.0
 _NOTHING_TIMEOUT_S = 180.0
@@ -40,7 +41,7 @@ class ChildPool:
     A child starts when there is work for it, unless `launch` starts all.
 
     Args:
-        size: Children; one per core by default.
+        size: Children; one per core by default, `MOST_CHILDREN` at most.
         prepare: What every child calls before all else, as `Child` does.
         environment: As for `Child`.
         limits: As for `Child`.
@@ -65,7 +66,7 @@ class ChildPool:
         is_shared: bool = True,
         most_calls: int | None = None,
     ) -> None:
-        self.size = min(size or os.cpu_count() or 1, _MOST_CHILDREN)
+        self.size = size or min(os.cpu_count() or 1, MOST_CHILDREN)
         self._new_child = partial(
             Child,
             prepare=prepare,
@@ -85,6 +86,11 @@ class ChildPool:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def pids(self) -> list[int]:
+        """The process ids of the children that have started."""
+        return [child.pid for child in self._children if child.pid is not None]
 
     def launch(self) -> None:
         """Starts all children without waiting for them, so that they import side by side."""

@@ -7,12 +7,12 @@ import signal
 import time
 from concurrent.futures import CancelledError
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from costhub.collector.build.build_service import BuildReply, BuildRequest, handle
-from costhub.collector.build.builder import Builder
+from costhub.collector.build.builder import Builder, build_library
 from costhub.collector.propose.sampler import Program
 from costhub.errors import MeasureError
 
@@ -34,9 +34,9 @@ def test_results_come_in_the_order_of_the_modules(builder: Builder, programs: li
 
 def test_the_processes_stay(builder: Builder, programs: list[Program]) -> None:
     builder.build([p.module_json for p in programs])
-    before = [w.pid for w in builder._workers]
+    before = builder._pool.pids
     builder.build([p.module_json for p in programs])
-    assert [w.pid for w in builder._workers] == before
+    assert builder._pool.pids == before
 
 
 def test_a_build_over_its_limit_is_a_timeout_and_the_next_one_works(target: str, programs: list[Program]) -> None:
@@ -51,18 +51,18 @@ def test_a_build_over_its_limit_is_a_timeout_and_the_next_one_works(target: str,
 def test_a_process_that_dies_costs_its_own_program(target: str, programs: list[Program]) -> None:
     with Builder(target, processes=1) as builder:
         builder.build([programs[0].module_json])
-        worker = builder._workers[0]
+        child = builder._pool._children[0]
         sent: list[int] = []
-        original = worker.send
+        original = child.send
 
-        def send_then_die(request: object) -> None:
-            original(request)
+        def send_then_die(*args: Any) -> None:
+            original(*args)
             if not sent:
                 sent.append(1)
-                assert worker.pid is not None
-                os.kill(worker.pid, signal.SIGKILL)
+                assert child.pid is not None
+                os.kill(child.pid, signal.SIGKILL)
 
-        worker.send = send_then_die  # type: ignore[method-assign]
+        child.send = send_then_die  # type: ignore[method-assign]
         built = builder.build([p.module_json for p in programs[:2]])
 
     assert [b.status for b in built] == ["build_error", "ok"]
@@ -78,7 +78,7 @@ def test_processes_are_replaced_after_many_builds(
         pids = []
         for program in programs[:2]:
             assert builder.build([program.module_json])[0].status == "ok"
-            pids.append(builder._workers[0].pid)
+            pids += builder._pool.pids
     assert pids[0] != pids[1]
 
 
@@ -91,14 +91,15 @@ def test_an_interrupted_batch_does_not_answer_the_next_one(
     target: str, programs: list[Program], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Builder(target, processes=1) as builder:
-        worker = builder._workers[0]
+        builder.build([programs[0].module_json])
+        child = builder._pool._children[0]
 
-        def interrupted(request: object, *, timeout_s: float) -> None:
-            worker.send(request)
+        def interrupted(*args: Any, timeout_s: float) -> None:
+            child.send(*args)
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patched:
-            patched.setattr(worker, "call", interrupted)
+            patched.setattr(child, "call", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 builder.build([programs[0].module_json])
         assert [b.status for b in builder.build([programs[0].module_json])] == ["ok"]
@@ -120,21 +121,20 @@ def test_a_process_does_not_start_while_the_builder_is_frozen(target: str, progr
         with builder.frozen():
             building = builder.submit(programs[0].module_json)
             time.sleep(0.2)
-            assert builder._workers[0].pid is None
+            assert builder._pool.pids == []
         assert building.result().status == "ok"
 
 
 def test_closing_a_frozen_builder_ends_what_is_under_way(target: str, programs: list[Program]) -> None:
     builder = Builder(target, processes=1)
     builder.build([programs[0].module_json])
-    pid = builder._workers[0].pid
+    [pid] = builder._pool.pids
     with builder.frozen():
         building = [builder.submit(p.module_json) for p in programs]
         builder.close()
     with pytest.raises((MeasureError, CancelledError)):
         building[-1].result()
     assert all(b.done() for b in building)
-    assert pid is not None
     assert not psutil.pid_exists(pid)
 
 
@@ -145,25 +145,15 @@ def test_the_seconds_of_a_build_are_told_by_stage(builder: Builder, programs: li
     assert seconds.lower + seconds.llvm + seconds.link <= built.build_s
 
 
-def test_the_clock_of_builds_stands_still_while_they_are_frozen(target: str) -> None:
-    with Builder(target, processes=1) as builder:
-        with builder.frozen():
-            first = builder._now()
-            time.sleep(0.01)
-            assert builder._now() == first
-        assert builder._now() >= first
-
-
 def test_a_program_becomes_a_library_that_computes(target: str, programs: list[Program], tmp_path: Path) -> None:
     import numpy as np
     import tvm
 
     artifact = tmp_path / "p.so"
-    reply = handle(BuildRequest(programs[0].module_json, target, str(artifact)))
+    built = build_library(programs[0].module_json, target, str(artifact))
 
-    assert isinstance(reply, BuildReply)
-    assert reply.error is None
-    assert reply.build_s > 0
+    assert built.error is None
+    assert built.build_s > 0
     arrays = [np.random.default_rng(0).random(shape).astype(dtype) for dtype, shape in programs[0].arguments]
     tensors = [tvm.runtime.tensor(a) for a in arrays]
     tvm.runtime.load_module(str(artifact))["main"](*tensors)
@@ -171,14 +161,9 @@ def test_a_program_becomes_a_library_that_computes(target: str, programs: list[P
     assert [p.name for p in tmp_path.iterdir()] == ["p.so"]
 
 
-def test_text_that_is_no_module_is_an_error_reply(target: str, tmp_path: Path) -> None:
-    reply = handle(BuildRequest("{}", target, str(tmp_path / "p.so")))
-    assert reply is not None
-    assert reply.error
-
-
-def test_a_target_alone_only_warms_up(target: str) -> None:
-    assert handle(target) is None
+def test_text_that_is_no_module_is_an_error_built(target: str, tmp_path: Path) -> None:
+    built = build_library("{}", target, str(tmp_path / "p.so"))
+    assert built.error
 
 
 def test_a_linker_that_fails_is_quoted(
@@ -188,6 +173,5 @@ def test_a_linker_that_fails_is_quoted(
     linker.write_text("#!/bin/sh\necho 'no room on this disk' >&2\nexit 1\n")
     linker.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    reply = handle(BuildRequest(programs[0].module_json, target, str(tmp_path / "p.so")))
-    assert reply is not None
-    assert "no room on this disk" in (reply.error or "")
+    built = build_library(programs[0].module_json, target, str(tmp_path / "p.so"))
+    assert "no room on this disk" in (built.error or "")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.collector.build.build_service import BuildRequest, handle
+from costhub.collector.build.builder import build_library
 from costhub.collector.propose.sampler import Program
 from costhub.collector.run import evaluator as module_under_test
 from costhub.collector.run.evaluator import COLLECTING, Evaluator, forget, nbytes, on_device, on_host, take
@@ -89,7 +89,7 @@ def loaded(target: str, programs: list[Program], tmp_path_factory: pytest.TempPa
     import tvm
 
     path = str(tmp_path_factory.mktemp("evaluator") / "p.so")
-    reply = handle(BuildRequest(programs[0].module_json, target, path))
+    reply = build_library(programs[0].module_json, target, path)
     assert reply is not None
     assert reply.error is None
     device = tvm.cpu()
@@ -141,7 +141,7 @@ def test_what_a_flush_removes_from_the_caches_is_slower_to_read(target: str, tmp
     added = te.create_prim_func([a, b, te.compute((size,), lambda i: a[i] + b[i], name="C")])
     module = tvm.IRModule({"main": added.with_attr("global_symbol", "main")})
     path = str(tmp_path / "added.so")
-    reply = handle(BuildRequest(module_to_json(module), target, path))
+    reply = build_library(module_to_json(module), target, path)
     assert reply is not None
     assert reply.error is None
     device = tvm.cpu()

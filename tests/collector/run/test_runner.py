@@ -10,16 +10,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from costhub.collector.build.build_service import BuildRequest
-from costhub.collector.build.build_service import handle as build
-from costhub.collector.build.builder import Builder
+from costhub.collector.build.builder import Builder, build_library
 from costhub.collector.device.cpu_state import physical_cpus, usable_cpus
 from costhub.collector.propose.sampler import Program, Sampler
-from costhub.collector.run import runner as runner_module
 from costhub.collector.run.evaluator import Evaluator
 from costhub.collector.run.output_check import default_program
-from costhub.collector.run.run_service import ExpectRequest, ReferenceRequest, RunRequest, handle
-from costhub.collector.run.runner import Runner
+from costhub.collector.run.reference import time_reference
+from costhub.collector.run.runner import Runner, run_default, time_program
 from costhub.collector.workloads.suites import find_workload
 from costhub.errors import MeasureError
 from costhub.isolation.limits import Limits
@@ -226,7 +223,7 @@ def test_a_process_that_has_run_many_programs_is_replaced(
     before = runner.pid
     assert runner.run(built.artifact or "", programs[0].arguments).status == "ok"
     assert runner.pid == before
-    monkeypatch.setattr(runner_module, "PROGRAMS_PER_PROCESS", 0)
+    monkeypatch.setattr(runner._child, "most_calls", 1)
     assert runner.run(built.artifact or "", programs[0].arguments).status == "ok"
     assert runner.pid != before
 
@@ -240,36 +237,30 @@ def artifact(target: str, programs: list[Program], tmp_path: Path) -> str:
 
 
 def compiled(module_json: str, target: str, path: Path) -> str:
-    reply = build(BuildRequest(module_json, target, str(path)))
-    assert reply is not None
-    assert reply.error is None
+    ran = build_library(module_json, target, str(path))
+    assert ran.error is None
     return str(path)
 
 
 def test_a_program_is_timed_as_often_as_asked(artifact: str, programs: list[Program]) -> None:
-    reply = handle(RunRequest(artifact, "cpu", programs[0].arguments, Evaluator(repeat=4, min_repeat_ms=1)))
-    assert reply is not None
-    assert reply.error is None
-    assert len(reply.run_s) == 4
-    assert all(0 < s < 1 for s in reply.run_s)
-    assert reply.wall_s >= sum(reply.run_s)
-    assert not reply.output_checked
+    ran = time_program(artifact, "cpu", programs[0].arguments, Evaluator(repeat=4, min_repeat_ms=1))
+    assert ran.error is None
+    assert len(ran.run_s) == 4
+    assert all(0 < s < 1 for s in ran.run_s)
+    assert ran.wall_s >= sum(ran.run_s)
+    assert not ran.output_checked
 
 
-def test_wrong_arguments_are_an_error_reply(artifact: str) -> None:
-    reply = handle(RunRequest(artifact, "cpu", (("float32", (3, 3)),), Evaluator()))
-    assert reply is not None
-    assert reply.run_s == ()
-    assert reply.error
-    assert not reply.is_wrong
+def test_wrong_arguments_are_an_error(artifact: str) -> None:
+    ran = time_program(artifact, "cpu", (("float32", (3, 3)),), Evaluator())
+    assert ran.run_s == ()
+    assert ran.error
+    assert ran.status == "run_error"
 
 
 def test_the_reference_kernel_is_timed(target: str) -> None:
     for quick in (False, True):
-        reply = handle(ReferenceRequest("cpu", target, quick))
-        assert reply is not None
-        assert reply.error is None
-        assert len(reply.run_s) == 3
+        assert len(time_reference("cpu", target, quick=quick)) == 3
 
 
 def test_outputs_are_compared_with_those_of_the_default_program(
@@ -277,26 +268,21 @@ def test_outputs_are_compared_with_those_of_the_default_program(
 ) -> None:
     right = default_program(find_workload("matmul.128x128x128").module(), target)
     path = compiled(right.module_json, target, tmp_path / "default.so")
-    known = handle(ExpectRequest(path, "cpu", right.arguments, right.reduction))
-    assert known is not None
+    known = run_default(path, "cpu", right.arguments, right.reduction)
     assert len(known.run_s) == 1
-    again = handle(ExpectRequest(path, "cpu", right.arguments, right.reduction))
-    assert again is not None
+    again = run_default(path, "cpu", right.arguments, right.reduction)
     assert again.run_s == ()
 
-    good = handle(RunRequest(artifact, "cpu", programs[0].arguments, QUICK, expected=path))
-    assert good is not None
+    good = time_program(artifact, "cpu", programs[0].arguments, QUICK, default=path)
     assert good.output_checked
 
     softmax = default_program(find_workload("softmax.64x1000").module(), target)
     other = compiled(softmax.module_json, target, tmp_path / "softmax.so")
-    unknown = handle(RunRequest(other, "cpu", softmax.arguments, QUICK, expected=path))
-    assert unknown is not None
+    unknown = time_program(other, "cpu", softmax.arguments, QUICK, default=path)
     assert not unknown.output_checked, "another workload's arguments cannot be compared"
 
 
 def test_nothing_is_compared_with_what_is_not_there(artifact: str, programs: list[Program]) -> None:
-    reply = handle(RunRequest(artifact, "cpu", programs[0].arguments, QUICK, expected="/nowhere.so"))
-    assert reply is not None
-    assert reply.error is None
-    assert not reply.output_checked
+    ran = time_program(artifact, "cpu", programs[0].arguments, QUICK, default="/nowhere.so")
+    assert ran.error is None
+    assert not ran.output_checked

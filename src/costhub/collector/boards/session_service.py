@@ -173,9 +173,9 @@ def _build_reference(request: BuildReferenceRequest) -> str:
     """Path of the library; of the object file where nothing here links for the target."""
     import tvm
 
-    from costhub.collector.build.build_service import prepare
+    from costhub.collector.build.builder import load_target
 
-    target = prepare(request.target)
+    target = load_target(request.target)
     path, unlinked = (os.path.join(request.folder, f"reference.{suffix}") for suffix in ("so", "o"))
     if target.kind.name != "llvm":
         tvm.tirx.build(reference_module(target.kind.name), target=target).export_library(path)

@@ -1,34 +1,52 @@
-"""Provides Builder: build workers that import TVM once and stay, and can be frozen while something is timed.
+"""Provides Builder: build processes that import TVM once and stay, and can be frozen while something is timed.
 
 TVM's LocalBuilder starts a new pool for every batch, whose processes spend about 16 s importing before the first
 kernel compiles, with the build's time limit already running. Here each process imports once, and a build's limit
-starts when the request is sent to a process that is ready.
+starts when the module is sent to a process that is ready.
 """
 
 from __future__ import annotations
 
-import contextlib
+import json
 import os
-import queue
+import resource
 import shutil
-import threading
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from itertools import count
 from types import TracebackType
+from typing import Any
 
-from costhub.collector.build.build_service import NO_SECONDS, BuildReply, BuildRequest, BuildSeconds
+from costhub.collector.build.linker import can_link, link
 from costhub.collector.build.scratch import ScratchFolder
-from costhub.errors import MeasureError
-from costhub.isolation.child import ChildDied, ChildTimeout, Worker
+from costhub.errors import MeasureError, class_and_end
+from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
+from costhub.isolation.pool import ChildPool
 
 # LLVM and TVM never give all memory back; a process is replaced after this many builds.
 BUILDS_PER_PROCESS = 1000
 # Processor time beside a build's: loading TVM with the intrinsics of a GPU takes 16 s of it.
 CPU_ALLOWANCE_S = 60.0
+
+
+@dataclass(frozen=True)
+class BuildSeconds:
+    """Where the seconds of a build went."""
+
+    lower: float = 0.0
+    """TVM's passes, from the scheduled module to what LLVM takes."""
+    llvm: float = 0.0
+    """LLVM: its passes and the object file."""
+    link: float = 0.0
+
+
+NO_SECONDS = BuildSeconds()
 
 
 @dataclass(frozen=True)
@@ -78,25 +96,13 @@ class Builder:
         self.timeout_s = timeout_s
         self.processes = processes or os.cpu_count() or 1
         self._scratch = ScratchFolder()
-        self._workers = [
-            Worker(
-                "costhub.collector.build.build_service:handle",
-                # What a linker that is killed leaves behind goes with the folder.
-                environment={"TMPDIR": str(self._scratch.path)},
-                limits=limits or Limits.share(self.processes, cpu_s=CPU_ALLOWANCE_S + 2 * timeout_s),
-            )
-            for _ in range(self.processes)
-        ]
-        self._served = dict.fromkeys(self._workers, 0)
-        self._free: queue.SimpleQueue[Worker] = queue.SimpleQueue()
-        for worker in self._workers:
-            self._free.put(worker)
-        self._threads = ThreadPoolExecutor(self.processes, thread_name_prefix="costhub-build")
+        self._pool = ChildPool(
+            self.processes,
+            prepare=partial(_prepare_builds, target, str(self._scratch.path)),
+            limits=limits or Limits.share(self.processes, cpu_s=CPU_ALLOWANCE_S + 2 * timeout_s),
+            most_calls=BUILDS_PER_PROCESS,
+        )
         self._numbers = count(1)
-        self._changed = threading.Condition()
-        self._frozen_at: float | None = None
-        self._frozen_s = 0.0
-        self._closed = False
 
     def __enter__(self) -> Builder:
         return self
@@ -108,23 +114,12 @@ class Builder:
 
     def launch(self) -> None:
         """Starts the processes without waiting for them, so that they import side by side."""
-        for worker in self._workers:
-            worker.launch()
+        self._pool.launch()
 
     def close(self) -> None:
         """Ends the processes and removes their files; what is still to build is cancelled."""
-        with self._changed:
-            self._closed, self._frozen_at = True, None
-            self._changed.notify_all()
-        self._end_processes()
-        self._threads.shutdown(cancel_futures=True)
-        # Once more: a thread may just have replaced a process that was killed.
-        self._end_processes()
+        self._pool.close()
         self._scratch.close()
-
-    def _end_processes(self) -> None:
-        for worker in self._workers:
-            worker.kill()
 
     def build(self, modules: Sequence[str]) -> list[BuildResult]:
         """Compiles scheduled modules (TVM JSON) and returns one result per module, in order.
@@ -140,7 +135,7 @@ class Builder:
         except BaseException:
             for future in futures:
                 future.cancel()
-            self._end_processes()
+            self._pool.kill()
             raise
 
     def submit(self, module: str) -> Future[BuildResult]:
@@ -148,89 +143,115 @@ class Builder:
 
         The future raises MeasureError where a build process cannot be started, or not for this target.
         """
-        return self._threads.submit(self._build, module)
+        return self._pool.submit(self._build, module)
 
-    @contextlib.contextmanager
-    def frozen(self) -> Iterator[None]:
+    def frozen(self) -> AbstractContextManager[None]:
         """Stops the processes where they stand, in the middle of a build, while the block runs."""
-        with self._changed:
-            self._frozen_at = time.monotonic()
-            for worker in self._workers:
-                worker.freeze()
-        try:
-            yield
-        finally:
-            with self._changed:
-                if self._frozen_at is not None:
-                    self._frozen_s += time.monotonic() - self._frozen_at
-                self._frozen_at = None
-                for worker in self._workers:
-                    worker.thaw()
-                self._changed.notify_all()
+        return self._pool.frozen()
 
-    def _build(self, module: str) -> BuildResult:
-        worker = self._free.get()
+    def _build(self, child: Child, module: str) -> BuildResult:
         # A folder for each: TVM's RemoveBuildArtifact callback deletes the folder an artifact lies in.
         folder = os.path.join(self._scratch.path, str(next(self._numbers)))
-        try:
-            self._prepare(worker)
-            os.mkdir(folder)
-            built = self._outcome(worker, BuildRequest(module, self.target, os.path.join(folder, "program.so")))
-        finally:
-            self._free.put(worker)
+        os.mkdir(folder)
+        built = self._build_in(child, module, os.path.join(folder, "program.so"))
         if built.artifact is None:
             shutil.rmtree(folder, ignore_errors=True)
         return built
 
-    def _prepare(self, worker: Worker) -> None:
-        """Makes sure that the process runs and has loaded TVM."""
-        if self._served[worker] >= BUILDS_PER_PROCESS:
-            worker.kill()
-        self._served[worker] += 1
-        if worker.is_warm:
-            return
-        self._served[worker] = 1
-        with self._changed:  # a process that starts while others are timed would disturb them
-            self._changed.wait_for(lambda: self._frozen_at is None)
-            if self._closed:
-                raise MeasureError("The builder was closed while a module waited to be built.")
-            worker.launch()
+    def _build_in(self, child: Child, module: str, artifact: str) -> BuildResult:
+        start = child.time()
         try:
-            worker.warm_up(self.target)
-        except (ChildDied, ChildTimeout) as error:
-            raise MeasureError(f"TVM cannot be prepared to build for {self.target}: {error}") from error
-
-    def _outcome(self, worker: Worker, request: BuildRequest) -> BuildResult:
-        start = self._now()
-        try:
-            worker.send(request)
-            self._await_reply(worker, start)
-            reply: BuildReply = worker.receive(timeout_s=0.0)
+            built = child.call(build_library, module, self.target, artifact, timeout_s=self.timeout_s)
         except ChildTimeout:
-            limit = f"killed after {self.timeout_s:g} s of building"
-            return BuildResult("build_timeout", None, self.timeout_s, limit)
+            return BuildResult("build_timeout", None, self.timeout_s, f"killed after {self.timeout_s:g} s of building")
         except ChildDied as death:
-            return BuildResult("build_error", None, self._now() - start, str(death))
-        if reply.error is not None:
-            met = worker.limits.broken(None, reply.error)
-            reason = " ".join(filter(None, [met, reply.error]))
-            return BuildResult("build_error", None, reply.build_s, reason)
-        return BuildResult("ok", request.artifact, reply.build_s, None, reply.seconds)
+            return BuildResult("build_error", None, child.time() - start, str(death))
+        met = built.error and child.limits.broken(None, built.error)
+        return replace(built, error=f"{met} {built.error}") if met else built
 
-    def _await_reply(self, worker: Worker, start: float) -> None:
-        """Waits until there is a reply, the process has died, or its time is over."""
-        while True:
-            left_s = start + self.timeout_s - self._now()
-            connection = worker.connection
-            if connection is None or left_s <= 0:
-                return
-            try:
-                if connection.poll(left_s):
-                    return
-            except OSError:  # it was killed from another thread; receive says so
-                return
 
-    def _now(self) -> float:
-        """Seconds on a clock that stands still while the processes are frozen."""
-        with self._changed:
-            return (time.monotonic() if self._frozen_at is None else self._frozen_at) - self._frozen_s
+# What follows runs in the children.
+
+
+def _prepare_builds(target: str, folder: str) -> None:
+    """Loads what the target needs; temporary files go to the folder.
+
+    Raises:
+        MeasureError: TVM does not know the target.
+    """
+    # What a linker that is killed leaves behind goes with the folder.
+    os.environ["TMPDIR"], tempfile.tempdir = folder, None
+    try:
+        load_target(target)
+    except Exception as error:
+        raise MeasureError(f"TVM cannot be prepared to build for {target}: {class_and_end(error)}") from error
+
+
+def build_library(module_json: str, target: str, artifact: str) -> BuildResult:
+    """Compiles one scheduled module (TVM JSON) into the shared library `artifact`."""
+    start = cpu_s()
+    try:
+        seconds = _compile(module_json, load_target(target), artifact)
+    except Exception as error:
+        return BuildResult("build_error", None, cpu_s() - start, class_and_end(error))
+    return BuildResult("ok", artifact, cpu_s() - start, None, seconds)
+
+
+@cache
+def load_target(target: str) -> Any:
+    """The target object; the first call loads TVM and the target's tensor intrinsics."""
+    import tvm
+
+    from costhub.dataset.intrinsics import load_intrinsics
+
+    # The target first: TVM would load the intrinsics of every kind for a kind it does not know.
+    target_object = tvm.target.Target(json.loads(target))
+    load_intrinsics(str(target_object.kind.name))
+    return target_object
+
+
+def cpu_s() -> float:
+    """CPU seconds of this process and its ended children, which a clock would count while we are frozen."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def _compile(module_json: str, target: Any, artifact: str) -> BuildSeconds:
+    import tvm
+    from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
+    from tvm.tirx.build import split_host_device_mods, tir_to_runtime
+
+    start = cpu_s()
+    module = tvm.ir.load_json(module_json)
+    # As TVM's default_build does: the weights are handed over in the layout that the schedule chose.
+    module = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module)
+    if target.kind.name != "llvm":
+        tvm.tirx.build(module, target=target).export_library(artifact)
+        return BuildSeconds(lower=cpu_s() - start)
+    # The steps of tvm.tirx.build one by one: this separates TVM's time from LLVM's.
+    module = tvm.tirx.transform.BindTarget(target.with_host(target))(module)
+    passes, finish_host, _ = tvm.tirx.get_default_tir_pipeline(target)
+    host, _ = split_host_device_mods(passes(module))
+    host = finish_host()(host)
+    lowered = cpu_s()
+    unlinked = f"{artifact}.o"
+    tir_to_runtime(host, {}, target).write_to_file(unlinked)
+    compiled = cpu_s()
+    _link(target.attrs.get("mtriple"), unlinked, artifact)
+    linked = cpu_s()
+    return BuildSeconds(lowered - start, compiled - lowered, linked - compiled)
+
+
+def _link(triple: str | None, unlinked: str, artifact: str) -> None:
+    """Makes a shared library of an object file, and removes the object file.
+
+    TVM's export_library does the same, but its checks cost as much as a small kernel's code generation. Where
+    nothing here links for the target, the object file takes the library's place: a board links it itself.
+    """
+    if triple is not None and not can_link(triple):
+        os.replace(unlinked, artifact)
+        return
+    try:
+        link(triple, [unlinked], artifact)
+    finally:
+        os.remove(unlinked)

@@ -58,10 +58,10 @@ def time_reference(device_kind: str, target: str, *, quick: bool) -> tuple[float
 def _timers(device_kind: str, target: str) -> tuple[ReferenceCalls, ReferenceCalls]:
     import tvm
 
-    from costhub.collector.build.build_service import prepare
+    from costhub.collector.build.builder import load_target
 
     device = tvm.device(device_kind, 0)
-    module = tvm.compile(reference_module(device_kind), target=prepare(target)).mod
+    module = tvm.compile(reference_module(device_kind), target=load_target(target)).mod
     arguments = on_device(ARGUMENTS, device_kind, device)
 
     def timer(repeat: int, min_repeat_ms: int) -> ReferenceCalls:

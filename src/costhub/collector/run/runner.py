@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import statistics
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from types import TracebackType
+from typing import Any
 
 from costhub.collector.device.cpu_state import core_count, cpu_list, pick_cpus, tvm_threads
-from costhub.collector.run.evaluator import Arguments, Evaluator
-from costhub.collector.run.run_service import ExpectRequest, ReferenceRequest, RunReply, RunRequest, WarmUp
-from costhub.errors import MeasureError
-from costhub.isolation.child import ChildDied, ChildTimeout, Worker
+from costhub.collector.run.evaluator import Arguments, Evaluator, forget, nbytes, on_device, one_call, take
+from costhub.collector.run.output_check import ExpectedOutputs
+from costhub.collector.run.reference import time_reference
+from costhub.errors import MeasureError, class_and_end
+from costhub.isolation.child import Child, ChildDied, ChildError, ChildTimeout
 from costhub.isolation.limits import Limits
 
 REFERENCE_TIMEOUT_S = 120.0
@@ -25,6 +30,9 @@ EXPECTED_TIMEOUT_S = 60.0
 PROGRAMS_PER_PROCESS = 4000
 # Loading TVM takes processor time as well, and the reference kernel more than a program.
 CPU_ALLOWANCE_S = 120.0
+EXPECTED_CACHE_BYTES = 1 << 30
+# TVM's mode of its thread pool in which each thread has its own CPU (kSpecifyOneCorePerThread).
+ONE_CPU_PER_THREAD = -2
 
 
 @dataclass(frozen=True)
@@ -80,14 +88,18 @@ class Runner:
         """The CPUs that compute; empty for other devices."""
         if device_kind == "cpu":
             self.cpus = tuple(affinity or pick_cpus(threads or core_count()))
-        self._expected: ExpectRequest | None = None
-        self._served = 0
         self.threads = threads or max(1, len(self.cpus))
         """Threads that a CPU program may use."""
-        self._worker = Worker(
-            "costhub.collector.run.run_service:handle",
+        # Runs the default program of the workload, and the process in which it has run.
+        self._expected: partial[RunResult] | None = None
+        self._expected_pid: int | None = None
+        self._child = Child(
+            prepare=partial(wake, device_kind, self.cpus),
             environment=tvm_threads(self.threads) if self.cpus else None,
             limits=limits or _limits(device_kind, CPU_ALLOWANCE_S + 2 * timeout_s * max(1, len(self.cpus))),
+            # One that waits for the next runner would hold the memory of its GPU.
+            is_shared=device_kind == "cpu",
+            most_calls=PROGRAMS_PER_PROCESS,
         )
 
     def __enter__(self) -> Runner:
@@ -106,15 +118,15 @@ class Runner:
     @property
     def pid(self) -> int | None:
         """The number of the process that measures; None where it does not run."""
-        return self._worker.pid
+        return self._child.pid
 
     def launch(self) -> None:
         """Starts the process without waiting for it."""
-        self._worker.launch()
+        self._child.launch()
 
     def close(self) -> None:
         """Ends the process."""
-        self._worker.kill()
+        self._child.close()
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
@@ -122,11 +134,11 @@ class Runner:
 
         TVM's threads look for work for a tenth of a second after each program, and slow down other processes.
         """
-        self._worker.freeze()
+        self._child.freeze()
         try:
             yield
         finally:
-            self._worker.thaw()
+            self._child.thaw()
 
     def reference_s(self, *, quick: bool = False) -> float:
         """Median seconds of the reference kernel, which is the same for every session on a device.
@@ -137,16 +149,16 @@ class Runner:
         Raises:
             MeasureError: The device cannot run it; nothing measured there would mean anything.
         """
-        request = ReferenceRequest(self.device_kind, self.target, quick)
+        time_kernel = partial(time_reference, self.device_kind, self.target, quick=quick)
         for _ in range(REFERENCE_ATTEMPTS):
+            self._start()
             try:
-                reply = self._call(request, REFERENCE_TIMEOUT_S)
+                return statistics.median(self._child.call(time_kernel, timeout_s=REFERENCE_TIMEOUT_S))
             except (ChildDied, ChildTimeout) as error:
                 reason = str(error)
-                continue
-            if reply.error is None:
-                return statistics.median(reply.run_s)
-            reason = reply.error
+            except Exception as error:  # TVM's, most of which are Python's own
+                reason = str(error) if isinstance(error, ChildError) else class_and_end(error)
+                break
         raise MeasureError(f"The reference kernel failed on this device: {reason}")
 
     def expected(
@@ -173,9 +185,10 @@ class Runner:
             MeasureError: As `run`.
         """
         self._expected = None
-        request = ExpectRequest(artifact, self.device_kind, arguments, reduction)
-        ran = self._ran(request, timeout_s)
-        self._expected = request if ran.status == "ok" else None
+        run = partial(run_default, artifact, self.device_kind, arguments, reduction)
+        ran = self._result(run, timeout_s)
+        if ran.status == "ok":
+            self._expected, self._expected_pid = run, self._child.pid
         return ran
 
     def run(
@@ -200,58 +213,171 @@ class Runner:
         Raises:
             MeasureError: The process cannot be started, or finds no TVM or no device.
         """
-        self._served += 1
-        if self._served > PROGRAMS_PER_PROCESS:
-            self._worker.kill()
-            self._served = 1
-        expected = self._expected.artifact if check and self._expected else None
-        request = RunRequest(
-            artifact, self.device_kind, arguments, self.evaluator, expected, module_json if expected else None
-        )
-        if expected and not self._worker.is_warm:
-            self._expect_again()
-        return self._ran(request, timeout_s or self.timeout_s)
+        self._start()
+        default = self._expected if check else None
+        if default is not None and self._expected_pid != self._child.pid:
+            self._expect_again(default)
+        compared = (default.args[0], module_json) if default is not None else (None, None)
+        time_it = partial(time_program, artifact, self.device_kind, arguments, self.evaluator, *compared)
+        return self._result(time_it, timeout_s or self.timeout_s)
 
     def run_each(self, programs: Sequence[tuple[str, Arguments]]) -> Generator[tuple[int, RunResult], None, None]:
         """Times programs, each an artifact with its arguments, one after the other; see `Timer`."""
         for place, program in enumerate(programs):
             yield place, self.run(*program)
 
-    def _expect_again(self) -> None:
+    def _expect_again(self, run_default: partial[RunResult]) -> None:
         """Gives a new process what the last one knew."""
-        if self._expected and self._ran(self._expected, EXPECTED_TIMEOUT_S).status != "ok":
+        if self._result(run_default, EXPECTED_TIMEOUT_S).status != "ok":
             raise MeasureError(
-                f"The default program {self._expected.artifact} ran before and does not run any more; "
+                f"The default program {run_default.args[0]} ran before and does not run any more; "
                 "it must stay where it is until the runner ends."
             )
+        self._expected_pid = self._child.pid
 
-    def _ran(self, request: RunRequest | ExpectRequest, timeout_s: float) -> RunResult:
+    def _result(self, function: Callable[[], RunResult], timeout_s: float) -> RunResult:
+        """What the function finds in the child."""
+        self._start()
         try:
-            reply = self._call(request, timeout_s)
+            ran = self._child.call(function, timeout_s=timeout_s)
         except ChildTimeout:
             return RunResult("run_timeout", (), timeout_s, f"killed after {timeout_s:g} s of running")
         except ChildDied as death:
             return RunResult("run_error", (), 0.0, str(death))
-        if reply.error is None:
-            return RunResult("ok", reply.run_s, reply.wall_s, None, reply.output_checked)
-        if reply.is_wrong:
-            return RunResult("wrong_output", (), reply.wall_s, reply.error)
+        if ran.status != "run_error":
+            return ran
         if self.device_kind != "cpu":
             # A device fault sticks to the process's context and would fail every program after it.
-            self._worker.kill()
-        limit = self._worker.limits.broken(None, reply.error)
-        return RunResult("run_error", (), reply.wall_s, " ".join(filter(None, [limit, reply.error])))
+            self._child.kill()
+        limit = self._child.limits.broken(None, ran.error or "")
+        return replace(ran, error=" ".join(filter(None, [limit, ran.error])))
 
-    def _call(self, request: RunRequest | ExpectRequest | ReferenceRequest, timeout_s: float) -> RunReply:
-        """The reply; importing TVM and waking the device, which take seconds, are not part of the limit."""
+    def _start(self) -> None:
+        """Importing TVM and waking the device take seconds, which are part of no limit."""
         try:
-            self._worker.warm_up(WarmUp(self.device_kind, self.cpus))
-        except (ChildDied, ChildTimeout) as error:
-            raise MeasureError(f"TVM cannot reach the device {self.device_kind!r} here: {error}") from error
-        reply: RunReply = self._worker.call(request, timeout_s=timeout_s)
-        return reply
+            self._child.start()
+        except MeasureError as error:
+            raise MeasureError(
+                f"TVM cannot reach the device {self.device_kind!r} here: {error.__cause__ or error}"
+            ) from error
 
 
 def _limits(device_kind: str, cpu_s: float) -> Limits:
     # The drivers of GPUs map more than there is.
     return Limits.share(1, cpu_s=cpu_s) if device_kind == "cpu" else Limits(cpu_s=cpu_s)
+
+
+# What follows runs in the child.
+
+_expected_outputs: dict[str, ExpectedOutputs] = {}
+"""What the default programs computed, by their libraries."""
+
+
+class WrongOutput(Exception):
+    """The program computes something other than the default program."""
+
+
+def wake(device_kind: str, cpus: tuple[int, ...]) -> None:
+    """Loads TVM and wakes the device, so that neither is ever timed.
+
+    Args:
+        device_kind: TVM's device name.
+        cpus: The CPUs that the process may use, one for each thread of TVM; all where it is empty.
+    """
+    # Before TVM starts: the threads that it and its libraries make inherit the CPUs of the one that makes
+    # them. Those that NumPy has made already are moved as well.
+    if cpus and os.path.exists("/proc/self/task"):
+        for thread in os.listdir("/proc/self/task"):
+            os.sched_setaffinity(int(thread), cpus)
+    import tvm
+
+    if cpus:
+        # Left to itself TVM gives its threads the CPUs from 0 on, whatever those of the process are.
+        configure = tvm.get_global_func("runtime.config_threadpool")
+        configure(ONE_CPU_PER_THREAD, len(cpus), [str(cpu) for cpu in cpus])
+    device = tvm.device(device_kind, 0)
+    if device.exist:
+        device.sync()
+    _expected_outputs.clear()
+    forget()
+
+
+def time_program(
+    artifact: str,
+    device_kind: str,
+    arguments: Arguments,
+    evaluator: Evaluator,
+    default: str | None = None,
+    module_json: str | None = None,
+) -> RunResult:
+    """Times a shared library.
+
+    Args:
+        artifact: The library.
+        device_kind: TVM's device name.
+        arguments: (dtype, shape) of each argument.
+        evaluator: How a latency is taken.
+        default: The library of a default program that has run, with whose outputs this one's are compared.
+        module_json: The scheduled module, which shows the layout in which the program takes its weights.
+    """
+
+    def timed() -> tuple[tuple[float, ...], bool]:
+        module, device = _load(artifact, device_kind)
+        is_compared = default is not None and _compare(default, module, arguments, module_json, device)
+        return take(module, device, on_device(arguments, device_kind, device), evaluator), is_compared
+
+    return _result_of(timed)
+
+
+def run_default(artifact: str, device_kind: str, arguments: Arguments, reduction: int) -> RunResult:
+    """Runs the default program of a workload once, and keeps its outputs."""
+
+    def ran() -> tuple[tuple[float, ...], bool]:
+        if artifact in _expected_outputs:
+            return (), False
+        module, device = _load(artifact, device_kind)
+        if sum(2 * nbytes(kept.arguments) for kept in _expected_outputs.values()) > EXPECTED_CACHE_BYTES:
+            _expected_outputs.clear()
+        seconds: list[float] = []
+
+        def call(tensors: list[Any]) -> None:
+            seconds.append(one_call(module, device, tensors))
+
+        _expected_outputs[artifact] = ExpectedOutputs.of(call, arguments, device, reduction)
+        return tuple(seconds), False
+
+    return _result_of(ran)
+
+
+def _result_of(run: Callable[[], tuple[tuple[float, ...], bool]]) -> RunResult:
+    start = time.perf_counter()
+    try:
+        seconds, is_compared = run()
+    except Exception as error:
+        status = "wrong_output" if isinstance(error, WrongOutput) else "run_error"
+        return RunResult(status, (), time.perf_counter() - start, class_and_end(error))
+    return RunResult("ok", seconds, time.perf_counter() - start, None, is_compared)
+
+
+def _compare(default: str, module: Any, arguments: Arguments, module_json: str | None, device: Any) -> bool:
+    """Whether the outputs could be compared.
+
+    Raises:
+        WrongOutput: They differ.
+    """
+    try:
+        difference = _expected_outputs[default].difference(
+            lambda tensors: one_call(module, device, tensors), arguments, module_json, device
+        )
+    except (KeyError, ValueError):  # nothing is kept of it, or the layout of the weights is unknown
+        return False
+    if difference:
+        forget()
+        raise WrongOutput(difference)
+    return True
+
+
+def _load(artifact: str, device_kind: str) -> tuple[Any, Any]:
+    import tvm
+
+    return tvm.runtime.load_module(artifact), tvm.device(device_kind, 0)

@@ -23,7 +23,7 @@ from costhub.dataset.programs import FloatArray
 from costhub.dataset.workload import module_from_json
 from costhub.errors import WorkloadError
 from costhub.isolation.limits import FOR_STRANGERS
-from costhub.isolation.pool import ChildPool, LostCall, load_tvm
+from costhub.isolation.pool import MOST_CHILDREN, ChildPool, LostCall, load_tvm
 from costhub.progress import bar
 
 CHUNK_PROGRAMS = 64
@@ -124,7 +124,7 @@ def featurise(
             yield chunk, spec.extract(None, chunk.traces, chunk.target)
         return
     source = iter(chunks)
-    first = list(itertools.islice(source, workers or os.cpu_count() or 1))
+    first = list(itertools.islice(source, workers or min(os.cpu_count() or 1, MOST_CHILDREN)))
     if first:
         yield from _in_children(itertools.chain(first, source), spec, len(first))
 

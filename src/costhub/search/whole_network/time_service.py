@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from costhub.collector.run.run_service import WarmUp
-from costhub.collector.run.run_service import handle as wake
+from costhub.collector.run.runner import wake
 from costhub.errors import class_and_line
 
 # What another process did until now should not be timed.
@@ -81,7 +80,7 @@ def _take(seconds: float) -> list[float]:
 
 
 def _library(request: LoadLibrary) -> Callable[[], Any]:
-    wake(WarmUp("cpu", request.cpus))
+    wake("cpu", request.cpus)
     import tvm
     from tvm import relax
 
