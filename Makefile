@@ -24,7 +24,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(STAMP)  ## tune two workloads on this machine with an embedded model, in a few minutes
-	@$(BIN)/python scripts/demo.py
+	@$(BIN)/python -m scripts.demo
 
 test: $(STAMP)  ## the tests, without the slow ones
 	@$(PYTEST)
@@ -44,7 +44,7 @@ type: $(STAMP)  ## mypy, strict
 	@$(BIN)/python -m mypy
 
 bench: $(STAMP)  ## every benchmark beside its baselines, the quick form
-	@set -e; for script in scripts/bench_*.py; do echo "== $$script"; $(BIN)/python "$$script" --quick; done
+	@$(BIN)/python -m scripts.bench quick
 
 # An environment of its own, small and made in seconds: the pages are text, and need neither torch nor TVM.
 .venv-docs/.installed: constraints-docs.txt

@@ -1,4 +1,4 @@
-"""Folders that earlier versions wrote, opened by this one; `scripts/release/write_artefacts.py` writes them."""
+"""Folders that earlier versions wrote, opened by this one; `python -m scripts.release artefacts` writes them."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def test_python_blocks_parse_and_import_what_there_is(path: Path) -> None:
         assert kind != "python" or list(absent(code)) == []
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "scripts").glob("*.py")), ids=name)
+@pytest.mark.parametrize("path", sorted((ROOT / "scripts").rglob("*.py")), ids=name)
 def test_scripts_import_what_there_is(path: Path) -> None:
     assert list(absent(path.read_text(encoding="utf-8"))) == []
 

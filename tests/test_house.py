@@ -164,11 +164,3 @@ def test_no_file_names_a_package_registry() -> None:
     found = [(path.name, host) for path, text in texts.items() for host in hosts if host.encode() in text]
 
     assert found == []
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "scripts").glob("bench_*.py")), ids=lambda path: str(path.stem))
-def test_every_benchmark_has_a_quick_form_that_needs_nothing_else(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-
-    assert '"--quick"' in text
-    assert "required=True" not in text

@@ -17,7 +17,7 @@ from costhub.cards.model_card import parse
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.dataset.folder import DataFolder
 from costhub.hub.catalogue.hubs import EVALUATION, ModelEntry, dataset_folders, list_models
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 from scripts.bench.common.data import copy_dataset
 
 METRICS = ("top_1", "top_5", "pairwise", "spearman")
@@ -74,8 +74,8 @@ def row_of(entry: ModelEntry, device: str, data: Path, place: Path) -> dict[str,
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="The data folder of nvidia-a100; without it, its model is left out.",
 )
-@click.option("--quick", is_flag=True, help="One model.")
-@click.option("--json", "path", type=click.Path(path_type=Path))
+@options.quick("One model.")
+@options.json_file()
 def main(a100: Path | None, quick: bool, path: Path | None) -> None:
     """Exits with 1 if a model is not as good as its card says."""
     rows = []
@@ -90,11 +90,6 @@ def main(a100: Path | None, quick: bool, path: Path | None) -> None:
             for device in entry.told or (entry.device_id,):
                 rows.append(row_of(entry, device, data[device], Path(folder)))
                 click.echo(plain_table(rows[-1:], COLUMNS))
-    if path:
-        path.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n")
+    machine.write_result(path, {"rows": rows})
     if any(row["equal"] == "no" for row in rows):
         raise SystemExit(1)
-
-
-if __name__ == "__main__":
-    main()

@@ -13,7 +13,7 @@ import click
 from costhub.cards.reports.device_plots import plot_profile
 from costhub.collector.device.local import local_names
 from costhub.collector.workloads.suites import suites
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 
 SUITES = (
     "resnet18",
@@ -51,7 +51,7 @@ def collect(devices: list[str], out: Path, *, trials: int, budget: str, model: s
 @click.option("--trials", default=96, show_default=True, help="Programs per workload and pair of devices.")
 @click.option("--budget", default="20m", show_default=True, help="For each instruction set.")
 @click.option("--model", default="amd-epyc-zen5-2c", show_default=True, help="The model that picks its share.")
-@click.option("--json", "path", type=click.Path(path_type=Path))
+@options.json_file()
 def main(out: Path, trials: int, budget: str, model: str, path: Path | None) -> None:
     """Run it with nothing else on the machine; started again after a stop, it continues."""
     by_isa: dict[str | None, list[str]] = {}
@@ -60,10 +60,6 @@ def main(out: Path, trials: int, budget: str, model: str, path: Path | None) -> 
             by_isa.setdefault(isa, []).append(name)
     rows = [collect(names, out, trials=trials, budget=budget, model=model) for names in by_isa.values()]
     if path:
-        path.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1))
+        machine.write_result(path, {"rows": rows})
         profiles = {" and ".join(row["devices"]): row["profile"] for row in rows}
         plot_profile(profiles, path.with_suffix(".svg"))
-
-
-if __name__ == "__main__":
-    main()

@@ -14,13 +14,13 @@ import click
 from scipy import stats
 
 from costhub.cards.tables import TableColumn, number, plain_table
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 from scripts.bench.common.data import copy_dataset
 from scripts.bench.models.grid import CEILING, GRIDS, RANDOM, Entry
 from scripts.bench.models.runs import run
 from scripts.bench.models.tasks import Source
 
-TABLE = Path(__file__).resolve().parents[2] / "docs/results/model_comparison.json"
+TABLE = machine.RESULTS / "model_comparison.json"
 METRICS = ("top_1", "top_5", "pairwise")
 SEED = 7
 """Not one of the table's seeds, which are 0 to 2."""
@@ -115,8 +115,8 @@ def compared(here: dict[str, float], row: Row, spread: Spreads) -> list[Row]:
 
 @click.command()
 @click.option("--device", "devices", multiple=True, type=click.Choice(sorted(PLACES)), help="All by default.")
-@click.option("--quick", is_flag=True, help="The first model of one device.")
-@click.option("--json", "path", type=click.Path(path_type=Path))
+@options.quick("The first model of one device.")
+@options.json_file()
 def main(devices: tuple[str, ...], quick: bool, path: Path | None) -> None:
     """A quarter of an hour on two cores; exit code 1 where more than one figure in twenty is outside."""
     summary: list[Row] = json.loads(TABLE.read_text())["summary"]
@@ -132,11 +132,6 @@ def main(devices: tuple[str, ...], quick: bool, path: Path | None) -> None:
                 click.echo(plain_table(rows[-len(METRICS) :], COLUMNS))
     good, outside = (sum(row["verdict"] == verdict for row in rows) for verdict in ("ok", "outside"))
     click.echo(f"\n{good} of {len(rows)} figures are within the table's spread, {outside} outside.")
-    if path:
-        path.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n")
+    machine.write_result(path, {"rows": rows})
     if outside > len(rows) / 20:
         raise SystemExit(1)
-
-
-if __name__ == "__main__":
-    main()

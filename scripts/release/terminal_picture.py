@@ -80,7 +80,3 @@ def main(command: tuple[str, ...], seen: str, columns: int, lines: int, path: Pa
     """Runs COMMAND to its end on a terminal that nobody sees."""
     shown = screen_at(list(command), re.compile(seen), columns, lines)
     path.write_text(picture(" ".join(command), shown, columns))
-
-
-if __name__ == "__main__":
-    main()

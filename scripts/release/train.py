@@ -127,7 +127,3 @@ def trained(release: Release, data: Path, folder: Path, seed: int) -> Path:
     if code := run(["train", *arguments, "--out", str(out)]):
         raise SystemExit(code)
     return out
-
-
-if __name__ == "__main__":
-    main()

@@ -15,9 +15,8 @@ from typing import Any
 import click
 from packaging.requirements import Requirement
 
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 
-ROOT = Path(__file__).resolve().parents[2]
 MODEL = "amd-epyc-zen5-2c"
 COMMANDS = {
     "devices": ["costhub", "devices"],
@@ -34,7 +33,7 @@ def built(place: Path) -> list[Path]:
     """Wheel and sdist of what is committed."""
     tree = place / "tree"
     tree.mkdir()
-    archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, capture_output=True, check=True).stdout
+    archive = subprocess.run(["git", "archive", "HEAD"], cwd=machine.ROOT, capture_output=True, check=True).stdout
     subprocess.run(["tar", "-x", "-C", str(tree)], input=archive, check=True)
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(place / "dist"), str(tree)]
     subprocess.run(command, capture_output=True, check=True)
@@ -47,7 +46,7 @@ def installed(python: str, package: Path, place: Path) -> tuple[dict[str, Any], 
     subprocess.run([python, "-m", "venv", str(environment)], check=True)
     began = time.perf_counter()
     pip = [str(environment / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "--constraint", str(ROOT / "constraints.txt"), str(package)], check=True)
+    subprocess.run([*pip, "--constraint", str(machine.ROOT / "constraints.txt"), str(package)], check=True)
     seconds = time.perf_counter() - began
     size = sum(path.lstat().st_size for path in environment.rglob("*") if path.is_file())
     version = subprocess.run(
@@ -122,8 +121,8 @@ def licence_of(about: importlib.metadata.Distribution) -> str:
 
 @click.command()
 @click.option("--python", "pythons", multiple=True, default=["python3"], help="Interpreters, by name or path.")
-@click.option("--quick", is_flag=True, help="The licences only.")
-@click.option("--json", "path", type=click.Path(path_type=Path))
+@options.quick("The licences only.")
+@options.json_file()
 def main(pythons: tuple[str, ...], quick: bool, path: Path | None) -> None:
     """Walks what a new user does with each package, on each Python."""
     rows = []
@@ -138,12 +137,6 @@ def main(pythons: tuple[str, ...], quick: bool, path: Path | None) -> None:
                     row = {"package": package.suffix.lstrip("."), **row, **walked(environment, Path(own))}
                 click.echo(json.dumps(row))
                 rows.append(row)
-    about = {**machine.describe(), "sizes": sizes, "rows": rows, "licences": licences()}
-    if path:
-        path.write_text(json.dumps(about, indent=1) + "\n")
+    machine.write_result(path, {"sizes": sizes, "rows": rows, "licences": licences()})
     if any(row["failed"] for row in rows):
         raise SystemExit(1)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """Writes one folder of every kind, small and as this version writes it, for tests of later versions to open.
 
-    python scripts/release/write_artefacts.py                 into tests/artefacts/VERSION, once for every release
+    python -m scripts.release artefacts                 into tests/artefacts/VERSION, once for every release
 
 These folders are never written again: a later version reads them unchanged, or refuses them with a sentence.
 """
@@ -39,8 +39,9 @@ from costhub.models.protocol import CostModel
 from costhub.models.train import describe_model
 from costhub.search.result import TuneResult
 from costhub.testing.made_programs import made_programs
+from scripts.bench.common.machine import ROOT
 
-PLACE = Path(__file__).parents[2] / "tests/artefacts"
+PLACE = ROOT / "tests" / "artefacts"
 SOURCE, DEVICE = "costhub/amd-epyc-zen5", "amd-epyc-zen5-1c"
 FEATURES = "trace_decisions@1"
 """Of the cache in the data folder: the smallest spec that needs no TVM."""
@@ -144,7 +145,3 @@ def write_tune(place: Path, data: Path) -> None:
     about = {"model": "artefact-gbt", "model_reason": "It was named.", "method": "brief"}
     sys.argv = ["costhub", "tune", "softmax", "--out", "tune"]  # the report contains the command
     TuneReport([result], place, {"softmax": 1.0}, ["softmax"] * 2, row, about).write()
-
-
-if __name__ == "__main__":
-    main()

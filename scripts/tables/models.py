@@ -22,7 +22,7 @@ def summaries(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """One summary per dataset, device, split, further data, model, objective, spec and variant.
 
     Args:
-        rows: As scripts/bench/models/compare.py writes them: totals of one seed, and `by_workload`, the figures of
+        rows: As the benchmark `models` writes them: totals of one seed, and `by_workload`, the figures of
             each workload in the order of its `workload_ids`. Folds of one split and seed are put together;
             a seed of which not all folds are there yet is left out, since folds differ in difficulty.
 
@@ -285,7 +285,7 @@ TRAINING_COLUMNS = (
     number("pairwise", "pairwise"),
     TableColumn("ended", "ended by"),
 )
-"""Of the rows that scripts/bench/models/training.py writes."""
+"""Columns of the rows of the benchmark `training`."""
 
 
 def training_table(result: Mapping[str, Any]) -> str:

@@ -12,9 +12,9 @@ from costhub.cards.tables import TableColumn, markdown_table, number
 from costhub.collector.device.local import local_target
 from costhub.collector.workloads.network_kernels import NetworkReport, network_workloads
 from costhub.collector.workloads.zoo.networks import NETWORKS
-from scripts.bench.common.machine import describe
+from scripts.bench.common.machine import ROOT, write_result
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/networks.md"
+PAGE = ROOT / "docs" / "networks.md"
 START, END = "<!-- networks -->\n", "<!-- end of networks -->"
 COLUMNS = [
     TableColumn("name", "`--network`"),
@@ -30,7 +30,7 @@ COLUMNS = [
 
 @click.command()
 @click.option("--json", "path", required=True, type=click.Path(path_type=Path), help="Where the figures go.")
-def command(path: Path) -> None:
+def main(path: Path) -> None:
     """Extracts every network, writes the figures, and the table into docs/networks.md."""
     reports: dict[str, NetworkReport] = {}
     workloads = network_workloads(
@@ -54,12 +54,11 @@ def command(path: Path) -> None:
                 "seconds": report.seconds,
             }
         )
-    result = {**describe(), "workloads": len(workloads), "rows": rows}
-    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    write_result(path, {"workloads": len(workloads), "rows": rows})
     before, rest = PAGE.read_text(encoding="utf-8").split(START)
     table = f"\n{markdown_table(rows, COLUMNS)}\n\n{len(workloads)} distinct workloads in all.\n\n"
     PAGE.write_text(f"{before}{START}{table}{END}{rest.split(END)[1]}", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    command()
+    main()

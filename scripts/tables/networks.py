@@ -13,7 +13,7 @@ _FORMS = ("untuned", "tuned", "torch", "torch.compile")
 
 
 def networks_table(result: Mapping[str, Any]) -> str:
-    """One line per network, method and number of trials, from the `rows` of bench_networks.py.
+    """One line per network, method and number of trials, from the `rows` of the benchmark `networks`.
 
     Medians over seeds. Rows whose outputs were wrong count as such, and their latencies nowhere.
     """

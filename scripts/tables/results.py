@@ -138,7 +138,7 @@ def _render(name: str, results: Path) -> str:
         return f"{TABLES[name](result)}\n\n{provenance(result)}"
     except FileNotFoundError as error:
         raise DataError(
-            f"{path} is missing; run the command that stands under its table on the page, or under scripts/."
+            f"{path} is missing; run the benchmark that writes it; `python -m scripts.bench` lists them."
         ) from error
     except (LookupError, TypeError, ValueError, ArithmeticError, StopIteration) as error:
         raise DataError(f"{path} lacks what its table shows: {error!r}. Run its benchmark again.") from error

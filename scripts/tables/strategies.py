@@ -78,7 +78,7 @@ def _timed(row: Row, base: Row) -> float | None:
 
 
 def strategies_table(result: Mapping[str, Any]) -> str:
-    """One line per strategy and selection, from the `summary` of bench_strategies.py."""
+    """One line per strategy and selection, from the `summary` of the benchmark `strategies`."""
     columns = [
         TableColumn("strategy", "strategy"),
         TableColumn("selection", "selection"),
@@ -97,7 +97,7 @@ def strategies_table(result: Mapping[str, Any]) -> str:
 
 
 def selection_table(result: Mapping[str, Any]) -> str:
-    """One table per pair of devices and size of batches, from the `summary` of bench_selection.py.
+    """One table per pair of devices and size of batches, from the `summary` of the benchmark `selection`.
 
     `ahead` is the mean over a curve of best so far / best of all, less that of the ranked selection, paired
     by workload.
@@ -121,7 +121,7 @@ def selection_table(result: Mapping[str, Any]) -> str:
 
 
 def controller_table(result: Mapping[str, Any]) -> str:
-    """One table per pair of devices from the `rows` of bench_controller.py.
+    """One table per pair of devices from the `rows` of the benchmark `controller`.
 
     Rows of one half of the workloads, whose rule was chosen on the other half, are left to those of both.
     """

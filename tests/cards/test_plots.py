@@ -8,11 +8,11 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
-from scripts.tables.plots import plot_growth
 
 from costhub.cards.plots import PAGE_COLOURS, SERIES, page_figure, page_legend, page_log_axis, svg_text
 from costhub.cards.reports.stats_plots import plot_latencies
 from costhub.cards.reports.tune_plots import plot_tuning
+from scripts.tables.plots import plot_growth
 
 CURVE = [(1, 900.0), (16, 240.0), (40, 110.0), (64, 95.5)]
 

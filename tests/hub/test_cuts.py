@@ -6,19 +6,15 @@ import contextlib
 import http.client
 import json
 import random
-import runpy
-import subprocess
-import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
-CUTS = SCRIPTS / "bench/data/cuts.py"
-MODULE = runpy.run_path(str(SCRIPTS / "bench/data/cutting_proxy.py"))
-CuttingProxy, Point, random_point = (MODULE[name] for name in ("CuttingProxy", "Point", "random_point"))
+from scripts.bench.common.fresh import run_module
+from scripts.bench.data.cutting_proxy import PARTS, CuttingProxy, Point, random_point
+
 CREATE = json.dumps({"name": "one", "organization": "acme"}).encode()
 
 
@@ -77,7 +73,7 @@ def test_a_server_that_stays_away_answers_nobody_until_it_is_healed(proxy: Any) 
 
 
 def test_points_lie_in_parts_that_there_are() -> None:
-    sizes = [dict.fromkeys(MODULE["PARTS"], 0) | {"request head": 9, "response head": 9}] * 3
+    sizes = [dict.fromkeys(PARTS, 0) | {"request head": 9, "response head": 9}] * 3
     sizes.append(sizes[0] | {"response body": 5})
 
     points = [random_point(sizes, random.Random(seed)) for seed in range(50)]
@@ -88,8 +84,7 @@ def test_points_lie_in_parts_that_there_are() -> None:
 
 def cut(tmp_path: Path, *arguments: str) -> dict[str, Any]:
     path = tmp_path / "cuts.json"
-    command = [sys.executable, str(CUTS), *arguments, "--json", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_module("scripts.bench", "cuts", *arguments, "--json", path, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     return dict(json.loads(path.read_text()))
 

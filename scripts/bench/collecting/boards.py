@@ -21,10 +21,11 @@ from costhub.collector.boards.boards import Boards
 from costhub.collector.boards.server import RunningServer, board_server, tracker_server
 from costhub.collector.boards.tracker import Tracker
 from costhub.collector.build.builder import Builder
+from costhub.collector.device.identify import identify
 from costhub.collector.device.local import local_target
 from costhub.collector.propose.sampler import Sampler
 from costhub.collector.workloads.suites import find_suites
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 
 WORKLOADS = ("matmul.128x128x128", "softmax.64x1000", "depthwise.28x256", "pointwise.14x96x576")
 PORT = 19590
@@ -80,12 +81,12 @@ def measure(
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="Fewer programs.")
-@click.option("--json", "path", type=click.Path(path_type=Path))
+@options.quick("Fewer programs.")
+@options.json_file()
 def main(quick: bool, path: Path | None) -> None:
     """Compares one server with four, two of which are killed."""
     target, tracker, rows = local_target(), Tracker("127.0.0.1", PORT), []
-    identity = {"device": machine.identify(), "target": target}
+    identity = {"device": identify(), "target": target}
     with Builder(json.dumps(target)) as builder, tracker_server(port=PORT):
         work = []
         for workload in find_suites(WORKLOADS):
@@ -104,9 +105,4 @@ def main(quick: bool, path: Path | None) -> None:
                     rows.append(measure(title, tracker, programs, servers, trouble=trouble))
                 one = rows[(len(rows) - 1) // 3 * 3]["good_per_s"]
                 rows[-1]["ratio_to_one"] = rows[-1]["good_per_s"] / one
-    if path:
-        path.write_text(json.dumps({**machine.describe(), "note": NOTE, "rows": rows}, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    machine.write_result(path, {"note": NOTE, "rows": rows})

@@ -3,23 +3,69 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import statistics
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
+import tvm
+from tvm.s_tir import meta_schedule as ms
 
 from costhub.collector.build.builder import Builder
 from costhub.collector.collect import BATCH
+from costhub.collector.device.cpu_state import tvm_threads
 from costhub.collector.device.local import local_target
 from costhub.collector.measurer import BuiltProgram, LocalBatchMeasurer
 from costhub.collector.propose.sampler import Program, Sampler
+from costhub.collector.run.evaluator import Evaluator
 from costhub.collector.run.runner import Runner
 from costhub.collector.workloads.suites import find_suites
+from costhub.dataset.intrinsics import load_intrinsics
 from costhub.models.metrics import rank_correlation
-from scripts.bench.collecting.stock import StockCollector
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
+
+
+class StockCollector:
+    """LocalBuilder and LocalRunner with costhub's evaluator settings.
+
+    Args:
+        target: The TVM target, as JSON.
+        light: The strong baseline: build processes import the CPU's intrinsics only (1 s instead of 14 s).
+    """
+
+    def __init__(self, target: str, *, light: bool) -> None:
+        settings = Evaluator()
+        os.environ.update(tvm_threads())  # the runner's process inherits it
+        self.target = tvm.target.Target(json.loads(target))
+        initializer = partial(load_intrinsics, "llvm") if light else None
+        self.builder = ms.builder.LocalBuilder(initializer=initializer, timeout_sec=60)
+        evaluator = ms.runner.EvaluatorConfig(
+            number=settings.number, repeat=settings.repeat, min_repeat_ms=settings.min_repeat_ms
+        )
+        self.runner = ms.runner.LocalRunner(timeout_sec=30, evaluator_config=evaluator)
+
+    def measure(self, programs: list[Program]) -> list[float | None]:
+        """Median seconds per program; None for a failure."""
+        modules = [tvm.ir.load_json(p.module_json) for p in programs]
+        built = self.builder.build([ms.builder.BuilderInput(m, self.target) for m in modules])
+        return [self._run(b, p) for b, p in zip(built, programs, strict=True)]
+
+    def _run(self, built: Any, program: Program) -> float | None:
+        if built.artifact_path is None:
+            return None
+        infos = [ms.arg_info.TensorInfo(dtype=dtype, shape=list(shape)) for dtype, shape in program.arguments]
+        future = self.runner.run([ms.runner.RunnerInput(built.artifact_path, "cpu", infos)])[0]
+        ran = future.result()
+        shutil.rmtree(Path(str(built.artifact_path)).parent, ignore_errors=True)
+        return statistics.median(float(s) for s in ran.run_secs) if ran.run_secs else None
+
+    def close(self) -> None:
+        """Does nothing: TVM's pools end with their batch."""
+
 
 WORKLOADS = (
     "resnet18.c6",
@@ -89,8 +135,8 @@ def spearman(first: dict[str, Any], second: dict[str, Any]) -> float:
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="Fewer candidates, small batches only.")
-@click.option("--json", "path", type=click.Path(path_type=Path))
+@options.quick("Fewer candidates, small batches only.")
+@options.json_file()
 def main(quick: bool, path: Path | None) -> None:
     """Compares rates and latencies; run it with nothing else on the machine."""
     target = json.dumps(local_target())
@@ -109,17 +155,6 @@ def main(quick: bool, path: Path | None) -> None:
         "spearman_to_stock": spearman(ours, stock),
         "floor_share": ours["floor_share"],
     }
-    result = {
-        **machine.describe(),
-        "candidates": everything,
-        "batch": STOCK_BATCHES[0],
-        **figures,
-        "rows": rows,
-    }
     click.echo("\n".join(f"{k:24} {v:.3f}" for k, v in figures.items()))
-    if path:
-        path.write_text(json.dumps(result, indent=1))
-
-
-if __name__ == "__main__":
-    main()
+    about = {"candidates": everything, "batch": STOCK_BATCHES[0]}
+    machine.write_result(path, {**about, **figures, "rows": rows})

@@ -17,7 +17,7 @@ import click
 import psutil
 
 from costhub.dataset.folder import DataFolder
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 
 SUITES = ("softmax.64x1000", "matmul.128x128x128")
 # Only the process that measures gets the number of its threads.
@@ -86,10 +86,10 @@ class Life:
 @click.command()
 @click.option("--collectors", default=60, help="Collectors to kill.")
 @click.option("--children", default=140, help="Builders and runners to kill, within collectors that go on.")
-@click.option("--quick", is_flag=True, help="3 collectors and 6 children.")
+@options.quick("3 collectors and 6 children.")
 @click.option("--seed", default=0)
-@click.option("--json", "result", type=click.Path(path_type=Path))
-def main(collectors: int, children: int, quick: bool, seed: int, result: Path | None) -> None:
+@options.json_file()
+def main(collectors: int, children: int, quick: bool, seed: int, path: Path | None) -> None:
     """Prints what was killed and what was lost; fails if anything was lost."""
     collectors, children = (3, 6) if quick else (collectors, children)
     rng, start = random.Random(seed), time.monotonic()
@@ -124,8 +124,7 @@ def main(collectors: int, children: int, quick: bool, seed: int, result: Path | 
         "wall_s": round(time.monotonic() - start),
     }
     click.echo(json.dumps(figures, indent=1))
-    if result:
-        result.write_text(json.dumps({**machine.describe(), **figures}, indent=1))
+    machine.write_result(path, figures)
     bad = {key: figures[key] for key in ("lost", "doubled", "orphans", "check_findings", "temporary_files_left")}
     if any(bad.values()):
         raise click.ClickException(f"{bad}; everything is kept in {place}.")
@@ -159,7 +158,3 @@ def findings(folder: Path, acknowledged: set[str]) -> dict[str, object]:
         "check_rules": dict(rules),
         "last_said": last.stdout.strip(),
     }
-
-
-if __name__ == "__main__":
-    main()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from costhub.dataset.trace import replay
 from costhub.dataset.workload import argument_shapes, module_from_json, module_to_json
 from costhub.models.metrics import rank_correlation
 from costhub.progress import bar
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 from scripts.bench.common.data import copy_with
 
 
@@ -87,15 +86,11 @@ def compare(first: list[list[float]], second: list[list[float]]) -> dict[str, An
 
 
 @click.command()
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path),
-    help="A folder with the programs; by default a copy of the embedded dataset with the first device.",
-)
+@options.data("A folder with the programs; by default a copy of the embedded dataset with the first device.")
 @click.option("--device", "devices", multiple=True, help="Of this machine; by default its whole CPU.")
 @click.option("--workloads", default=24, show_default=True, help="Per device, of all that it has.")
-@click.option("--quick", is_flag=True, help="Few workloads.")
-@click.option("--json", "path", type=click.Path(path_type=Path))
+@options.quick("Few workloads.")
+@options.json_file()
 def main(data: Path | None, devices: tuple[str, ...], workloads: int, quick: bool, path: Path | None) -> None:
     """Run it with nothing else on the machine."""
     devices = devices or (str(find_local(["auto"])[0].row["device_id"]),)
@@ -110,9 +105,4 @@ def main(data: Path | None, devices: tuple[str, ...], workloads: int, quick: boo
             first, second = one_pass(rig, groups), one_pass(rig, groups)
         rows.append({"device": device_id, **compare(first, second)})
         click.echo("  ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in rows[-1].items()))
-    if path:
-        path.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1))
-
-
-if __name__ == "__main__":
-    main()
+    machine.write_result(path, {"rows": rows})

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -17,8 +20,107 @@ from costhub.collector.device.identify import identify
 from costhub.collector.device.local import local_target
 from costhub.collector.probe.bandwidth import level_gbs
 from costhub.collector.probe.probe import probe
-from scripts.bench.collecting.probe_reference import FLOP_PER_CYCLE, sgemm_gflops, stream_gbs
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
+
+# OpenBLAS's names for CPUs whose kernels use a register width, and gcc's names for the instruction sets.
+OPENBLAS = {512: "SkylakeX", 256: "Haswell", 128: "Nehalem"}
+GCC = {512: "x86-64-v4", 256: "x86-64-v3", 128: "x86-64-v2"}
+FLOP_PER_CYCLE = {"zen5": {512: 64, 256: 32, 128: 16}, "zen4": {512: 32, 256: 32, 128: 16}}
+"""Of one core in float32: AMD, Software Optimization Guide of family 1Ah (57647) and 19h (56665)."""
+
+SGEMM = """
+import sys, time
+import numpy as np
+n, seconds = int(sys.argv[1]), float(sys.argv[2])
+a = np.random.default_rng(0).random((n, n), dtype=np.float32)
+out, best, end = np.empty_like(a), 1e9, time.perf_counter() + seconds
+while time.perf_counter() < end:
+    start = time.perf_counter()
+    np.matmul(a, a, out=out)
+    best = min(best, time.perf_counter() - start)
+print(2 * n**3 / best / 1e9)
+"""
+
+# Read: each thread sums up its part, again and again.
+# Triad: a = b + s c, counted as 3 arrays (McCalpin, "STREAM", 1995).
+STREAM = r"""
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+typedef float vec __attribute__((vector_size(WIDTH)));
+enum { K = 8 };
+static double read_pass(const vec *a, long n, long rounds) {
+  double start = omp_get_wtime();
+  #pragma omp parallel
+  {
+    long each = n / omp_get_num_threads() / K * K;
+    const vec *p = a + each * omp_get_thread_num();
+    vec s[K] = {};
+    for (long r = 0; r < rounds; r++) {
+      for (long i = 0; i < each; i += K)
+        for (int k = 0; k < K; k++) s[k] += p[i + k];
+      __asm__ volatile("" ::: "memory");
+    }
+    for (int k = 0; k < K; k++) __asm__ volatile("" :: "m"(s[k]));
+  }
+  return omp_get_wtime() - start;
+}
+static double triad_pass(vec *a, const vec *b, const vec *c, long n, long rounds) {
+  double start = omp_get_wtime();
+  for (long r = 0; r < rounds; r++) {
+    #pragma omp parallel for
+    for (long i = 0; i < n; i++) a[i] = b[i] + 3.0f * c[i];
+  }
+  return omp_get_wtime() - start;
+}
+int main(int argc, char **argv) {
+  double seconds = atof(argv[1]);
+  for (int j = 2; j < argc; j++) {
+    long bytes = atol(argv[j]), triad = bytes < 0, n = labs(bytes) / WIDTH, rounds = 1;
+    double counted = triad ? 3.0 * n * WIDTH : (double)n * WIDTH, best = 0;
+    vec *a[3];
+    for (int i = 0; i < 3; i++) {
+      a[i] = aligned_alloc(4096, (n * WIDTH + 4095) / 4096 * 4096);
+      #pragma omp parallel for
+      for (long k = 0; k < n; k++) a[i][k] = (vec){} + 1;
+      if (!triad) break;
+    }
+    for (double end = omp_get_wtime() + seconds; omp_get_wtime() < end;) {
+      double t = triad ? triad_pass(a[0], a[1], a[2], n, rounds) : read_pass(a[0], n, rounds);
+      if (t < 0.0025) { rounds *= 2; continue; }
+      if (rounds * counted / t > best) best = rounds * counted / t;
+    }
+    printf("%.3f\n", best / 1e9);
+    for (int i = 0; i < (triad ? 3 : 1); i++) free(a[i]);
+  }
+}
+"""
+
+
+def sgemm_gflops(width: int, threads: int, *, seconds: float, size: int) -> float:
+    """GFLOP/s of numpy's float32 matrix product, by the kernels of OpenBLAS for a register width."""
+    number = str(threads)
+    settings = {
+        "OPENBLAS_CORETYPE": OPENBLAS[width],
+        "OPENBLAS_NUM_THREADS": number,
+        "OMP_NUM_THREADS": number,
+    }
+    command = [sys.executable, "-c", SGEMM, str(size), str(seconds)]
+    done = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def stream_gbs(width: int, threads: int, sizes: list[int], *, folder: str, seconds: float) -> list[float]:
+    """GB/s of reading arrays of these sizes in bytes, in C; a negative size is that of the triad's arrays."""
+    source, program = Path(folder, "stream.c"), Path(folder, f"stream{width}")
+    source.write_text(STREAM)
+    flags = [f"-march={GCC[width]}", f"-DWIDTH={width // 8}", "-O3", "-fopenmp", "-Wno-psabi"]
+    subprocess.run(["gcc", *flags, str(source), "-o", str(program)], check=True)
+    settings = {**os.environ, "OMP_NUM_THREADS": str(threads), "OMP_PROC_BIND": "true"}
+    command = [str(program), str(seconds), *map(str, sizes)]
+    done = subprocess.run(command, env=settings, capture_output=True, text=True, check=True)
+    return json.loads("[" + ",".join(done.stdout.split()) + "]")
+
 
 COLUMNS = (
     TableColumn("device_id", "device"),
@@ -57,8 +159,8 @@ def row_of(isa: str | None, threads: int, folder: str, quick: bool) -> dict[str,
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="About two minutes instead of five.")
-@click.option("--json", "path", type=click.Path(path_type=Path))
+@options.quick("About two minutes instead of five.")
+@options.json_file()
 def main(quick: bool, path: Path | None) -> None:
     """Run it with nothing else on the machine; gcc and an x86 CPU are needed."""
     cores = identify()["cores"]
@@ -67,9 +169,5 @@ def main(quick: bool, path: Path | None) -> None:
         rows = [row_of(isa, threads, folder, quick) for isa, threads in pairs]
     click.echo(plain_table(rows, COLUMNS))
     if path:
-        path.write_text(json.dumps({**machine.describe(), "probe": rows}, indent=1, default=str))
+        machine.write_result(path, {"probe": rows}, default=str)
         plot_ladders([row for row in rows if row["cores"] == 1], path.with_suffix(".png"))
-
-
-if __name__ == "__main__":
-    main()

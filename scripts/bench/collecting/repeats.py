@@ -19,7 +19,7 @@ from costhub.collector.run.runner import Runner
 from costhub.collector.workloads.suites import find_suites
 from costhub.models.metrics import spearman
 from costhub.progress import bar
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 
 SUITES = ("matmul.128x128x128", "softmax.64x1000", "resnet18.c7", "resnet18.c12", "depthwise.112x64s2")
 SETTINGS = {
@@ -38,9 +38,9 @@ SETTINGS = {
 @click.command()
 @click.option("--programs", default=16, help="Per workload.")
 @click.option("--threads", default=None, type=int, help="Of the runner; all cores by default.")
-@click.option("--quick", is_flag=True, help="4 programs per workload.")
-@click.option("--json", "result", type=click.Path(path_type=Path))
-def main(programs: int, threads: int | None, quick: bool, result: Path | None) -> None:
+@options.quick("4 programs per workload.")
+@options.json_file()
+def main(programs: int, threads: int | None, quick: bool, path: Path | None) -> None:
     """Prints a row per setting; all settings see each program at the same moment."""
     target = json.dumps(local_target())
     by_workload = {
@@ -80,9 +80,4 @@ def main(programs: int, threads: int | None, quick: bool, result: Path | None) -
             }
         )
         click.echo("  ".join(f"{v:.4f}" if isinstance(v, float) else f"{v:18}" for v in rows[-1].values()))
-    if result:
-        result.write_text(json.dumps({**machine.describe(), "threads": threads, "rows": rows}, indent=1))
-
-
-if __name__ == "__main__":
-    main()
+    machine.write_result(path, {"threads": threads, "rows": rows})

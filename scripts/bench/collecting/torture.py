@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -26,8 +27,161 @@ from costhub.collector.run.runner import Runner
 from costhub.collector.workloads.suites import SuiteWorkload
 from costhub.isolation.limits import Limits
 from costhub.progress import bar
-from scripts.bench.collecting.planted import ARGUMENTS, planted, right
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
+
+ARGUMENTS = (("float32", (64,)), ("float32", (64,)))
+
+
+@dataclass(frozen=True)
+class Planted:
+    """One way to fail, and how a collector must report it."""
+
+    function: Any
+    """The ``tirx.PrimFunc``, of ARGUMENTS; a right one would double its input."""
+    status: str
+    words: str
+    """A regular expression that the error must match."""
+
+    @property
+    def module_json(self) -> str:
+        """As the builder takes it."""
+        import tvm
+
+        module = tvm.IRModule({"main": self.function.with_attr("global_symbol", "main")})
+        return str(tvm.ir.save_json(module))
+
+
+def right() -> Any:
+    """The program that all of them should compute."""
+    from tvm.script import tirx as T
+
+    @T.prim_func(s_tir=True)
+    def function(a: T.Buffer((64,), "float32"), b: T.Buffer((64,), "float32")) -> None:
+        for i in range(64):
+            with T.sblock("b"):
+                v = T.axis.spatial(64, i)
+                b[v] = a[v] * T.float32(2)
+
+    return function
+
+
+def planted() -> dict[str, Planted]:
+    """All kinds by name."""
+    return {
+        "segmentation fault": Planted(_stray(), "run_error", "SIGSEGV"),
+        "endless loop": Planted(_endless(), "run_timeout", "killed after"),
+        "endless build": Planted(_long(), "build_timeout", "killed after"),
+        "out of memory at run": Planted(_greedy(), "run_error", "memory limit"),
+        "out of memory at build": Planted(_vast(), "build_error", "memory limit"),
+        "illegal instruction": Planted(_trap(), "run_error", "SIGILL"),
+        "does not compile": Planted(_misused(), "build_error", "Check failed"),
+        "wrong output": Planted(_tripled(), "wrong_output", "argument 1 differs"),
+        "abort": Planted(_calling("abort"), "run_error", "SIGABRT"),
+        "exit": Planted(_calling("exit", 3), "run_error", "exit code 3"),
+    }
+
+
+def _stray() -> Any:
+    from tvm.script import tirx as T
+
+    @T.prim_func(s_tir=True)
+    def function(a: T.Buffer((64,), "float32"), b: T.Buffer((64,), "float32")) -> None:
+        for i in range(64):
+            b[T.Cast("int64", i) + T.int64(1 << 42)] = a[i] * T.float32(2)
+
+    return function
+
+
+def _endless() -> Any:
+    from tvm.script import tirx as T
+
+    @T.prim_func(s_tir=True)
+    def function(a: T.Buffer((64,), "float32"), b: T.Buffer((64,), "float32")) -> None:
+        while a[0] > T.float32(0):
+            b[0] = b[0] + a[0]
+
+    return function
+
+
+def _long() -> Any:
+    """Six million statements, all the same one: TVM walks over them for minutes, in little memory."""
+    from tvm.script import tirx as T
+
+    @T.prim_func(s_tir=True)
+    def function(a: T.Buffer((64,), "float32"), b: T.Buffer((64,), "float32")) -> None:
+        for _ in T.unroll(2500):
+            for _ in T.unroll(2500):
+                b[0] = b[0] * a[0]
+
+    return function
+
+
+def _vast() -> Any:
+    """Code that does not fit into memory."""
+    from tvm.script import tirx as T
+
+    @T.prim_func(s_tir=True)
+    def function(a: T.Buffer((64,), "float32"), b: T.Buffer((64,), "float32")) -> None:
+        for i in T.unroll(100000000):
+            b[i % 64] = b[i % 64] * a[(i * 7) % 64] + a[(i * i) % 64]
+
+    return function
+
+
+def _greedy() -> Any:
+    from tvm.script import tirx as T
+
+    @T.prim_func(s_tir=True)
+    def function(a: T.Buffer((64,), "float32"), b: T.Buffer((64,), "float32")) -> None:
+        c = T.alloc_buffer((1 << 34,), "float32")
+        for i in range(1 << 34):
+            c[i] = a[i % 64]
+        for i in range(64):
+            b[i] = c[T.Cast("int64", i) * T.int64(1 << 28)]
+
+    return function
+
+
+def _trap() -> Any:
+    from tvm.script import tirx as T
+
+    @T.prim_func(s_tir=True)
+    def function(a: T.Buffer((64,), "float32"), b: T.Buffer((64,), "float32")) -> None:
+        T.evaluate(T.call_llvm_intrin("void", "llvm.trap"))
+
+    return function
+
+
+def _misused() -> Any:
+    from tvm.script import tirx as T
+
+    @T.prim_func(s_tir=True)
+    def function(a: T.Buffer((64,), "float32"), b: T.Buffer((64,), "float32")) -> None:
+        T.evaluate(T.call_intrin("int32", "tirx.tvm_mma_sync", a.data))
+
+    return function
+
+
+def _tripled() -> Any:
+    from tvm.script import tirx as T
+
+    @T.prim_func(s_tir=True)
+    def function(a: T.Buffer((64,), "float32"), b: T.Buffer((64,), "float32")) -> None:
+        for i in range(64):
+            b[i] = a[i] * T.float32(3)
+
+    return function
+
+
+def _calling(name: str, *arguments: int) -> Any:
+    from tvm.script import tirx as T
+
+    @T.prim_func(s_tir=True)
+    def function(a: T.Buffer((64,), "float32"), b: T.Buffer((64,), "float32")) -> None:
+        T.evaluate(T.call_extern("int32", name, *arguments))
+
+    return function
+
 
 BATCH = 100
 # A build of a small program takes 1.2 GiB of address space; the planted ones take all they get.
@@ -122,10 +276,10 @@ def leftovers(place: Path) -> dict[str, int]:
 @click.command()
 @click.option("--good", default=5000)
 @click.option("--bad", default=500)
-@click.option("--quick", is_flag=True, help="100 good and 10 bad ones.")
+@options.quick("100 good and 10 bad ones.")
 @click.option("--seed", default=0)
-@click.option("--json", "result", type=click.Path(path_type=Path))
-def main(good: int, bad: int, quick: bool, seed: int, result: Path | None) -> None:
+@options.json_file()
+def main(good: int, bad: int, quick: bool, seed: int, path: Path | None) -> None:
     """Prints the outcome of each kind and what was left over; fails on any surprise."""
     good, bad = (100, 10) if quick else (good, bad)
     place = Path(tempfile.mkdtemp(prefix="costhub-torture-"))
@@ -166,8 +320,7 @@ def main(good: int, bad: int, quick: bool, seed: int, result: Path | None) -> No
         "wall_s": time.monotonic() - start,
         "seconds": torture.seconds,
     }
-    if result:
-        result.write_text(json.dumps({**machine.describe(), **figures}, indent=1))
+    machine.write_result(path, figures)
     grown = [key for key in ("open_files_beside_children", "files") if history[-1][key] > history[0][key]]
     left = end["children"] + end["files"] + max(h["zombies"] for h in history)
     if torture.surprises or grown or left:
@@ -178,7 +331,3 @@ def _module(function: object) -> object:
     import tvm
 
     return tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
-
-
-if __name__ == "__main__":
-    main()

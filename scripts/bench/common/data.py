@@ -1,4 +1,4 @@
-"""Copies of the embedded datasets, since the cache of features grows beside the data."""
+"""Provides data for benchmarks: copies of the embedded datasets, a small folder, and folds of workloads."""
 
 from __future__ import annotations
 
@@ -11,9 +11,60 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from costhub.dataset.folder import DataFolder
+from costhub.dataset.schema import arrow_schema
+from costhub.dataset.shards.shard import BLANK_SEAL, SEAL_KEY, write_seal
 from costhub.hub.catalogue.hubs import EMBEDDED
+
+DATASET = "amd-epyc-zen5"
+DEVICE = "amd-epyc-zen5-1c"
+SPLIT = Path("splits") / "held-out-14.json"
+DATASETS = EMBEDDED / "datasets" / "costhub"
+"""The embedded datasets. Copy one to work on it: the cache of features grows beside the data."""
+REAL = DATASETS / DATASET
+
+_SMALL_WORKLOADS = ("softmax.64x1000", "metaschedule.nrm")
+_SMALL_ROWS = 24
+
+
+def copy_dataset(folder: str | Path, name: str = DATASET) -> Path:
+    """Copies a dataset into `folder` and returns its data folder; the default one holds SPLIT."""
+    return shutil.copytree(DATASETS / name, Path(folder, name))
+
+
+def own_copy(name: str = DATASET) -> Path:
+    """As `copy_dataset`, in an `own_folder`."""
+    return copy_dataset(own_folder(), name)
+
+
+def copy_with(device_id: str) -> Path | None:
+    """As `own_copy`, of the dataset with measurements of a device; None if no dataset has any."""
+    for folder in sorted((DATASETS).iterdir()):
+        if device_id in DataFolder.open(folder).device_ids():
+            return own_copy(folder.name)
+    return None
+
+
+def own_folder() -> Path:
+    """A folder that goes away with the process."""
+    folder = tempfile.mkdtemp(prefix="costhub-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
+
+
+def small_folder(path: Path) -> Path:
+    """Makes a folder of real measurements: one device, two workloads, 24 rows each, in small row groups."""
+    source, folder = DataFolder.open(REAL), DataFolder.create(path)
+    workloads = [row for row in source.workloads().to_pylist() if row["name"] in _SMALL_WORKLOADS]
+    rows = source.measurements(DEVICE).to_pylist()
+    chosen = [[r for r in rows if r["workload_id"] == w["workload_id"]][:_SMALL_ROWS] for w in workloads]
+    _write(path / "measurements" / DEVICE, "measurements", [row for part in chosen for row in part])
+    _write(path / "workloads", "workloads", workloads)
+    _write(path / "devices", "devices", source.devices().to_pylist())
+    return folder.path
 
 
 @dataclass(frozen=True)
@@ -37,31 +88,11 @@ def folds(about: Sequence[dict[str, Any]], count: int, seed: int) -> list[Part]:
     return [Part(f"fold-{count}", n, frozenset(dealt) - test, test) for n, test in enumerate(sides)]
 
 
-DATASET = "amd-epyc-zen5"
-DEVICE = "amd-epyc-zen5-1c"
-SPLIT = Path("splits") / "held-out-14.json"
-
-
-def copy_dataset(folder: str | Path, name: str = DATASET) -> Path:
-    """Copies a dataset into `folder` and returns its data folder; the default one holds SPLIT."""
-    return shutil.copytree(EMBEDDED / "datasets" / "costhub" / name, Path(folder, name))
-
-
-def own_copy(name: str = DATASET) -> Path:
-    """As `copy_dataset`, in an `own_folder`."""
-    return copy_dataset(own_folder(), name)
-
-
-def copy_with(device_id: str) -> Path | None:
-    """As `own_copy`, of the dataset with measurements of a device; None if no dataset has any."""
-    for folder in sorted((EMBEDDED / "datasets" / "costhub").iterdir()):
-        if device_id in DataFolder.open(folder).device_ids():
-            return own_copy(folder.name)
-    return None
-
-
-def own_folder() -> Path:
-    """A folder that goes away with the process."""
-    folder = tempfile.mkdtemp(prefix="costhub-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder)
+def _write(folder: Path, table: str, rows: list[dict[str, object]]) -> None:
+    folder.mkdir(exist_ok=True)
+    path = folder / "train-00000-of-00001.parquet"
+    whole = pa.Table.from_pylist(rows, schema=arrow_schema(table))
+    with pq.ParquetWriter(path, whole.schema, compression="zstd", write_page_checksum=True) as writer:
+        writer.write_table(whole, row_group_size=max(1, len(rows) // 4))
+        writer.add_key_value_metadata({SEAL_KEY: BLANK_SEAL})
+    write_seal(path)

@@ -1,15 +1,18 @@
-"""Reads and summarises the rows of results that benchmarks keep."""
+"""Rows of results, and the files that keep them so that a benchmark can be stopped and continued."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+Row = dict[str, Any]
 
-def read_rows(path: Path | None) -> list[dict[str, Any]]:
+
+def read_rows(path: Path | None) -> list[Row]:
     """The rows of a file of JSON lines; a line that an interruption cut short is left out."""
     rows = []
     for line in path.read_text().splitlines() if path and path.exists() else ():
@@ -20,7 +23,45 @@ def read_rows(path: Path | None) -> list[dict[str, Any]]:
     return rows
 
 
-def mean_curves(rows: list[dict[str, Any]], methods: tuple[str, ...]) -> list[dict[str, Any]]:
+def earlier_rows(path: Path | None) -> list[Row]:
+    """The rows of a result file that an interrupted run has left; none if there is no such file."""
+    rows: list[Row] = json.loads(path.read_text())["rows"] if path and path.exists() else []
+    return rows
+
+
+class Rows:
+    """The rows of a benchmark in memory and, if a path is given, in a file of JSON lines.
+
+    Args:
+        path: The file; its rows are read first.
+        key: The keys whose values identify a row; a missing one counts as empty.
+    """
+
+    def __init__(self, path: Path | None, key: Sequence[str]) -> None:
+        self.path, self.key = path, key
+        self.all = read_rows(path)
+        self._done = {self.key_of(row) for row in self.all}
+
+    def key_of(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The values that identify a row."""
+        return tuple(row.get(name, "") for name in self.key)
+
+    def __contains__(self, values: tuple[Any, ...]) -> bool:
+        return values in self._done
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.all)
+
+    def add(self, *rows: Row) -> None:
+        """Adds rows, to the file as well."""
+        self.all += rows
+        self._done |= {self.key_of(row) for row in rows}
+        if self.path:
+            with self.path.open("a") as file:
+                file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def mean_curves(rows: Sequence[Row], methods: Sequence[str]) -> list[Row]:
     """Mean over workloads and seeds with the standard error over workloads, by device and method."""
     lines = []
     for device in dict.fromkeys(row["device"] for row in rows):
@@ -31,13 +72,6 @@ def mean_curves(rows: list[dict[str, Any]], methods: tuple[str, ...]) -> list[di
             names = sorted({row["workload"] for row in own})
             each = np.array([np.mean([r["curve"] for r in own if r["workload"] == n], axis=0) for n in names])
             error = each.std(axis=0, ddof=1) / np.sqrt(len(names)) if len(names) > 1 else np.zeros(each.shape[1])
-            lines.append(
-                {
-                    "device": device,
-                    "label": method,
-                    "x": own[0]["trials"],
-                    "y": each.mean(axis=0).tolist(),
-                    "se": error.tolist(),
-                }
-            )
+            curve = {"x": own[0]["trials"], "y": each.mean(axis=0).tolist(), "se": error.tolist()}
+            lines.append({"device": device, "label": method, **curve})
     return lines

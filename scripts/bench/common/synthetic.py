@@ -1,4 +1,4 @@
-"""Synthetic measurements for tests of scale: real rows, repeated with other decisions and latencies.
+"""Provides synthetic measurements for tests of scale: real rows, repeated with other decisions and latencies.
 
 Every row says `proposed_by` = "synthetic". The rows serve benchmarks and are never published.
 """
@@ -7,15 +7,68 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from costhub.dataset.features.cache import FeatureCache
+from costhub.dataset.features.specs import find_spec
+from costhub.dataset.folder import DataFolder
 from costhub.dataset.trace import program_id
+from scripts.bench.common.data import DEVICE, REAL
 
+DEVICES = tuple(f"{DEVICE}-synthetic-{number}" for number in range(4))
 SPREAD = 0.05
 _START_US = 1_700_000_000_000_000
+
+
+def write_measurements(path: Path, rows: int, *, like: str | None = None) -> float:
+    """Writes measurements of the synthetic devices to a new data folder.
+
+    Args:
+        path: The folder.
+        rows: Of all devices together.
+        like: A device of the embedded dataset whose measurements are repeated; all its devices by default.
+
+    Returns:
+        The seconds of writing, without those of generating.
+    """
+    source, folder = DataFolder.open(REAL), DataFolder.create(path)
+    folder.put_workloads(source.workloads().to_pylist())
+    about = source.devices().to_pylist()[0]
+    real = source.measurements(like, status="ok")
+    seconds = 0.0
+    for name in DEVICES:
+        folder.put_device(about | {"device_id": name, "aliases": []})
+        for batch in synthetic_batches(real, name, rows // len(DEVICES)):
+            start = time.perf_counter()
+            with folder.writer(name) as writer:
+                writer.extend(batch)
+            seconds += time.perf_counter() - start
+    return seconds
+
+
+def copy_features(path: Path, device: str, *, spec: str = "per_store@1") -> None:
+    """Gives every measurement of a synthetic device the cached features of the real `DEVICE`, in turn."""
+    layout = find_spec(spec)
+    real_cache = FeatureCache(REAL, DEVICE, layout)
+    entries = real_cache.find(good_ids(REAL, DEVICE))
+    features = np.split(real_cache.read(entries), np.cumsum(np.maximum(entries.counts, 0))[:-1])
+    cache, done = FeatureCache(path, device, layout), 0
+    for batch in DataFolder.open(path).iter_measurements([device], ["record_id"]):
+        numbers = np.arange(done, done + len(batch)) % len(features)
+        cache.append(batch["record_id"].to_pylist(), [features[i] for i in numbers])
+        done += len(batch)
+    cache.merge()
+
+
+def good_ids(path: Path, device: str) -> pa.Array:
+    """The record ids of the good measurements of a device."""
+    table = DataFolder.open(path).measurements(device, ["record_id"], "ok")
+    return table["record_id"].combine_chunks()
 
 
 def synthetic_batches(real: pa.Table, device_id: str, rows: int, *, batch: int = 50_000) -> Iterator[pa.Table]:

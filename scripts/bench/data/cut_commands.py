@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import costhub
+from costhub.hub.catalogue.hubs import EMBEDDED
 from costhub.hub.remote.remote_repo import blob_id
-from scripts.bench.data.small_folder import small_folder
+from scripts.bench.common.data import small_folder
+from scripts.bench.common.machine import ROOT
 
-LOOPBACK = Path(__file__).resolve().parents[3] / "tests/hub/loopback_hub.py"
-MODEL = Path(costhub.__file__).parent / "hub/embedded/models/costhub/amd-epyc-zen5-2c-gbt"
+LOOPBACK = ROOT / "tests" / "hub" / "loopback_hub.py"
+MODEL = EMBEDDED / "models" / "costhub" / "amd-epyc-zen5-2c-gbt"
 MAIN = "from costhub.cli.main import main; main({!r})"
 LOAD = """
 import hashlib, costhub

@@ -22,7 +22,7 @@ import click
 
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.progress import bar
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 from scripts.bench.data.cut_commands import (
     COMMANDS,
     DATASET,
@@ -194,9 +194,9 @@ COLUMNS = [
 @click.option("--command", "names", multiple=True, type=click.Choice(list(COMMANDS)), help="All by default.")
 @click.option("--seed", default=0)
 @click.option("--jobs", default=1, help="Commands that run at a time; each has a server of its own.")
-@click.option("--quick", is_flag=True, help="One cut of each command.")
-@click.option("--json", "result", type=click.Path(path_type=Path))
-def main(cuts: int, names: tuple[str, ...], seed: int, jobs: int, quick: bool, result: Path | None) -> None:
+@options.quick("One cut of each command.")
+@options.json_file()
+def main(cuts: int, names: tuple[str, ...], seed: int, jobs: int, quick: bool, path: Path | None) -> None:
     """Prints a line per command; fails if a second run does not put everything right."""
     if quick:
         cuts = len(names or COMMANDS)
@@ -219,13 +219,7 @@ def main(cuts: int, names: tuple[str, ...], seed: int, jobs: int, quick: bool, r
     wrong = [t for t in trials if bad(t)]
     points = Counter(f"{t['point']}, {t['fault']}" for t in trials)
     figures = {"rows": rows, "points": dict(sorted(points.items())), "wrong": wrong}
-    if result:
-        took = {"wall_s": round(time.monotonic() - start)}
-        result.write_text(json.dumps({**machine.describe(), **figures, **took}, indent=1) + "\n")
+    machine.write_result(path, {**figures, "wall_s": round(time.monotonic() - start)})
     if wrong:
         click.echo(json.dumps(wrong, indent=1), err=True)
         raise click.ClickException(f"{len(wrong)} of {cuts} cuts left something wrong.")
-
-
-if __name__ == "__main__":
-    main()

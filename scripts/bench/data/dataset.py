@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,7 +9,8 @@ from typing import Any
 import click
 
 from costhub.cards.tables import TableColumn, number, plain_table
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
+from scripts.bench.common.fresh import result_of
 from scripts.bench.data.dataset_stages import REAL_ONLY, STAGES
 from scripts.tables.plots import plot_growth
 
@@ -28,14 +26,13 @@ COLUMNS = (
 
 def run(stage: str, rows: int, folder: str) -> dict[str, Any]:
     """One stage in a process of its own."""
-    command = [sys.executable, str(Path(__file__).with_name("dataset_stages.py")), stage, str(rows), folder]
-    figures: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    figures: dict[str, Any] = result_of("scripts.bench.data.dataset_stages", stage, rows, folder)
     return figures
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="10^4 rows only.")
-@click.option("--json", "path", type=click.Path(path_type=Path))
+@options.quick("10^4 rows only.")
+@options.json_file()
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw seconds against rows (PNG).")
 def main(quick: bool, path: Path | None, plot: Path | None) -> None:
     """Writes synthetic rows to a temporary folder; run it with nothing else on the machine."""
@@ -50,9 +47,4 @@ def main(quick: bool, path: Path | None, plot: Path | None) -> None:
     if plot:
         points = {stage: [(r["rows"], r["seconds"]) for r in rows if r["stage"] == stage] for stage in DRAWN}
         plot_growth(plot, points, x="measurements", y="seconds")
-    if path:
-        path.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1))
-
-
-if __name__ == "__main__":
-    main()
+    machine.write_result(path, {"rows": rows})

@@ -1,6 +1,6 @@
 """The stages of the dataset benchmark, each run in a process of its own to measure its peak memory.
 
-python scripts/bench/data/dataset_stages.py STAGE ROWS FOLDER
+python -m scripts.bench.data.dataset_stages STAGE ROWS FOLDER
 """
 
 from __future__ import annotations
@@ -21,32 +21,15 @@ from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_measurements, load_programs
 from costhub.dataset.metaschedule.export import export_database
 from costhub.dataset.stats.folder_stats import folder_stats
-from costhub.hub.catalogue.hubs import EMBEDDED
-from scripts.bench.common.data import DATASET, DEVICE
-from scripts.bench.common.synthetic import synthetic_batches
-from scripts.bench.data.cache_speed import fill
-
-REAL = EMBEDDED / "datasets" / "costhub" / DATASET
-DEVICES = 4
+from scripts.bench.common.data import DEVICE, REAL
+from scripts.bench.common.synthetic import DEVICES, copy_features, write_measurements
 
 Stage = Callable[[Path, int], dict[str, Any]]
 
 
 def write(path: Path, rows: int) -> dict[str, Any]:
     """Writes `rows` synthetic measurements of four devices; generating them is not counted."""
-    source, folder = DataFolder.open(REAL), DataFolder.create(path)
-    folder.put_workloads(source.workloads().to_pylist())
-    about = source.devices().to_pylist()[0]
-    real = source.measurements(status="ok")
-    seconds = 0.0
-    for number in range(DEVICES):
-        name = f"{DEVICE}-synthetic-{number}"
-        folder.put_device(about | {"device_id": name, "aliases": []})
-        for batch in synthetic_batches(real, name, rows // DEVICES):
-            start = time.perf_counter()
-            with folder.writer(name) as writer:
-                writer.extend(batch)
-            seconds += time.perf_counter() - start
+    seconds = write_measurements(path, rows)
     size = sum(file.stat().st_size for file in path.glob("measurements/*/*.parquet"))
     return {"seconds": seconds, "bytes_per_row": size / rows}
 
@@ -77,7 +60,7 @@ def filter_pyarrow(path: Path, rows: int) -> dict[str, Any]:
 def load_features(path: Path, rows: int) -> dict[str, Any]:
     """Loads the arrays of one device, whose features are in the cache."""
     del rows
-    programs = load_programs(path, device=f"{DEVICE}-synthetic-0", progress=False)
+    programs = load_programs(path, device=DEVICES[0], progress=False)
     return {"programs": programs.n, "gigabytes": programs.rows.nbytes / 1e9}
 
 
@@ -85,7 +68,7 @@ def fill_features(path: Path, rows: int) -> dict[str, Any]:
     """Gives the programs of one device the features of real ones, as if they had been computed."""
     del rows
     load_programs(REAL, device=DEVICE, progress=False)
-    fill(path, f"{DEVICE}-synthetic-0", REAL, DEVICE)
+    copy_features(path, DEVICES[0])
     return {}
 
 

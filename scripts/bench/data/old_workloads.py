@@ -1,8 +1,7 @@
-"""Checks workloads rebuilt from old TVM against PyTorch; takes the folder of a gzipped database."""
+"""Checks workloads rebuilt from databases of old TVM against PyTorch."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,9 @@ from costhub.dataset.metaschedule.lines import read_lines
 from costhub.dataset.metaschedule.translate import read_workload
 from costhub.dataset.operator_class import classify
 from costhub.dataset.workload import argument_shapes
+
+TOLERANCE = 1e-3
+"""Relative to the largest value of the output."""
 
 
 def reference(family: str, blocks: list[str], arrays: list[Any], out: tuple[int, ...]) -> Any:
@@ -53,6 +55,9 @@ def largest_error(mod: Any) -> float:
     return error
 
 
-if __name__ == "__main__":
-    lines = read_lines(Path(sys.argv[1]) / "database_workload.json.gz", most_bytes=64 << 20)
-    sys.exit(max(largest_error(read_workload(line.text)[0]) for line in lines) > 1e-3)
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+def main(folder: Path) -> None:
+    """Compares the workloads of the gzipped database in FOLDER with PyTorch; exits with 1 if one differs."""
+    lines = read_lines(folder / "database_workload.json.gz", most_bytes=64 << 20)
+    raise SystemExit(max(largest_error(read_workload(line.text)[0]) for line in lines) > TOLERANCE)

@@ -23,7 +23,7 @@ from costhub.dataset.load import load_programs
 from costhub.hub.catalogue.find import find_model
 from costhub.hub.catalogue.hubs import dataset_folders
 from costhub.models.folder import load_model
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 from scripts.bench.data.cut_commands import LoopbackHub, file_bytes
 
 DATASETS = {"nvidia-h200": "nvidia-h200", "amd-epyc-zen5-2c": "amd-epyc-zen5"}
@@ -111,18 +111,13 @@ def summary(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
 @click.command()
 @click.option("--device", type=click.Choice(sorted(DATASETS)), default="nvidia-h200", show_default=True)
 @click.option("--repeats", default=5, show_default=True)
-@click.option("--quick", is_flag=True, help="One repeat.")
-@click.option("--json", "path", type=click.Path(path_type=Path))
+@options.quick("One repeat.")
+@options.json_file()
 def main(device: str, repeats: int, quick: bool, path: Path | None) -> None:
     """Times `pull` to scores, each time in a new process with empty caches."""
     with tempfile.TemporaryDirectory() as folder:
         programs, count = some_programs(device, Path(folder))
         results = list(rows(device, programs, 1 if quick else repeats))
     click.echo(f"{count} programs of {device}\n{plain_table(summary(results), COLUMNS)}")
-    if path:
-        about = {"scored": device, "programs": count, "summary": summary(results), "rows": results}
-        path.write_text(json.dumps({**machine.describe(), **about}, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    about = {"scored": device, "programs": count, "summary": summary(results), "rows": results}
+    machine.write_result(path, about)

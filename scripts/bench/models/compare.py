@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import fnmatch
-import json
 import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.cli.figures import METRICS
 from costhub.dataset.folder import DataFolder
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 from scripts.bench.common.data import Part, own_copy
-from scripts.bench.common.rows import read_rows
+from scripts.bench.common.rows import Rows
 from scripts.bench.models.grid import GRIDS, TWO_PASSES, Entry
 from scripts.bench.models.runs import KEY, key_of, run
 from scripts.bench.models.tasks import Source
@@ -30,11 +28,6 @@ COLUMNS = (
     number("train_s", "train s", ",.0f"),
     number("predictions_per_s", "scored/s", ",.0f"),
 )
-
-
-def identity(row: dict[str, Any]) -> tuple[Any, ...]:
-    """The values of KEY in a row."""
-    return tuple(row.get(key, "") for key in KEY)
 
 
 def plan(
@@ -54,18 +47,15 @@ def plan(
 
 def work(
     tasks: Iterator[tuple[Source, Part, Entry, int]],
-    rows: list[dict[str, Any]],
+    kept: Rows,
     *,
-    rows_path: Path | None,
     budget_s: float,
     valid_share: float,
 ) -> None:
-    """Adds the rows that are missing to the list, and to the file as they are done."""
+    """Adds the missing rows."""
     ends = time.monotonic() + budget_s
-    done = {identity(row) for row in rows}
     for source, part, entry, seed in tasks:
-        key = identity(key_of(source, part, entry, seed))
-        if key in done:
+        if kept.key_of(key_of(source, part, entry, seed)) in kept:
             continue
         if time.monotonic() > ends:
             click.echo("The budget is spent; run the command again to continue.", err=True)
@@ -76,22 +66,12 @@ def work(
         except Exception as error:  # one failing model must not cost hours of the others
             click.echo(f"{label}: {error!r}", err=True)
             continue
-        rows.append(row)
-        done.add(key)
-        if rows_path:
-            with rows_path.open("a") as file:
-                file.write(json.dumps(row) + "\n")
+        kept.add(row)
         click.echo(f"{label}: top_1 {row['top_1']:.3f}, {row.get('train_s', 0.0):.1f} s")
 
 
 @click.command()
-@click.option(
-    "--data",
-    "folders",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Data folders; a copy of the embedded dataset by default.",
-)
+@options.data_folders("Data folders; a copy of the embedded dataset by default.")
 @click.option("--device", "devices", multiple=True, help="Of the folders; all by default.")
 @click.option(
     "--split",
@@ -103,17 +83,12 @@ def work(
 @click.option("--also", type=click.Path(path_type=Path), help="A folder of one device to learn from as well.")
 @click.option("--grid", type=click.Choice(sorted(GRIDS)), default="comparison", show_default=True)
 @click.option("--only", default="*", show_default=True, help="Pattern of model/objective/spec/variant.")
-@click.option("--seeds", default=3, show_default=True)
+@options.seeds(3)
 @click.option("--valid-share", default=0.0, show_default=True, help="Of the workloads, to stop training early.")
 @click.option("--budget", "budget_s", type=float, default=math.inf, help="Seconds after which no new row is begun.")
-@click.option("--quick", is_flag=True, help="One seed of a few models on one device.")
-@click.option(
-    "--rows",
-    "rows_path",
-    type=click.Path(path_type=Path),
-    help="JSON lines, a row each; what is there is not done again.",
-)
-@click.option("--json", "path", type=click.Path(path_type=Path), help="The summary of all rows.")
+@options.quick("One seed of a few models on one device.")
+@options.rows_file()
+@options.json_file("The summary of all rows.")
 def main(
     folders: tuple[Path, ...],
     devices: tuple[str, ...],
@@ -139,15 +114,11 @@ def main(
     if quick:
         grid, seeds, sources = "quick", 1, sources[:1]
         splits = splits or tuple(sources[0].default_splits()[:1])
-    rows = read_rows(rows_path)
+    kept = Rows(rows_path, KEY)
     tasks = plan(sources, GRIDS[grid], splits, seeds, only)
-    work(tasks, rows, rows_path=rows_path, budget_s=budget_s, valid_share=valid_share)
-    table = summaries(rows)
+    work(tasks, kept, budget_s=budget_s, valid_share=valid_share)
+    table = summaries(kept.all)
     click.echo(plain_table(sorted(table, key=lambda row: -row["top_1"]), COLUMNS))
     if path:
-        short = [{k: v for k, v in row.items() if k not in ("workload_ids", "by_workload")} for row in rows]
-        path.write_text(json.dumps({**machine.describe(), "summary": table, "rows": short}, indent=1))
-
-
-if __name__ == "__main__":
-    main()
+        short = [{k: v for k, v in row.items() if k not in ("workload_ids", "by_workload")} for row in kept]
+        machine.write_result(path, {"summary": table, "rows": short})

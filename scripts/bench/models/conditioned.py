@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -24,8 +23,9 @@ from costhub.models.evaluate import evaluate
 from costhub.models.networks.mlp import Mlp, MlpOptions
 from costhub.models.protocol import CostModel
 from costhub.models.trees.gbt import Gbt, GbtOptions
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 from scripts.bench.common.data import SPLIT, copy_dataset
+from scripts.bench.common.rows import earlier_rows
 from scripts.bench.models.tasks import drawn_places
 
 SPEC = "tiles@1"
@@ -95,13 +95,7 @@ def compare(
 
 
 @click.command()
-@click.option(
-    "--data",
-    "folders",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Data folders, the first with the split; the embedded dataset of the CPU by default.",
-)
+@options.data_folders("Data folders, the first with the split; the embedded dataset of the CPU by default.")
 @click.option(
     "--base",
     "bases",
@@ -117,9 +111,9 @@ def compare(
 @click.option("--hidden", default=128, show_default=True, help="Of the mlp.")
 @click.option("--leave-out", "asked", multiple=True, help="Devices to leave out in turn; all by default.")
 @click.option("--new-chip", is_flag=True, help="With a device leave out all others of its chip.")
-@click.option("--seeds", default=3, show_default=True, type=click.IntRange(min=1))
-@click.option("--quick", is_flag=True, help="One seed, three devices, the first left out.")
-@click.option("--json", "path", type=click.Path(path_type=Path), help="What is there is not done again.")
+@options.seeds(3)
+@options.quick("One seed, three devices, the first left out.")
+@options.json_file("What is there is not done again.")
 def main(
     folders: tuple[Path, ...],
     bases: tuple[str, ...],
@@ -145,7 +139,7 @@ def main(
             parts.append(load_programs(data, device=names, workloads=split[SEEN] | split[NEW], spec=SPEC))
             devices |= device_rows(data, names)
         programs, names = Programs.join(parts), [*devices]
-    rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path and path.exists() else []
+    rows = earlier_rows(path)
     done = {(row["seed"], row["base"], row["device"]) for row in rows}
     for seed in range(1 if quick else seeds):
         for base in bases:
@@ -156,10 +150,9 @@ def main(
                 kin = {name for name in names if new_chip and devices[name]["model_name"] == chip}
                 own = compare(programs, left_out, base, seed, sizes, split, devices, kin)
                 rows += [{"device": left_out, "base": base, "seed": seed, **row} for row in own]
-                if path:  # As it goes, since all of it takes long.
-                    about = {**machine.describe(), **vars(sizes), "new_chip": new_chip}
-                    result = {**about, "summary": summary(rows), "rows": rows}
-                    path.write_text(json.dumps(result, indent=1))
+                about = {**vars(sizes), "new_chip": new_chip}
+                # After each device, since all of them take long.
+                machine.write_result(path, {**about, "summary": summary(rows), "rows": rows})
     click.echo(plain_table(summary(rows), COLUMNS))
 
 
@@ -178,7 +171,3 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             line |= {metric: float(np.mean(means)), f"{metric}_std": float(np.std(means))}
         table.append(line)
     return table
-
-
-if __name__ == "__main__":
-    main()

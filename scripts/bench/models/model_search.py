@@ -6,24 +6,89 @@ Each question is a search over the measured programs of a workload, with a model
 from __future__ import annotations
 
 import fnmatch
-import json
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
+import numpy.typing as npt
 
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_programs
 from costhub.dataset.programs import Programs
-from scripts.bench.common import machine
+from costhub.papers.autotvm_models import expected_improvement, upper_confidence_bound
+from scripts.bench.common import machine, options
 from scripts.bench.common.data import own_copy
-from scripts.bench.common.rows import mean_curves, read_rows
+from scripts.bench.common.rows import Rows, mean_curves
 from scripts.bench.models.grid import LOOPS, TILES, Entry
-from scripts.bench.models.simulated_search import search
 from scripts.tables.plots import plot_curves
+
+Scores = npt.NDArray[np.float64]
+KAPPA = 1.0
+"""Standard deviations that the upper confidence bound adds."""
+
+
+def by_mean(model: Any, pool: Programs, best: float) -> Scores:
+    """The model's own score."""
+    return np.asarray(model.predict(pool.rows, pool.counts))
+
+
+def by_bound(model: Any, pool: Programs, best: float) -> Scores:
+    """Mean and spread of an ensemble, by the upper confidence bound."""
+    mean, std = model.predict_with_spread(pool.rows, pool.counts)
+    return np.asarray(upper_confidence_bound(mean, std, KAPPA))
+
+
+def by_improvement(model: Any, pool: Programs, best: float) -> Scores:
+    """Mean and spread of an ensemble, by the expected improvement over the best so far."""
+    mean, std = model.predict_with_spread(pool.rows, pool.counts)
+    return np.asarray(expected_improvement(mean, std, best))
+
+
+PICKS: dict[str, Callable[[Any, Programs, float], Scores]] = {
+    "mean": by_mean,
+    "bound": by_bound,
+    "improvement": by_improvement,
+}
+
+
+def search(
+    pool: Programs, entry: Entry | None, *, batch: int, trials: int, seed: int, pick: str = "mean"
+) -> list[float]:
+    """Searches among the programs of one workload with a model that is refitted after each batch.
+
+    Args:
+        pool: Measured programs of one workload on one device.
+        entry: The model; None picks at random.
+        batch: Programs measured between two fits; the first batch is random.
+        trials: Programs measured in all.
+        seed: Of the first batch, of the fits and of random choice.
+        pick: A key of PICKS.
+
+    Returns:
+        For each batch the best throughput so far, 1 being the best of the pool.
+    """
+    rng = np.random.default_rng(seed)
+    throughput = pool.throughput()
+    order = rng.permutation(pool.n)
+    chosen = order[:batch]
+    curve = [float(throughput[chosen].max())]
+    while len(chosen) < min(trials, pool.n):
+        rest = np.setdiff1d(order, chosen, assume_unique=True)  # in the order of `order`: ties stay random
+        measured = pool.select(chosen)
+        if entry is not None and measured.informative().any():
+            model = entry.make()
+            model.fit(measured, None, seed=seed, progress=False)
+            # Throughput is relative to the best measured so far, so that this best is 1.
+            score = PICKS[pick](model, pool.select(rest), 1.0)
+            rest = rest[np.argsort(-score, kind="stable")]
+        chosen = np.concatenate([chosen, rest[: min(batch, trials - len(chosen))]])
+        curve.append(float(throughput[chosen].max()))
+    return curve
+
 
 _TREES = {"rounds": 100, "min_child_weight": 1.0}
 """What suits a search of some hundred programs; the same for every method with trees."""
@@ -64,60 +129,46 @@ def workloads_of(data: Path, device: str, specs: set[str], *, trials: int, count
 def work(
     device: str,
     pools: list[dict[str, Programs]],
-    rows: list[dict[str, Any]],
+    kept: Rows,
     *,
-    rows_path: Path | None,
     only: str,
     batch: int,
     trials: int,
     seeds: int,
     ends: float,
 ) -> None:
-    """Adds the searches of one device that are missing to the list and to the file."""
-    done = {tuple(row[key] for key in KEY) for row in rows}
+    """Adds the missing searches of one device."""
     for method, (entry, pick) in METHODS.items():
         if not fnmatch.fnmatch(method, only):
             continue
         for pool, seed in ((p, s) for p in pools for s in range(seeds)):
             own = pool[entry.spec if entry else TILES]
             key = (device, own.workload_ids[own.workload[0]][:12], method, seed, batch)
-            if key in done or time.monotonic() > ends:
+            if key in kept or time.monotonic() > ends:
                 continue
             at = time.perf_counter()
             curve = search(own, entry, batch=batch, trials=trials, seed=seed, pick=pick)
-            row: dict[str, Any] = {
-                **dict(zip(KEY, key, strict=True)),
-                "trials": list(range(batch, trials + 1, batch)),
-                "curve": curve,
-                "last": curve[-1],
-                "seconds": time.perf_counter() - at,
-            }
-            rows.append(row)
-            if rows_path:
-                with rows_path.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
-        own_rows = [row for row in rows if (row["device"], row["method"]) == (device, method)]
+            figures = {"curve": curve, "last": curve[-1], "seconds": time.perf_counter() - at}
+            counts = list(range(batch, trials + 1, batch))
+            kept.add({**dict(zip(KEY, key, strict=True)), "trials": counts, **figures})
+        own_rows = [row for row in kept if (row["device"], row["method"]) == (device, method)]
         if own_rows:
             end, seconds = (np.mean([row[k] for row in own_rows]) for k in ("last", "seconds"))
             click.echo(f"{device} {method}: {end:.3f} after {trials} trials, {seconds:.1f} s a search")
 
 
 @click.command()
-@click.option("--data", type=click.Path(path_type=Path), help="By default a copy of the embedded dataset.")
+@options.data()
 @click.option("--device", "devices", multiple=True, help="All by default.")
 @click.option("--only", default="*", show_default=True, help="Pattern of methods.")
 @click.option("--batch", default=8, show_default=True)
-@click.option("--trials", default=64, show_default=True)
+@options.trials(64)
 @click.option("--workloads", default=24, show_default=True, help="With twice as many programs as trials.")
-@click.option("--seeds", default=3, show_default=True)
+@options.seeds(3)
 @click.option("--budget", "budget_s", type=float, default=math.inf, help="Seconds after which no new search is begun.")
-@click.option("--quick", is_flag=True, help="Two workloads of one device, one seed.")
-@click.option(
-    "--rows", "rows_path", type=click.Path(path_type=Path), help="JSON lines; what is there is not done again."
-)
-@click.option(
-    "--json", "path", type=click.Path(path_type=Path), help="The curves; a picture of each figure goes beside it."
-)
+@options.quick("Two workloads of one device, one seed.")
+@options.rows_file()
+@options.json_file("The curves; a picture of each figure goes beside it.")
 def main(
     data: Path | None,
     devices: tuple[str, ...],
@@ -137,31 +188,21 @@ def main(
     devices = devices or tuple(DataFolder.open(data).device_ids())
     if quick:
         devices, workloads, seeds = devices[:1], 2, 1
-    rows = read_rows(rows_path)
+    kept = Rows(rows_path, KEY)
     entries = [entry for name, (entry, _) in METHODS.items() if entry and fnmatch.fnmatch(name, only)]
     specs = {entry.spec for entry in entries}
     for device in devices:
         pools = workloads_of(data, device, specs, trials=trials, count=workloads)
-        work(
-            device,
-            pools,
-            rows,
-            rows_path=rows_path,
-            only=only,
-            batch=batch,
-            trials=trials,
-            seeds=seeds,
-            ends=ends,
-        )
+        work(device, pools, kept, only=only, batch=batch, trials=trials, seeds=seeds, ends=ends)
     if path:
-        report(rows, path, batch)
+        report(kept.all, path, batch)
 
 
 def report(rows: list[dict[str, Any]], path: Path, batch: int) -> None:
     """Writes the curves and draws each figure."""
     rows = [row for row in rows if row["batch"] == batch]
     axes = {"x": "measured programs", "y": "best so far / best of all"}
-    path.write_text(json.dumps({**machine.describe(), **axes, "curves": mean_curves(rows, tuple(METHODS))}, indent=1))
+    machine.write_result(path, {**axes, "curves": mean_curves(rows, tuple(METHODS))})
     for figure, methods in FIGURES.items():
         shown = mean_curves(rows, methods)
         panels = {
@@ -171,7 +212,3 @@ def report(rows: list[dict[str, Any]], path: Path, batch: int) -> None:
         if panels:
             name = figure.replace(" ", "-")
             plot_curves(path.with_name(f"{path.stem}-{name}.png"), panels, **axes)
-
-
-if __name__ == "__main__":
-    main()

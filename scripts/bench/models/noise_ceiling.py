@@ -129,7 +129,7 @@ def gap_noise(programs: Programs, median_gap: float) -> Draw:
 
     Args:
         programs: The programs.
-        median_gap: Median relative difference between the two passes, as scripts/bench/collecting/noise.py finds it.
+        median_gap: Median relative difference between the two passes, as the benchmark `noise` measures it.
     """
     sigma = median_gap / _GAP_OF_SIGMA
     return lambda rng: np.asarray(programs.latency_s * np.exp(sigma * rng.standard_normal(programs.n)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -150,8 +149,4 @@ REPORTS: dict[str, Callable[[list[Row], Path], dict[str, Any]]] = {
 def main(kind: str, rows_path: Path, path: Path) -> None:
     """Writes docs/results/model_KIND.json and its pictures from rows."""
     report = REPORTS[kind](read_rows(rows_path), path)
-    path.write_text(json.dumps({**machine.describe(), **report}, indent=1))
-
-
-if __name__ == "__main__":
-    main()
+    machine.write_result(path, report)

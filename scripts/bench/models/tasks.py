@@ -17,10 +17,11 @@ from costhub.dataset.programs import IntArray, Programs
 from costhub.dataset.splits.split import list_splits, load_split
 from costhub.models.evaluate import WorkloadUse, workload_uses
 from scripts.bench.common.data import Part, folds
+from scripts.bench.common.machine import RESULTS
 from scripts.bench.models.grid import Entry
 from scripts.bench.models.noise_ceiling import MeasuredRepeats
 
-NOISE = Path(__file__).resolve().parent.parent / "docs" / "results" / "noise.json"
+NOISE = RESULTS / "noise.json"
 """The results of the noise benchmark."""
 FIRST_SIX = tuple(f"resnet18.c{number}" for number in range(1, 7))
 """The convolutions that AutoTVM's figure 9 learns from."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,8 @@ from typing import Any
 import click
 
 from costhub.cards.tables import plain_table
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
+from scripts.bench.common.fresh import run_module
 from scripts.bench.models.training_stages import STAGES
 from scripts.tables.models import TRAINING_COLUMNS
 
@@ -20,8 +19,7 @@ from scripts.tables.models import TRAINING_COLUMNS
 def run(stage: str, programs: int, folder: str, limit_gib: float, rounds: int, epochs: int) -> dict[str, Any]:
     """Runs one stage in a process of its own; a stage that runs out of memory has no figures."""
     arguments = [stage, programs, folder, limit_gib, rounds, epochs]
-    command = [sys.executable, str(Path(__file__).with_name("training_stages.py")), *map(str, arguments)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = run_module("scripts.bench.models.training_stages", *arguments, check=False, capture_output=True)
     if done.returncode == 0:
         figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return figures
@@ -33,13 +31,13 @@ def run(stage: str, programs: int, folder: str, limit_gib: float, rounds: int, e
 
 @click.command()
 @click.option("--programs", default=1_000_000, show_default=True, type=click.IntRange(min=2_000))
-@click.option("--quick", is_flag=True, help="20,000 programs, 20 trees.")
+@options.quick("20,000 programs, 20 trees.")
 @click.option("--limit-gib", default=8.0, show_default=True, help="Address space that a training may have.")
 @click.option("--rounds", default=100, show_default=True, help="Trees.")
 @click.option("--epochs", default=1, show_default=True, help="Passes of a network.")
 @click.option("--only", multiple=True, type=click.Choice(list(STAGES)), help="Some stages only.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where the data go; removed by default.")
-@click.option("--json", "path", type=click.Path(path_type=Path))
+@options.json_file()
 def main(
     programs: int,
     quick: bool,
@@ -60,9 +58,4 @@ def main(
             stages.remove("write")
         rows = [run(stage, programs, str(data), limit_gib, rounds, epochs) for stage in stages]
     click.echo(plain_table(rows, TRAINING_COLUMNS))
-    if path:
-        path.write_text(json.dumps({**machine.describe(), "limit_gib": limit_gib, "rows": rows}, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    machine.write_result(path, {"limit_gib": limit_gib, "rows": rows})

@@ -1,6 +1,6 @@
 """The stages of the training benchmark, each run in a process of its own under a memory limit.
 
-python scripts/bench/models/training_stages.py STAGE PROGRAMS FOLDER LIMIT_GIB ROUNDS EPOCHS
+python -m scripts.bench.models.training_stages STAGE PROGRAMS FOLDER LIMIT_GIB ROUNDS EPOCHS
 """
 
 from __future__ import annotations
@@ -8,11 +8,72 @@ from __future__ import annotations
 import json
 import resource
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from costhub.dataset.features.cache import FeatureCache
+from costhub.dataset.features.specs import find_spec
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.load import load_programs
+from costhub.dataset.programs import FloatArray
+from scripts.bench.common.data import DEVICE, copy_dataset
+from scripts.bench.common.synthetic import DEVICES, good_ids, record_id, write_measurements
+
+SPEC = find_spec("per_store@1")
+TILES = 3
+"""How often the rows of a real program are repeated, to have 7 rows per program, as on a GPU."""
+JITTER = 0.01
+
+
+def write_folder(path: Path, programs: int) -> None:
+    """Writes measurements of four devices, made from real ones, and their features.
+
+    A program's latency is within 5 % of a real one, and its features are within 1 % of the same program's, so
+    there is as much to learn as in the real data. Traces do not match the features.
+    """
+    write_measurements(path, programs, like=DEVICE)
+    with tempfile.TemporaryDirectory() as temporary:
+        features = real_features(copy_dataset(temporary))
+    for device in DEVICES:
+        write_features(path, device, features, programs // len(DEVICES))
+
+
+def real_features(data: Path) -> list[FloatArray | None]:
+    """The features of the good programs of DEVICE, computed in the folder."""
+    load_programs(data, device=DEVICE, progress=False)
+    cache = FeatureCache(data, DEVICE, SPEC)
+    entries = cache.find(good_ids(data, DEVICE))
+    ends = np.cumsum(np.maximum(entries.counts, 0))
+    parts = np.split(cache.read(entries), ends[:-1])
+    return [part if count >= 0 else None for part, count in zip(parts, entries.counts, strict=True)]
+
+
+def write_features(path: Path, device: str, features: list[FloatArray | None], programs: int) -> None:
+    """Puts features into the cache in the order of the measurements, as if they had been computed."""
+    numbers = pa.array([record_id(device, number) for number in range(programs)])
+    cache, rng = FeatureCache(path, device, SPEC), np.random.default_rng(0)
+    for batch in DataFolder.open(path).iter_measurements([device], ["record_id"]):
+        places = pc.index_in(batch["record_id"], value_set=numbers).to_numpy() % len(features)
+        cache.append(batch["record_id"].to_pylist(), list(_jittered([features[i] for i in places], rng)))
+    cache.merge()
+
+
+def _jittered(features: list[FloatArray | None], rng: np.random.Generator) -> Iterator[FloatArray | None]:
+    present = [np.tile(rows, (TILES, 1)) for rows in features if rows is not None]
+    rows = np.concatenate(present)
+    rows *= 1.0 + JITTER * rng.standard_normal(rows.shape, dtype=np.float32)
+    pieces = iter(np.split(rows, np.cumsum([len(part) for part in present])[:-1]))
+    for own in features:
+        yield None if own is None else next(pieces)
+
 
 HELD_OUT = 8
 """Workloads on which the trained models are evaluated; their programs are not counted."""
@@ -33,8 +94,6 @@ Stage = Callable[[Run], dict[str, Any]]
 
 def write(run: Run) -> dict[str, Any]:
     """The folder and its features."""
-    from scripts.bench.models.training_folder import write_folder
-
     write_folder(run.path, run.programs)
     size = sum(file.stat().st_size for file in run.path.rglob("*.parquet"))
     return {"gigabytes": size / 1e9}
@@ -43,7 +102,6 @@ def write(run: Run) -> dict[str, Any]:
 def read(run: Run) -> dict[str, Any]:
     """Opening the blocks and reading each once."""
     from costhub.dataset.blocks import ProgramBlocks
-    from scripts.bench.models.training_folder import DEVICES
 
     start = time.perf_counter()
     blocks = ProgramBlocks.open(run.path, device=DEVICES, progress=False)
@@ -110,7 +168,6 @@ def _trees(run: Run, *, external: bool) -> dict[str, Any]:
 def _streamed(run: Run, model: Any, passes: int, fit: Callable[[Any], None]) -> dict[str, Any]:
     from costhub.dataset.blocks import ProgramBlocks
     from costhub.dataset.programs import Programs
-    from scripts.bench.models.training_folder import DEVICES
 
     start = time.perf_counter()
     blocks = ProgramBlocks.open(run.path, device=DEVICES, progress=False)
@@ -125,7 +182,6 @@ def _streamed(run: Run, model: Any, passes: int, fit: Callable[[Any], None]) -> 
 
 def _in_memory(run: Run, model: Any, passes: int) -> dict[str, Any]:
     from costhub.dataset.load import load_programs
-    from scripts.bench.models.training_folder import DEVICES
 
     start = time.perf_counter()
     programs = load_programs(run.path, device=DEVICES, progress=False)

@@ -20,16 +20,17 @@ from costhub.search.database import FILES
 from costhub.search.whole_network.build_service import distinguishing_input
 from costhub.search.whole_network.finish import TORCH, TORCH_COMPILE, TUNED, UNTUNED, finish_network
 from costhub.search.whole_network.network_timer import NetworkTimer
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 from scripts.bench.common.data import copy_dataset
 from scripts.bench.common.fresh import result_of
 from scripts.bench.search.held_out import WORKLOADS, held_out, trained
-from scripts.bench.search.search_once import seconds_at
+from scripts.bench.search.once import seconds_at
 from scripts.tables.networks import networks_table
 from scripts.tables.search import LIGHT
 
 NETWORKS = ("resnet18", "mobilenet_v2", "bert_small")
 """No model has learned from their kernels, see `held_out`."""
+ONCE = "scripts.bench.search.once"
 ROUNDS = 30
 """All forms of a network are timed in turn in each; together they last longer than a host's disturbances."""
 
@@ -63,7 +64,7 @@ def searched(network: str, seed: int, method: NetworkMethod, models: Sequence[Pa
         shutil.rmtree(folder, ignore_errors=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
         words = (network, method.milestones[-1], seed, folder, int(method.fast_math), *models)
-        course.write_text(json.dumps(result_of("network_once.py", *words)))
+        course.write_text(json.dumps(result_of(ONCE, "network", *words)))
     result: dict[str, Any] = json.loads(course.read_text())
     return result
 
@@ -119,17 +120,17 @@ def timed(network: str, rows: Sequence[dict[str, Any]], *, torch_compile: bool) 
 
 @click.command()
 @click.option("--network", "networks", multiple=True, default=NETWORKS, show_default=True)
-@click.option("--data", type=click.Path(path_type=Path), help="By default a copy of the embedded dataset.")
-@click.option("--models", type=click.Path(path_type=Path), help="Where trained models are kept.")
-@click.option("--seeds", default=3, show_default=True)
+@options.data()
+@options.models_folder()
+@options.seeds(3)
 @click.option("--torch-compile/--no-torch-compile", default=True, show_default=True)
-@click.option("--quick", is_flag=True, help="One network and seed, costhub alone, without torch.compile.")
+@options.quick("One network and seed, costhub alone, without torch.compile.")
 @click.option(
     "--searches",
     type=click.Path(path_type=Path),
     help="Where databases are kept; a search that is there is not done again.",
 )
-@click.option("--json", "path", type=click.Path(path_type=Path))
+@options.json_file()
 def main(
     networks: tuple[str, ...],
     data: Path | None,
@@ -174,9 +175,4 @@ def main(
                 ]
             rows += timed(network, of_it, torch_compile=torch_compile)
             click.echo(networks_table({"rows": rows}))
-    if path:
-        path.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    machine.write_result(path, {"rows": rows})

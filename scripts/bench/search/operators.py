@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import tempfile
@@ -20,13 +19,15 @@ from costhub.collector.run.output_check import relaid
 from costhub.collector.workloads.suites import find_suites, find_workload
 from costhub.dataset.workload import argument_shapes, module_to_json
 from costhub.search.whole_network.network_timer import KEEP_FREED_MEMORY
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 from scripts.bench.common.data import copy_dataset
 from scripts.bench.common.fresh import result_of
 from scripts.bench.common.remeasure import SHORT, best_modules, rounds_of
+from scripts.bench.common.rows import earlier_rows
 from scripts.bench.search.held_out import WORKLOADS, held_out, trained
 from scripts.tables.networks import operators_table
 
+ONCE, TORCH = "scripts.bench.search.once", "scripts.bench.search.torch_operators"
 ROUNDS = 5
 TOLERANCE = 2e-3
 """Relative difference of outputs that is explained by sums in another order."""
@@ -34,7 +35,7 @@ TOLERANCE = 2e-3
 
 def searched(workload: str, trials: int, seed: int, out: Path, model: Path) -> float:
     """Seconds of a search led by the model, in a fresh process."""
-    course = result_of("search_once.py", "brief", workload, trials, seed, out, model)
+    course = result_of(ONCE, "workload", "brief", workload, trials, seed, out, model)
     return float(course["rounds"][-1][1])
 
 
@@ -42,7 +43,7 @@ def check(workload: str, tuned: Any) -> None:
     """Compares the output of the tuned program with PyTorch's.
 
     Raises:
-        click.ClickException: they differ.
+        click.ClickException: They differ.
     """
     import torch
     import tvm
@@ -66,28 +67,26 @@ def check(workload: str, tuned: Any) -> None:
 def latencies(workload: str, tuned: Any) -> dict[str, float]:
     """Latency in us of the program and of PyTorch: the lowest median of `ROUNDS` processes of each."""
     with closing(rounds_of({workload: tuned}, SHORT)) as each_round:
-        rounds = [
-            (taken[workload], float(result_of("torch_once.py", workload))) for taken in islice(each_round, ROUNDS)
-        ]
+        rounds = [(taken[workload], float(result_of(TORCH, workload))) for taken in islice(each_round, ROUNDS)]
     assert all(us < math.inf for us, _ in rounds), f"{workload} did not run."
     best_us, torch_us = (min(taken) for taken in zip(*rounds, strict=True))
     return {"best_us": best_us, "torch_us": torch_us}
 
 
 @click.command()
-@click.option("--data", type=click.Path(path_type=Path), help="By default a copy of the embedded dataset.")
-@click.option("--models", type=click.Path(path_type=Path), help="Where the trained model is kept.")
-@click.option("--trials", default=128, show_default=True)
-@click.option("--seeds", default=1, show_default=True)
-@click.option("--quick", is_flag=True, help="Two operators, 16 trials.")
-@click.option("--json", "path", type=click.Path(path_type=Path), help="What is there is not done again.")
+@options.data()
+@options.models_folder()
+@options.trials(128)
+@options.seeds(1)
+@options.quick("Two operators, 16 trials.")
+@options.json_file("What is there is not done again.")
 def main(data: Path | None, models: Path | None, trials: int, seeds: int, quick: bool, path: Path | None) -> None:
     """Ratio of latencies for each operator; run it with nothing else on the machine."""
     os.environ.update({**KEEP_FREED_MEMORY, **tvm_threads()})
     names = [workload.name for workload in find_suites(["metaschedule"])]
     if quick:
         names, trials, seeds = ["metaschedule.gmm", "metaschedule.nrm"], 16, 1
-    rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path and path.exists() else []
+    rows = earlier_rows(path)
     done = {(row["workload"], row["seed"], row["trials"]) for row in rows}
     with tempfile.TemporaryDirectory() as folder:
         data, models = data or copy_dataset(folder), models or Path(folder, "models")
@@ -104,10 +103,5 @@ def main(data: Path | None, models: Path | None, trials: int, seeds: int, quick:
             row = {"workload": name, "seed": seed, "trials": trials, "seconds": seconds}
             rows.append({**row, **latencies(name, tuned)})
             click.echo("{workload:20} {best_us:10.1f} us, PyTorch {torch_us:10.1f} us".format(**rows[-1]))
-            if path:
-                path.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1) + "\n")
+            machine.write_result(path, {"rows": rows})
     click.echo(operators_table({"rows": rows}))
-
-
-if __name__ == "__main__":
-    main()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import click
 from costhub.collector.device.local import local_target
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.search.strategies.search_space import DatabaseRecord, read_records
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 from scripts.bench.common.remeasure import measured_in_turn
 from scripts.tables.search import picked_table
 
@@ -62,7 +61,7 @@ def row(database: str, programs: Sequence[DatabaseRecord], again_us: Sequence[Se
 @click.argument("databases", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 @click.option("--top", default=8, show_default=True, help="Programs of each workload.")
 @click.option("--rounds", default=8, show_default=True)
-@click.option("--json", "path", type=click.Path(path_type=Path))
+@options.json_file()
 def main(databases: tuple[Path, ...], top: int, rounds: int, path: Path | None) -> None:
     """DATABASES are folders of searches on this machine, such as `networks --searches` keeps."""
     load_intrinsics("llvm")
@@ -79,11 +78,6 @@ def main(databases: tuple[Path, ...], top: int, rounds: int, path: Path | None) 
             row(database.name, programs, [again_us[task, rank] for rank in range(len(programs))])
             for task, programs in enumerate(tasks)
         ]
-    result = {**machine.describe(), "top": top, "rows": rows}
+    result = {"top": top, "rows": rows}
     click.echo(picked_table(result))
-    if path:
-        path.write_text(json.dumps(result, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    machine.write_result(path, result)

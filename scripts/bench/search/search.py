@@ -11,16 +11,17 @@ from typing import Any
 
 import click
 
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 from scripts.bench.common.data import copy_dataset
 from scripts.bench.common.fresh import result_of
 from scripts.bench.common.remeasure import ROUNDS, best_trace, remeasure, replayed
 from scripts.bench.common.rows import read_rows
 from scripts.bench.search.held_out import KINDS, WORKLOADS, held_out, trained
-from scripts.bench.search.search_once import seconds_at
+from scripts.bench.search.once import seconds_at
 from scripts.tables.plots import plot_seconds, plot_stages, plot_trials
 from scripts.tables.search import LIGHT, STOCK, but_stock, search_table, summary
 
+ONCE = "scripts.bench.search.once"
 MILESTONES = (16, 32, 48, 64, 96, 128, 256, 512)
 """Numbers of trials after which the best program so far is measured again, beside all others."""
 LINE = "{workload:28} {method:26} {trials:4} trials {seconds:7.1f} s"
@@ -28,11 +29,11 @@ LINE = "{workload:28} {method:26} {trials:4} trials {seconds:7.1f} s"
 
 @dataclass(frozen=True)
 class SearchMethod:
-    """A search by search_once."""
+    """A search by `once.of_workload`."""
 
     name: str
     call: str
-    """The name of the search in search_once."""
+    """The name of the search in `once.of_workload`."""
     trials: int
     models: tuple[str, ...] = ()
     """Names of `KINDS`."""
@@ -56,7 +57,7 @@ def searched(method: SearchMethod, workload: str, seed: int, models: Sequence[Pa
     """A row without latencies; the search runs in a fresh process, so that no search profits from another."""
     with tempfile.TemporaryDirectory() as folder:
         words = [method.call, workload, method.trials, seed, folder, *models]
-        course = result_of("search_once.py", *words)
+        course = result_of(ONCE, "workload", *words)
         milestones = [trials for trials in MILESTONES if trials <= method.trials]
         best = {trials: best_trace(Path(folder), trials) for trials in milestones}
     programs = list(dict.fromkeys(best.values()))
@@ -135,11 +136,11 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
 
 
 @click.command()
-@click.option("--data", type=click.Path(path_type=Path), help="By default a copy of the embedded dataset.")
-@click.option("--models", type=click.Path(path_type=Path), help="Where trained models are kept; by default nowhere.")
-@click.option("--workload", "workloads", multiple=True, default=WORKLOADS)
+@options.data()
+@options.models_folder()
+@options.workloads(WORKLOADS)
 @click.option("--method", "chosen", multiple=True, type=click.Choice(NAMES), default=ON_ANY_DATA)
-@click.option("--seeds", default=3, show_default=True)
+@options.seeds(3)
 @click.option(
     "--stock",
     default=0,
@@ -153,11 +154,9 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
     show_default=True,
     help="In which all of the workloads with new searches is measured again; 0 only searches.",
 )
-@click.option("--quick", is_flag=True, help="One workload and seed, stock and costhub.")
-@click.option(
-    "--rows", "rows_path", type=click.Path(path_type=Path), help="JSON lines; what is there is not done again."
-)
-@click.option("--json", "path", type=click.Path(path_type=Path))
+@options.quick("One workload and seed, stock and costhub.")
+@options.rows_file()
+@options.json_file()
 def main(
     data: Path | None,
     models: Path | None,
@@ -194,12 +193,8 @@ def main(
     rows = measured_again(rows, rounds)
     keep(rows, rows_path)
     rows = [without_programs(row) for row in rows]
-    result = {**machine.describe(), **summaries(rows), "rows": rows}
+    result = {**summaries(rows), "rows": rows}
     click.echo(search_table(result))
+    machine.write_result(path, result)
     if path:
-        path.write_text(json.dumps(result, indent=1) + "\n")
         draw(rows, path)
-
-
-if __name__ == "__main__":
-    main()

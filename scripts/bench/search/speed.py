@@ -13,6 +13,10 @@ from typing import Any
 import click
 import numpy as np
 
+from costhub.collector.build.builder import Builder
+from costhub.collector.device.identify import identify
+from costhub.collector.device.local import local_target
+from costhub.collector.run.runner import Runner
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.features.spec import Features
 from costhub.dataset.features.specs import find_spec
@@ -24,13 +28,101 @@ from costhub.models.protocol import CostModel
 from costhub.models.train import train_model
 from costhub.papers.pruner import DraftModel
 from costhub.papers.tlp import TokenAttention, TokenAttentionOptions
+from costhub.search.result import SearchOptions
 from costhub.search.search_model import SearchModel
-from scripts.bench.common import machine
+from costhub.search.tune import tune
+from scripts.bench.common import machine, options
 from scripts.bench.common.data import copy_dataset
-from scripts.bench.search import speed_floor, stock_models
-from scripts.bench.search.held_candidates import held_candidates
-from scripts.bench.search.speed_searches import searches
+from scripts.bench.search import stock_models
+from scripts.bench.search.stock_models import held_candidates
 from scripts.tables.search import speed_table
+
+
+def floor(model: Any, rows: Any, counts: Any) -> dict[str, float]:
+    """Bytes, operations and milliseconds of a prediction at the probed rates; {} on a machine not probed.
+
+    Rows are read once, from memory. A network multiplies and adds in float32; each level of a tree counts as
+    one operation, a comparison.
+    """
+    probes = {probe["device_id"]: probe for probe in json.loads((machine.RESULTS / "probe.json").read_text())["probe"]}
+    probe = probes.get(identify()["device_id"])
+    if probe is None:
+        return {}
+    moved, done = float(rows.nbytes), OPERATIONS[model.arch](model, rows, counts)
+    seconds = max(moved / probe["dram_gbs"], done / probe["peak_gflops"]) * 1e-9
+    return {"bytes": moved, "operations": done, "floor_ms": seconds * 1e3}
+
+
+def of_trees(model: Any, rows: Any, counts: Any) -> float:
+    """Three operations per number for the pooling, and one for each level of each tree."""
+    return float(3 * rows.size + len(counts) * model.booster.num_boosted_rounds() * model.options.depth)
+
+
+def of_mlp(model: Any, rows: Any, counts: Any) -> float:
+    """Two layers for each row, two and the score for each program."""
+    hidden, inputs = model.options.hidden, model.config()["inputs"]
+    per_row, per_program = hidden * (inputs + hidden), hidden * (2 * hidden + 1)
+    return float(2 * model.options.members * (len(rows) * per_row + len(counts) * per_program))
+
+
+def of_tokens(model: Any, rows: Any, counts: Any) -> float:
+    """As `of_mlp`, with eight square layers per token, and products with all other tokens."""
+    hidden, inputs, layers = model.options.hidden, model.config()["inputs"], model.options.layers
+    per_layer = len(rows) * 8 * hidden**2 + 2 * hidden * float((counts**2).sum())
+    per_program = hidden * (2 * hidden + 1)
+    return 2.0 * (len(rows) * inputs * hidden + layers * per_layer + len(counts) * per_program)
+
+
+OPERATIONS = {"gbt": of_trees, "mlp": of_mlp, "tokens": of_tokens}
+
+
+TVMS = SearchOptions(population=512, generations=4, trials_per_round=64)
+"""The sizes of TVM's own search; costhub's has 256 candidates and two generations for 16 trials."""
+
+
+def search(
+    workload: str, name: str, model: CostModel, draft: CostModel | None, trials: int, options: SearchOptions
+) -> dict[str, Any]:
+    """One search: its seconds by stage, and its result."""
+    target, mod = local_target(), find_workload(workload).module()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Builder(json.dumps(target)) as builder,
+        Runner(json.dumps(target)) as runner,
+    ):
+        result = tune(
+            mod,
+            workload,
+            model=model,
+            draft=draft,
+            target=target,
+            out=Path(folder),
+            trials=trials,
+            builder=builder,
+            runner=runner,
+            options=options,
+        )
+    sizes = {"population": options.population, "generations": options.generations}
+    return {
+        "workload": workload,
+        "model": name,
+        **sizes,
+        "trials": result.trials,
+        "seconds": result.seconds,
+        "best_us": result.best_us,
+        "stages": result.stages,
+    }
+
+
+def searches(workload: str, models: dict[str, CostModel], trials: int) -> list[dict[str, Any]]:
+    """The MLP alone and behind a draft, with costhub's sizes and with TVM's."""
+    drafts = {"mlp": None, "mlp behind a draft": models["draft"]}
+    return [
+        search(workload, name, models["mlp"], draft, trials, options)
+        for options in (SearchOptions(), TVMS)
+        for name, draft in drafts.items()
+    ]
+
 
 WORKLOADS = ("resnet18.c7", "matmul.512x512x512", "softmax.64x1000")
 TOKENS, DECISIONS = "trace_tokens@1", "trace_decisions@1"
@@ -137,7 +229,7 @@ def compare(workload: str, models: dict[str, CostModel], count: int, repeats: in
         row["of_tvm_xgb"] = rows[0]["total_s"] / row["total_s"]
         if row["model"] in models:
             model = models[row["model"]]
-            row.update(speed_floor.floor(model, *read[model.feature_spec]))
+            row.update(floor(model, *read[model.feature_spec]))
         if row["model"] in drafting:
             full = score[row["model"].split()[0]]
             kept = drafting[row["model"]].verified
@@ -160,11 +252,11 @@ def _row(workload: str, model: str, parts: list[Parts], candidates: int) -> dict
 
 @click.command()
 @click.option("--device", default="amd-epyc-zen5-2c", show_default=True, help="Whose models.")
-@click.option("--workload", "workloads", multiple=True, default=WORKLOADS)
+@options.workloads(WORKLOADS)
 @click.option("--candidates", default=2048, show_default=True)
 @click.option("--repeats", default=5, show_default=True)
-@click.option("--quick", is_flag=True, help="One workload, 256 candidates, two repeats.")
-@click.option("--json", "path", type=click.Path(path_type=Path))
+@options.quick("One workload, 256 candidates, two repeats.")
+@options.json_file()
 def main(
     device: str, workloads: tuple[str, ...], candidates: int, repeats: int, quick: bool, path: Path | None
 ) -> None:
@@ -178,10 +270,4 @@ def main(
         rows += compare(workload, models, candidates, repeats)
         searched += searches(workload, models, 16 if quick else 64)
         click.echo(speed_table({"speed": rows, "searches": searched}))
-        if path:
-            result = {"speed": rows, "searches": searched}
-            path.write_text(json.dumps({**machine.describe(), **result}, indent=1))
-
-
-if __name__ == "__main__":
-    main()
+        machine.write_result(path, {"speed": rows, "searches": searched})

@@ -22,10 +22,10 @@ from costhub.models.protocol import CostModel
 from costhub.search.selection import SELECTIONS, find_selection
 from costhub.search.strategies.by_name import find_strategy
 from costhub.search.tune import tune
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 from scripts.bench.common.data import copy_dataset
 from scripts.bench.common.remeasure import best_trace, remeasure, replayed
-from scripts.bench.common.rows import read_rows
+from scripts.bench.common.rows import Rows
 from scripts.bench.search.held_out import WORKLOADS as SEARCHED
 from scripts.bench.search.held_out import held_out, trained
 from scripts.tables.strategies import BASE, strategies_summary, strategies_table
@@ -80,18 +80,16 @@ def measured_again(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @click.command()
-@click.option("--data", type=click.Path(path_type=Path), help="By default a copy of the embedded dataset.")
-@click.option("--models", type=click.Path(path_type=Path), help="Where the trained model is kept.")
-@click.option("--workloads", "--workload", "workloads", multiple=True, default=WORKLOADS)
+@options.data()
+@options.models_folder()
+@options.workloads(WORKLOADS)
 @click.option("--strategy", "strategies", multiple=True, default=STRATEGIES)
 @click.option("--select", "selections", multiple=True, default=tuple(SELECTIONS))
-@click.option("--trials", default=64, show_default=True)
-@click.option("--seeds", default=3, show_default=True)
-@click.option("--quick", is_flag=True, help="One workload, one seed, 16 trials.")
-@click.option(
-    "--rows", "rows_path", type=click.Path(path_type=Path), help="JSON lines; what is there is not done again."
-)
-@click.option("--json", "path", type=click.Path(path_type=Path))
+@options.trials(64)
+@options.seeds(3)
+@options.quick("One workload, one seed, 16 trials.")
+@options.rows_file()
+@options.json_file()
 def main(
     data: Path | None,
     models: Path | None,
@@ -107,8 +105,7 @@ def main(
     """Compares latency, seconds and trials to convergence; run it with nothing else on the machine."""
     if quick:
         workloads, trials, seeds = workloads[:1], 16, 1
-    rows, target = read_rows(rows_path), local_target()
-    done = {tuple(row[key] for key in KEY) for row in rows}
+    kept, target = Rows(rows_path, KEY), local_target()
     with (
         tempfile.TemporaryDirectory() as folder,
         Builder(json.dumps(target)) as builder,
@@ -122,24 +119,16 @@ def main(
         for seed in range(seeds):
             # Workload by workload, so that searches which are compared follow one another closely.
             keys = [(w, s, c, seed, trials) for w in workloads for s in strategies for c in selections]
-            waiting = [key for key in keys if key not in done]
+            waiting = [key for key in keys if key not in kept]
             if waiting:  # the first search would pay for the start of the processes
                 bench.row(model, (waiting[0][0], "random", "ranked", seed, 4))
             for key in waiting:
                 row = bench.row(model, key)
-                rows.append(row)
-                if rows_path:
-                    with rows_path.open("a") as file:
-                        file.write(json.dumps(row) + "\n")
+                kept.add(row)
                 best = f"{row['curve'][-1][2]:,.1f} us" if row["curve"] else "no program ran"
                 click.echo(f"{', '.join(map(str, key))}: {best}, {row['seconds']:.0f} s")
-    rows = measured_again([row for row in rows if row["trials"] == trials])
-    if path:
-        about = {"base": BASE, "trials": trials, "summary": strategies_summary(rows)}
-        kept = [{name: value for name, value in row.items() if name != "trace"} for row in rows]
-        path.write_text(json.dumps({**machine.describe(), **about, "rows": kept}, indent=1))
-    click.echo(strategies_table({"summary": strategies_summary(rows)}))
-
-
-if __name__ == "__main__":
-    main()
+    rows = measured_again([row for row in kept if row["trials"] == trials])
+    about = {"base": BASE, "trials": trials, "summary": strategies_summary(rows)}
+    short = [{name: value for name, value in row.items() if name != "trace"} for row in rows]
+    machine.write_result(path, {**about, "rows": short})
+    click.echo(strategies_table(about))

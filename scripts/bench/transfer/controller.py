@@ -6,7 +6,6 @@ learns from it after each batch. Each search runs to the end once; the rules are
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,8 +17,9 @@ import numpy as np
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.papers.task_scheduling import ExpectedGainStop
 from costhub.search.scheduler import GainEstimate
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 from scripts.bench.common.data import own_copy
+from scripts.bench.common.rows import Rows
 from scripts.bench.transfer.controller_replay import (
     RULES,
     TOLERATED,
@@ -33,7 +33,7 @@ from scripts.bench.transfer.controller_replay import (
     signals,
     strategies,
 )
-from scripts.bench.transfer.search_traces import KEY, Trace, read_traces, traces_of
+from scripts.bench.transfer.search_traces import KEY, Trace, traces_of
 from scripts.bench.transfer.tasks import Devices, Pair
 from scripts.tables.plots import plot_curves
 
@@ -54,7 +54,7 @@ def only(traces: Sequence[Trace], workloads: frozenset[str]) -> list[Trace]:
 
 
 def chosen_rules(pairs: Pairs) -> dict[str, list[Options]]:
-    """For each rule, the options that each half of the workloads chooses."""
+    """For each rule, the settings that each half of the workloads chooses."""
     split = {pair: halves(traces) for pair, traces in pairs.items()}
     return {
         rule: [
@@ -68,10 +68,10 @@ def tested(pairs: Pairs, chosen: dict[str, list[Options]]) -> Iterator[dict[str,
     """What each rule saves and loses on workloads it was not chosen on; `half` None stands for both."""
     for pair, traces in pairs.items():
         split = halves(traces)
-        for rule, options in chosen.items():
+        for rule, settings in chosen.items():
             # What one half chose is tested on the other.
             parts = [only(traces, split[1 - half]) for half in (0, 1)]
-            ends = [Ends.of(part, rule, own) for part, own in zip(parts, options, strict=True)]
+            ends = [Ends.of(part, rule, own) for part, own in zip(parts, settings, strict=True)]
             for half, (part, end) in enumerate(zip(parts, ends, strict=True)):
                 yield {"pair": pair, "rule": rule, "half": 1 - half, **end.summary(part)}
             both = Ends(*(np.concatenate([getattr(e, f) for e in ends]) for f in ("saved", "lost", "workloads")))
@@ -80,33 +80,33 @@ def tested(pairs: Pairs, chosen: dict[str, list[Options]]) -> Iterator[dict[str,
 
 
 def every_option(pairs: Pairs) -> Iterator[dict[str, Any]]:
-    """Every rule with all of its options, on all workloads."""
+    """Every rule with all of its settings, on all workloads."""
     for pair, traces in pairs.items():
         for rule in RULES:
-            for options in options_of(rule):
+            for settings in options_of(rule):
                 yield {
                     "pair": pair,
                     "rule": rule,
-                    **options,
-                    **Ends.of(traces, rule, options).summary(traces),
+                    **settings,
+                    **Ends.of(traces, rule, settings).summary(traces),
                 }
 
 
 def budgets(pairs: Pairs, chosen: dict[str, list[Options]]) -> Iterator[dict[str, Any]]:
-    """The options that the first half chose, at other numbers of trials, on the second half."""
+    """The settings that the first half chose, at other numbers of trials, on the second half."""
     for pair, traces in pairs.items():
         for factor in (0.5, 1.0, 2.0):
             other = at_other_budgets(only(traces, halves(traces)[1]), factor)
-            for rule, options in chosen.items():
+            for rule, settings in chosen.items():
                 if other:
-                    row = Ends.of(other, rule, options[0]).summary(other)
+                    row = Ends.of(other, rule, settings[0]).summary(other)
                     yield {"pair": pair, "trials": other[0].trials, "rule": rule, **row}
 
 
-def shared(pairs: Pairs, options: Options, draws: int) -> Iterator[dict[str, Any]]:
+def shared(pairs: Pairs, settings: Options, draws: int) -> Iterator[dict[str, Any]]:
     """How each strategy shares the budget of a network, beside one task after the other."""
-    forecast = GainEstimate(int(options["window"]), options["record_gain"])
-    ways = strategies(ExpectedGainStop(options["threshold"], forecast), forecast)
+    forecast = GainEstimate(int(settings["window"]), settings["record_gain"])
+    ways = strategies(ExpectedGainStop(settings["threshold"], forecast), forecast)
     for pair, traces in pairs.items():
         unseen = only(traces, halves(traces)[1])
         for network in networks(traces, unseen, draws=draws, tasks=8):
@@ -167,9 +167,9 @@ def curves(rows: Sequence[dict[str, Any]], chosen: dict[str, list[Options]]) -> 
     """Pair -> per rule what is lost against what is saved, along its last option."""
     panels: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        options = chosen[row["rule"]][0]
+        settings = chosen[row["rule"]][0]
         *held, _ = RULES[row["rule"]][1]
-        if any(row[name] != options[name] for name in held):
+        if any(row[name] != settings[name] for name in held):
             continue
         own = panels.setdefault(row["pair"], [])
         curve = next((c for c in own if c["label"] == row["rule"]), None)
@@ -214,25 +214,20 @@ SHARED_COLUMNS = (
 @click.command()
 @click.option(
     "--pair",
-    "wanted",
+    "pairs",
     type=(str, int),
     multiple=True,
     help="FOLDER:DEVICE=FOLDER:DEVICE TRIALS; by default a small one in a copy of the embedded dataset.",
 )
 @click.option("--batches", default=16, show_default=True, help="Into which the trials of a search fall.")
-@click.option("--seeds", default=3, show_default=True)
+@options.seeds(3)
 @click.option("--workloads", default=1000, show_default=True, help="Of each pair, at the most.")
 @click.option("--draws", default=20, show_default=True, help="Networks with drawn tasks, of each seed.")
-@click.option("--quick", is_flag=True, help="Eight workloads, one seed, three networks.")
-@click.option(
-    "--rows",
-    "rows_path",
-    type=click.Path(path_type=Path),
-    help="Searches as JSON lines; those that are there are not run again.",
-)
-@click.option("--json", "path", type=click.Path(path_type=Path), help="The figures; a picture goes beside it.")
+@options.quick("Eight workloads, one seed, three networks.")
+@options.rows_file()
+@options.json_file("The figures; a picture goes beside it.")
 def main(
-    wanted: tuple[tuple[str, int], ...],
+    pairs: tuple[tuple[str, int], ...],
     batches: int,
     seeds: int,
     workloads: int,
@@ -244,26 +239,22 @@ def main(
     """Chooses every rule on one half of the workloads and tests it on the other."""
     if quick:
         seeds, workloads, draws = 1, min(workloads, 8), 3
-    if not wanted:
+    if not pairs:
         data = own_copy()
-        wanted, batches = ((f"{data}:amd-epyc-zen5-2c={data}:amd-epyc-zen5-2c-avx2", 12),), 6
-    traces = read_traces(rows_path)
-    for text, trials in wanted:
+        pairs, batches = ((f"{data}:amd-epyc-zen5-2c={data}:amd-epyc-zen5-2c-avx2", 12),), 6
+    kept = Rows(rows_path, KEY)
+    for text, trials in pairs:
         pair = Pair(*map(Devices.parse, text.split("=")))
         for seed in range(seeds):
-            done = {tuple(getattr(trace, key) for key in KEY) for trace in traces}
-            for trace in traces_of(pair, done, trials=trials, batch=trials // batches, seed=seed, workloads=workloads):
-                traces.append(trace)
-                if rows_path:
-                    with rows_path.open("a") as file:
-                        file.write(json.dumps(trace.to_json()) + "\n")
-    pairs: Pairs = {}
-    for trace in traces:
-        pairs.setdefault(f"{trace.pair}, {trace.trials} trials", []).append(trace)
-    found = figures(pairs, draws)
-    click.echo("\n\n".join(tables(found)))
+            for trace in traces_of(pair, kept, trials=trials, batch=trials // batches, seed=seed, workloads=workloads):
+                kept.add(trace.to_json())
+    by_pair: Pairs = {}
+    for trace in map(Trace.from_json, kept):
+        by_pair.setdefault(f"{trace.pair}, {trace.trials} trials", []).append(trace)
+    result = figures(by_pair, draws)
+    click.echo("\n\n".join(tables(result)))
     if path:
-        report(found, path)
+        report(result, path)
 
 
 def figures(pairs: Pairs, draws: int) -> dict[str, Any]:
@@ -286,8 +277,8 @@ def figures(pairs: Pairs, draws: int) -> dict[str, Any]:
 
 def tables(figures: dict[str, Any]) -> Iterator[str]:
     """The same for people."""
-    for rule, options in figures["chosen"].items():
-        halves_chose = [", ".join(f"{name} {value:g}" for name, value in own.items()) for own in options]
+    for rule, settings in figures["chosen"].items():
+        halves_chose = [", ".join(f"{name} {value:g}" for name, value in own.items()) for own in settings]
         yield f"{rule}: {' | '.join(halves_chose)}"
     yield plain_table([row for row in figures["rows"] if row["half"] is None], RULE_COLUMNS)
     yield plain_table(figures["signals"], SIGNAL_COLUMNS)
@@ -303,8 +294,4 @@ def report(figures: dict[str, Any], path: Path) -> None:
     """Writes the figures and draws what is lost against what is saved."""
     axes = {"x": "measurements saved (%)", "y": "latency lost (%)"}
     plot_curves(path.with_suffix(".png"), curves(figures["grid"], figures["chosen"]), **axes)
-    path.write_text(json.dumps({**machine.describe(), **figures}, indent=1))
-
-
-if __name__ == "__main__":
-    main()
+    machine.write_result(path, figures)

@@ -30,9 +30,10 @@ from costhub.search.task import SearchTask
 from costhub.search.tune import tune
 from costhub.transfer.adapt import adapt
 from costhub.transfer.methods.by_name import find_method
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 from scripts.bench.common.data import copy_with, own_copy
 from scripts.bench.common.remeasure import best_modules, remeasure
+from scripts.bench.common.rows import earlier_rows
 from scripts.bench.transfer.tasks import SPEC, fitted, measured
 from scripts.tables.transfer import LIVE_BASE, live_summary, live_transfer_table
 
@@ -144,7 +145,7 @@ def searches(
 
 
 @click.command()
-@click.option("--data", type=click.Path(path_type=Path), help="By default a copy of the embedded dataset.")
+@options.data()
 @click.option("--source", default="amd-epyc-zen5-2c-avx2", show_default=True, help="Device of the model.")
 @click.option(
     "--own",
@@ -153,11 +154,11 @@ def searches(
 )
 @click.option("--model", help="The name of a model to use instead of one trained on --source.")
 @click.option("--method", "methods", multiple=True, type=click.Choice(ALL), default=ALL)
-@click.option("--workload", "workloads", multiple=True, default=WORKLOADS)
-@click.option("--trials", default=64, show_default=True)
-@click.option("--seeds", default=3, show_default=True)
-@click.option("--quick", is_flag=True, help="One workload, one seed, 32 trials.")
-@click.option("--json", "path", type=click.Path(path_type=Path))
+@options.workloads(WORKLOADS)
+@options.trials(64)
+@options.seeds(3)
+@options.quick("One workload, one seed, 32 trials.")
+@options.json_file()
 def main(
     data: Path | None,
     source: str,
@@ -173,7 +174,7 @@ def main(
     """Compares latency, seconds and trials; run it with nothing else on the machine."""
     if quick:
         workloads, trials, seeds = workloads[:1], 32, 1
-    rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"] if path and path.exists() else []
+    rows = earlier_rows(path)
     done = {(row["workload"], row["seed"]) for row in rows}
     data, target = data or own_copy(), local_target()
     own = own or copy_with(str(identify()["device_id"]))
@@ -187,16 +188,6 @@ def main(
             for workload in missing if led else ():
                 rows += searches(bench, led, methods, workload, seed)
                 click.echo(f"{workload}, seed {seed}")
-                if path:
-                    about = {
-                        "source": model or source,
-                        "base": LIVE_BASE,
-                        "trials": trials,
-                        "summary": live_summary(rows),
-                    }
-                    path.write_text(json.dumps({**machine.describe(), **about, "rows": rows}, indent=1))
+                about = {"source": model or source, "base": LIVE_BASE, "trials": trials}
+                machine.write_result(path, {**about, "summary": live_summary(rows), "rows": rows})
     click.echo(live_transfer_table({"summary": live_summary(rows)}))
-
-
-if __name__ == "__main__":
-    main()

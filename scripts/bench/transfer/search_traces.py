@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from costhub.models.protocol import CostModel
 from costhub.search.scheduler import TrialBatch
 from costhub.transfer.methods.corrected import Corrected
 from scripts.bench.common.data import folds
-from scripts.bench.common.rows import read_rows
 from scripts.bench.transfer.tasks import SPEC, Pair
 
 FOLDS = 4
@@ -64,11 +62,6 @@ class Trace:
         return cls(**{**row, "batches": batches})
 
 
-def read_traces(path: Path | None) -> list[Trace]:
-    """The traces of a file of JSON lines, none where it is missing."""
-    return [Trace.from_json(row) for row in read_rows(path)]
-
-
 def search(pool: Programs, source: CostModel, *, batch: int, trials: int, seed: int) -> list[TrialBatch]:
     """Measures what the model scores highest; the model learns from all measurements after each batch.
 
@@ -93,7 +86,7 @@ def search(pool: Programs, source: CostModel, *, batch: int, trials: int, seed: 
 
 
 def traces_of(
-    pair: Pair, done: set[tuple[Any, ...]], *, trials: int, batch: int, seed: int, workloads: int
+    pair: Pair, done: Container[tuple[Any, ...]], *, trials: int, batch: int, seed: int, workloads: int
 ) -> Iterator[Trace]:
     """The missing searches of a seed, twice as long as its trials; the source has seen none of the workloads.
 

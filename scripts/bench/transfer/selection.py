@@ -7,28 +7,91 @@ workloads, and from other devices if asked to, and that learns after each batch.
 from __future__ import annotations
 
 import fnmatch
-import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from costhub.cards.tables import TableColumn, number, plain_table
-from costhub.dataset.programs import IntArray
+from costhub.dataset.blocks import open_devices
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.programs import IntArray, Programs
+from costhub.models.architectures import new_model
+from costhub.models.protocol import CostModel
 from costhub.papers.autotvm import Diverse
 from costhub.papers.release import Clustered
+from costhub.search.knobs import Knobs
 from costhub.search.selection import Candidates, Ranked, Selection
 from costhub.transfer.methods.corrected import Corrected
-from scripts.bench.common import machine
-from scripts.bench.common.data import own_copy
-from scripts.bench.common.rows import mean_curves, read_rows
-from scripts.bench.transfer.measured_pools import Pool, pools
-from scripts.bench.transfer.tasks import Devices
+from scripts.bench.common import machine, options
+from scripts.bench.common.data import folds, own_copy
+from scripts.bench.common.rows import Rows, mean_curves
+from scripts.bench.transfer.tasks import SPEC, Devices
 from scripts.tables.gains import mean_with_error
 from scripts.tables.plots import plot_curves
+
+FOLDS = 4
+"""The model for a workload has learned from the workloads of the other folds."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Programs of one workload on one device, each once."""
+
+    workload_id: str
+    programs: Programs
+    knobs: list[Knobs]
+    source: CostModel
+    """A model that has seen neither the workload nor, where the devices differ, the device."""
+
+
+def pools(source: Devices, target: Devices, *, programs: int, workloads: int) -> Iterator[Pool]:
+    """Workloads of the target with at least `programs` programs, evenly over their ids, with source models.
+
+    Args:
+        source: The devices to learn from.
+        target: One device, perhaps among them.
+        programs: The least number of different programs of a workload.
+        workloads: The most workloads.
+    """
+    (device,) = target.devices
+    (opened,) = open_devices(target.data, device, None, SPEC, failures=False)
+    measured, _ = opened.with_features(progress=True)
+    own = measured.load(progress=True)
+    candidates = {}
+    for index, name in enumerate(own.workload_ids):
+        places = np.flatnonzero(own.workload == index)
+        if len(places) >= programs:
+            knobs = _knobs(target, measured.record_ids.take(pa.array(places)))
+            first = np.unique([knobs.index(each) for each in knobs])
+            if len(first) >= programs:
+                candidates[name] = own.select(places[first]), [knobs[place] for place in first]
+    chosen = set(sorted(candidates)[:: max(1, len(candidates) // workloads)][:workloads])
+    learned_from = source.programs()
+    about = DataFolder.open(target.data).workloads(["workload_id", "operator"]).to_pylist()
+    for part in folds(about, FOLDS, 0):
+        tested = sorted(chosen & part.test)
+        if tested:
+            model = new_model("gbt", feature_spec=SPEC, options={"objective": "log"})
+            others = set(learned_from.workload_ids) - part.test
+            model.fit(learned_from.of_workloads(others), None, seed=0, progress=False)
+            for name in tested:
+                yield Pool(name, *candidates[name], model)
+
+
+def _knobs(target: Devices, record_ids: pa.Array) -> list[Knobs]:
+    """The knobs of records, in their order."""
+    where = pc.field("record_id").isin(record_ids)
+    folder = DataFolder.open(target.data)
+    table = folder.select_measurements(list(target.devices), ["record_id", "trace"], where)
+    order = pc.index_in(record_ids, value_set=table["record_id"].combine_chunks())
+    return [Knobs.read(text) for text in table["trace"].take(order).to_pylist()]
 
 
 @dataclass(frozen=True)
@@ -168,28 +231,20 @@ def report(rows: list[dict[str, Any]], path: Path) -> None:
         panels[device] = mean_curves([{**row, "device": device, "trials": _trials(row)} for row in mine], DRAWN)
     axes = {"x": "measured programs", "y": "best so far / best of all"}
     plot_curves(path.with_suffix(".png"), panels, **axes)
-    about = {**machine.describe(), "key": KEY, "step": STEP, "summary": summaries(rows)}
-    path.write_text(json.dumps({**about, "rows": rows}, indent=1))
+    machine.write_result(path, {"key": KEY, "step": STEP, "summary": summaries(rows), "rows": rows})
 
 
 @click.command()
-@click.option(
-    "--pair",
-    "pairs",
-    multiple=True,
-    help="FOLDER:DEVICE+DEVICE=FOLDER:DEVICE; by default from two cores to one in a copy of the embedded dataset.",
-)
+@options.pairs("from two cores to one")
 @click.option("--only", default="*", show_default=True, help="Pattern of methods.")
 @click.option("--batch", "batches", multiple=True, default=(8, 16), show_default=True)
-@click.option("--trials", default=64, show_default=True)
+@options.trials(64)
 @click.option("--programs", default=150, show_default=True, help="The least of a workload.")
 @click.option("--workloads", default=24, show_default=True, help="The most of a pair.")
-@click.option("--seeds", default=3, show_default=True)
-@click.option("--quick", is_flag=True, help="Two workloads, one seed, batches of 16.")
-@click.option(
-    "--rows", "rows_path", type=click.Path(path_type=Path), help="JSON lines; what is there is not done again."
-)
-@click.option("--json", "path", type=click.Path(path_type=Path), help="A picture goes beside it.")
+@options.seeds(3)
+@options.quick("Two workloads, one seed, batches of 16.")
+@options.rows_file()
+@options.json_file("A picture goes beside it.")
 def main(
     pairs: tuple[str, ...],
     only: str,
@@ -209,30 +264,17 @@ def main(
     if quick:
         workloads, seeds, batches = 2, 1, (16,)
     methods = fnmatch.filter(METHODS, only)
-    rows = read_rows(rows_path)
-    done = {tuple(row[key] for key in KEY) for row in rows}
+    kept = Rows(rows_path, KEY)
     for text in pairs:
         source, target = map(Devices.parse, text.split("="))
         about = {"source": source.name, "target": target.name}
         for pool in pools(source, target, programs=programs, workloads=workloads):
             name = pool.workload_id[:12]
             for seed, batch, method in ((s, b, m) for s in range(seeds) for b in batches for m in methods):
-                if (source.name, target.name, name, method, batch, seed) in done:
-                    continue
-                row = {
-                    **about,
-                    "workload": name,
-                    **row_of(pool, method, batch=batch, trials=trials, seed=seed),
-                }
-                rows.append(row)
-                if rows_path:
-                    with rows_path.open("a") as file:
-                        file.write(json.dumps(row) + "\n")
+                if (source.name, target.name, name, method, batch, seed) not in kept:
+                    row = row_of(pool, method, batch=batch, trials=trials, seed=seed)
+                    kept.add({**about, "workload": name, **row})
             click.echo(f"{source.name} -> {target.name}: {name}, {pool.programs.n} programs")
-    click.echo(plain_table(summaries(rows), COLUMNS))
+    click.echo(plain_table(summaries(kept.all), COLUMNS))
     if path:
-        report(rows, path)
-
-
-if __name__ == "__main__":
-    main()
+        report(kept.all, path)

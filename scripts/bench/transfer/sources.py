@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from costhub.models.architectures import new_model
 from costhub.models.evaluate import evaluate
 from costhub.models.protocol import CostModel
 from costhub.transfer.sources import rank_sources
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 from scripts.bench.common.data import own_copy
 
 SPEC = "tiles@1"
@@ -57,15 +56,11 @@ def rows_of(programs: dict[str, Programs], seed: int, draws: int) -> Iterator[di
 
 
 @click.command()
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path),
-    help="Data folder of several devices; a copy of the embedded dataset by default.",
-)
-@click.option("--seeds", default=3, show_default=True, help="Choices of held-out workloads.")
+@options.data("Data folder of several devices; a copy of the embedded dataset by default.")
+@options.seeds(3, "Choices of held-out workloads.")
 @click.option("--draws", default=10, show_default=True, help="Choices of the programs probed, of each.")
-@click.option("--quick", is_flag=True, help="One seed, three draws.")
-@click.option("--json", "path", type=click.Path(path_type=Path))
+@options.quick("One seed, three draws.")
+@options.json_file()
 def main(data: Path | None, seeds: int, draws: int, quick: bool, path: Path | None) -> None:
     """Prints how far the chosen source is behind the best with 8 to 64 programs probed."""
     data = data or own_copy()
@@ -95,9 +90,4 @@ def main(data: Path | None, seeds: int, draws: int, quick: bool, path: Path | No
         number("within", "share within 0.02", ".0%"),
     ]
     click.echo(plain_table(table, columns))
-    if path:
-        path.write_text(json.dumps({**machine.describe(), "summary": table, "rows": rows}, indent=1))
-
-
-if __name__ == "__main__":
-    main()
+    machine.write_result(path, {"summary": table, "rows": rows})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -23,9 +22,9 @@ from costhub.transfer.methods.corrected import Corrected
 from costhub.transfer.methods.lottery import Lottery
 from costhub.transfer.methods.method import FineTune, ResidualTrees, TransferMethod
 from costhub.transfer.trial_order import BATCH_SIZE, PER_WORKLOAD
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 from scripts.bench.common.data import own_copy
-from scripts.bench.common.rows import read_rows
+from scripts.bench.common.rows import Rows
 from scripts.bench.transfer.tasks import Devices, Pair, fitted, measured
 from scripts.tables.plots import plot_curves
 from scripts.tables.transfer import EVERYTHING, KEY, METRICS, curves, differences, summaries
@@ -154,24 +153,17 @@ def rows_of(
 
 
 @click.command()
-@click.option(
-    "--pair",
-    "pairs",
-    multiple=True,
-    help="FOLDER:DEVICE+DEVICE=FOLDER:DEVICE; by default from AVX-512 to SSE4.2 in a copy of the embedded dataset.",
-)
-@click.option("--seeds", default=5, show_default=True)
-@click.option("--quick", is_flag=True, help="One seed, 64 and 256 trials.")
+@options.pairs("from AVX-512 to SSE4.2")
+@options.seeds(5)
+@options.quick("One seed, 64 and 256 trials.")
 @click.option("--ablate", is_flag=True, help="More methods, with three seeds.")
-@click.option(
-    "--rows", "rows_path", type=click.Path(path_type=Path), help="JSON lines; what is there is not done again."
-)
-@click.option("--json", "path", type=click.Path(path_type=Path))
+@options.rows_file()
+@options.json_file()
 def main(
     pairs: tuple[str, ...], seeds: int, quick: bool, ablate: bool, rows_path: Path | None, path: Path | None
 ) -> None:
     """Ranks held-out workloads of the target after 0 to 512 trials on others."""
-    rows = read_rows(rows_path)
+    kept = Rows(rows_path, (*KEY, "seed"))
     if not pairs:
         data = own_copy()
         pairs = (f"{data}:amd-epyc-zen5-2c={data}:amd-epyc-zen5-2c-sse4.2",)
@@ -182,45 +174,28 @@ def main(
             trials = (64, 256) if quick else TRIALS
             about = (source.name, target.name, seed)
             done = {
-                (row["method"], row["trials"]) for row in rows if (row["source"], row["target"], row["seed"]) == about
+                (row["method"], row["trials"]) for row in kept if (row["source"], row["target"], row["seed"]) == about
             }
             if is_whole(done, trials, ablate and seed < ABLATED):
                 continue
             own = list(rows_of(pair, seed, trials, ablate and seed < ABLATED, done))
-            rows += own
-            if rows_path:
-                with rows_path.open("a") as file:
-                    file.writelines(json.dumps(row) + "\n" for row in own)
+            kept.add(*own)
             click.echo(f"{source.name} -> {target.name}, seed {seed}: {len(own)} rows")
-    whole = [row for row in rows if row["method"] not in ABLATIONS]
+    whole = [row for row in kept if row["method"] not in ABLATIONS]
     table = summaries(whole)
     click.echo(plain_table(table, COLUMNS))
     if path:
-        alike = [row for row in rows if is_of_one_kind(row)]
+        alike = [row for row in kept if is_of_one_kind(row)]
         parts = differences(alike, [m for m in (*METHODS, *ABLATIONS) if m != BASE], BASE)
-        write(path.with_name(f"{path.stem}_ablations.json"), {"base": BASE, "ablations": parts})
+        ablations = path.with_name(f"{path.stem}_ablations.json")
+        machine.write_result(ablations, {"base": BASE, "ablations": parts})
         for metric in ("top_1", "pairwise"):
-            panels = curves(table, metric, DRAWN)
-            plot_curves(
-                path.with_name(f"{path.stem}-{metric}.png"),
-                panels,
-                x="trials on the target",
-                y=metric,
-                log=True,
-            )
-        write(path, {"key": KEY, "summary": table})
+            picture = path.with_name(f"{path.stem}-{metric}.png")
+            plot_curves(picture, curves(table, metric, DRAWN), x="trials on the target", y=metric, log=True)
+        machine.write_result(path, {"key": KEY, "summary": table})
 
 
 def is_of_one_kind(row: dict[str, Any]) -> bool:
     """Whether source and target are of one kind; from a CPU to a GPU there is nothing to transfer."""
     devices = [find_device(name) for name in (row["source"].split("+")[0], row["target"])]
     return len({device.kind for device in devices if device}) == 1
-
-
-def write(path: Path, result: dict[str, Any]) -> None:
-    """Writes a result file; the rows are in the file of `--rows`."""
-    path.write_text(json.dumps({**machine.describe(), **result}, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
-SCRIPT = Path(__file__).parents[3] / "scripts/bench/data/fuzz.py"
+from scripts.bench.common.fresh import run_module
 
 
 def test_no_damage_is_accepted_silently(tmp_path: Path) -> None:
     path = tmp_path / "fuzz.json"
-    command = [sys.executable, str(SCRIPT), "--count", "200", "--resealed", "--json", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    words = ("--count", "200", "--resealed", "--json", path)
+    done = run_module("scripts.bench", "fuzz", *words, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
 
     result = json.loads(path.read_text())

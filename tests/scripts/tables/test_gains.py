@@ -3,9 +3,9 @@ from __future__ import annotations
 import math
 
 import pytest
-from scripts.tables.gains import gain_with_error
 
 from costhub.cards.reports.tune import geometric
+from scripts.tables.gains import gain_with_error
 
 
 def test_twice_as_fast_and_half_as_fast_are_level() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
+from costhub.cli.figures import figures_text
 from scripts.tables.models import (
     LITERATURE,
     calibration_table,
@@ -18,8 +20,6 @@ from scripts.tables.models import (
     training_table,
     unseen_device_table,
 )
-
-from costhub.cli.figures import figures_text
 
 
 def row(model: str, seed: int, values: list[float], **more: Any) -> dict[str, Any]:

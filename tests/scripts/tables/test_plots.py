@@ -7,6 +7,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+
 from scripts.tables.plots import (
     _seconds,
     plot_calibration,

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripts.tables.results import dataset_table, fill
 
 from costhub.errors import DataError
+from scripts.tables.results import dataset_table, fill
 
 ROOT = Path(__file__).resolve().parents[3]
 ABOUT: dict[str, Any] = {
@@ -28,7 +28,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 def test_a_page_shows_what_the_files_hold(page: Path) -> None:
     text = page.read_text()
     assert page.name != "README.md" or text.count("<!-- results:") >= 3
-    assert fill(text, ROOT / "docs" / "results") == text, "run scripts/tables/__main__.py"
+    assert fill(text, ROOT / "docs" / "results") == text, "run `python -m scripts.tables`"
 
 
 def test_stages_show_how_they_grow() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from scripts.tables.strategies import BASE, controller_table, selection_table, strategies_summary, strategies_table
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from scripts.tables.transfer import (
     LIVE_BASE,
     ablations_table,

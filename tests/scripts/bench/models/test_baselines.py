@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import torch
-from scripts.bench.models.baselines import TensetMlp, TvmXgb, lambda_rank
 
 from costhub.dataset.programs import Programs
 from costhub.models.evaluate import evaluate_scores
+from scripts.bench.models.baselines import TensetMlp, TvmXgb, lambda_rank
 
 
 def test_it_learns_and_carries_over(train: Programs, unseen: Programs) -> None:

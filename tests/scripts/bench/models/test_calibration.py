@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from scripts.bench.models.calibration import LEVELS, calibrate
 
 from costhub.dataset.programs import Programs
 from costhub.errors import DataError, ScoreError
+from scripts.bench.models.calibration import LEVELS, calibrate
 
 
 def drawn(scale: float = 1.0, n: int = 4000) -> tuple[np.ndarray, np.ndarray, Programs]:

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from scripts.bench.models.dask_trees import fit_trees_dask
 
 from costhub.dataset.programs import Programs
 from costhub.errors import CosthubError
 from costhub.models.evaluate import evaluate
 from costhub.models.trees.gbt import Gbt, GbtOptions
+from scripts.bench.models.dask_trees import fit_trees_dask
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from scripts.bench.models.noise_ceiling import MeasuredRepeats, gap_noise, noise_ceiling, repeat_noise
 
 from costhub.models.evaluate import evaluate_scores
+from scripts.bench.models.noise_ceiling import MeasuredRepeats, gap_noise, noise_ceiling, repeat_noise
 
 
 def table(spread: float, *, repeats: int = 5, seed: int = 0) -> pa.Table:

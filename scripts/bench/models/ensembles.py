@@ -11,7 +11,7 @@ import numpy as np
 
 from costhub.dataset.folder import DataFolder
 from costhub.models.evaluate import evaluate_scores
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 from scripts.bench.common.data import own_copy
 from scripts.bench.models.calibration import calibrate
 from scripts.bench.models.grid import TILES, Entry
@@ -25,12 +25,12 @@ ENTRIES = {
 
 
 @click.command()
-@click.option("--data", type=click.Path(path_type=Path), help="By default a copy of the embedded dataset.")
+@options.data()
 @click.option("--device", "devices", multiple=True, help="All by default.")
 @click.option("--split", help="Of the folder; the first default one otherwise.")
-@click.option("--seeds", default=3, show_default=True)
-@click.option("--quick", is_flag=True, help="Trees on one device, one seed.")
-@click.option("--json", "path", type=click.Path(path_type=Path), help="A picture goes beside it.")
+@options.seeds(3)
+@options.quick("Trees on one device, one seed.")
+@options.json_file("A picture goes beside it.")
 def main(
     data: Path | None, devices: tuple[str, ...], split: str | None, seeds: int, quick: bool, path: Path | None
 ) -> None:
@@ -62,7 +62,7 @@ def main(
             )
             click.echo(json.dumps(rows[-1]))
     if path:
-        path.write_text(json.dumps({**machine.describe(), "rows": rows}, indent=1))
+        machine.write_result(path, {"rows": rows})
         plot_calibration(path.with_suffix(".png"), {f"{row['member']}, {row['device']}": row for row in rows})
 
 
@@ -75,7 +75,3 @@ def fitted(source: Source, entry: Entry, names: list[str], seed: int) -> dict[st
     mean, std = model.predict_with_spread(test.rows, test.counts)
     # All members regress, so that their scores are throughput itself.
     return {**calibrate(mean, std, test).to_json(), "top_1": evaluate_scores(mean, test).top_1}
-
-
-if __name__ == "__main__":
-    main()

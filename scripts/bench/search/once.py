@@ -1,8 +1,13 @@
-"""One search for a workload in a fresh process; prints its course as JSON."""
+"""One search in a fresh process, whose course is printed as JSON.
+
+python -m scripts.bench.search.once workload METHOD WORKLOAD TRIALS SEED OUT [MODEL [DRAFT]]
+python -m scripts.bench.search.once network NETWORK TRIALS SEED OUT FAST_MATH [MODEL]
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import time
@@ -14,10 +19,13 @@ from typing import Any
 
 from costhub.collector.build.builder import Builder
 from costhub.collector.device.cpu_state import tvm_threads
+from costhub.collector.device.identify import identify
 from costhub.collector.device.local import local_target
 from costhub.collector.run.runner import Runner
+from costhub.collector.workloads.network_kernels import NetworkWorkload, network_workloads
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.intrinsics import load_intrinsics
+from costhub.hub.catalogue.devices import complete_device_row
 from costhub.search.result import BUILDING, EVOLUTION, FEATURES, LEARNING, PREDICTION, RUNNING, StageTimer
 
 
@@ -38,7 +46,7 @@ class SearchCourse:
 
 @dataclass(frozen=True)
 class WorkloadSearch:
-    """What to search for, and where the database goes."""
+    """A search for a workload, and where its database goes."""
 
     workload: str
     trials: int
@@ -77,8 +85,6 @@ class WorkloadSearch:
 
     def costhub(self, model: str, method: str, draft: str | None = None) -> SearchCourse:
         """`tune`; the seconds include loading the model and starting processes."""
-        from costhub.collector.device.identify import identify
-        from costhub.hub.catalogue.devices import complete_device_row
         from costhub.models.compound.conditioned import bound_to
         from costhub.models.folder import load_model
         from costhub.search.tune import tune
@@ -106,6 +112,85 @@ class WorkloadSearch:
                 on_trial=lambda n, _: rounds.append((n, time.perf_counter() - start)),
             )
         return SearchCourse(rounds, result.stages)
+
+
+@dataclass(frozen=True)
+class NetworkSearch:
+    """A search for the kernels of a network, and where its database goes."""
+
+    kernels: Sequence[NetworkWorkload]
+    trials: int
+    """Of all kernels together."""
+    seed: int
+    out: Path
+
+    @property
+    def weights(self) -> list[float]:
+        """How often the network calls each kernel."""
+        return [sum(count for _, count in each.networks) for each in self.kernels]
+
+    def stock(self) -> SearchCourse:
+        """`ms.tune_tasks` with its defaults except the light import, on costhub's tasks."""
+        import tvm
+        from tvm.s_tir import meta_schedule as ms
+
+        target, logger = tvm.target.Target(local_target()), logging.getLogger("stock")
+        os.environ.update(tvm_threads())
+        start = time.perf_counter()
+        load_intrinsics("llvm")
+        rounds: list[tuple[int, float]] = []
+        watch = watched()
+        seeds = ms.utils.fork_seed(self.seed, n=len(self.kernels))
+        tasks = [
+            ms.TuneContext(
+                mod=each.module(),
+                target=target,
+                space_generator="post-order-apply",
+                search_strategy="evolutionary",
+                task_name=each.name,
+                rand_state=seed,
+                logger=logger,
+                num_threads="physical",
+            ).clone()
+            for each, seed in zip(self.kernels, seeds, strict=True)
+        ]
+        ms.tune_tasks(
+            tasks=tasks,
+            task_weights=self.weights,
+            work_dir=str(self.out),
+            max_trials_global=self.trials,
+            builder=ms.builder.LocalBuilder(initializer=partial(load_intrinsics, "llvm")),
+            measure_callbacks=stamped(rounds, start),
+        )
+        return SearchCourse(rounds, watch.seconds())
+
+    def costhub(self, model: str) -> SearchCourse:
+        """`tune_all`; the seconds include loading the model and starting processes."""
+        from costhub.models.compound.conditioned import bound_to
+        from costhub.models.folder import load_model
+        from costhub.search.tune import Job, tune_all
+
+        rounds: list[tuple[int, float]] = []
+        start = time.perf_counter()
+        target = local_target()
+        pretrained = bound_to(load_model(model)[0], complete_device_row(identify()))
+        jobs = [Job(e.name, e.module(), w) for e, w in zip(self.kernels, self.weights, strict=True)]
+        with Builder(json.dumps(target)) as builder, Runner(json.dumps(target)) as runner:
+            results = tune_all(
+                jobs,
+                model=pretrained,
+                target=target,
+                out=self.out,
+                trials=self.trials,
+                builder=builder,
+                runner=runner,
+                seed=self.seed,
+                on_trial=lambda *_: rounds.append((len(rounds) + 1, time.perf_counter() - start)),
+            )
+        stages: dict[str, float] = {}
+        for stage, seconds in (pair for each in results for pair in each.stages.items()):
+            stages[stage] = stages.get(stage, 0.0) + seconds
+        return SearchCourse(rounds, stages)
 
 
 def stamped(rounds: list[tuple[int, float]], start: float) -> list[Any]:
@@ -149,15 +234,28 @@ def clock(watch: StageTimer, owner: Any, name: str, stage: str) -> None:
     setattr(owner, name, call)
 
 
-if __name__ == "__main__":
-    method, workload, trials, seed, folder, *models = sys.argv[1:]
-    search = WorkloadSearch(workload, int(trials), int(seed), Path(folder))
+def of_workload(method: str, workload: str, trials: str, seed: str, out: str, *models: str) -> dict[str, Any]:
+    """The course of a search for a workload by TVM's own methods, or by costhub's with a model and perhaps a draft."""
+    search = WorkloadSearch(workload, int(trials), int(seed), Path(out))
     if method == "stock":
-        course = search.tvm(light=False)
-    elif method == "stock, light imports":
-        course = search.tvm(light=True)
-    elif method == "random":
-        course = search.tvm(light=True, strategy="replay-trace", cost_model="random")
-    else:
-        course = search.costhub(models[0], method, *models[1:])
-    sys.stdout.write("\n" + json.dumps(asdict(course)) + "\n")
+        return asdict(search.tvm(light=False))
+    if method == "stock, light imports":
+        return asdict(search.tvm(light=True))
+    if method == "random":
+        return asdict(search.tvm(light=True, strategy="replay-trace", cost_model="random"))
+    return asdict(search.costhub(models[0], method, *models[1:]))
+
+
+def of_network(network: str, trials: str, seed: str, out: str, fast_math: str, *models: str) -> dict[str, Any]:
+    """The course of a search for the kernels of a network, by costhub with a model, otherwise by stock."""
+    kernels = network_workloads([network], target=json.dumps(local_target()), fast_math=fast_math == "1")
+    Path(out).mkdir(exist_ok=True)  # TVM's database does not make it
+    search = NetworkSearch(kernels, int(trials) * len(kernels), int(seed), Path(out))
+    course = search.costhub(models[0]) if models else search.stock()
+    return {"tasks": len(kernels), **asdict(course)}
+
+
+if __name__ == "__main__":
+    kind, *words = sys.argv[1:]
+    figures = of_workload(*words) if kind == "workload" else of_network(*words)
+    sys.stdout.write("\n" + json.dumps(figures) + "\n")

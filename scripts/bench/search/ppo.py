@@ -38,10 +38,10 @@ from costhub.search.search_model import SearchModel
 from costhub.search.strategies.search_space import SearchSpace
 from costhub.search.tvm_seam import TvmCostModel
 from costhub.transfer.methods.by_name import find_method
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 from scripts.bench.common.data import copy_dataset
 from scripts.bench.search.held_out import WORKLOADS, held_out, trained
-from scripts.bench.search.search_once import clock
+from scripts.bench.search.once import clock
 from scripts.tables.gains import mean_with_error
 
 COUNT = 16
@@ -181,12 +181,12 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, dict[str, float | None]]:
 
 
 @click.command()
-@click.option("--data", type=click.Path(path_type=Path), help="By default a copy of the embedded dataset.")
-@click.option("--models", type=click.Path(path_type=Path), help="Where the trained model is kept.")
-@click.option("--workload", "workloads", multiple=True, default=WORKLOADS[:4], show_default=True)
-@click.option("--seeds", default=3, show_default=True)
+@options.data()
+@options.models_folder()
+@options.workloads(WORKLOADS[:4])
+@options.seeds(3)
 @click.option("--batches", default=6, show_default=True)
-@click.option("--json", "path", type=click.Path(path_type=Path))
+@options.json_file()
 def main(
     data: Path | None,
     models: Path | None,
@@ -207,12 +207,6 @@ def main(
             for agent in AGENTS:
                 rows.append(explored(workload, agent, seed, batches, model))
                 click.echo("{workload:28} {seed} {agent:18} {agent_s:6.2f} of {seconds:6.1f} s".format(**rows[-1]))
-    result = {**machine.describe(), "stable_baselines3": stable_baselines3.__version__}
-    result |= {"summary": summary(rows), "rows": rows}
+    result = {"stable_baselines3": stable_baselines3.__version__, "summary": summary(rows), "rows": rows}
     click.echo(json.dumps(result["summary"], indent=1))
-    if path:
-        path.write_text(json.dumps(result, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    machine.write_result(path, result)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import click
 
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 from scripts.bench.common.rows import read_rows
 from scripts.tables.search import passes_table
 
@@ -47,7 +46,7 @@ def compared(first: dict[tuple[str, str], float], second: dict[tuple[str, str], 
 
 @click.command()
 @click.argument("passes", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
-@click.option("--json", "path", type=click.Path(path_type=Path))
+@options.json_file()
 def main(passes: tuple[Path, ...], path: Path | None) -> None:
     """PASSES are row files of the search benchmark, oldest first; each is compared with the next."""
     if len(passes) < 2:
@@ -57,11 +56,5 @@ def main(passes: tuple[Path, ...], path: Path | None) -> None:
         {"passes": f"{number} and {number + 1}", **compared(first, second)}
         for number, (first, second) in enumerate(pairwise(by_pass), start=1)
     ]
-    result = {**machine.describe(), "rows": rows}
-    if path:
-        path.write_text(json.dumps(result, indent=1) + "\n")
-    click.echo(passes_table(result))
-
-
-if __name__ == "__main__":
-    main()
+    machine.write_result(path, {"rows": rows})
+    click.echo(passes_table({"rows": rows}))

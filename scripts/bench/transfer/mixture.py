@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ from costhub.models.protocol import CostModel, Scores
 from costhub.models.train import data_hash, describe_model
 from costhub.papers.source_mixture import MAX_SOURCES, indistinguishable, mixture_scale
 from costhub.transfer.sources import RankedSource, rank_sources
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 from scripts.bench.common.data import own_copy, own_folder
 
 SPEC = "tiles@1"
@@ -202,20 +201,14 @@ COLUMNS = [
 
 
 @click.command()
-@click.option(
-    "--data",
-    "folders",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Data folders; a copy of the embedded dataset by default.",
-)
+@options.data_folders("Data folders; a copy of the embedded dataset by default.")
 @click.option("--more", multiple=True, default=("mlp",), show_default=True, help="Architectures beside gbt.")
 @click.option("--unlike", multiple=True, help="Target for which the devices of all kinds are sources.")
-@click.option("--models", type=click.Path(path_type=Path), help="Folder that keeps the sources for another run.")
-@click.option("--seeds", default=3, show_default=True, help="Choices of held-out workloads.")
+@options.models_folder()
+@options.seeds(3, "Choices of held-out workloads.")
 @click.option("--draws", default=10, show_default=True, help="Choices of the programs probed, of each.")
-@click.option("--quick", is_flag=True, help="One seed, three draws, three devices, trees alone.")
-@click.option("--json", "path", type=click.Path(path_type=Path))
+@options.quick("One seed, three draws, three devices, trees alone.")
+@options.json_file()
 def main(
     folders: tuple[Path, ...],
     more: tuple[str, ...],
@@ -240,8 +233,4 @@ def main(
     table = summary_of(rows)
     click.echo(plain_table(table, COLUMNS))
     if path:
-        path.write_text(json.dumps({**machine.describe(), "summary": table, "rows": gathered(rows)}))
-
-
-if __name__ == "__main__":
-    main()
+        machine.write_result(path, {"summary": table, "rows": gathered(rows)}, indent=None)

@@ -1,0 +1,63 @@
+"""Runs a benchmark: `python -m scripts.bench search --quick`; without words, lists them."""
+
+from __future__ import annotations
+
+import click
+
+from scripts.bench.common.fresh import run_module
+from scripts.commands import LazyCommands
+
+BENCHMARKS = {
+    "collector": "collecting.collector",
+    "boards": "collecting.boards",
+    "noise": "collecting.noise",
+    "repeats": "collecting.repeats",
+    "probe": "collecting.probe",
+    "torture": "collecting.torture",
+    "kill": "collecting.kill",
+    "dataset": "data.dataset",
+    "features": "data.features",
+    "cuts": "data.cuts",
+    "pull": "data.pull",
+    "models": "models.compare",
+    "model-search": "models.model_search",
+    "calibration": "models.ensembles",
+    "conditioned": "models.conditioned",
+    "training": "models.training",
+    "sources": "transfer.sources",
+    "mixture": "transfer.mixture",
+    "selection": "transfer.selection",
+    "controller": "transfer.controller",
+    "transfer": "transfer.transfer",
+    "live-transfer": "transfer.live_transfer",
+    "search": "search.search",
+    "networks": "search.networks",
+    "operators": "search.operators",
+    "strategies": "search.strategies",
+    "speed": "search.speed",
+}
+"""Command -> module below this package. Each takes `--quick` and `--json`, and needs neither."""
+
+OTHERS = {
+    "fuzz": "data.fuzz",
+    "old-workloads": "data.old_workloads",
+    "model-report": "models.report",
+    "picked-again": "search.picked_again",
+    "passes": "search.passes",
+    "ppo": "search.ppo",
+}
+"""Commands that read the results of others, or have no quick form."""
+
+commands = LazyCommands("scripts.bench", BENCHMARKS | OTHERS, "Benchmarks of costhub beside their baselines.")
+
+
+@commands.command("quick")
+def quick() -> None:
+    """Run the quick form of every benchmark, each in a process of its own."""
+    for name in BENCHMARKS:
+        click.echo(f"== {name}")
+        run_module("scripts.bench", name, "--quick")
+
+
+if __name__ == "__main__":
+    commands(prog_name="python -m scripts.bench")

@@ -1,0 +1,21 @@
+"""Runs a step of a release: `python -m scripts.release check --help`; docs/releasing.md has the checklist."""
+
+from __future__ import annotations
+
+from scripts.commands import LazyCommands
+
+STEPS = {
+    "collect": "collect",
+    "train": "train",
+    "check": "check",
+    "reproduce": "reproduce",
+    "walk": "walk_package",
+    "artefacts": "write_artefacts",
+    "picture": "terminal_picture",
+}
+"""Command -> module of this package."""
+
+commands = LazyCommands("scripts.release", STEPS, "Steps of a release of costhub.")
+
+if __name__ == "__main__":
+    commands(prog_name="python -m scripts.release")

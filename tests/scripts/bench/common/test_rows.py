@@ -1,0 +1,67 @@
+"""Rows: kept as they are made, read again after an interruption, and averaged to curves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scripts.bench.common.rows import Rows, earlier_rows, mean_curves, read_rows
+
+KEY = ("workload", "seed")
+
+
+def test_rows_are_in_the_file_as_soon_as_they_are_added_and_are_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    rows = Rows(path, KEY)
+    rows.add({"workload": "a", "seed": 0, "us": 1.5}, {"workload": "a", "seed": 1, "us": 2.0})
+
+    again = Rows(path, KEY)
+
+    assert list(again) == list(rows)
+    assert ("a", 1) in again
+    assert ("a", 2) not in again
+
+
+def test_rows_without_a_file_are_kept_in_memory() -> None:
+    rows = Rows(None, KEY)
+    rows.add({"workload": "a", "seed": 0})
+
+    assert ("a", 0) in rows
+    assert rows.all == [{"workload": "a", "seed": 0}]
+
+
+def test_a_row_without_one_of_the_keys_has_it_empty() -> None:
+    rows = Rows(None, KEY)
+    rows.add({"workload": "a"})
+
+    assert ("a", "") in rows
+
+
+def test_a_line_cut_short_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"a": 1}\n{"a": ')
+
+    assert read_rows(path) == [{"a": 1}]
+
+
+def test_rows_of_an_earlier_result_are_read_if_there_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    assert earlier_rows(path) == earlier_rows(None) == []
+
+    path.write_text(json.dumps({"machine": "m", "rows": [{"a": 1}]}))
+
+    assert earlier_rows(path) == [{"a": 1}]
+
+
+def test_curves_are_means_over_seeds_then_over_workloads() -> None:
+    def row(workload: str, *curve: float) -> dict[str, object]:
+        return {"device": "d", "method": "m", "workload": workload, "trials": [8, 16], "curve": list(curve)}
+
+    (line,) = mean_curves([row("a", 0.0, 1.0), row("a", 1.0, 1.0), row("b", 0.25, 0.5)], ("m", "none"))
+
+    assert line["label"] == "m"
+    assert line["x"] == [8, 16]
+    assert line["y"] == pytest.approx([0.375, 0.75])
+    assert line["se"] == pytest.approx([0.125, 0.25])
