@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,10 @@ import pyarrow.compute as pc
 
 from costhub.dataset.readme import write_readme
 from costhub.dataset.schema import table_from_rows
-from costhub.dataset.shards.journal import JOURNAL, read_journal
 from costhub.dataset.shards.lock import FolderLock
 from costhub.dataset.shards.shard import ROW_GROUP_ROWS, empty_table, write_shard
 from costhub.dataset.shards.shard_set import (
+    read_measurements,
     read_shards,
     remove_temporaries,
     shard_name,
@@ -25,7 +26,38 @@ from costhub.dataset.shards.writer import COMPACT_ROWS, MeasurementWriter
 from costhub.errors import DataError
 
 
-class DataFolder:
+class FolderTables(ABC):
+    """The two small tables of a data folder, wherever it is; a crash of a writer may leave rows twice."""
+
+    path: Path | str
+
+    def devices(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Reads the devices table, or some of its columns.
+
+        Raises:
+            DataError: A shard cannot be read, or a column does not exist.
+        """
+        return self._small("devices", "device_id", columns)
+
+    def workloads(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Reads the workloads table, or some of its columns.
+
+        Raises:
+            DataError: A shard cannot be read, or a column does not exist.
+        """
+        return self._small("workloads", "workload_id", columns)
+
+    def _small(self, table: str, key: str, columns: Sequence[str] | None) -> pa.Table:
+        needed = None if columns is None else list(dict.fromkeys([*columns, key]))
+        rows = first_of_each(self._read_small(table, needed), key)
+        return rows if columns is None else rows.select(list(columns))
+
+    @abstractmethod
+    def _read_small(self, table: str, columns: Sequence[str] | None) -> pa.Table:
+        """Reads a small table from its shards."""
+
+
+class DataFolder(FolderTables):
     """A data folder: `devices`, `workloads` and `measurements/<device_id>`, as Parquet.
 
     Example:
@@ -38,7 +70,7 @@ class DataFolder:
 
     def __init__(self, path: Path) -> None:
         """Wraps a path without looking at it; use `create` or `open`."""
-        self.path = path
+        self.path: Path = path
 
     @classmethod
     def create(cls, path: str | Path) -> DataFolder:
@@ -94,7 +126,7 @@ class DataFolder:
         folder.mkdir(exist_ok=True)
         with FolderLock(folder, wait=True):
             remove_temporaries(folder)
-            old = {row[key]: row for row in self._small(table, key).to_pylist()}
+            old = {row[key]: row for row in self._small(table, key, None).to_pylist()}
             merged = old | {row[key]: row for row in new}
             target = folder / shard_name(0, 1)
             surplus = [path for path in shard_paths(folder) if path != target]
@@ -105,26 +137,8 @@ class DataFolder:
             for path in surplus:
                 path.unlink()
 
-    def _small(self, table: str, key: str, columns: Sequence[str] | None = None) -> pa.Table:
-        needed = None if columns is None else list(dict.fromkeys([*columns, key]))
-        rows = first_of_each(read_shards(self.path / table, table, needed), key)
-        return rows if columns is None else rows.select(list(columns))
-
-    def devices(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Reads the devices table, or some of its columns.
-
-        Raises:
-            DataError: A shard cannot be read, or a column does not exist.
-        """
-        return self._small("devices", "device_id", columns)
-
-    def workloads(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Reads the workloads table, or some of its columns.
-
-        Raises:
-            DataError: A shard cannot be read, or a column does not exist.
-        """
-        return self._small("workloads", "workload_id", columns)
+    def _read_small(self, table: str, columns: Sequence[str] | None) -> pa.Table:
+        return read_shards(self.path / table, table, columns)
 
     def device_ids(self) -> list[str]:
         """Names of the devices that have a folder of measurements."""
@@ -156,7 +170,7 @@ class DataFolder:
         """
         if not device_id or device_id.startswith(".") or "/" in device_id or "\\" in device_id:
             raise DataError(f"{device_id!r} cannot name a device; use letters, digits and dashes.")
-        return MeasurementWriter(self.path / "measurements" / device_id, device_id, compact_rows=compact_rows)
+        return MeasurementWriter(self._measurements(device_id), device_id, compact_rows=compact_rows)
 
     def measurements(
         self, device_id: str | None = None, columns: Sequence[str] | None = None, status: str | None = None
@@ -185,11 +199,11 @@ class DataFolder:
         Raises:
             DataError: A shard or journal cannot be read, or a device or column does not exist.
         """
-        chosen = self._chosen(device_ids)
+        chosen = chosen_devices(self, self.device_ids(), device_ids)
         # The id is read in any case: without it a record in two places would count twice.
         needed = None if columns is None else list(dict.fromkeys([*columns, "record_id"]))
         empty = empty_table("measurements", needed)
-        parts = [self._of_device(device_id, needed, where) for device_id in chosen]
+        parts = [read_measurements(self._measurements(device_id), needed, where) for device_id in chosen]
         table = first_of_each(pa.concat_tables([empty, *parts]), "record_id")
         return table if columns is None else table.select(list(columns))
 
@@ -207,35 +221,30 @@ class DataFolder:
             Batches of at most `batch_rows` rows, device by device, every record once.
 
         Raises:
-            DataError: As `select_measurements`, or a writer moves the shards meanwhile.
+            DataError: As `select_measurements`, or a writer moves the shards in the meantime.
         """
         needed = None if columns is None else list(dict.fromkeys([*columns, "record_id"]))
-        for device_id in self._chosen(device_ids):
-            place = self.path / "measurements" / device_id
-            for batch in stream_measurements(place, needed, where, batch_rows):
+        for device_id in chosen_devices(self, self.device_ids(), device_ids):
+            for batch in stream_measurements(self._measurements(device_id), needed, where, batch_rows):
                 yield batch if columns is None else batch.select(list(columns))
 
-    def _chosen(self, device_ids: Sequence[str] | None) -> list[str]:
-        existing = self.device_ids()
-        for device_id in device_ids or ():
-            if device_id not in existing:
-                raise DataError(
-                    f"{self.path} has no measurements of {device_id!r}; "
-                    f"it has those of {', '.join(existing) or 'no device'}."
-                )
-        return existing if device_ids is None else list(dict.fromkeys(device_ids))
+    def _measurements(self, device_id: str) -> Path:
+        return self.path / "measurements" / device_id
 
-    def _of_device(self, device_id: str, columns: Sequence[str] | None, where: pc.Expression | None) -> pa.Table:
-        folder = self.path / "measurements" / device_id
-        # The journal is read first: rows that move to a shard meanwhile are then seen twice, not never.
-        rows, _ = read_journal(folder / JOURNAL)
-        pending = table_from_rows("measurements", rows)
-        if where is not None:
-            pending = pending.filter(where)
-        if columns is not None:
-            pending = pending.select(list(columns))
-        shards = read_shards(folder, "measurements", columns, where=where)
-        return pa.concat_tables([shards, pending])
+
+def chosen_devices(folder: FolderTables, existing: Sequence[str], device_ids: Sequence[str] | None) -> list[str]:
+    """Returns the devices to read, each once; all that exist by default.
+
+    Raises:
+        DataError: A device has no measurements in the folder.
+    """
+    for device_id in device_ids or ():
+        if device_id not in existing:
+            raise DataError(
+                f"{folder.path} has no measurements of {device_id!r}; "
+                f"it has those of {', '.join(existing) or 'no device'}."
+            )
+    return list(existing if device_ids is None else dict.fromkeys(device_ids))
 
 
 def first_of_each(table: pa.Table, key: str) -> pa.Table:

@@ -16,11 +16,134 @@ import pyarrow.dataset as ds
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 
-from costhub.dataset.folder import first_of_each
+from costhub.dataset.folder import FolderTables, chosen_devices
 from costhub.dataset.schema import arrow_schema
 from costhub.dataset.shards.shard import ROW_GROUP_ROWS, check_schema, empty_table
 from costhub.dataset.shards.shard_set import SHARD_PATTERN
 from costhub.errors import DataError, first_line
+
+
+class FileSystem(Protocol):
+    """The methods of a file system that are used here; every fsspec file system has them."""
+
+    def find(self, path: str) -> Any:
+        """Lists the files in a folder and below it."""
+
+    def open(self, path: str, mode: str = ..., *, cache_type: str) -> Any:
+        """Opens a file that can seek."""
+
+
+class RemoteFolder(FolderTables):
+    """A data folder behind an fsspec file system, for reading.
+
+    Of each shard it fetches only the footer and, from row groups whose statistics fit the condition, the
+    requested columns. It reads shards only, no journal: a folder with a journal is still being written.
+    Errors of the file system itself, such as a lost connection, pass through.
+
+    Example:
+        >>> import fsspec, tempfile
+        >>> from costhub.dataset.folder import DataFolder
+        >>> folder = DataFolder.create(tempfile.mkdtemp())
+        >>> folder.put_device({"device_id": "amd-epyc", "kind": "cpu"})
+        >>> RemoteFolder(fsspec.filesystem("file"), str(folder.path)).devices(["kind"]).to_pylist()
+        [{'kind': 'cpu'}]
+    """
+
+    def __init__(self, filesystem: FileSystem, path: str) -> None:
+        """Wraps a path without looking at it."""
+        self.path: str = path
+        self._filesystem = filesystem
+
+    def device_ids(self) -> list[str]:
+        """Names of the devices that have shards of measurements."""
+        return sorted(self._measurements())
+
+    def iter_measurements(
+        self,
+        device_ids: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+        *,
+        batch_rows: int = ROW_GROUP_ROWS,
+    ) -> Iterator[pa.RecordBatch]:
+        """Reads the measurements of some devices that meet a condition, one row group at a time.
+
+        A published folder, unlike one being written, holds every record once; `costhub check` verifies it.
+
+        Raises:
+            DataError: A shard cannot be read, or a device or column does not exist.
+        """
+        shards = self._measurements()
+        for device_id in chosen_devices(self, sorted(shards), device_ids):
+            for path in shards[device_id]:
+                yield from self._read(path, "measurements", columns, where, batch_rows)
+
+    def _measurements(self) -> dict[str, list[str]]:
+        shards: dict[str, list[str]] = {}
+        for path in self._shards("measurements", depth=2):
+            shards.setdefault(path.split("/")[-2], []).append(path)
+        if not shards:
+            raise DataError(
+                f"{self.path} is not a data folder: it has no shards measurements/<device>/{SHARD_PATTERN}."
+            )
+        return shards
+
+    def _shards(self, table: str, *, depth: int) -> list[str]:
+        base = f"{self.path}/{table}"
+        try:
+            paths = self._filesystem.find(base)
+        except FileNotFoundError:
+            return []
+        # Numbers in names have leading zeros, so names sort like the shards.
+        return sorted(
+            path
+            for path in paths
+            if fnmatchcase(path.rsplit("/", 1)[-1], SHARD_PATTERN) and path.count("/") == base.count("/") + depth
+        )
+
+    def _read_small(self, table: str, columns: Sequence[str] | None) -> pa.Table:
+        batches = [
+            batch
+            for path in self._shards(table, depth=1)
+            for batch in self._read(path, table, columns, None, ROW_GROUP_ROWS)
+        ]
+        return pa.Table.from_batches(batches, empty_table(table, columns).schema)
+
+    def _read(
+        self,
+        path: str,
+        table: str,
+        columns: Sequence[str] | None,
+        where: pc.Expression | None,
+        batch_rows: int,
+    ) -> Iterator[pa.RecordBatch]:
+        selected = empty_table(table, columns).schema
+        # Every word of the condition may be a column: one that is not costs bytes, never rows.
+        needed = {*selected.names, *(() if where is None else re.findall(r"\w+", str(where)))}
+        parquet = ds.ParquetFileFormat(
+            default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+        )
+        try:
+            with (
+                # Without fsspec's cache, which would fetch megabytes around each range.
+                contextlib.closing(self._filesystem.open(path, "rb", cache_type="none")) as file,
+                SparseCopy(file) as copy,
+            ):
+                shard = parquet.make_fragment(copy.path, pa_fs.LocalFileSystem())
+                check_schema(path, shard.physical_schema, table=table)
+                schema = arrow_schema(table)  # columns that an older version lacks are null
+                for group in shard.split_by_row_group(where, schema):
+                    copy.fetch(group.row_groups[0].id, needed)
+                    for batch in group.to_batches(
+                        schema, selected.names, filter=where, batch_size=batch_rows, batch_readahead=0
+                    ):
+                        if batch.num_rows:
+                            yield batch.cast(selected)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            if isinstance(error, OSError) and type(error) is not OSError:
+                raise  # the file system's own, such as a missing permission: the caller knows what to do
+            raise DataError(f"{path} cannot be read ({first_line(error)}); try again later.") from error
+
 
 _TAIL = 1 << 16
 """Bytes at the end that are fetched at once; most footers fit."""
@@ -130,148 +253,3 @@ class SparseCopy:
             pending = start, start + length
         if pending:
             yield pending
-
-
-class FileSystem(Protocol):
-    """The methods of a file system that are used here; every fsspec file system has them."""
-
-    def find(self, path: str) -> Any:
-        """Lists the files in a folder and below it."""
-
-    def open(self, path: str, mode: str = ..., *, cache_type: str) -> Any:
-        """Opens a file that can seek."""
-
-
-class RemoteFolder:
-    """A data folder behind an fsspec file system, for reading.
-
-    Of each shard it fetches only the footer and, from row groups whose statistics fit the condition, the
-    requested columns. It reads shards only, no journal: a folder with a journal is still being written.
-    Errors of the file system itself, such as a lost connection, pass through.
-
-    Example:
-        >>> import fsspec, tempfile
-        >>> from costhub.dataset.folder import DataFolder
-        >>> folder = DataFolder.create(tempfile.mkdtemp())
-        >>> folder.put_device({"device_id": "amd-epyc", "kind": "cpu"})
-        >>> RemoteFolder(fsspec.filesystem("file"), str(folder.path)).devices(["kind"]).to_pylist()
-        [{'kind': 'cpu'}]
-    """
-
-    def __init__(self, filesystem: FileSystem, path: str) -> None:
-        """Wraps a path without looking at it."""
-        self.path = path
-        self._filesystem = filesystem
-
-    def devices(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Reads the devices table, or some of its columns.
-
-        Raises:
-            DataError: A shard cannot be read, or a column does not exist.
-        """
-        return self._small("devices", "device_id", columns)
-
-    def workloads(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Reads the workloads table, or some of its columns.
-
-        Raises:
-            DataError: A shard cannot be read, or a column does not exist.
-        """
-        return self._small("workloads", "workload_id", columns)
-
-    def device_ids(self) -> list[str]:
-        """Names of the devices that have shards of measurements."""
-        return sorted(self._measurements())
-
-    def iter_measurements(
-        self,
-        device_ids: Sequence[str] | None = None,
-        columns: Sequence[str] | None = None,
-        where: pc.Expression | None = None,
-        *,
-        batch_rows: int = ROW_GROUP_ROWS,
-    ) -> Iterator[pa.RecordBatch]:
-        """Reads the measurements of some devices that meet a condition, one row group at a time.
-
-        A published folder, unlike one being written, holds every record once; `costhub check` verifies it.
-
-        Raises:
-            DataError: A shard cannot be read, or there is no such device or column.
-        """
-        shards = self._measurements()
-        for device_id in device_ids or ():
-            if device_id not in shards:
-                raise DataError(
-                    f"{self.path} has no measurements of {device_id!r}; it has those of {', '.join(shards)}."
-                )
-        for device_id in sorted(shards) if device_ids is None else dict.fromkeys(device_ids):
-            for path in shards[device_id]:
-                yield from self._read(path, "measurements", columns, where, batch_rows)
-
-    def _measurements(self) -> dict[str, list[str]]:
-        shards: dict[str, list[str]] = {}
-        for path in self._shards("measurements", depth=2):
-            shards.setdefault(path.split("/")[-2], []).append(path)
-        if not shards:
-            raise DataError(
-                f"{self.path} is not a data folder: it has no shards measurements/<device>/{SHARD_PATTERN}."
-            )
-        return shards
-
-    def _shards(self, table: str, *, depth: int) -> list[str]:
-        base = f"{self.path}/{table}"
-        try:
-            paths = self._filesystem.find(base)
-        except FileNotFoundError:
-            return []
-        # Numbers in names have leading zeros, so names sort like the shards.
-        return sorted(
-            path
-            for path in paths
-            if fnmatchcase(path.rsplit("/", 1)[-1], SHARD_PATTERN) and path.count("/") == base.count("/") + depth
-        )
-
-    def _small(self, table: str, key: str, columns: Sequence[str] | None) -> pa.Table:
-        needed = None if columns is None else list(dict.fromkeys([*columns, key]))
-        batches = [
-            batch
-            for path in self._shards(table, depth=1)
-            for batch in self._read(path, table, needed, None, ROW_GROUP_ROWS)
-        ]
-        rows = first_of_each(pa.Table.from_batches(batches, empty_table(table, needed).schema), key)
-        return rows if columns is None else rows.select(list(columns))
-
-    def _read(
-        self,
-        path: str,
-        table: str,
-        columns: Sequence[str] | None,
-        where: pc.Expression | None,
-        batch_rows: int,
-    ) -> Iterator[pa.RecordBatch]:
-        selected = empty_table(table, columns).schema
-        # Every word of the condition may be a column: one that is not costs bytes, never rows.
-        needed = {*selected.names, *(() if where is None else re.findall(r"\w+", str(where)))}
-        parquet = ds.ParquetFileFormat(
-            default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
-        )
-        try:
-            with (
-                # Without fsspec's cache, which would fetch megabytes around each range.
-                contextlib.closing(self._filesystem.open(path, "rb", cache_type="none")) as file,
-                SparseCopy(file) as copy,
-            ):
-                shard = parquet.make_fragment(copy.path, pa_fs.LocalFileSystem())
-                check_schema(path, shard.physical_schema, table=table)
-                schema = arrow_schema(table)  # columns that an older version lacks are null
-                for group in shard.split_by_row_group(where, schema):
-                    copy.fetch(group.row_groups[0].id, needed)
-                    for batch in group.to_batches(
-                        schema, selected.names, filter=where, batch_size=batch_rows, batch_readahead=0
-                    ):
-                        if batch.num_rows:
-                            yield batch.cast(selected)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            if isinstance(error, OSError) and type(error) is not OSError:
-                raise  # the file system's own, such as a missing permission: the caller knows what to do
-            raise DataError(f"{path} cannot be read ({first_line(error)}); try again later.") from error

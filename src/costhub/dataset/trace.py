@@ -9,6 +9,9 @@ from typing import Any
 
 from costhub.errors import WorkloadError, last_line
 
+MAX_TRACE_CHARACTERS = 1 << 22
+"""A longer trace has no features: it would take too much memory."""
+
 
 def trace_to_json(trace: Any) -> str:
     """Returns the trace (``tvm.s_tir.schedule.Trace``) as one canonical line of JSON."""
@@ -98,10 +101,6 @@ def plain(value: Any) -> Any:
         return float(number) if is_float else int(number)
 
     return convert(value)
-
-
-MAX_TRACE_CHARACTERS = 1 << 22
-"""A longer trace has no features: it would take too much memory."""
 
 
 def read_trace(trace_json: str) -> tuple[list[Any], list[Any]] | None:

@@ -1,7 +1,4 @@
-"""Provides workloads and targets as text: a TIR module to JSON and back, its id that outlives a TVM version.
-
-And its row of the workloads table.
-"""
+"""Provides workloads and targets as text: a module to JSON and back, its id and its row of the workloads table."""
 
 from __future__ import annotations
 

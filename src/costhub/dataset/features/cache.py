@@ -35,37 +35,6 @@ from costhub.dataset.shards.lock import FolderLock
 from costhub.dataset.shards.shard_set import remove_temporaries
 from costhub.files import cache_root
 
-_PACKAGE = Path(__file__).resolve().parents[2]
-
-
-def feature_folders(root: Path) -> tuple[Path | None, tuple[Path, ...]]:
-    """Chooses the folders for the features of the data folder `root`.
-
-    Features go to `root/features`. If that is not writable, or the data are part of the installed package,
-    they go to a folder in the user's cache named after the path of the data; features in `root/features` are
-    read in any case.
-
-    Returns:
-        The folder to write to, which is created, or None if none is writable; and the folders to read from.
-    """
-    beside, in_cache = root / "features", _in_user_cache(root)
-    is_installed = _PACKAGE in root.resolve().parents
-    places = [in_cache] if is_installed else [beside, in_cache]
-    chosen = next((place for place in places if _can_write(place)), None)
-    return chosen, tuple(dict.fromkeys([*([chosen] if chosen else []), beside]))
-
-
-def _in_user_cache(root: Path) -> Path:
-    return cache_root() / "features" / hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:16]
-
-
-def _can_write(folder: Path) -> bool:
-    with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        return os.access(folder, os.W_OK | os.X_OK)
-    return False
-
-
 PART_BYTES = 64 << 20
 """Largest merged part, uncompressed: each reading thread has two of them in memory."""
 
@@ -74,6 +43,8 @@ NOT_COMPUTED = -2
 
 _THREADS = 4
 """May exceed the number of cores: a thread that waits for the disk needs none."""
+
+_PACKAGE = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -239,3 +210,31 @@ class FeatureCache:
         last = np.append(first[1:], len(places)) - 1
         for source, end, start in zip(sources[first], ends[last], starts[first], strict=True):
             rows[start : start + end - source] = values[source:end]
+
+
+def feature_folders(root: Path) -> tuple[Path | None, tuple[Path, ...]]:
+    """Chooses the folders for the features of the data folder `root`.
+
+    Features go to `root/features`. If that is not writable, or the data are part of the installed package,
+    they go to a folder in the user's cache named after the path of the data; features in `root/features` are
+    read in any case.
+
+    Returns:
+        The folder to write to, which is created, or None if none is writable; and the folders to read from.
+    """
+    beside, in_cache = root / "features", _in_user_cache(root)
+    is_installed = _PACKAGE in root.resolve().parents
+    places = [in_cache] if is_installed else [beside, in_cache]
+    chosen = next((place for place in places if _can_write(place)), None)
+    return chosen, tuple(dict.fromkeys([*([chosen] if chosen else []), beside]))
+
+
+def _in_user_cache(root: Path) -> Path:
+    return cache_root() / "features" / hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:16]
+
+
+def _can_write(folder: Path) -> bool:
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        return os.access(folder, os.W_OK | os.X_OK)
+    return False

@@ -1,7 +1,4 @@
-"""Provides IndexForm, an index expression of TIR as a sum over loops, and count_operations.
-
-The operations of a statement.
-"""
+"""Reads expressions of TIR: indices as sums over loops (IndexForm), and the operations of a statement."""
 
 from __future__ import annotations
 
@@ -181,40 +178,15 @@ def _combine_forms(kind: str, left: IndexForm, right: IndexForm) -> IndexForm | 
     return IndexForm(0, {Atom(kind, left, right): 1})
 
 
-_OPERATION_CLASS = {
-    "Add": "add_sub",
-    "Sub": "add_sub",
-    "Mul": "mul",
-    "Div": "div_mod",
-    "Mod": "div_mod",
-    "FloorDiv": "div_mod",
-    "FloorMod": "div_mod",
-    "Min": "compare",
-    "Max": "compare",
-    "EQ": "compare",
-    "NE": "compare",
-    "LT": "compare",
-    "LE": "compare",
-    "GT": "compare",
-    "GE": "compare",
-    "And": "compare",
-    "Or": "compare",
-    "Not": "compare",
-    "Select": "compare",
-    "Call": "call",
+_CLASSES = {
+    "add_sub": "Add Sub",
+    "mul": "Mul",
+    "div_mod": "Div Mod FloorDiv FloorMod",
+    "compare": "Min Max EQ NE LT LE GT GE And Or Not Select",
+    "call": "Call",
 }
-_CHILD_FIELDS = (
-    "a",
-    "b",
-    "value",
-    "condition",
-    "true_value",
-    "false_value",
-    "then_case",
-    "else_case",
-    "body",
-    "init",
-)
+_OPERATION_CLASS = {node: name for name, nodes in _CLASSES.items() for node in nodes.split()}
+_CHILD_FIELDS = "a b value condition true_value false_value then_case else_case body init".split()
 
 
 @dataclass

@@ -15,7 +15,7 @@ import numpy as np
 
 from costhub.dataset.features.spec import Features, FeatureSpec, slog
 from costhub.dataset.programs import FloatArray
-from costhub.dataset.trace import before_postproc, decision_pairs, read_trace
+from costhub.dataset.trace import before_postproc, decision_pairs, plain, read_trace, trace_parts
 
 TRACE_DECISIONS = "trace_decisions@1"
 
@@ -46,8 +46,6 @@ def extract(mod: Any, traces: Sequence[str], target: str) -> Features:
 
 def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
     """Computes the features of the scheduled candidates of a search."""
-    from costhub.dataset.trace import plain, trace_parts
-
     del context
     features: Features = []
     for candidate in candidates:

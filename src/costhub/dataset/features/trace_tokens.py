@@ -18,7 +18,9 @@ import numpy as np
 
 from costhub.dataset.features.spec import Features, FeatureSpec, slog
 from costhub.dataset.programs import FloatArray
-from costhub.dataset.trace import decision_pairs, read_trace
+from costhub.dataset.trace import decision_pairs, plain, read_trace, trace_parts
+
+TRACE_TOKENS = "trace_tokens@1"
 
 KINDS = (
     "AddUnitLoop Annotate AnnotateBufferAccess Bind Blockize CacheIndex CacheInplace CacheRead CacheWrite "
@@ -79,9 +81,12 @@ ATTRIBUTE0 = COLUMN_NAMES.index("attribute0")
 DECISION = COLUMN_NAMES.index("has_decision")
 FACTOR0 = COLUMN_NAMES.index("factor0")
 
+MAX_ROWS = 512
+"""Most instructions read of a trace; those of a search have up to about 130."""
 
 _MAX_ITEMS = 64
 _WIDTH = len(COLUMN_NAMES)
+_END = object()
 
 
 @dataclass
@@ -156,8 +161,8 @@ class TraceSkeleton:
             elif isinstance(decision, int):
                 cells.append(first + 1)
                 entries.append(float(max(-1024, min(1024, decision))))
-                known = 0 <= decision < len(sampler.choices)
-                values = [_number(sampler.choices[decision])] if known else []
+                is_choice = 0 <= decision < len(sampler.choices)
+                values = [_number(sampler.choices[decision])] if is_choice else []
             else:
                 continue
             for result, cell in sampler.uses:
@@ -224,9 +229,6 @@ def _items(values: list[Any]) -> Iterator[Any]:
             yield item
 
 
-_END = object()
-
-
 def _number(value: Any) -> float:
     return slog(value) if isinstance(value, (int, float)) else 0.0
 
@@ -237,14 +239,6 @@ def _text_number(text: str) -> float:
     if text in WORD_NUMBERS:
         return float(WORD_NUMBERS[text])
     return float(len(WORDS) + 1 + zlib.crc32(text.encode(errors="replace")) % OTHER_WORDS)
-
-
-__all__ = ["COLUMN_NAMES", "KINDS", "MAX_ROWS", "SPEC", "TEXT_NUMBERS", "TRACE_TOKENS", "WORDS", "tokenise"]
-
-TRACE_TOKENS = "trace_tokens@1"
-
-MAX_ROWS = 512
-"""Most instructions read of a trace; those of a search have up to about 130."""
 
 
 def extract(mod: Any, traces: Sequence[str], target: str) -> Features:
@@ -260,8 +254,6 @@ def extract_candidates(context: Any, candidates: Sequence[Any]) -> Features:
     instructions is read once.
     """
     import tvm_ffi
-
-    from costhub.dataset.trace import plain, trace_parts
 
     del context
     skeletons: dict[Any, TraceSkeleton] = {}

@@ -24,6 +24,12 @@ import pyarrow.parquet as pq
 from costhub.dataset.schema import SCHEMA_VERSION, TABLE_KEY, TABLES, VERSION_KEY, arrow_schema
 from costhub.errors import DataError, first_line
 
+ROW_GROUP_ROWS = 8_192
+"""Reading one workload of sixty fetches 4 % of a shard; 20 % with 20,000 rows, at equal file size."""
+
+# A leading dot keeps half-written files out of every glob, ours and that of `datasets`.
+TEMP_PREFIX = ".writing-"
+
 SEAL_KEY = "costhub.seal"
 BLANK_SEAL = "0" * 64
 """The value of the seal while the file is written and hashed."""
@@ -99,13 +105,6 @@ def _seal_digest(file: BinaryIO, place: int) -> bytes:
     while block := file.read(_HASH_BLOCK):
         sha.update(block)
     return sha.hexdigest().encode()
-
-
-ROW_GROUP_ROWS = 8_192
-"""Reading one workload of sixty fetches 4 % of a shard; 20 % with 20,000 rows, at equal file size."""
-
-# A leading dot keeps half-written files out of every glob, ours and that of `datasets`.
-TEMP_PREFIX = ".writing-"
 
 
 def write_shard(table: pa.Table, path: Path) -> None:
@@ -203,14 +202,9 @@ def read_shard(
     """
     name = check_shard(path, table=table)
     schema = empty_table(name, columns).schema
-    try:
-        rows = _scan(path, name).to_table(columns=schema.names, filter=where)
-        # The file's own schema may order columns otherwise, or allow nulls where we do not.
-        return rows.cast(schema)
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise _unreadable(path, error) from error
+    with _scanned(path, name) as rows:
+        # The file's own schema may order columns differently, or allow nulls where we do not.
+        return rows.to_table(columns=schema.names, filter=where).cast(schema)
 
 
 def iter_shard(
@@ -227,25 +221,26 @@ def iter_shard(
     """
     name = check_shard(path)
     schema = empty_table(name, columns).schema
-    try:
+    with _scanned(path, name) as rows:
         # Reading ahead would hold several row groups of traces, some 60 MB each.
-        batches = _scan(path, name).to_batches(
+        for batch in rows.to_batches(
             columns=schema.names, filter=where, batch_size=batch_rows, batch_readahead=0, fragment_readahead=0
-        )
-        for batch in batches:
+        ):
             if batch.num_rows:
                 yield batch.cast(schema)
+
+
+@contextlib.contextmanager
+def _scanned(path: Path, table: str) -> Iterator[ds.Dataset]:
+    """Opens the file with today's schema, in which columns that an older version lacks are null."""
+    options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+    parquet = ds.ParquetFileFormat(default_fragment_scan_options=options)
+    try:
+        yield ds.dataset(path, schema=arrow_schema(table), format=parquet, partitioning=None)
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise _unreadable(path, error) from error
-
-
-def _scan(path: Path, table: str) -> ds.Dataset:
-    """Opens the file with today's schema: columns that an older version lacks are null."""
-    options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
-    parquet = ds.ParquetFileFormat(default_fragment_scan_options=options)
-    return ds.dataset(path, schema=arrow_schema(table), format=parquet, partitioning=None)
+        raise DataError(f"{path} cannot be read ({first_line(error)}); remove it or fetch it again.") from error
 
 
 def shard_rows(path: Path) -> int:
@@ -321,7 +316,3 @@ def empty_table(table: str, columns: Sequence[str] | None = None) -> pa.Table:
             raise DataError(f"The table {table} has no column {column!r}; it has {', '.join(schema.names)}.")
     empty = schema.empty_table()
     return empty if columns is None else empty.select(list(columns))
-
-
-def _unreadable(path: Path, error: Exception) -> DataError:
-    return DataError(f"{path} cannot be read ({first_line(error)}); remove it or fetch it again.")

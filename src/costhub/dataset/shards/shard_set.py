@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from costhub.dataset.schema import table_from_rows
-from costhub.dataset.shards.journal import JOURNAL, read_journal
+from costhub.dataset.shards.journal import JOURNAL, JournalRow, read_journal
 from costhub.dataset.shards.shard import (
     TEMP_PREFIX,
     empty_table,
@@ -57,10 +57,85 @@ def read_shards(
             parts = [read_shard(path, columns, where=where, table=table) for path in paths]
         except FileNotFoundError:
             continue
-        # A writer that renames shards meanwhile may have hidden one from the listing: list them again.
+        # A writer that renames shards at this moment may have hidden one from the listing: list them again.
         if shard_paths(folder) == paths:
             return pa.concat_tables([empty_table(table, columns), *parts])
     raise DataError(f"The shards of {folder} keep changing their names; stop the programs that write there.")
+
+
+def read_measurements(folder: Path, columns: Sequence[str] | None, where: pc.Expression | None) -> pa.Table:
+    """Reads the shards and the journal of one device; a record may be in both.
+
+    Args:
+        folder: `DIR/measurements/<device_id>`.
+        columns: Columns to read; all by default.
+        where: Condition on the rows, pushed down to row groups.
+
+    Raises:
+        DataError: A shard or the journal cannot be read.
+    """
+    # The journal is read first: rows that move to a shard in the meantime are then seen twice, not never.
+    rows, _ = read_journal(folder / JOURNAL)
+    shards = read_shards(folder, "measurements", columns, where=where)
+    return pa.concat_tables([shards, _selected(rows, columns, where)])
+
+
+def stream_measurements(
+    folder: Path, columns: Sequence[str] | None, where: pc.Expression | None, batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    """Reads the rows of `read_measurements` in batches, every record once.
+
+    Args:
+        folder: `DIR/measurements/<device_id>`.
+        columns: Columns to read, including `record_id`; all by default.
+        where: Condition on the rows, pushed down to row groups.
+        batch_rows: Rows of a batch, at most.
+
+    Raises:
+        DataError: A shard or the journal cannot be read, or a writer moves the shards in the meantime.
+    """
+    rows, _ = read_journal(folder / JOURNAL)  # first, as above
+    paths = shard_paths(folder)
+    seen: set[str] = set()
+    try:
+        doubled = _records_twice(paths, [row["record_id"] for row in rows])
+        for path in paths:
+            for batch in iter_shard(path, columns, where=where, batch_rows=batch_rows):
+                yield from _without_repeats(batch, doubled, seen)
+    except FileNotFoundError as error:
+        raise DataError(f"The shards of {folder} changed while they were read; read them again.") from error
+    for batch in _selected(rows, columns, where).to_batches(batch_rows):
+        yield from _without_repeats(batch, doubled, seen)
+
+
+def _selected(rows: Sequence[JournalRow], columns: Sequence[str] | None, where: pc.Expression | None) -> pa.Table:
+    table = table_from_rows("measurements", rows)
+    if where is not None:
+        table = table.filter(where)
+    return table if columns is None else table.select(list(columns))
+
+
+def _records_twice(paths: Sequence[Path], pending: Sequence[str]) -> set[str]:
+    """Finds records in two places, which a crash between two steps of a writer leaves; usually none."""
+    parts = [read_shard(path, ["record_id"], table="measurements")["record_id"] for path in paths]
+    ids = pa.chunked_array([chunk for part in parts for chunk in part.chunks] + [pa.array(pending, pa.string())])
+    if pc.count_distinct(ids).as_py() == len(ids):
+        return set()
+    counts = ids.value_counts()
+    return set(counts.filter(pc.greater(counts.field("counts"), 1)).field("values").to_pylist())
+
+
+def _without_repeats(batch: pa.RecordBatch, doubled: set[str], seen: set[str]) -> Iterator[pa.RecordBatch]:
+    if doubled:
+        ids = batch["record_id"].to_pylist()
+        keep = []
+        for record_id in ids:
+            keep.append(record_id not in seen)
+            if record_id in doubled:
+                seen.add(record_id)
+        batch = batch.filter(pa.array(keep))
+    if batch.num_rows:
+        yield batch
 
 
 def add_shard(folder: Path, table: pa.Table) -> Path:
@@ -152,58 +227,3 @@ def remove_temporaries(folder: Path) -> None:
     """Removes files that interrupted writers left behind; the caller must hold the folder's lock."""
     for path in folder.glob(f"{TEMP_PREFIX}*"):
         path.unlink(missing_ok=True)
-
-
-def stream_measurements(
-    folder: Path, columns: Sequence[str] | None, where: pc.Expression | None, batch_rows: int
-) -> Iterator[pa.RecordBatch]:
-    """Reads the shards and the journal of one device in batches, every record once.
-
-    Args:
-        folder: `DIR/measurements/<device_id>`.
-        columns: Columns to read, including `record_id`; all by default.
-        where: Condition on the rows, pushed down to row groups.
-        batch_rows: Rows of a batch, at most.
-
-    Raises:
-        DataError: A shard or journal cannot be read, or a writer moves the shards meanwhile.
-    """
-    # The journal is read first: rows that move to a shard meanwhile are then seen twice, not never.
-    rows, _ = read_journal(folder / JOURNAL)
-    paths = shard_paths(folder)
-    seen: set[str] = set()
-    try:
-        doubled = _records_twice(paths, [row["record_id"] for row in rows])
-        for path in paths:
-            for batch in iter_shard(path, columns, where=where, batch_rows=batch_rows):
-                yield from _without_repeats(batch, doubled, seen)
-    except FileNotFoundError as error:
-        raise DataError(f"The shards of {folder} changed while they were read; read them again.") from error
-    pending = table_from_rows("measurements", rows)
-    if where is not None:
-        pending = pending.filter(where)
-    for batch in (pending if columns is None else pending.select(list(columns))).to_batches(batch_rows):
-        yield from _without_repeats(batch, doubled, seen)
-
-
-def _records_twice(paths: Sequence[Path], pending: Sequence[str]) -> set[str]:
-    """Finds records in two places, which a crash between two steps of a writer leaves; usually none."""
-    parts = [read_shard(path, ["record_id"], table="measurements")["record_id"] for path in paths]
-    ids = pa.chunked_array([chunk for part in parts for chunk in part.chunks] + [pa.array(pending, pa.string())])
-    if pc.count_distinct(ids).as_py() == len(ids):
-        return set()
-    counts = ids.value_counts()
-    return set(counts.filter(pc.greater(counts.field("counts"), 1)).field("values").to_pylist())
-
-
-def _without_repeats(batch: pa.RecordBatch, doubled: set[str], seen: set[str]) -> Iterator[pa.RecordBatch]:
-    if doubled:
-        ids = batch["record_id"].to_pylist()
-        keep = []
-        for record_id in ids:
-            keep.append(record_id not in seen)
-            if record_id in doubled:
-                seen.add(record_id)
-        batch = batch.filter(pa.array(keep))
-    if batch.num_rows:
-        yield batch

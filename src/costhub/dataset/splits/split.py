@@ -15,6 +15,12 @@ from costhub.errors import DataError, UnknownNameError
 from costhub.names import close_names
 
 KINDS = ("workload", "network", "operator", "device")
+SPLIT_VERSION = 2
+SPLITS_FOLDER = "splits"
+
+_SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,119}")
+_LISTS = ("train", "test")
+_LATER_LISTS = ("hold_out", "train_devices", "test_devices")
 
 
 @dataclass(frozen=True)
@@ -129,14 +135,6 @@ def compare_split(
         new=tuple(sorted(present - sides)),
         unknown_devices=tuple(sorted(missing)),
     )
-
-
-SPLIT_VERSION = 2
-SPLITS_FOLDER = "splits"
-
-_SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,119}")
-_LISTS = ("train", "test")
-_LATER_LISTS = ("hold_out", "train_devices", "test_devices")
 
 
 def split_text(split: Split) -> str:

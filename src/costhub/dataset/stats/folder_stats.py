@@ -17,6 +17,11 @@ from costhub.dataset.remote import FileSystem
 from costhub.dataset.stats.noise import DeviceNoise, device_noise
 from costhub.dataset.stats.observations import UNKNOWN_OPERATOR, VERSIONS, read_observations
 
+QUANTILES = (0, 5, 25, 50, 75, 95, 100)
+MOST_FAILURES = 100
+"""Kinds of failure listed; each error text with an address in it is a kind of its own."""
+ROOFS = ("peak_gflops", "l1_gbs", "l2_gbs", "l3_gbs", "dram_gbs")
+
 
 @dataclass(frozen=True)
 class CoverageCell:
@@ -132,12 +137,6 @@ def _latencies_by_workload(observations: pa.Table) -> Iterator[tuple[str, str, n
     values, starts = np.unique(pairs[order], return_index=True)
     for pair, part in zip(values.tolist(), np.split(latency_us, starts[1:]), strict=True):
         yield devices.dictionary[pair // width].as_py(), workloads.dictionary[pair % width].as_py(), part
-
-
-QUANTILES = (0, 5, 25, 50, 75, 95, 100)
-MOST_FAILURES = 100
-"""Kinds of failure listed; each error text with an address in it is a kind of its own."""
-ROOFS = ("peak_gflops", "l1_gbs", "l2_gbs", "l3_gbs", "dram_gbs")
 
 
 @dataclass(frozen=True)
