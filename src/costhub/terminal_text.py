@@ -8,10 +8,10 @@ _SHOWN_NAMES = 3
 
 
 def first_few(names: list[str], count: int) -> str:
-    """The first few of `count` names, fit for a terminal.
+    """The first few of `count` names, safe for a terminal.
 
     Example:
-        >>> some(["a", "b", "c", "d"], 9)
+        >>> first_few(["a", "b", "c", "d"], 9)
         'a, b, c, ...'
     """
     shown = [clean(name, 16) for name in names[:_SHOWN_NAMES]]
@@ -19,7 +19,7 @@ def first_few(names: list[str], count: int) -> str:
 
 
 def clean(text: str, length: int) -> str:
-    r"""Text from a stranger without what a terminal would obey, and cut.
+    r"""A stranger's text without characters that a terminal would interpret, shortened.
 
     Example:
         >>> clean("\x1b[31mred", 6)

@@ -75,4 +75,4 @@ def test_a_folder_that_holds_something_is_refused(costhub: Costhub, data: Path) 
     output = costhub("export", "metaschedule", str(data), "--out", str(data))
 
     assert output.code == 2
-    assert "is there already and holds something" in output.err
+    assert "exists and is not empty" in output.err

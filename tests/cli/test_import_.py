@@ -100,7 +100,7 @@ def test_nothing_imported_is_a_failure(database: Path, tmp_path: Path, capsys: p
     [
         ("{", "cannot be read as JSON"),
         ("{}", "is not a JSON list"),
-        ("[]", "There are 0 names for 1 workloads"),
+        ("[]", "0 names were given for 1 workloads"),
         ("[7]", "Entry 0 of the names is 7"),
     ],
 )
@@ -118,7 +118,7 @@ def test_bad_names_are_a_sentence(
 def test_a_folder_that_is_no_database_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_import(tmp_path, tmp_path / "out") == 2
 
-    assert "is no MetaSchedule database" in capsys.readouterr().err
+    assert "is not a MetaSchedule database" in capsys.readouterr().err
 
 
 def test_an_empty_database_adds_nothing(database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

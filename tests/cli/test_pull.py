@@ -49,7 +49,7 @@ def test_a_device_without_a_model_is_refused(small_hub: Path, costhub: Any) -> N
     done = costhub("pull", "blit-gpu")
 
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("costhub: blit-gpu is known but has no model yet.")
+    assert done.err.startswith("costhub: blit-gpu is in the index but has no model yet.")
 
 
 def test_an_occupied_folder_is_left_alone(small_hub: Path, costhub: Any, tmp_path: Path) -> None:

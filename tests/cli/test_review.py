@@ -28,7 +28,7 @@ def test_a_refusal_is_told_and_exits_with_1(costhub: Any, measured: Any, tmp_pat
     told = json.loads(costhub("review", folder, "--against", folder, "--shallow", "--json").out)
 
     assert done.code == 1
-    assert "refuse: The hub holds all of the rows already (40)." in done.out
+    assert "refuse: The hub already holds all of the rows (40)." in done.out
     assert (told["accepted"], told["merged"], told["comparisons"][0]["replayed"]) == (False, None, 40)
 
 

@@ -63,7 +63,7 @@ def test_a_folder_that_is_no_hub_and_a_folder_in_use_are_refused(small_hub: Path
     no_hub = costhub("site", "--hub", str(tmp_path / "used"), "--out", str(tmp_path / "site"))
 
     assert (refused.code, refused.out) == (1, "")
-    assert "holds thesis.tex, which is not of a site that costhub built" in refused.err
+    assert "holds thesis.tex, which costhub did not build" in refused.err
     assert no_hub.code == 1
     assert "is not the folder of a hub" in no_hub.err
     assert not (tmp_path / "site").exists()

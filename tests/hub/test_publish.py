@@ -232,9 +232,9 @@ def test_a_folder_is_a_hub_as_well(sound_model: Any, measured: Any, tmp_path: Pa
 @pytest.mark.parametrize(
     ("to", "options", "sentence"),
     [
-        ("nvidia-h200", {}, "is no place to write to"),
+        ("nvidia-h200", {}, "is not a place to write to"),
         ("hf-hub:acme", {}, "after hf-hub: comes ORG/NAME"),
-        ("hf-hub:a/b@v1", {}, "leave --as and @REVISION out"),
+        ("hf-hub:a/b@v1", {}, "leave out --as and @REVISION"),
         *(
             ("hf-hub:a/b", {"tag": tag}, "cannot be a tag")
             for tag in ("../x", "main", "a..b", "v1.", "v1.lock", "a" * 40)

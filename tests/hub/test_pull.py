@@ -37,7 +37,7 @@ def test_an_update_of_a_model_gets_its_own_place_in_the_cache(hub: Path) -> None
 def test_pulling_to_a_folder_makes_that_folder(hub: Path, tmp_path: Path) -> None:
     assert pull("one", arch="mlp", out=tmp_path / "mine") == tmp_path / "mine"
     assert (tmp_path / "mine" / "config.json").is_file()
-    with pytest.raises(ModelError, match="exists and is not this model; nothing was overwritten"):
+    with pytest.raises(ModelError, match="exists and differs from this model; nothing was overwritten"):
         pull("one", arch="gbt", out=tmp_path / "mine")
     assert "mlp" in (tmp_path / "mine" / "config.json").read_text()
 

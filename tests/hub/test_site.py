@@ -87,8 +87,8 @@ def test_figures_that_are_no_numbers_are_left_out(folder: Path) -> None:
             "conv -1, expected 0 to 1",
         ),
         ("README.md", b"---\n&a *a\n---\nx", "not YAML"),
-        ("README.md", b"\xff", "no text in UTF-8"),
-        ("README.md", b"x" * (2 << 20), "it is no card"),
+        ("README.md", b"\xff", "not text in UTF-8"),
+        ("README.md", b"x" * (2 << 20), "too long for a card"),
         ("config.json", b"{}", "which architecture and device"),
     ],
 )
@@ -263,7 +263,7 @@ def test_a_folder_with_anything_else_is_left_alone(tmp_path: Path, name: str, sa
     put(name)(out)
     before = sorted(path.name for path in out.rglob("*"))
 
-    with pytest.raises(HubError, match=rf"holds {said}, which is not of a site"):
+    with pytest.raises(HubError, match=rf"holds {said}, which costhub did not build"):
         write_site(out, PAGE, {})
     assert sorted(path.name for path in out.rglob("*")) == before
     assert (out / name).read_text() == "mine"

@@ -94,7 +94,7 @@ def test_a_card_in_latin_1_is_no_crash(tmp_path: Path) -> None:
     card = tmp_path / "README.md"
     card.write_bytes("---\nlicense: mit\n---\n# Dat\xe9\n".encode("latin-1"))
 
-    with pytest.raises(DataError, match="no text in UTF-8"):
+    with pytest.raises(DataError, match="not text in UTF-8"):
         read_card(card)
 
 

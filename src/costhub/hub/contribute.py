@@ -22,17 +22,17 @@ from costhub.terminal_text import clean
 
 CONTRIBUTE_VARIABLE = "COSTHUB_CONTRIBUTE_TO"
 INBOX = "contributions"
-"""Where contributions lie in a dataset until a review takes them into its tables; no reader looks there."""
+"""The folder of a dataset with contributions that await review; readers ignore it."""
 _TABLES = ("devices/", "workloads/", "measurements/")
 
 
 @dataclass(frozen=True)
 class Offer:
-    """What is about to be sent, all of it."""
+    """Everything that a contribution is about to send."""
 
     to: str
     contribution_id: str
-    """Of its content: the same rows are the same contribution."""
+    """Of its content: equal rows make equal contributions."""
     files: Mapping[str, int]
     """Path within the contribution -> bytes."""
     facts: DataFacts
@@ -50,14 +50,14 @@ class Offer:
 
 @dataclass(frozen=True)
 class Contribution:
-    """What was sent, or was there already."""
+    """What was sent, now or earlier."""
 
     offer: Offer
     url: str
     """Of the pull request, or the folder."""
     pull_request: int | None
     was_there: bool
-    """Whether an earlier run had sent it already."""
+    """Whether an earlier run had sent it."""
 
 
 def contribute(
@@ -70,25 +70,25 @@ def contribute(
 ) -> Contribution | None:
     """Checks measurements strictly, asks, and opens a pull request with them in one commit.
 
-    Sending the same measurements again finds the pull request that is open, so an interrupted run can just be
-    started again.
+    Sending the same measurements again finds the open pull request, so an interrupted run can simply be
+    repeated.
 
     Args:
         folder: A data folder.
-        to: `hf-hub:ORG/NAME` or the folder of a hub; by default what $COSTHUB_CONTRIBUTE_TO says.
+        to: `hf-hub:ORG/NAME` or the folder of a hub; by default $COSTHUB_CONTRIBUTE_TO.
         name: ORG/NAME in a hub that is a folder.
         deep: Also replay a sample of the traces, as the review does.
-        agree: Asked with what will be sent; False ends it.
+        agree: Called with what will be sent; False cancels.
 
     Returns:
-        What was sent; None where `agree` said no.
+        What was sent; None if `agree` returned False.
 
     Raises:
         CosthubError: One of its kinds: a finding of the check, personal data, the hub does not take it.
     """
     to = to or os.environ.get(CONTRIBUTE_VARIABLE)
     if not to:
-        raise AddressError(f"Say with --to which dataset it is for, as hf-hub:ORG/NAME, or set {CONTRIBUTE_VARIABLE}.")
+        raise AddressError(f"Name the dataset with --to hf-hub:ORG/NAME, or set {CONTRIBUTE_VARIABLE}.")
     with staged(folder) as ready:
         if ready.kind != "dataset":
             raise RefusedError(f"{folder} is a model; `costhub publish` puts it into a hub.")
@@ -125,10 +125,10 @@ def contribution_id(files: Mapping[str, str]) -> str:
 
 
 def refuse_unfit(folder: Path, *, deep: bool) -> None:
-    """Refuses what a review would refuse, and what tells of this machine's user.
+    """Refuses what a review would refuse, and what identifies this machine's user.
 
     Raises:
-        RefusedError: A rule is broken, a row may not be shared, or a text is personal.
+        RefusedError: A rule is broken, a licence does not allow sharing, or a text is personal.
     """
     findings = check_folder(folder, deep=deep)
     if findings:
@@ -139,29 +139,29 @@ def refuse_unfit(folder: Path, *, deep: bool) -> None:
         )
     facts = data_facts(folder)
     if not facts.total:
-        raise RefusedError(f"There is no measurement in {folder}: there is nothing to send.")
+        raise RefusedError(f"{folder} holds no measurements, so there is nothing to send.")
     closed = [licence for licence in facts.licences if licence.lower() not in HUB_LICENCES]
     if closed:
         raise RefusedError(
-            f"Rows have the licence {clean(closed[0], 40)!r}, under which a hub cannot share them. The "
-            f"licences it takes are {', '.join(sorted(HUB_LICENCES))}."
+            f"Rows have the licence {clean(closed[0], 40)!r}, which does not let a hub share them. The "
+            f"accepted licences are {', '.join(sorted(HUB_LICENCES))}."
         )
     traces = own_names_in(folder)
     if traces:
-        raise RefusedError(f"{traces[0]} Nothing was sent: remove it from the rows, or from the device.")
+        raise RefusedError(f"{traces[0]} Nothing was sent; remove it from the rows, or from the device.")
 
 
 def _head(repo: Repository, offer: Offer) -> Head:
     head = repo.head()
     if head is None:
         raise HubError(
-            f"{offer.to} does not exist, or you may not read it. Check its name; `costhub publish` makes a new one."
+            f"{offer.to} does not exist, or you may not read it. Check its name; `costhub publish` creates a new one."
         )
     return head
 
 
 def _sent_earlier(repo: Repository, head: Head, offer: Offer) -> Contribution | None:
-    """The same contribution where an earlier run sent it."""
+    """The same contribution, if an earlier run sent it."""
     if any(path.startswith(f"{INBOX}/{offer.contribution_id}/") for path in head.files):
         return Contribution(offer, offer.to, None, was_there=True)
     pull = repo.find_pull_request(f"[{offer.contribution_id}]")
@@ -179,7 +179,7 @@ def _send(repo: Repository, offer: Offer, files: Mapping[str, Path]) -> Contribu
                 raise
             time.sleep(0.1 * 2**attempt)
         except HubError:
-            # The commit may have been made, and only the answer lost.
+            # The commit may exist, and only the answer be lost.
             known = _sent_earlier(repo, _head(repo, offer), offer)
             if known is None:
                 raise
@@ -190,10 +190,10 @@ def _send(repo: Repository, offer: Offer, files: Mapping[str, Path]) -> Contribu
 
 
 def _first_sent(repo: Repository, offer: Offer, pushed: PushedCommit) -> Contribution:
-    """What was sent; where another run of the same sent it a moment before, that, and ours is closed."""
+    """What was sent; if another run sent the same just before, its pull request, and ours is closed."""
     try:
         first = repo.find_pull_request(f"[{offer.contribution_id}]")
-    except HubError:  # it has arrived all the same
+    except HubError:  # it has arrived nevertheless
         first = None
     if first is None or first.pull_request == pushed.pull_request or not isinstance(repo, RemoteRepo):
         return Contribution(offer, pushed.url, pushed.pull_request, was_there=False)

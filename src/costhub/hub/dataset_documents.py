@@ -37,7 +37,7 @@ _FACT_COLUMNS = ("device_id", "workload_id", "status", "licence", "contributor",
 
 @dataclass(frozen=True)
 class DataFacts:
-    """What is in a data folder."""
+    """Counts and terms of the measurements in a data folder."""
 
     rows: Mapping[str, int]
     """Device -> measurements, failures included."""
@@ -45,7 +45,7 @@ class DataFacts:
     """Measurements that have a latency."""
     workloads: int
     licences: tuple[str, ...]
-    """SPDX names; "" where a row has none."""
+    """SPDX names; "" for rows without one."""
     contributors: tuple[str, ...]
     tvm_versions: tuple[str, ...]
 
@@ -56,10 +56,10 @@ class DataFacts:
 
 
 def data_facts(folder: str | Path) -> DataFacts:
-    """Counts the rows of a data folder; one batch is in memory at a time.
+    """Counts the rows of a data folder, with one batch in memory at a time.
 
     Raises:
-        DataError: There is none, or it cannot be read.
+        DataError: The folder is missing or cannot be read.
 
     Example:
         >>> from costhub.hub.catalogue.hubs import dataset_folders
@@ -70,7 +70,7 @@ def data_facts(folder: str | Path) -> DataFacts:
 
 
 def count_facts(batches: Iterable[pa.RecordBatch]) -> DataFacts:
-    """Counts measurements that are read already.
+    """Counts measurements in batches.
 
     Args:
         batches: With device_id, workload_id, status, licence, contributor and tvm_version, at least.
@@ -117,7 +117,7 @@ def write_dataset_documents(
 
     Args:
         place: The data folder, without journals.
-        text: The README that people wrote, or the one of a new data folder.
+        text: The README that people wrote, or that of a new data folder.
         name: What the card calls the data.
         address: What `costhub.load_measurements` takes.
         changes: The versions so far, see `dataset_card.with_change`.
@@ -166,16 +166,16 @@ def tables_revision(place: Path) -> str:
 
 
 def write_sample(place: Path, *, each: int = SAMPLE_ROWS) -> int:
-    """Writes some rows of every device as a shard in a folder of its own, where no table is looked for.
+    """Writes some rows of every device as a shard in a separate folder, which holds no table.
 
-    The rows are drawn by the hashes of their ids: the same ones again, whatever else there is.
+    The rows are drawn by the hashes of their ids, so the same rows are drawn again whatever else the folder holds.
 
     Args:
         place: The data folder.
         each: Rows of a device, at most.
 
     Returns:
-        How many rows were written; a folder without rows gets no sample.
+        The number of rows; a folder without rows gets no sample.
     """
     folder = DataFolder.open(place)
     parts = []

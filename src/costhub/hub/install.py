@@ -34,15 +34,15 @@ def install_model(
     Args:
         folder: What `save_model` wrote.
         root: The hub; by default the one in the package.
-        org: Whose model it is.
+        org: The organisation or person who owns the model.
         evaluation: Its figures on held-out workloads; by default those in `evaluation.json` of the folder.
-            With them the card is rendered; without any, the model gets none.
+            They are rendered as the card; without figures the model gets no card.
 
     Returns:
         The folder in the hub.
 
     Raises:
-        ModelError: `folder` is no model folder.
+        ModelError: `folder` is not a model folder.
         DataError: The configuration or the figures lack what a card needs.
     """
     source, config = Path(folder), read_config(Path(folder))
@@ -63,14 +63,14 @@ def install_model(
 
 
 def write_card_from_figures(folder: Path, *, name: str) -> None:
-    """Renders the card of a model from the figures beside it; without any it gets none.
+    """Renders the card of a model from the figures beside it; without figures the model gets no card.
 
     Args:
         folder: The model folder.
         name: What the card calls it.
 
     Raises:
-        ModelError: `folder` is no model folder.
+        ModelError: `folder` is not a model folder.
         DataError: The configuration or the figures lack what a card needs.
     """
     figures = read_figures(folder, EVALUATION)
@@ -79,10 +79,10 @@ def write_card_from_figures(folder: Path, *, name: str) -> None:
 
 
 def read_figures(folder: Path, name: str) -> dict[str, Any] | None:
-    """What a file beside the model tells; None without the file.
+    """The content of a file beside the model; None without the file.
 
     Raises:
-        DataError: It is no JSON object.
+        DataError: It is not a JSON object.
     """
     path = folder / name
     if not path.is_file():
@@ -94,7 +94,9 @@ def read_figures(folder: Path, name: str) -> dict[str, Any] | None:
             f"{path.name} of the model is not JSON ({error}). Evaluate or adapt the model again."
         ) from error
     if not isinstance(figures, dict):
-        raise DataError(f"{path.name} of the model holds no figures. Evaluate or adapt the model again.")
+        raise DataError(
+            f"{path.name} of the model is not a JSON object with figures. Evaluate or adapt the model again."
+        )
     if name == EVALUATION:
         refuse_newer(figures, newest=EVALUATION_VERSION, what=f"{name} of the model", error=DataError)
     return figures
@@ -109,7 +111,7 @@ def card_documents(
         config: The content of `config.json`.
         evaluation: Figures on held-out workloads.
         name: What the card calls the model.
-        transfer: See `transfer_facts`; None where the model was not carried over.
+        transfer: See `transfer_facts`; None if the model was not adapted.
 
     Raises:
         DataError: The configuration or the figures lack what a card needs.

@@ -22,33 +22,33 @@ from costhub.hub.remote.manifest import MANIFEST, MAX_MANIFEST_BYTES, hash_file,
 from costhub.hub.remote.remote_repo import ATTEMPTS, Head, Kind, PushedCommit, RemoteRepo, StaleError, blob_id
 from costhub.hub.staging import Staged, own_names_in, personal_texts, read_card, staged
 
-# Without what git refuses, and what would be taken for a branch or a commit.
+# Excludes what git refuses, and what looks like a branch or a commit.
 _TAG_NAME = re.compile(r"(?!(?:main|HEAD|[0-9a-f]{40}|.*\.\..*|.*\.|.*\.lock)$)[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 
 
 @dataclass(frozen=True)
 class PublishPlan:
-    """What is about to happen."""
+    """What a publication is about to change."""
 
     to: str
     kind: Kind
     files: Mapping[str, int]
-    """Path in the repository -> bytes, of what is new or differs from what the hub holds."""
+    """Path in the repository -> bytes, of new and changed files."""
     removed: Sequence[str]
     unchanged: int
-    """Files that the hub holds already."""
+    """Files that the hub already has."""
     is_new: bool
-    """Whether the repository is made first."""
+    """Whether the repository is created first."""
 
     @property
     def bytes(self) -> int:
-        """Of all files that go."""
+        """Of all files to send."""
         return sum(self.files.values())
 
 
 @dataclass(frozen=True)
 class PublishedVersion:
-    """What happened."""
+    """The result of a publication."""
 
     plan: PublishPlan
     commit: str
@@ -72,15 +72,15 @@ def publish(
         folder: A model folder with its card, or a data folder.
         to: `hf-hub:ORG/NAME`, or the folder of a hub.
         name: ORG/NAME in a hub that is a folder.
-        tag: A name for this version that stays.
-        replace: Also remove measurements that the hub has and the folder lacks.
-        agree: Asked with the plan before anything is sent; False ends it.
+        tag: A permanent name for this version.
+        replace: Also remove measurements that only the hub has.
+        agree: Called with the plan before anything is sent; False cancels.
 
     Returns:
-        What was published; None where `agree` said no.
+        What was published; None if `agree` returned False.
 
     Raises:
-        CosthubError: One of its kinds: the check found something, the hub does not take it.
+        CosthubError: One of its kinds: the check finds an error, the hub does not accept it.
     """
     if tag is not None and not _TAG_NAME.fullmatch(tag):
         raise AddressError(f"{tag!r} cannot be a tag; use letters, digits, dots and dashes, as in v1.0.")
@@ -108,7 +108,7 @@ def publish(
 def _check(ready: Staged) -> None:
     told = personal_texts(ready.files())
     if told:
-        raise RefusedError(f"{told[0]} Nothing was sent: remove it, as everybody could read it.")
+        raise RefusedError(f"{told[0]} Nothing was sent; remove it, because everyone could read it.")
     if ready.kind == "model":
         check_model(ready.folder)
         return
@@ -120,12 +120,12 @@ def _check(ready: Staged) -> None:
         )
     traces = own_names_in(ready.folder)
     if traces:
-        raise RefusedError(f"{traces[0]} Nothing was sent: remove it from the rows, or from the device.")
+        raise RefusedError(f"{traces[0]} Nothing was sent; remove it from the rows, or from the device.")
     check_card_text(split(read_card(ready.folder / CARD))[1], CARD)
 
 
 def _write_dataset_card(repo: Repository, ready: Staged, head: Head | None, tag: str | None) -> None:
-    """Writes the card of a dataset, which goes on from the versions that the one in the hub tells of."""
+    """Writes the card of a dataset, which continues the list of versions of the card in the hub."""
     text = read_card(ready.folder / CARD)
     changes = recorded_changes(text)
     if head is not None and CARD in head.files and head.sizes.get(CARD, 0) <= MAX_CARD_CHARACTERS:
@@ -143,15 +143,15 @@ def _write_dataset_card(repo: Repository, ready: Staged, head: Head | None, tag:
 
 
 def _recorded_changes(card: Path) -> list[dict[str, Any]]:
-    """The versions that a card in a hub tells of."""
+    """The versions that a card in a hub lists."""
     try:
         return recorded_changes(card.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
-        return []  # the card of something else
+        return []  # not a card of costhub
 
 
 def _changes(repo: Repository, ready: Staged, head: Head | None) -> tuple[dict[str, Path], list[str]]:
-    """What goes, and what the hub holds of ours that is not in the folder any more."""
+    """The files to send, and those of an earlier version to delete."""
     files = ready.files()
     if head is None:
         return dict(files), []
@@ -161,7 +161,7 @@ def _changes(repo: Repository, ready: Staged, head: Head | None) -> tuple[dict[s
 
 
 def _version_files(repo: Repository, head: Head) -> set[str]:
-    """The files that are the version in the repository; what people add beside it stays."""
+    """The files of the version in the repository; what people add beside them stays."""
     if repo.kind == "dataset":
         tables = ("measurements/", "devices/", "workloads/", "splits/", f"{SAMPLE}/train-")
         return {path for path in head.files if path.startswith(tables) or path in PICTURES}
@@ -169,7 +169,7 @@ def _version_files(repo: Repository, head: Head) -> set[str]:
         return set()
     try:
         return {MANIFEST, *read_manifest(repo.fetch(head, MANIFEST).parent).files}
-    except ModelError:  # one of something else
+    except ModelError:  # not a manifest of costhub
         return set()
 
 
@@ -187,7 +187,7 @@ def _plan(repo: Repository, ready: Staged, head: Head | None, replace: bool) -> 
 
 
 def _refuse_loss(repo: Repository, ready: Staged, head: Head | None, replace: bool) -> None:
-    """Refuses to drop measurements that only the hub has; a shard under another name is not lost."""
+    """Refuses to delete measurements that only the hub has; a shard under another name is not lost."""
     if replace or head is None or ready.kind == "model":
         return
     ours = {sha for path in ready.files().values() for sha in (hash_file(path).sha256, blob_id(path))}
@@ -204,7 +204,7 @@ def _push(repo: Repository, ready: Staged, plan: PublishPlan, message: str, repl
     for attempt in range(ATTEMPTS):
         head = repo.head()
         if head is None:
-            raise HubError(f"{plan.to} went away meanwhile. Run the command again.")
+            raise HubError(f"{plan.to} was deleted meanwhile. Run the command again.")
         added, removed = _changes(repo, ready, head)
         _refuse_loss(repo, ready, head, replace)
         if not set(removed) <= set(plan.removed):

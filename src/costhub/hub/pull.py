@@ -14,11 +14,11 @@ def pull(name: str, *, arch: str | None = None, out: str | Path | None = None) -
 
     Args:
         name: A device or model name, `hf-hub:ORG/NAME@REVISION`, `local-dir:/PATH` or the path of a folder.
-        arch: The architecture wanted; by default the one with the best figures.
-        out: The model folder to make; by default a place in the cache.
+        arch: The architecture; by default that of the model with the best figures.
+        out: The model folder to create; by default a folder in the cache.
 
     Returns:
-        The model folder. An equal one that was there already is kept; a different one is never overwritten.
+        The model folder. An existing equal one stays; a different one is never overwritten.
 
     Raises:
         CosthubError: One of its subclasses: the name is unknown, the device has no model, the files are
@@ -28,20 +28,20 @@ def pull(name: str, *, arch: str | None = None, out: str | Path | None = None) -
 
 
 def pull_found(found: ResolvedModel, *, out: str | Path | None = None) -> Path:
-    """Copies a model that was found already; see `pull`.
+    """Copies a resolved model; see `pull`.
 
-    A model that anybody may have written is first loaded in a child process with limits; only then does the
-    copy get its final name.
+    A model that anyone may have written is first loaded in a child process with limits; the copy gets its
+    final name afterwards.
     """
     source = found.entry.folder
-    # A folder that was just trained has no manifest yet: what it holds now is what the copy must hold.
+    # A new model folder has no manifest yet: the copy must hold what the folder holds now.
     manifest = read_manifest(source) if (source / MANIFEST).exists() else scan(source)
-    # In the cache each content has its own folder, so that an update never meets an older copy.
+    # In the cache each revision has its own folder, so an update never meets an older copy.
     cached = cache_root() / "models" / found.entry.name / manifest.revision[:16]
     target = Path(out) if out is not None else cached
     if not found.fetched:
         return copy_verified(source, target, manifest=manifest)
-    # Imported here: most models lie in the package, and need neither the cards' code nor YAML.
+    # Imported here: most models are in the package, and need neither the cards' code nor YAML.
     from costhub.hub.model_check.model_gate import check_loadable
 
     return copy_verified(source, target, manifest=manifest, check=check_loadable)

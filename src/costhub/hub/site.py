@@ -33,7 +33,7 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def read_site_model(folder: Path, name: str) -> tuple[SiteModel, dict[str, bytes]]:
-    """Reads a model folder whose files are what its manifest says.
+    """Reads a model folder whose files agree with its manifest.
 
     Args:
         folder: The model folder.
@@ -43,7 +43,7 @@ def read_site_model(folder: Path, name: str) -> tuple[SiteModel, dict[str, bytes
         The model, and address in the site -> content of its pictures.
 
     Raises:
-        CosthubError: One of its kinds: the folder is damaged, or holds what no model has.
+        CosthubError: One of its kinds: the folder is damaged, or holds files that no model has.
     """
     parse_address(name)
     manifest = verify(folder)
@@ -71,24 +71,24 @@ def read_site_model(folder: Path, name: str) -> tuple[SiteModel, dict[str, bytes
 
 
 def read_body(folder: Path) -> str | None:
-    """The card of a folder without its block of YAML; None where it has none.
+    """The card of a folder without its block of YAML; None without a card.
 
     Raises:
-        DataError: It is a link, no text, too long, or its block is no YAML.
+        DataError: It is a link, not text, too long, or its block is not YAML.
     """
     card = folder / CARD
     if card.is_symlink():
-        raise DataError(f"{card} is a link; a card lies in the folder itself.")
+        raise DataError(f"{card} is a link; a card must be a file in the folder itself.")
     if not card.is_file():
         return None
     if card.stat().st_size > 4 * MAX_CARD_CHARACTERS:
-        raise DataError(f"{card} is longer than {MAX_CARD_CHARACTERS} characters: it is no card.")
+        raise DataError(f"{card} is longer than {MAX_CARD_CHARACTERS} characters, too long for a card.")
     text = read_card(card).replace("\r\n", "\n")
     return split(text)[1] if text.startswith("---\n") else text
 
 
 def _refuse_links(folder: Path, manifest: Manifest) -> None:
-    """What a link shows may be a file that its owner never meant to publish."""
+    """A link may show a file that its owner never meant to publish."""
     root = folder.resolve()
     for name in manifest.files:
         if not (folder / name).resolve().is_relative_to(root):
@@ -99,13 +99,13 @@ def _picture(path: Path, sha256: str) -> tuple[str, bytes]:
     with path.open("rb") as file:
         content = file.read(MAX_PICTURE_BYTES + 1)
     if len(content) > MAX_PICTURE_BYTES or not content.startswith(_PNG):
-        raise ModelError(f"{path} is no PNG of at most {MAX_PICTURE_BYTES:,} bytes. Draw it again.")
-    # Named by content: a name of a stranger would become a path, and may occur in two models.
+        raise ModelError(f"{path} is not a PNG of at most {MAX_PICTURE_BYTES:,} bytes. Draw it again.")
+    # Named by content: a stranger's name would become a path, and may occur in two models.
     return f"{PICTURE_FOLDER}/{sha256[:16]}.png", content
 
 
 def _read_shares(found: object, names: Iterable[str], folder: Path) -> dict[str, float]:
-    """What of a mapping is a number under one of the names; all of them are shares."""
+    """The numbers under some names of a mapping; all of them are shares."""
     told = found if isinstance(found, Mapping) else {}
     read = {name: as_number(told.get(name)) for name in names}
     shares = {name: value for name, value in read.items() if value is not None}
@@ -136,10 +136,10 @@ class SiteContents:
 
 
 def site_contents(roots: Sequence[HubRoot]) -> SiteContents:
-    """Reads hubs for a page; what is damaged is left out and named.
+    """Reads hubs for a page; damaged folders are left out and named.
 
     Args:
-        roots: The hubs; of two folders or devices of one name the one in the earlier hub is taken.
+        roots: The hubs; of two folders or devices with one name, that in the earlier hub is taken.
 
     Example:
         >>> from costhub.hub.catalogue.hubs import embedded_root
@@ -199,7 +199,7 @@ def _read_dataset(folder: Path, name: str) -> SiteDataset:
 
 
 def _device_rows(roots: Sequence[HubRoot], used: set[str], left_out: list[str]) -> tuple[Mapping[str, Any], ...]:
-    """Rows of the indexes, and of devices that only models or measurements know."""
+    """Rows of the indexes, and of devices that only models or measurements mention."""
     found: dict[str, Mapping[str, Any]] = {}
     for root in roots:
         try:
@@ -219,7 +219,7 @@ def _index_rows(root: HubRoot) -> Iterator[Mapping[str, Any]]:
 
 
 def _left_out_message(path: Path, error: Exception) -> str:
-    """Why something is left out; a message need not say where it arose."""
+    """Why something is left out; an error's message need not name the path."""
     text = one_line(str(error))
     return text if str(path) in text else f"{one_line(str(path))}: {text}"
 
@@ -228,10 +228,10 @@ INDEX_PAGE = "index.html"
 
 
 def write_site(out: str | Path, page: str, pictures: Mapping[str, bytes]) -> Path:
-    """Writes a site beside its place and swaps it in; readers see the old one or the new one.
+    """Writes a site beside its place and swaps it in; readers see either the old or the new one.
 
     Args:
-        out: The folder to make. One that is empty, or holds an earlier site and nothing else, is replaced.
+        out: The folder to create. An empty one, or one that holds nothing but an earlier site, is replaced.
         page: Its HTML.
         pictures: Address in the site -> content.
 
@@ -261,7 +261,7 @@ def write_site(out: str | Path, page: str, pictures: Mapping[str, bytes]) -> Pat
 
 
 def refuse_occupied(out: str | Path) -> None:
-    """Refuses a place that holds more than an earlier site.
+    """Refuses a folder that holds more than an earlier site.
 
     Raises:
         HubError: It does.
@@ -274,13 +274,13 @@ def refuse_occupied(out: str | Path) -> None:
     strange = _foreign_file(target)
     if strange:
         raise HubError(
-            f"{target} holds {strange}, which is not of a site that costhub built; nothing was changed. Give "
+            f"{target} holds {strange}, which costhub did not build; nothing was changed. Give "
             "an empty or new folder, and copy the site to its place from there."
         )
 
 
 def _foreign_file(target: Path) -> str | None:
-    """A file in the folder that `write_site` would not have written, None where there is none."""
+    """A file in the folder that `write_site` did not write; None without one."""
     for path in sorted(target.rglob("*")):
         name = path.relative_to(target).as_posix()
         if path.is_symlink() or name not in (INDEX_PAGE, PICTURE_FOLDER):

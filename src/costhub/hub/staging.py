@@ -32,7 +32,7 @@ from costhub.hub.remote.remote_repo import Kind
 
 @dataclass(frozen=True)
 class Staged:
-    """What may go to a hub."""
+    """A copy of a folder, reduced to what may go to a hub."""
 
     folder: Path
     kind: Kind
@@ -49,7 +49,7 @@ def folder_kind(folder: str | Path) -> Kind:
     """Whether a folder holds a model or measurements.
 
     Raises:
-        DataError: Neither.
+        DataError: It holds neither.
     """
     root = Path(folder)
     if (root / CONFIG).is_file():
@@ -63,13 +63,13 @@ def folder_kind(folder: str | Path) -> Kind:
 
 @contextlib.contextmanager
 def staged(folder: str | Path) -> Iterator[Staged]:
-    """Copies what a hub gets of a folder, so that what is checked is what goes.
+    """Copies what a hub gets of a folder, so that what is checked is what is sent.
 
-    Of a model that is all; of a data folder its card, shards and splits, and as a shard the rows that are in
-    a journal. Locks, features and what is half-written stay behind.
+    Of a model that is everything; of a data folder its card, shards and splits, and the rows of its journals as
+    shards. Locks, features and half-written files stay behind.
 
     Raises:
-        CosthubError: One of its kinds: no such folder, links in it, or it changes meanwhile.
+        CosthubError: One of its kinds: the folder is missing, holds links, or changes meanwhile.
     """
     source, kind = Path(folder), folder_kind(folder)
     with tempfile.TemporaryDirectory(prefix="costhub-") as temporary:
@@ -94,7 +94,7 @@ def _stage_dataset(source: Path, place: Path) -> None:
     for name in before:
         path = source / name
         if path.is_symlink() or path.parent.is_symlink():
-            raise DataError(f"{path} is a link; only files that lie in the folder itself can go to a hub.")
+            raise DataError(f"{path} is a link; only files in the folder itself can go to a hub.")
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         try:
             shutil.copyfile(path, place / name)
@@ -116,16 +116,16 @@ def read_card(card: Path) -> str:
     """The text of a card.
 
     Raises:
-        DataError: It is no text in UTF-8.
+        DataError: It is not text in UTF-8.
     """
     try:
         return card.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise DataError(f"{card.name} is no text in UTF-8 ({error.reason}). Save it as one.") from error
+        raise DataError(f"{card.name} is not text in UTF-8 ({error.reason}). Save it in that encoding.") from error
 
 
 def _files_to_send(source: Path) -> list[str]:
-    """What of a data folder goes, in order."""
+    """The files of a data folder that a hub gets, in order."""
     tables = [source / "devices", source / "workloads"]
     # Not by a pattern, which matches hidden folders: no check looks into those.
     tables += [source / "measurements" / name for name in DataFolder.open(source).device_ids()]
@@ -143,25 +143,25 @@ def _changed_meanwhile(source: Path) -> DataError:
 
 
 _NAME_COLUMNS = (*(name for name in PERSONAL_COLUMNS if name != "contributor"), "space")
-"""Who measured says so in `contributor`, and agrees to it by sending it."""
+"""`contributor` names the person who measured, who agrees to that by sending it."""
 _DEVICE_NAME_COLUMNS = ("device_id", "aliases", "model_name", "driver", "probe_method", "governor")
 _COMMON_NAMES = frozenset(
     {"localhost", "root", "user", "users", "home", "ubuntu", "debian", "runner", "admin", "nobody", "builder"}
 )
 _SHORTEST_NAME = 4
-"""A shorter name stands in too many words."""
+"""A shorter name occurs in too many words."""
 
 
 def personal_texts(files: Mapping[str, Path]) -> list[str]:
-    """Finds what cards and configurations tell of a person's machine.
+    """Finds what cards and configurations reveal about a person's machine.
 
-    An e-mail address in a card is meant to be read, so it stays.
+    An e-mail address in a card is meant for readers, so it may stay.
 
     Args:
-        files: Path in the repository -> file; only `.md` and `.json` are looked at.
+        files: Path in the repository -> file; only `.md` and `.json` files are read.
 
     Returns:
-        Sentences, one for each file and kind; empty where there is none.
+        Sentences, one for each file and kind of data; empty if there is none.
     """
     names = own_names()
     found = []
@@ -176,7 +176,7 @@ def personal_texts(files: Mapping[str, Path]) -> list[str]:
 
 
 def own_names() -> tuple[str, ...]:
-    """The names of this machine and of its user, without those that tell nothing.
+    """The names of this machine and its user, without common ones.
 
     Example:
         >>> "root" in own_names()
@@ -193,10 +193,10 @@ def own_names_in(folder: str | Path, names: Iterable[str] | None = None) -> list
 
     Args:
         folder: The data folder.
-        names: What is looked for, as whole words in any case; by default `own_names`.
+        names: The names to look for, as whole words in any case; by default `own_names`.
 
     Returns:
-        Sentences, one for each column and name; empty where there is none.
+        Sentences, one for each column and name; empty if there is none.
 
     Raises:
         DataError: The folder cannot be read.

@@ -212,14 +212,14 @@ def test_what_is_there_is_not_overwritten(data: DataFolder, tmp_path: Path) -> N
     export(data, tmp_path / "db", best=1)
     before = (tmp_path / "db" / RECORDS_FILE).read_bytes()
 
-    with pytest.raises(DataError, match="is there already and holds something"):
+    with pytest.raises(DataError, match="exists and is not empty"):
         export(data, tmp_path / "db")
     assert (tmp_path / "db" / RECORDS_FILE).read_bytes() == before
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"best": 0}, "ask for 1 or more"), ({"device": "gpu9"}, "has no measurements of 'gpu9'")],
+    [({"best": 0}, "it must be 1 or more"), ({"device": "gpu9"}, "has no measurements of 'gpu9'")],
 )
 def test_what_cannot_be_done_leaves_nothing_behind(
     data: DataFolder, tmp_path: Path, options: dict[str, Any], words: str

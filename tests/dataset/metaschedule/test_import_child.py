@@ -74,12 +74,12 @@ def test_post_processing_that_does_not_replay_is_redone(
             "does not fit",
         ),
         ([[["NoSuchKind", [], [], []]], []], "does not fit the workload"),
-        ([["GetBlock"], []], "not of instructions and decisions"),
-        ([[7], []], "not of instructions and decisions"),
-        ([[["GetBlock", [], []]], []], "not of instructions and decisions"),
+        ([["GetBlock"], []], "does not consist of instructions and decisions"),
+        ([[7], []], "does not consist of instructions and decisions"),
+        ([[["GetBlock", [], []]], []], "does not consist of instructions and decisions"),
         ([[["GetBlock", [], ["C", "main"], ["b0"]]], [[7, 0]]], "decisions that belong to none"),
         ([[["GetBlock", [], ["C", "main"], ["b0"]]], [[-1, 0]]], "decisions that belong to none"),
-        ([[["GetBlock", [], ["C", "main"], ["b0"]]], [7]], "not of instructions and decisions"),
+        ([[["GetBlock", [], ["C", "main"], ["b0"]]], [7]], "does not consist of instructions and decisions"),
     ],
 )
 def test_a_trace_that_cannot_be_replayed_is_refused(tiny_matmul: Any, trace: Any, why: str) -> None:

@@ -155,7 +155,7 @@ def test_a_device_that_the_folder_describes_stays_as_it_is(tmp_path: Path, datab
 def test_a_device_of_another_kind_is_refused(tmp_path: Path, database: Any) -> None:
     DataFolder.create(tmp_path / "out").put_device({"device_id": "cpu0", "kind": "cuda"})
 
-    with pytest.raises(DataError, match="as a device of kind 'cuda', and the import is of kind 'cpu'"):
+    with pytest.raises(DataError, match="as a device of kind 'cuda', but the import is of kind 'cpu'"):
         run(database.write(tmp_path / "db"), tmp_path / "out")
 
 
@@ -164,9 +164,9 @@ def test_a_folder_without_the_two_files_is_refused(tmp_path: Path, database: Any
     path = database.write(tmp_path / "db")
     (path / missing).unlink()
 
-    with pytest.raises(DataError, match=f"is no MetaSchedule database: it has no {missing}"):
+    with pytest.raises(DataError, match=f"is not a MetaSchedule database: it lacks {missing}"):
         run(path, tmp_path / "out")
-    with pytest.raises(DataError, match="is no MetaSchedule database"):
+    with pytest.raises(DataError, match="is not a MetaSchedule database"):
         run(tmp_path / "nowhere", tmp_path / "out")
 
 

@@ -105,7 +105,7 @@ def test_lines_that_give_no_row_are_counted_and_named(
         1: "the line is blank",
         4: "its workload (line 7) could not be imported",
         5: "the database has no workload 9",
-        6: "its arguments are not those of its workload",
+        6: "its arguments differ from those of its workload",
         7: "its target is for the device kind cuda, not cpu",
         9: "TVM crashed on it",
     }

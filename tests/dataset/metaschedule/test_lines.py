@@ -170,8 +170,8 @@ def test_sentences_name_the_commonest_reasons_and_a_line_of_each() -> None:
 
     assert report.sentences() == [
         "2 measurements of 1 workloads were added: 2 ran, 0 failed on the device.",
-        "The post-processing of 5 was redone.",
-        "3 records were there already.",
+        "TVM 0.27 redid the post-processing of 5.",
+        "3 records were in the folder already.",
         "4 lines are copies of earlier ones and were left out.",
         "3 lines were refused:",
         "  2 because it is blank, first records.json line 7.",

@@ -78,7 +78,7 @@ def test_models_that_nobody_evaluated_are_taken_by_name(hub: Path, make_model: A
     found = find_model("acme-two")
 
     assert found.entry.name == "alice/m"
-    assert "was evaluated on held-out workloads; this is the first by name" in found.reason
+    assert "was evaluated on held-out workloads; this one is first by name" in found.reason
 
 
 def test_a_pin_takes_the_content_it_names_even_where_a_better_one_is(hub: Path) -> None:
@@ -93,10 +93,10 @@ def test_a_pin_takes_the_content_it_names_even_where_a_better_one_is(hub: Path) 
     [
         ("acme-on", None, UnknownNameError, "no device or model named 'acme-on'. Did you mean acme-one"),
         ("rocket", None, AmbiguousNameError, "'rocket' fits more than one device: acme-one, acme-two"),
-        ("acme-two", None, ModelError, "known but has no model yet. The nearest device with one is acme-one"),
+        ("acme-two", None, ModelError, "in the index but has no model yet. The nearest device with one is acme-one"),
         ("acme-one", "treegru", ModelError, "acme-one has no treegru model; it has gbt, mlp"),
-        ("acme-one-mlp", "gbt", AddressError, "names the mlp model, but --arch asks for gbt"),
-        ("costhub/acme-one-mlp", "gbt", ModelError, "is of the architecture mlp, not gbt"),
+        ("acme-one-mlp", "gbt", AddressError, "names the mlp model, but --arch names gbt"),
+        ("costhub/acme-one-mlp", "gbt", ModelError, "has the architecture mlp, not gbt"),
         ("acme-one@v1", None, AddressError, "7 or more hexadecimal digits"),
         ("acme-one@abcdef0", None, ModelError, "has the revision abcdef0; there is costhub/acme-one-gbt@"),
         ("local-dir:/nowhere", None, ModelError, "/nowhere is not a folder"),
@@ -115,7 +115,7 @@ def test_what_cannot_be_found_is_a_sentence(
 def test_a_kind_without_any_model_is_told_how_to_make_one(hub: Path) -> None:
     register_device({"device_id": "apple-m9", "kind": "metal"}, path=hub / "devices.json")
 
-    with pytest.raises(ModelError, match=r"known but has no model yet. Measure programs with `costhub collect`"):
+    with pytest.raises(ModelError, match=r"in the index but has no model yet. Measure programs with `costhub collect`"):
         find_model("apple-m9")
 
 
@@ -126,7 +126,7 @@ def test_a_folder_is_a_model_with_or_without_a_manifest(hub: Path, make_model: A
 
     assert (found.entry.name, found.entry.device_id, found.revision) == ("local/trained", "acme-two", None)
     assert find_model(str(hub / "models/costhub/acme-one-mlp")).revision is not None
-    with pytest.raises(ModelError, match="is of the architecture mlp, not gbt"):
+    with pytest.raises(ModelError, match="has the architecture mlp, not gbt"):
         find_model(str(folder), arch="gbt")
 
 

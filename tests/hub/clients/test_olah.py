@@ -115,5 +115,5 @@ def test_a_mirror_takes_no_writes_and_that_is_a_sentence(
     )
 
     assert done.returncode == 1
-    assert "takes no writes, such as a mirror. Set HF_ENDPOINT to the hub itself." in done.stderr
+    assert "read-only server, such as a mirror. Set HF_ENDPOINT to the hub itself." in done.stderr
     assert server.refs == before

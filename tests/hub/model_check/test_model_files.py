@@ -44,7 +44,7 @@ def test_sizes_are_added_up(tmp_path: Path) -> None:
             file.write(b"{")
             file.truncate(1 << 30)
 
-    with pytest.raises(ModelError, match="it is no cost model"):
+    with pytest.raises(ModelError, match="too much for a cost model"):
         check_model_files(tmp_path)
 
 

@@ -132,7 +132,7 @@ def a_link_to_a_folder(folder: Path) -> None:
     (folder / "member_0").symlink_to("/")
 
 
-@hostile("is no plain file")
+@hostile("is not a plain file")
 def a_pipe(folder: Path) -> None:
     os.mkfifo(folder / "notes.md")
 
@@ -311,7 +311,7 @@ def a_picture_that_tells_who_reads(folder: Path) -> None:
     change_card(folder, "\n# ", "\n![](https://example.org/pixel.png)\n# ")
 
 
-@hostile("is not what its own data give")
+@hostile("does not follow from its own data")
 def a_figure_typed_by_hand(folder: Path) -> None:
     path = folder / "README.md"
     head, block, body = path.read_text().split("---\n", 2)

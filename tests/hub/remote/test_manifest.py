@@ -222,7 +222,7 @@ def test_something_else_is_never_overwritten(source: Path, tmp_path: Path, occup
         target.mkdir()
         (target / "precious").write_text("precious")
 
-    with pytest.raises(ModelError, match="exists and is not this model; nothing was overwritten"):
+    with pytest.raises(ModelError, match="exists and differs from this model; nothing was overwritten"):
         copy_verified(source, target)
 
     assert leftovers(tmp_path) == []

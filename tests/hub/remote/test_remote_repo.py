@@ -76,10 +76,10 @@ def test_an_upload_that_is_cut_is_sent_again(repo: RemoteRepo, local: Path, hugg
     [
         ({"request": "POST .*/commit/"}, "could not be reached at http://127.0.0.1"),
         ({"request": "POST .*/commit/", "status": 500}, "answered 500"),
-        ({"request": "POST .*/commit/", "status": 403}, "does not let you write there"),
+        ({"request": "POST .*/commit/", "status": 403}, "does not let you write to it"),
         ({"request": "POST .*/commit/", "status": 413}, "answered 413"),
-        ({"request": "POST .*/commit/", "status": 405}, "takes no writes, such as a mirror. Set HF_ENDPOINT"),
-        ({"request": "PUT /lfs/", "status": 403, "times": 9}, "does not take the files"),
+        ({"request": "POST .*/commit/", "status": 405}, "read-only server, such as a mirror. Set HF_ENDPOINT"),
+        ({"request": "PUT /lfs/", "status": 403, "times": 9}, "does not accept the files"),
         ({"request": "POST .*/preupload/", "status": 401}, "Log in with `hf auth login`"),
     ],
 )
@@ -103,7 +103,7 @@ def test_a_server_without_pull_requests_is_told_from_a_repository_that_is_not_th
     assert repo.find_pull_request("mark") is None
     del hugging_face.commits["datasets/acme/data"]  # a mirror answers as if it were not there
 
-    with pytest.raises(HubError, match="takes no writes, such as a mirror"):
+    with pytest.raises(HubError, match="read-only server, such as a mirror"):
         repo.find_pull_request("mark")
 
 

@@ -58,10 +58,10 @@ def test_the_same_device_measured_again_is_accepted() -> None:
 def test_rows_that_the_hub_has_are_no_contribution() -> None:
     (only,) = weights(rows(), rows())
     assert only[0] == "look"
-    assert "all of the rows already (40)" in only[1]
+    assert "already holds all of the rows (40)" in only[1]
 
     partly = weights(pa.concat_tables([rows(n=10), rows(start=100, n=10)]), rows())
-    assert ("look", "cpu: 10 of 20 rows are in the hub already; they are left out.") in partly
+    assert ("look", "cpu: 10 of 20 rows are already in the hub; they are left out.") in partly
 
 
 def test_rows_under_new_names_are_found() -> None:

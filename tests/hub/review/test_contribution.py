@@ -73,7 +73,7 @@ def test_a_probe_that_would_hide_a_roofline_is_refused(changes: dict[str, Any], 
 
     found = refusals(new, held)
 
-    assert [what for what in found if f"{next(iter(changes))} differ from what the hub knows" in what] != []
+    assert [what for what in found if f"{next(iter(changes))} differ from the hub's row" in what] != []
 
 
 def test_what_has_an_error_is_not_read_any_further(measured: Any, tmp_path: Path) -> None:

@@ -88,9 +88,9 @@ def test_a_path_names_none() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("hf-hub:acme/data", "names no pull request"),
-        ("hf-hub:acme/data@refs/pr/0", "names no pull request"),
-        ("https://example.org/x", "names no pull request"),
+        ("hf-hub:acme/data", "does not name a pull request"),
+        ("hf-hub:acme/data@refs/pr/0", "does not name a pull request"),
+        ("https://example.org/x", "does not name a pull request"),
         ("https://example.org/datasets/acme/data/discussions/1", "lies elsewhere than"),
         ("hf-hub:acme/data@refs/pr/9", "has no pull request 9|answered 404|not exist"),
         ("hf-hub:acme/nothing@refs/pr/1", "does not exist"),
@@ -159,7 +159,7 @@ def test_a_changed_contribution_has_another_name(offered: Any, hugging_face: Any
 
     again = find_pull_request(pull.address)
     assert again is not None
-    with pytest.raises(RefusedError, match="was changed after `costhub contribute` made it"):
+    with pytest.raises(RefusedError, match="was changed after `costhub contribute` created it"):
         again.fetch(tmp_path / "place")
 
 

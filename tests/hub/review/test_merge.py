@@ -119,7 +119,7 @@ def test_one_that_cannot_be_closed_is_said_to_be_merged(offered: Any, hugging_fa
     folder = pull.fetch(tmp_path / "place")
     hugging_face.faults.append(sys.modules["loopback_hub"].Fault("POST .*/status", status=500))
 
-    with pytest.raises(HubError, match="is in the tables by now"):
+    with pytest.raises(HubError, match="is in the tables, with commit"):
         merge_pull_request(pull, folder)
     assert merge_pull_request(pull, folder).commit == hugging_face.refs[REPO]["main"]
     assert hugging_face.pulls[REPO][0].status == "closed"

@@ -81,7 +81,7 @@ def check_workload(
     found = _none_if_lost(child, module_row, row["module_json"], timeout_s=_LOAD_TIMEOUT_S)
     name = row["workload_id"]
     if found is None:
-        yield Breach(MODULE_IDS.id, where, "module_json is no module that this TVM can read.", 1, [name])
+        yield Breach(MODULE_IDS.id, where, "This TVM cannot read module_json as a module.", 1, [name])
         return
     if found["workload_id"] != name:
         yield Breach(MODULE_IDS.id, where, "workload_id is not the hash of the module.", 1, [name])

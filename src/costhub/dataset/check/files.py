@@ -17,7 +17,7 @@ from costhub.terminal_text import first_few
 
 @dataclass(frozen=True, kw_only=True)
 class FolderRule(Rule):
-    """A rule on names and files: yields (where, message) for every breach; nothing is parsed."""
+    """A rule on names and files: yields (where, message) for every breach, without parsing anything."""
 
     find: Callable[[Listing], Iterator[tuple[str, str]]]
 
@@ -25,7 +25,7 @@ class FolderRule(Rule):
 MOST_FILE_BYTES = 2 << 30
 MOST_ROWS = {"devices": 10_000, "workloads": 200_000, "measurements": 2_000_000}
 MOST_GROUP_BYTES = 1 << 30
-"""Of a row group, once decompressed, as its footer says."""
+"""Of a row group once decompressed, according to its footer."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Listing:
         """Lists a folder.
 
         Raises:
-            DataError: It is no data folder.
+            DataError: The folder is not a data folder.
         """
         folder = DataFolder.open(root)
         self._seals: dict[Path, SealState] = {}
@@ -93,11 +93,11 @@ def foreign_files(listing: Listing) -> Iterator[tuple[str, str]]:
     """Finds what is neither shard nor journal: half-written files, and files of other programs."""
     for folder in listing.folders:
         names = sorted(path.name for path in folder.glob("*")) if folder.is_dir() else []
-        # A pipe or a folder of that name is none, and nothing tries to read it.
+        # A pipe or a folder of that name is not a shard, and nothing tries to read it.
         shards = {path.name for path in folder.glob(SHARD_PATTERN) if path.is_file()}
         halves = [name for name in names if name.startswith(TEMP_PREFIX)]
         others = [n for n in names if n not in {*shards, *halves, JOURNAL, LOCK} and not n.startswith(".")]
-        for found, what in ((halves, "half-written"), (others, "no shard of costhub")):
+        for found, what in ((halves, "half-written"), (others, "not shards of costhub")):
             if found:
                 yield (
                     listing.within(folder),
@@ -109,11 +109,11 @@ def leftover_journals(listing: Listing) -> Iterator[tuple[str, str]]:
     """Finds rows that an interrupted writer left in a journal, or that one is writing now."""
     for source in listing.sources():
         if source.is_journal:
-            yield source.where, "It holds rows that are in no shard yet, and other tools do not see them."
+            yield source.where, "It holds rows that no shard has yet; other tools do not see them."
 
 
 def oversized(listing: Listing) -> Iterator[tuple[str, str]]:
-    """Finds files that are too large to be read with care."""
+    """Finds files that are too large to read safely."""
     for source in listing.sources():
         size = source.path.stat().st_size
         if size > MOST_FILE_BYTES:
@@ -124,14 +124,14 @@ def broken_seals(listing: Listing) -> Iterator[tuple[str, str]]:
     """Finds shards that were changed after they were written."""
     for source in listing.sources():
         if not source.is_journal and _is_broken(listing, source.path):
-            yield source.where, "It was changed since it was written: its hash is not the one in its seal."
+            yield source.where, "It has changed since it was written: its hash differs from the one in its seal."
 
 
 def _is_broken(listing: Listing, path: Path) -> bool:
     try:
         return listing.seal(path) == "broken"
     except PermissionError:
-        return False  # that it cannot be read is told when it is read
+        return False  # reading it reports the problem
 
 
 READABLE = Rule(
@@ -142,9 +142,9 @@ READABLE = Rule(
 )
 UNCHANGED = FolderRule(
     id="CH002",
-    title="a shard is as it was written: its seal is intact",
+    title="a shard has not changed since it was written: its seal is intact",
     severity="error",
-    fix="Fetch the file again from where it came. To change data on purpose, write it with costhub.",
+    fix="Fetch the file again from its source. To change data on purpose, write it with costhub.",
     find=broken_seals,
 )
 SEALED = Rule(

@@ -57,9 +57,9 @@ def unknown_devices(rows: Rows) -> Iterator[tuple[str, Mask]]:
 
 
 def misplaced(rows: Rows) -> Iterator[tuple[str, Mask]]:
-    """Finds measurements that lie in the folder of another device."""
+    """Finds measurements in the folder of another device."""
     here = rows.where(pc.equal(rows.column("device_id"), pa.scalar(rows.device_id)))
-    yield "device_id is not the name of the folder that the file lies in.", ~here
+    yield "device_id is not the name of the file's folder.", ~here
 
 
 KEYS = Rule(
@@ -73,14 +73,14 @@ IDENTITY_RULES = (
         id="CH010",
         title="a record_id occurs once",
         severity="error",
-        fix="Remove one of the two rows; where they are different measurements, give one another id.",
+        fix="Remove one of the two rows; if they are different measurements, give one of them another id.",
         find=repeated_records,
     ),
     RowRule(
         id="CH011",
         title="a program_id is the hash of its workload and trace",
         severity="error",
-        fix="Compute it with costhub.dataset.trace.program_id; where the trace was changed, drop the row.",
+        fix="Compute it with costhub.dataset.trace.program_id; if the trace was changed, drop the row.",
         find=wrong_programs,
     ),
     RowRule(
@@ -101,7 +101,7 @@ IDENTITY_RULES = (
     ),
     RowRule(
         id="CH014",
-        title="measurements lie in the folder of their device",
+        title="measurements are in the folder of their device",
         severity="error",
         fix="Move the file to the folder of its device, or correct device_id.",
         find=misplaced,
@@ -112,7 +112,7 @@ IDENTITY_RULES = (
         id="CH016",
         title="a measurement has one record_id",
         severity="error",
-        fix="Keep one of the rows: copies count a measurement twice and leak from training into tests.",
+        fix="Keep one of the rows: copies count a measurement twice and leak from training data into test data.",
         find=repeated_runs,
     ),
 )
@@ -124,11 +124,11 @@ _CPU_TARGETS = frozenset({"llvm", "c"})
 def bad_traces(rows: Rows) -> Iterator[tuple[str, Mask]]:
     """Finds traces of another form; on some of them TVM does not fail but crash."""
     bad = [not _is_trace(_parse(text)) for text in rows.texts("trace")]
-    yield "trace is not the JSON of [instructions, decisions] that TVM writes.", np.array(bad, bool)
+    yield "trace is not JSON of the form [instructions, decisions], which TVM writes.", np.array(bad, bool)
 
 
 def bad_targets(rows: Rows) -> Iterator[tuple[str, Mask]]:
-    """Finds targets that are no object with a kind."""
+    """Finds targets that are not an object with a kind."""
     bad = {text for text in pc.unique(rows.column("target")).to_pylist() if _kind(text) is None}
     mask = np.array([text in bad for text in rows.texts("target")], bool)
     yield 'target is not a JSON object with a "kind".', mask

@@ -14,7 +14,7 @@ MOST_ABOVE_BOUND = 300.0
 LEAST_S = 2e-6
 """Nothing is expected to run in less: small programs cost a launch, whatever they compute."""
 LEAST_GFLOPS_PER_CORE = {"cpu": 0.5}
-"""What a device whose peak is not known can do at least."""
+"""The least that a device of unknown peak can do."""
 LEAST_GFLOPS_PER_MULTIPROCESSOR = 64.0
 MOST_SLOWER = 30.0
 """How much slower than the device's other files, on the workloads they share; 1.4 at most on both GPUs."""
@@ -59,14 +59,14 @@ def _bound_s(context: CheckContext, device: int) -> Floats:
 
 
 def _best_latencies(ledger: Ledger, rows: Ints, count: int) -> Floats:
-    """(workloads,) the best latency of every workload; infinite where there is none."""
+    """(workloads,) the best latency of every workload; infinite without one."""
     best = np.full(count, np.inf)
     np.minimum.at(best, ledger["workload"][rows], ledger["latency_s"][rows])
     return best
 
 
 def _median_ratio(mine: Floats, other: Floats, enough: int) -> float:
-    """The median of mine / other where both are known; 0 where those are too few to tell."""
+    """The median of mine / other where both are known; 0 if those are too few."""
     known = np.isfinite(mine) & np.isfinite(other)
     return float(np.median(mine[known] / other[known])) if known.sum() >= enough else 0.0
 
@@ -95,7 +95,7 @@ DISAGREEMENT = 8.0
 
 
 def outlying_repeats(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, Mask]]:
-    """Finds rows of which one repeat is far from the others, more than noise explains."""
+    """Finds rows with one repeat further from the others than noise explains."""
     timed = ledger.is_timed & (ledger["repeats"] > 1) & np.isfinite(ledger["spread"])
     found = []
     for rows in ledger.groups("device", within=timed):
@@ -137,7 +137,7 @@ REPEAT_RULES = (
         id="CH033",
         title="the repeats of a program agree, within the usual noise of its device",
         severity="warning",
-        fix="Measure the rows again on a quiet machine; look whether a repeat is in another unit.",
+        fix="Measure the rows again on a quiet machine; check whether a repeat is in another unit.",
         find=outlying_repeats,
     ),
     LedgerRule(
@@ -151,7 +151,7 @@ REPEAT_RULES = (
         id="CH035",
         title="a program measured twice on a device takes about as long",
         severity="warning",
-        fix="Look which of the sessions was disturbed, or in another unit, and drop its rows.",
+        fix="Find out which session was disturbed or used another unit, and drop its rows.",
         find=disagreeing_programs,
     ),
 )
@@ -208,7 +208,7 @@ GENERATED_RULES = (
         id="CH036",
         title="latencies do not look generated",
         severity="warning",
-        fix="Publish what was measured; say in proposed_by and the README where rows were made up.",
+        fix="Publish what was measured; if rows are synthetic, say so in proposed_by and the README.",
         find=generated,
     ),
 )

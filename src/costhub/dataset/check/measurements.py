@@ -39,7 +39,7 @@ class RowRule(Rule):
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerRule(Rule):
-    """A rule on measurements beside one another: yields (message, mask) over the ledger of them all."""
+    """A rule across measurements: yields (message, mask) over the ledger of all of them."""
 
     find: Callable[[Ledger, CheckContext], Iterator[tuple[str, Mask]]]
 
@@ -98,13 +98,13 @@ class Rows:
         Args:
             batch: Measurements; no required column holds a null.
             context: The devices and workloads of the folder.
-            device_id: The device of the folder that the file lies in.
+            device_id: The device of the file's folder.
         """
         self.batch, self.context, self.device_id = batch, context, device_id
         self.n: int = batch.num_rows
 
     def column(self, name: str) -> pa.Array:
-        """A column as it is in the file."""
+        """A column, unchanged from the file."""
         return self.batch.column(name)
 
     def texts(self, name: str) -> list[str | None]:

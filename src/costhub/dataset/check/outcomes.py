@@ -17,30 +17,30 @@ _CLOCK_MARGIN = 1.05
 
 
 def unknown_statuses(rows: Rows) -> Iterator[tuple[str, Mask]]:
-    """Finds statuses of another name."""
-    yield f"status is none of {', '.join(STATUSES)}.", ~rows.among("status", pa.array(STATUSES))
+    """Finds statuses that the schema does not have."""
+    yield f"status is not one of {', '.join(STATUSES)}.", ~rows.among("status", pa.array(STATUSES))
 
 
 def bad_latencies(rows: Rows) -> Iterator[tuple[str, Mask]]:
     """Finds measurements that ran and have no, or impossible, latencies."""
     good = np.isfinite(rows.fastest_s) & np.isfinite(rows.slowest_s) & (rows.fastest_s > 0)
-    message = "status is ok, and run_s is empty or holds what is no number of seconds above 0."
+    message = "status is ok, but run_s is empty or holds values that are not seconds above 0."
     yield message, rows.is_ok & ~good
 
 
 def bad_failures(rows: Rows) -> Iterator[tuple[str, Mask]]:
     """Finds failures that have latencies, or do not say why they failed."""
     silent = ~rows.where(pc.match_substring_regex(rows.column("error"), r"\S"))
-    yield "the attempt failed, and run_s is not empty.", ~rows.is_ok & (rows.repeats > 0)
-    yield "the attempt failed, and error does not say why.", ~rows.is_ok & silent
+    yield "the attempt failed, but run_s is not empty.", ~rows.is_ok & (rows.repeats > 0)
+    yield "the attempt failed, but error does not say why.", ~rows.is_ok & silent
 
 
 def contradictions(rows: Rows) -> Iterator[tuple[str, Mask]]:
-    """Finds columns that cannot be so together."""
+    """Finds columns that contradict one another."""
     has_error = rows.where(pc.match_substring_regex(rows.column("error"), r"\S"))
-    yield "status is ok, and there is an error text.", rows.is_ok & has_error
+    yield "status is ok, but there is an error text.", rows.is_ok & has_error
     never_ran = rows.among("status", _BUILD_FAILURES)
-    yield "the build failed, and there is a run_wall_s.", never_ran & ~rows.is_null("run_wall_s")
+    yield "the build failed, but there is a run_wall_s.", never_ran & ~rows.is_null("run_wall_s")
     asked = rows.floats("evaluator_repeat")
     # Fewer are fine: the collector stops where repeats agree, and times a slow program by one call.
     more = rows.is_ok & (asked >= 0) & (rows.repeats > asked)
@@ -48,7 +48,7 @@ def contradictions(rows: Rows) -> Iterator[tuple[str, Mask]]:
     for name in ("build_s", "run_wall_s"):
         seconds = rows.floats(name)
         wrong = ~rows.is_null(name) & ~(np.isfinite(seconds) & (seconds >= 0))
-        yield f"{name} is no number of seconds from 0.", wrong
+        yield f"{name} is not a number of seconds, 0 or more.", wrong
     for name in ("evaluator_number", "evaluator_repeat", "evaluator_min_repeat_ms"):
         yield f"{name} is below 0.", rows.floats(name) < 0
 
@@ -74,7 +74,7 @@ OUTCOME_RULES = (
         id="CH026",
         title="an ok measurement has finite, positive latencies",
         severity="error",
-        fix="Remove the rows, or give them the status that fits.",
+        fix="Remove the rows, or correct their status.",
         find=bad_latencies,
     ),
     RowRule(
@@ -164,7 +164,7 @@ ROOFLINE_RULES = (
         id="CH031",
         title="no program is faster than the device's caches and memory",
         severity="warning",
-        fix="Look whether the kernel reads all its arguments; if it does, measure again or probe again.",
+        fix="Check whether the kernel reads all its arguments; if it does, measure again or probe again.",
         find=faster_than_memory,
     ),
 )

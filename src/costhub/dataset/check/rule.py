@@ -13,10 +13,10 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """What a data folder must keep; on its own, a rule that the reading itself applies.
+    """What a data folder must comply with; an instance of this class itself is applied while files are read.
 
-    A message is a sentence on what was found and what was expected, without values of the data in it, so that
-    the breaches of many rows become one finding.
+    A message says what is there and what was expected. It never quotes values of the data, so that the
+    breaches of many rows become one finding.
     """
 
     id: str
@@ -27,7 +27,7 @@ class Rule:
     fix: str
     """What to do."""
     is_deep: bool = False
-    """Whether it loads modules into TVM, and so is left out unless asked for."""
+    """Whether it loads modules into TVM; applied with `--deep` only."""
 
 
 @dataclass(frozen=True)
@@ -41,19 +41,19 @@ class Finding:
     message: str
     fix: str
     rows: int = 0
-    """How many rows; 0 where it is about a file."""
+    """How many rows; 0 if the finding is about a file."""
 
 
 _NAMED = 3
 
 
 _MOST_MESSAGES = 20
-"""Messages of one rule on one file; a file of a stranger could cause any number of them."""
+"""Messages of one rule on one file; a stranger's file could cause any number of them."""
 
 
 @dataclass
 class Breach:
-    """A broken rule: one message on one file, and the rows it is about."""
+    """A broken rule: one message on one file, and the rows concerned."""
 
     rule: str
     where: str
@@ -70,7 +70,7 @@ class Report:
         self._breaches: dict[tuple[str, str], dict[str, Breach]] = {}
 
     def add(self, breach: Breach) -> None:
-        """Adds a breach, or counts its rows to an earlier one of the same message."""
+        """Adds a breach, or adds its rows to an earlier one with the same message."""
         messages = self._breaches.setdefault((breach.rule, breach.where), {})
         known = messages.get(breach.message)
         if known is not None:

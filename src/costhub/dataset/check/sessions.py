@@ -33,7 +33,7 @@ def busy_machine(rows: Rows) -> Iterator[tuple[str, Mask]]:
     message = f"load_average is above {LOAD_PER_CORE:g} times the cores of the device plus {LOAD_FREE:g}."
     is_cpu = np.array([row.get("kind") == "cpu" for row in rows.context.devices.values()] + [False])
     yield message, is_cpu[rows.device] & (load > LOAD_PER_CORE * cores + LOAD_FREE)
-    yield "load_average is below 0 or no number.", ~rows.is_null("load_average") & ~(load >= 0)
+    yield "load_average is below 0 or not a number.", ~rows.is_null("load_average") & ~(load >= 0)
 
 
 def impossible_conditions(rows: Rows) -> Iterator[tuple[str, Mask]]:
@@ -73,7 +73,7 @@ def _range(values: Floats) -> tuple[float, float]:
 
 
 def disturbed(rows: Rows) -> Iterator[tuple[str, Mask]]:
-    """Finds measurements beside which the reference kernel ran at another speed."""
+    """Finds measurements during which the reference kernel ran at another speed."""
     drift, (low, high) = rows.floats("reference_drift"), DRIFT
     yield f"reference_drift is not between {low:g} and {high:g}.", (drift < low) | (drift > high)
 
@@ -83,7 +83,7 @@ def impossible_reference(rows: Rows) -> Iterator[tuple[str, Mask]]:
     for name, least in (("reference_s", 0.0), ("reference_drift", -1.0)):
         values = rows.floats(name)
         wrong = ~rows.is_null(name) & ~(np.isfinite(values) & (values > least))
-        yield f"{name} is no number above {least:g}.", wrong
+        yield f"{name} is not a number above {least:g}.", wrong
 
 
 def contradicted_reference(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, Mask]]:
@@ -95,7 +95,7 @@ def contradicted_reference(ledger: Ledger, context: CheckContext) -> Iterator[tu
     """
     baseline = ledger["reference_s"] / (1.0 + ledger["drift"].astype(np.float64))
     known = ledger.is_timed & np.isfinite(baseline) & (baseline > 0)
-    message = "reference_s / (1 + reference_drift), the baseline, is not that of the session's other rows."
+    message = "reference_s / (1 + reference_drift), the baseline, differs from that of the session's other rows."
     found = []
     for group in ledger.groups("device", "session", within=known):
         rows = group[np.argsort(ledger["time_us"][group], kind="stable")]
@@ -139,7 +139,7 @@ SESSION_RULES = (
         id="CH038",
         title="clock and temperature are possible",
         severity="warning",
-        fix="Write MHz and degrees Celsius, or null where the device does not tell.",
+        fix="Write MHz and degrees Celsius, or null if the device does not report them.",
         find=impossible_conditions,
     ),
     LedgerRule(
@@ -151,7 +151,7 @@ SESSION_RULES = (
     ),
     RowRule(
         id="CH040",
-        title="the reference kernel keeps its speed",
+        title="the speed of the reference kernel is stable",
         severity="warning",
         fix="Measure again on a quiet machine, or drop the rows measured while it was disturbed.",
         find=disturbed,
@@ -172,9 +172,9 @@ SESSION_RULES = (
     ),
     RowRule(
         id="CH043",
-        title="timestamps lie between 2015 and now",
+        title="timestamps are between 2015 and now",
         severity="error",
-        fix="Set the clock of the device and write UTC; null is allowed where the time is not known.",
+        fix="Set the clock of the device and write UTC; null is allowed if the time is unknown.",
         find=impossible_times,
     ),
     LedgerRule(

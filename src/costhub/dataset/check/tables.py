@@ -29,7 +29,7 @@ def impossible_devices(row: dict[str, Any]) -> Iterator[str]:
         if value is None:
             continue
         if not (math.isfinite(value) and value > 0):
-            yield f"{name} is no number above 0."
+            yield f"{name} is not a number above 0."
         elif value > _LARGEST_FIGURES.get(name, math.inf):
             yield f"{name} is above {_LARGEST_FIGURES[name]:,.0f}, which no device has; look at its unit."
     for name in _FIGURE_LISTS:
@@ -37,7 +37,7 @@ def impossible_devices(row: dict[str, Any]) -> Iterator[str]:
         if not all(step is not None and math.isfinite(step) and step > 0 for step in steps):
             yield f"{name} holds a number that is not above 0."
     known = [(name, row[name]) for name in _CACHES if row[name] is not None]
-    # A GPU's first level is told of one multiprocessor, its second of all: the order holds there too.
+    # A GPU states its first level per multiprocessor and its second in all: the order holds there too.
     for (inner, smaller), (outer, larger) in itertools.pairwise(known):
         if smaller > larger:
             yield f"{inner} is larger than {outer}."
@@ -50,7 +50,7 @@ DEVICE_RULES = (
         id="CH024",
         title="a device's figures are possible",
         severity="error",
-        fix="Run costhub probe on the device and put its row again; leave out what is not known.",
+        fix="Run costhub probe on the device and put its row again; leave out unknown figures.",
         tables=("devices",),
         find=impossible_devices,
     ),
@@ -60,19 +60,19 @@ DEVICE_RULES = (
 def impossible_workloads(row: dict[str, Any]) -> Iterator[str]:
     """Finds rows whose shapes, dtypes, FLOP and bytes do not go together."""
     if not (math.isfinite(row["flop"]) and row["flop"] >= 0):
-        yield "flop is no number from 0."
+        yield "flop is not a number, 0 or more."
     shapes = _shapes(row["shapes"])
     if shapes is None:
         yield "shapes is not the JSON of a list of shapes."
     elif len(shapes) != len(row["dtypes"]):
-        yield "shapes and dtypes are of another number of arguments."
+        yield "shapes and dtypes have different numbers of arguments."
     else:
         size = _bytes(shapes, row["dtypes"])
         if size is not None and size != row["bytes"]:
-            yield "bytes is not what shapes and dtypes make."
+            yield "bytes does not follow from shapes and dtypes."
     weights = [network["weight"] for network in row["networks"] or () if network is not None]
     if not all(weight is not None and math.isfinite(weight) and weight > 0 for weight in weights):
-        yield "a network's weight is no number above 0."
+        yield "a network's weight is not a number above 0."
 
 
 def _shapes(text: str) -> list[list[int]] | None:
@@ -108,9 +108,9 @@ WORKLOAD_RULES = (
 
 
 def useful_share(module_json: str) -> float:
-    """The share of FLOP that is left where conditions ``x % c == 0`` are met by one x in c; 1 without such.
+    """The share of FLOP that remains if one x in c meets each condition ``x % c == 0``; 1 without such conditions.
 
-    The module is not loaded into TVM, only its JSON is looked at: a text that is none has a share of 1.
+    Only the JSON of the module is read, without TVM; the share of a text that is not JSON is 1.
 
     Example:
         >>> useful_share("{}")

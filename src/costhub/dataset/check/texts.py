@@ -22,7 +22,7 @@ MOST_REPEATS = 10_000
 MOST_ENTRY_BYTES = {"module_json": 32 << 20, "shapes": 64 << 10, "target": 16 << 10, "probe_method": 16 << 10}
 MOST_ITEMS = 10_000
 TEXT_COLUMNS = tuple(c.name for c in columns_of("measurements") if c.type == pa.string())
-# Tab and newline are fine in an error text; the escape character is what terminals obey.
+# Tab and newline are fine in an error text; terminals interpret the escape character.
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
 _ANY_CONTROL = r"[\x00-\x1f\x7f]"
 
@@ -37,7 +37,7 @@ def oversized_texts(rows: Rows) -> Iterator[tuple[str, Mask]]:
 
 
 def control_characters(rows: Rows) -> Iterator[tuple[str, Mask]]:
-    """Finds characters that no name has and that a terminal may obey."""
+    """Finds characters that belong in no name and that a terminal may interpret."""
     for name in TEXT_COLUMNS:
         pattern = _CONTROL if name == "error" else _ANY_CONTROL
         found = rows.where(pc.match_substring_regex(rows.column(name), pattern))
@@ -83,7 +83,7 @@ TEXT_RULES = (
         id="CH047",
         title="names are not empty",
         severity="error",
-        fix="Give every row its ids, and say who proposed it ('unknown' where that is so).",
+        fix="Give every row its ids, and say who proposed it ('unknown' if nobody knows).",
         find=empty_names,
     ),
     TableRule(
@@ -101,23 +101,23 @@ _VERSION_NUMBER = re.compile(r"(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?(?:[.+-]?[a-z
 
 
 def missing_licence(rows: Rows) -> Iterator[tuple[str, Mask]]:
-    """Finds rows that nobody may use, as they do not say on which terms."""
+    """Finds rows without a licence, which nobody may use."""
     named = rows.where(pc.match_substring_regex(rows.column("licence"), r"\S"))
-    yield "there is no licence; an SPDX name such as CC-BY-4.0 was expected.", ~named
+    yield "licence is missing; an SPDX name such as CC-BY-4.0 was expected.", ~named
 
 
 def unknown_versions(rows: Rows) -> Iterator[tuple[str, Mask]]:
-    """Finds rows of a newer costhub, or of something that is no version."""
+    """Finds rows of a newer costhub, or with a text that is not a version."""
     here = _release(costhub_version())
     released = {text: _release(text) for text in pc.unique(rows.column("costhub_version")).to_pylist() if text}
     newer = {text for text, release in released.items() if release and here and release > here}
     unknown = {text for text, release in released.items() if release is None}
     texts = rows.texts("costhub_version")
     yield (
-        "costhub_version is newer than the costhub that checks.",
+        "costhub_version is newer than this costhub.",
         np.array([t in newer for t in texts], bool),
     )
-    yield "costhub_version is no version.", np.array([t in unknown for t in texts], bool)
+    yield "costhub_version is not a version.", np.array([t in unknown for t in texts], bool)
 
 
 def _release(text: str) -> tuple[int, ...] | None:
@@ -149,9 +149,9 @@ PERSONAL_COLUMNS = (
     *("tvm_version", "compiler_version", "driver_version", "costhub_version"),
 )
 _VERSION_COLUMNS = frozenset({"tvm_version", "compiler_version", "driver_version", "costhub_version", "driver"})
-"""Four numbers with dots are a version there, and no address."""
+"""Four numbers with dots are a version there, not an address."""
 _NOT_PERSONAL = frozenset({"conda", "runner", "ubuntu", "user", "builder", "nobody"})
-"""Homes that build machines and images have; they tell nothing of a person."""
+"""Homes that build machines and images have; they reveal nothing about a person."""
 # All lengths are bounded, or a long text of a stranger would take as long as its square.
 # A local domain, or a machine with a number within a domain: gpu03.cs.example.edu.
 _LOCAL = r"[\w-]{1,63}(?:\.[\w-]{1,63}){0,9}\.(?:local|localdomain|lan|internal|intranet|corp|home\.arpa)"

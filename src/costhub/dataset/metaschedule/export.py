@@ -69,12 +69,12 @@ _CHUNK_ROWS = 64
 
 @dataclass
 class ExportReport:
-    """What went into a database, and what could not."""
+    """What an export wrote, and what it left out."""
 
     folder: Path
     device_id: str
     workloads: int = 0
-    """Workloads written; those that TVM takes for one are one."""
+    """Workloads written; those with one structural hash count once."""
     records: int = 0
     """Records written, failed ones included."""
     failures: int = 0
@@ -94,7 +94,7 @@ class ExportReport:
             ['Wrote 3 records of 1 workloads on cpu0 to db; 1 of them failed.',
              'Left out 2 that have no usable latencies.']
         """
-        said = [
+        lines = [
             f"Wrote {self.records:,} records of {self.workloads:,} workloads on {self.device_id} to "
             f"{self.folder}; {self.failures:,} of them failed."
         ]
@@ -103,7 +103,7 @@ class ExportReport:
             "that have no usable latencies": self.unusable,
             "whose workload cannot be read": self.without_workload,
         }
-        return said + [f"Left out {count:,} {why}." for why, count in reasons.items() if count]
+        return lines + [f"Left out {count:,} {why}." for why, count in reasons.items() if count]
 
 
 @dataclass(frozen=True)
@@ -136,24 +136,24 @@ def export_database(
 
     Args:
         path: A data folder.
-        out: The folder to write; it appears when it is complete.
-        device: The device; may be left out where the folder has only one. TVM's queries ignore the target, so
+        out: The folder to write; it gets its name once it is complete.
+        device: The device; optional if the folder has only one. TVM's queries ignore the target, so
             a database of several devices would answer with programs of the wrong one.
         workload: Ids or names of the workloads to write; all by default.
         operator: Operator families to write; all by default.
-        best: Write only so many records of each workload, those of lowest latency.
+        best: Write only this many records of each workload, those of lowest latency.
         failures: Write failed measurements too, as 1e10 seconds.
         workers: Child processes that replay the programs; one per core by default.
         progress: Show a progress bar on a terminal.
 
     Raises:
-        DataError: `out` holds something, the folder cannot be read, has several devices and none is named, or
-            nothing in it fits.
-        UnknownNameError: There is no such workload or operator.
+        DataError: `out` is not empty, the folder cannot be read, it has several devices and none is named, or
+            no measurement fits.
+        UnknownNameError: No workload or operator has that name.
         MeasureError: A child process does not start.
     """
     if best is not None and best < 1:
-        raise DataError(f"The best {best} records of each workload were asked for; ask for 1 or more.")
+        raise DataError(f"best is {best}; it must be 1 or more.")
     selection = ExportSelection.of(
         path, device=device, workload=workload, operator=operator, failures=failures and best is None
     )
@@ -172,7 +172,10 @@ def export_database(
                 _write_record(records, row, line, report)
                 shown.update(1)
         if not report.records:
-            raise DataError(f"None of {counts.total():,} measurements in {path} can be exported as asked.")
+            raise DataError(
+                f"None of the {counts.total():,} selected measurements in {path} can be exported. Relax the "
+                "selection, or check the folder with `costhub check`."
+            )
     return report
 
 
@@ -180,7 +183,7 @@ def export_database(
 def _new_folder(out: Path) -> Iterator[tuple[IO[str], IO[str]]]:
     """The two files of a database in a folder that takes its name when all is written."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise DataError(f"{out} is there already and holds something; give the name of a new folder.")
+        raise DataError(f"{out} exists and is not empty; name a new folder.")
     place = Path(os.path.realpath(out))
     place.parent.mkdir(parents=True, exist_ok=True)
     unfinished = place.parent / f"{TEMP_PREFIX}{os.getpid()}-{uuid.uuid4().hex[:8]}"

@@ -20,14 +20,16 @@ from costhub.dataset.load import Names, among, workload_ids
 from costhub.dataset.metaschedule.export_child import FAILED_S
 
 _BATCH_ROWS = 2048
-# So many more than asked for are ready to take the place of programs that do not replay.
+# This many extra rows are ready to replace programs that do not replay.
 _SPARES = 8
-_ONE_DEVICE = ". TVM takes the fastest record of a database whatever it was measured on, so one cannot hold two."
+_ONE_DEVICE = (
+    ". TVM takes the fastest record of a database whatever device it was measured on, so it holds one device only."
+)
 
 
 @dataclass(frozen=True)
 class ExportRow:
-    """A measurement, as far as a database holds it."""
+    """A measurement, reduced to the columns that a database holds."""
 
     record_id: str
     workload_id: str
@@ -96,11 +98,11 @@ class ExportSelection:
                 yield ExportRow(**{**row, "run_s": tuple(row["run_s"]) if row["status"] == "ok" else ()})
 
     def best(self, groups: Mapping[str, int], count: int) -> dict[int, list[str]]:
-        """The records of lowest median latency in each group of workloads, best first, with some to spare.
+        """The records of lowest median latency in each group of workloads, best first, plus some spares.
 
         Args:
             groups: workload_id -> its group; workloads without one are left out.
-            count: How many are wanted of each group.
+            count: How many of each group.
         """
         best: dict[int, list[tuple[float, str]]] = {}
         for batch in self._batches(["record_id", "workload_id", "status", "run_s"], self.where):

@@ -49,15 +49,15 @@ def import_database(
 ) -> ImportReport:
     """Adds the measurements of a MetaSchedule database to a data folder.
 
-    What is there already is left alone, so an interrupted import goes on where it stopped. Lines that cannot
-    be used cost themselves only; the report counts and names them.
+    Existing rows stay, so an interrupted import resumes where it stopped. A line that cannot be imported costs
+    only itself; the report counts and names such lines.
 
     Args:
         path: A folder with ``database_workload.json`` and ``database_tuning_record.json``, each perhaps
             gzipped, of TVM 0.10 to 0.27.
-        out: The data folder; made where it is missing.
-        device: Row of the devices table for the device that was measured: `device_id` and what else is
-            known. Without a `kind` it gets that of the first record. A row that the folder has stays.
+        out: The data folder; created if missing.
+        device: Row of the devices table for the device that was measured: `device_id` and other known
+            columns. Without a `kind` it gets that of the first record. An existing row of the folder stays.
         names: One per line of ``database_workload.json``: a name, an object with ``name`` and ``networks``,
             or None.
         contributor: Who measured it.
@@ -66,7 +66,7 @@ def import_database(
         progress: Shows a bar on a terminal.
 
     Raises:
-        DataError: There is no database at `path`, or `out` is no data folder.
+        DataError: `path` has no database, or `out` is not a data folder.
         MeasureError: A child process does not start at all.
     """
     files = _database_files(Path(path))
@@ -88,7 +88,7 @@ def _database_files(folder: Path) -> dict[str, Path]:
     missing = [name for name, file in found.items() if file is None]
     if missing:
         raise DataError(
-            f"{folder} is no MetaSchedule database: it has no {' and no '.join(missing)}, not even gzipped; "
+            f"{folder} is not a MetaSchedule database: it lacks {' and '.join(missing)} (plain or gzipped); "
             "give the folder that tuning wrote."
         )
     return {name: file for name, file in found.items() if file is not None}
@@ -98,7 +98,7 @@ def _import_records(records: Path, importer: RecordImporter, writer: Measurement
     lines = read_lines(records, most_bytes=MOST_LINE_BYTES)
     with bar(records.stat().st_size, desc="importing", unit="B", enabled=progress) as shown:
         while batch := list(islice(lines, _BATCH)):
-            # A batch is a shard of its own: what is lost by an interruption is one batch at most.
+            # Every batch becomes a shard: an interruption loses one batch at most.
             writer.extend(table_from_rows("measurements", importer.rows(records.name, batch)))
             shown.update(batch[-1].position - shown.n)
 
@@ -115,7 +115,7 @@ def _device_kind(records: Path, children: ImportPool) -> str:
             reply = next(children.replay([("", target, ())]))
             if isinstance(reply, ReplayedTraces):
                 return reply.device_kind
-    raise DataError(f"No record in {records} says what kind of device it is of; name the kind.")
+    raise DataError(f"No record in {records} says what kind of device it was measured on; name the kind.")
 
 
 def _prepared(out: str | Path, device: Mapping[str, Any], workloads: ImportedWorkloads) -> DataFolder:
@@ -127,7 +127,7 @@ def _prepared(out: str | Path, device: Mapping[str, Any], workloads: ImportedWor
         folder.put_device(device)
     elif kind != device["kind"]:
         raise DataError(
-            f"{folder.path} describes {device['device_id']!r} as a device of kind {kind!r}, and the import "
+            f"{folder.path} describes {device['device_id']!r} as a device of kind {kind!r}, but the import "
             f"is of kind {device['kind']!r}; give another device or folder."
         )
     rows = name_workloads(workloads, folder.workloads().to_pylist())

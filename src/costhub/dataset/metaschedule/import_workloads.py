@@ -70,7 +70,7 @@ class WorkloadNaming:
     """What a user says about the workload on one line of a database."""
 
     name: str | None = None
-    """None where a name is to be made."""
+    """None to generate a name."""
     networks: tuple[tuple[str, float], ...] = ()
     """(network, how often it has the workload)."""
 
@@ -92,7 +92,7 @@ class WorkloadNaming:
             return cls(None if name is None else _name_text(name), known)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError(
-                f"Entry {number} of the names is {given!r:.80}; it should be a name, or an object such as "
+                f"Entry {number} of the names is {given!r:.80}; expected a name, or an object such as "
                 '{"name": "resnet18_C1", "networks": {"resnet18": 1}}.'
             ) from error
 
@@ -101,20 +101,20 @@ def parse_names(names: Sequence[GivenName] | None, workloads: int) -> list[Workl
     """Reads the names of a database's workloads, one per line.
 
     Raises:
-        DataError: There are not as many as the database has workloads, or one cannot be read.
+        DataError: Their number is not that of the workloads in the database, or one cannot be read.
     """
     if names is None:
         return [WorkloadNaming()] * workloads
     if len(names) != workloads:
         raise DataError(
-            f"There are {len(names)} names for {workloads} workloads; give one per line of "
-            "database_workload.json, null where the name is to be made."
+            f"{len(names)} names were given for {workloads} workloads; give one per line of "
+            "database_workload.json, null to generate a name."
         )
     return [WorkloadNaming.parse(given, number) for number, given in enumerate(names)]
 
 
 def default_name(row: Mapping[str, Any]) -> str:
-    """A name out of a workload's operator and the shapes of its arguments.
+    """A name made of a workload's operator and the shapes of its arguments.
 
     Example:
         >>> made_name({"operator": "matmul", "shapes": "[[8, 4], [4, 2], [8, 2]]"})
@@ -125,7 +125,7 @@ def default_name(row: Mapping[str, Any]) -> str:
 
 
 def unique_name(name: str, taken: set[str]) -> str:
-    """The name, with a number behind it where it is taken already.
+    """The name, with a number appended if it is taken already.
 
     Example:
         >>> unique_name("matmul", {"matmul", "matmul_2"})
@@ -153,17 +153,17 @@ _BATCH_LINES = 64
 
 @dataclass
 class ImportedWorkload:
-    """A workload of the database that TVM 0.27 can hold."""
+    """A workload of the database that TVM 0.27 supports."""
 
     row: dict[str, Any]
-    """Its row of the workloads table; the name is empty where the user gave none."""
+    """Its row of the workloads table; the name is empty if the user gave none."""
     tvm_version: str | None
-    """The version of TVM that wrote it, where it says."""
+    """The version of TVM that wrote it, if known."""
     is_named: bool = False
     """Whether the user gave a name or networks."""
 
     def name(self, naming: WorkloadNaming) -> None:
-        """Takes what the user says about it."""
+        """Sets the name and networks that the user gave."""
         networks = [{"name": network, "weight": weight} for network, weight in naming.networks]
         self.row |= {"name": naming.name or "", "networks": networks}
         self.is_named = bool(naming.name or naming.networks)
@@ -211,8 +211,8 @@ def load_workloads(
                 workloads.lost[number] = line.number
                 report.refuse(path.name, line.number, line.why or reply)
     if not workloads.found:
-        said = f" Line {report.refusals[0].line}: {report.refusals[0].why}." if report.refusals else ""
-        raise DataError(f"{path} holds no workload that TVM 0.27 can read.{said}")
+        example = f" Line {report.refusals[0].line}: {report.refusals[0].why}." if report.refusals else ""
+        raise DataError(f"{path} holds no workload that TVM 0.27 can read.{example}")
     workloads.digest = digest.hexdigest()
     for number, naming in enumerate(parse_names(names, len(workloads.found) + len(workloads.lost))):
         if number in workloads.found:
@@ -222,7 +222,7 @@ def load_workloads(
 
 def _workload_lines(path: Path, report: ImportReport) -> Iterator[Line]:
     for line in read_lines(path, most_bytes=MOST_LINE_BYTES):
-        # A blank line is no workload to those who number them; one that cannot be read is.
+        # A blank line does not count as a workload; one that cannot be read does.
         if line.why == BLANK:
             report.refuse(path.name, line.number, BLANK)
         else:
@@ -230,11 +230,11 @@ def _workload_lines(path: Path, report: ImportReport) -> Iterator[Line]:
 
 
 def name_workloads(workloads: ImportedWorkloads, there: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The rows that a folder lacks, each workload once and with a name of its own.
+    """The rows that a folder lacks, each workload once and with a unique name.
 
     Args:
         workloads: Those of a database.
-        there: Rows that the folder has; one of them is replaced only where the user names its workload.
+        there: Rows that the folder has; one of them is replaced only if the user names its workload.
     """
     known = {row["workload_id"]: row["name"] for row in there}
     rows: dict[str, dict[str, Any]] = {}

@@ -25,15 +25,15 @@ _SKIP_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a file, or what is wrong with it."""
+    """One line of a file, or the reason it cannot be used."""
 
     number: int
     """1 for the first."""
     text: bytes
     why: str = ""
-    """Why it cannot be used; empty for a line that can."""
+    """Why it cannot be used; empty for a good line."""
     position: int = 0
-    """Bytes of the file, as it lies on the disk, that were read so far."""
+    """Bytes of the file on disk that were read so far."""
 
 
 def database_file(folder: Path, name: str) -> Path | None:
@@ -42,7 +42,7 @@ def database_file(folder: Path, name: str) -> Path | None:
 
 
 def read_lines(path: Path, *, most_bytes: int) -> Iterator[Line]:
-    """Yields the lines that hold anything; one that is too long is named and skipped, not read.
+    """Yields the lines; one that is too long is named and skipped, not read.
 
     Args:
         path: A text file, gzipped where its name ends in ``.gz``.
@@ -56,7 +56,7 @@ def read_lines(path: Path, *, most_bytes: int) -> Iterator[Line]:
             raw: IO[bytes] = held.enter_context(path.open("rb"))
         except OSError as error:
             raise DataError(f"{path} cannot be read ({error.strerror}); check its permissions.") from error
-        # gzip is given the open file so that progress can be told from the bytes on the disk.
+        # gzip gets the open file, so that progress can be computed from the bytes on disk.
         file = held.enter_context(gzip.open(raw)) if path.suffix == ".gz" else raw
         number = 0
         while True:
@@ -85,28 +85,28 @@ def _next_line(file: IO[bytes] | gzip.GzipFile, most_bytes: int) -> tuple[bytes,
 
 
 FAILED_S = 1e9
-"""MetaSchedule stores 1e10 seconds for a program that could not be built or run; anything as long is that."""
+"""MetaSchedule stores 1e10 seconds for a program that failed; anything this long counts as failed."""
 
 Arguments = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 @dataclass(frozen=True)
 class Record:
-    """A measured program, as the database has it."""
+    """A measured program of a database."""
 
     workload: int
     """The number of its workload in the database, from 0."""
     trace: str
-    """Instructions and decisions as JSON, in the words of the TVM that wrote them."""
+    """Instructions and decisions as JSON, in the form of the TVM that wrote them."""
     run_s: tuple[float, ...]
     """Seconds of every repeat; empty where the program failed."""
     target: str
-    """The target as JSON, in the words of the TVM that wrote it."""
+    """The target as JSON, in the form of the TVM that wrote it."""
     arguments: Arguments | None
-    """(dtype, shape) of each argument; None where the record does not have them."""
+    """(dtype, shape) of each argument; None if the record lacks them."""
 
     def record_id(self, device_id: str, workload_id: str) -> str:
-        """64 hex digits: the same record of the same device always gets the same name.
+        """64 hex digits: the same record of the same device always gets the same id.
 
         Example:
             >>> Record(0, "[[],[]]", (1e-3,), "{}", None).record_id("cpu0", "w0")[:8]
@@ -120,7 +120,7 @@ def parse_record(line: bytes) -> Record:
     """Reads a line ``[workload, [[instructions, decisions], run_secs, target, arguments]]``.
 
     Raises:
-        DataError: The line is not such a record, or its times are none.
+        DataError: The line is not such a record, or its times are not positive numbers.
     """
     try:
         workload, ((instructions, decisions), run_secs, target, arguments) = _parse_json(line)
@@ -194,13 +194,13 @@ class ImportReport:
     failed: int = 0
     """Measurements added of programs that failed on the device."""
     known: int = 0
-    """Records that the folder had already, from an earlier or interrupted import."""
+    """Records that the folder had already from an earlier or interrupted import."""
     duplicates: int = 0
     """Records that the database holds a second time."""
     refused: int = 0
     """Lines that could not be imported."""
     redone: int = 0
-    """Added measurements whose post-processing was redone, because as recorded it does not replay."""
+    """Added measurements whose post-processing was redone, because the recorded one does not replay."""
     reasons: dict[str, int] = field(default_factory=dict)
     """How many lines were refused for which reason."""
     refusals: list[RefusedLine] = field(default_factory=list)
@@ -226,20 +226,20 @@ class ImportReport:
             >>> ImportReport(workloads=2, ok=9, failed=1).sentences()
             ['10 measurements of 2 workloads were added: 9 ran, 1 failed on the device.']
         """
-        said = [
+        lines = [
             f"{self.ok + self.failed:,} measurements of {self.workloads:,} workloads were added: "
             f"{self.ok:,} ran, {self.failed:,} failed on the device."
         ]
         if self.redone:
-            said.append(f"The post-processing of {self.redone:,} was redone.")
+            lines.append(f"TVM 0.27 redid the post-processing of {self.redone:,}.")
         if self.known:
-            said.append(f"{self.known:,} records were there already.")
+            lines.append(f"{self.known:,} records were in the folder already.")
         if self.duplicates:
-            said.append(f"{self.duplicates:,} lines are copies of earlier ones and were left out.")
+            lines.append(f"{self.duplicates:,} lines are copies of earlier ones and were left out.")
         if self.refused:
-            said.append(f"{self.refused:,} lines were refused:")
-            said += [self._example(why, count) for why, count in Counter(self.reasons).most_common(10)]
-        return said
+            lines.append(f"{self.refused:,} lines were refused:")
+            lines += [self._example(why, count) for why, count in Counter(self.reasons).most_common(10)]
+        return lines
 
     def _example(self, why: str, count: int) -> str:
         first = next((r for r in self.refusals if r.why == why), None)

@@ -24,7 +24,7 @@ class OldNode:
     type_name: str
     """Such as ``tir.Add``; empty for null."""
     fields: dict[str, Any] = field(default_factory=dict)
-    """Fields of an object, as they are written."""
+    """Fields of an object, as written."""
     items: tuple[int, ...] = ()
     """Nodes of an array, or keys and values of a map in turn."""
     keys: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class OldGraph:
     """The objects of one JSON text; `root` is the number of the outermost."""
 
     def __init__(self, graph: Any) -> None:
-        """Takes parsed JSON; raises KeyError, TypeError or ValueError where it is no such graph."""
+        """Takes parsed JSON; raises KeyError, TypeError or ValueError if it is not such a graph."""
         self.root = int(graph["root"] if "root" in graph else graph["root_index"])
         read = _before_022 if "root" in graph else _since_022
         self.nodes = [read(node) for node in graph["nodes"]]
@@ -82,7 +82,7 @@ class OldGraph:
 
 
 def is_old(graph: Any) -> bool:
-    """Whether the parsed JSON is of TVM before 0.25, which TVM 0.27 cannot read by itself."""
+    """Whether TVM before 0.25 wrote the parsed JSON; TVM 0.27 cannot read it."""
     if not isinstance(graph, dict) or "root" in graph:
         return isinstance(graph, dict)
     nodes = graph.get("nodes")

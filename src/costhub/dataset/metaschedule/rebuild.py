@@ -1,4 +1,4 @@
-"""Provides rebuild: a module that older TVM wrote, made again through the Python API of TVM 0.27."""
+"""Provides rebuild: a module that older TVM wrote, rebuilt through the Python API of TVM 0.27."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from costhub.errors import WorkloadError, last_line
 Make = Callable[["Rebuilder", "OldNode"], Any]
 
 BINARY = "Add Sub Mul Div Mod FloorDiv FloorMod Min Max EQ NE LT LE GT GE And Or".split()
-# Calls of these became nodes of their own.
+# Calls of these are node types today.
 _NODES_OF_CALLS = {
     "bitwise_and": "BitwiseAnd",
     "bitwise_or": "BitwiseOr",
@@ -62,8 +62,8 @@ def _let_expression(to: Rebuilder, node: OldNode) -> Any:
 def _variable(to: Rebuilder, node: OldNode) -> Any:
     dtype = node.text("dtype")
     if dtype == "handle":
-        raise WorkloadError("it uses a pointer, which is no longer a value of its own in TVM 0.27")
-    # SizeVar's promise, that it is not negative, has no place in TVM 0.27.
+        raise WorkloadError("it uses a pointer as a value, which TVM 0.27 does not allow")
+    # TVM 0.27 cannot express SizeVar's promise that it is not negative.
     return to.tvm.ir.Var(to.graph.string(node, "name"), dtype)
 
 
@@ -150,7 +150,7 @@ def _match(to: Rebuilder, node: OldNode) -> Any:
 
 
 def _block(to: Rebuilder, node: OldNode) -> Any:
-    # In the order of definition: a buffer matched here may define variables that the body uses.
+    # In this order: a buffer matched here may define variables that the body uses.
     return to.tvm.s_tir.SBlock(
         to.objects(node, "iter_vars"),
         to.objects(node, "reads"),
@@ -229,7 +229,7 @@ STATEMENTS: dict[str, Make] = {
     "Evaluate": _evaluate,
     "IndexMap": _index_map,
 }
-"""How each kind of statement is made, and of what statements consist of besides expressions."""
+"""How each kind of statement, and each of its parts other than expressions, is made."""
 
 
 _MAKE = EXPRESSIONS | STATEMENTS
@@ -238,22 +238,22 @@ _MAKE = EXPRESSIONS | STATEMENTS
 def rebuild(graph: Any) -> Any:
     """Makes the ``tvm.IRModule`` of a graph that TVM 0.10 to 0.24 wrote.
 
-    Whatever says nothing of the computation is dropped: spans, source maps and types of functions.
+    What does not describe the computation is dropped: spans, source maps and types of functions.
 
     Args:
         graph: The graph, parsed from JSON.
 
     Raises:
-        WorkloadError: The graph is damaged, or has something that TVM 0.27 has no place for.
+        WorkloadError: The graph is damaged, or has something that TVM 0.27 does not support.
     """
     return _rebuilt(graph, Rebuilder.module)
 
 
 def rebuild_object(graph: Any) -> Any:
-    """Makes the object of such a graph that is no module, for example an index map.
+    """Makes an object other than a module, such as an index map, of such a graph.
 
     Raises:
-        WorkloadError: The graph is damaged, or has something that TVM 0.27 has no place for.
+        WorkloadError: The graph is damaged, or has something that TVM 0.27 does not support.
     """
     return _rebuilt(graph, lambda to: to.make(to.graph.root))
 
@@ -264,12 +264,12 @@ def _rebuilt(graph: Any, make: Callable[[Rebuilder], Any]) -> Any:
     except WorkloadError:
         raise
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-        # TVM's own refusals, and the bottom of a graph that holds itself, arrive as these, too.
+        # TVM's own errors, and that of a graph that contains itself, arrive as these too.
         raise WorkloadError(f"its module cannot be rebuilt ({last_line(error)})") from error
 
 
 class Rebuilder:
-    """Makes the objects of a graph, each once: variables and buffers are told apart by identity."""
+    """Makes the objects of a graph, each once: variables and buffers are distinguished by identity."""
 
     def __init__(self, graph: OldGraph) -> None:
         import tvm
@@ -289,15 +289,15 @@ class Rebuilder:
         functions = self.graph.child(root, "functions") if root.kind == "IRModule" else None
         found = [self.graph[number] for _, number in self.graph.pairs(functions)] if functions else []
         if [node.kind for node in found] != ["PrimFunc"]:
-            raise WorkloadError("its graph holds no module with one function in TIR")
+            raise WorkloadError("its graph does not hold a module with one function in TIR")
         return self.tvm.IRModule({"main": self._function(found[0])})
 
     def _function(self, node: OldNode) -> Any:
         buffer_map, params = self.graph.child(node, "buffer_map"), self.graph.child(node, "params")
         buffers = dict(self.graph.pairs(buffer_map)) if buffer_map else {}
-        made = [self.make(buffers.get(number, number)) for number in (params.items if params else ())]
+        parameters = [self.make(buffers.get(number, number)) for number in (params.items if params else ())]
         nothing = self.tvm.ir.TupleType([])
-        function = self.tvm.tirx.PrimFunc(made, self.object(node, "body"), ret_type=nothing)
+        function = self.tvm.tirx.PrimFunc(parameters, self.object(node, "body"), ret_type=nothing)
         attributes = self.graph.child(node, "attrs")
         for name, value in (self.attributes(attributes, "__dict__") if attributes else {}).items():
             if name != "target":
@@ -334,7 +334,7 @@ class Rebuilder:
         return {str(key): self._plain(number) for key, number in self.graph.pairs(found)} if found else {}
 
     def _plain(self, number: int) -> Any:
-        """Numbers out of their boxes, which is how TVM 0.27 has them in attributes; others as objects."""
+        """Numbers unboxed, as TVM 0.27 has them in attributes; other values as objects."""
         node = self.graph[number]
         if node.kind == "Array":
             return [self._plain(item) for item in node.items]
@@ -350,10 +350,10 @@ class Rebuilder:
         return node.value
 
     def refuse_if_set(self, node: OldNode, name: str) -> None:
-        """Refuses a node with something in a field that TVM 0.27 does not have.
+        """Refuses a node that sets a field TVM 0.27 does not have.
 
         Raises:
-            WorkloadError: It has.
+            WorkloadError: The field is set.
         """
         if self.graph.child(node, name) is not None:
             raise WorkloadError(f"it has a {node.type_name} with a {name}, which TVM 0.27 does not have")

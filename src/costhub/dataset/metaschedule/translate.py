@@ -15,7 +15,7 @@ from costhub.dataset.workload import module_from_json, parse_target
 from costhub.errors import WorkloadError
 
 _RENAMED_INSTRUCTIONS = {"GetBlock": "GetSBlock"}
-# Attributes that were added in the course of time, and the value that means what was done before.
+# Attributes that later versions added, and the values that keep the old behaviour.
 _ADDED_ATTRIBUTES: dict[str, tuple[Any, ...]] = {
     "Split": (1, 0),
     "Fuse": (1,),
@@ -28,10 +28,10 @@ _WITH_CONSUMERS = ("CacheRead", "CacheWrite")
 
 
 def translate_trace(instructions: list[Any]) -> list[Any]:
-    """Translates the instructions of a trace; those that are as TVM 0.27 writes them stay as they are.
+    """Translates the instructions of a trace; those in the form of TVM 0.27 stay unchanged.
 
     Raises:
-        WorkloadError: An instruction holds something that TVM 0.27 has no place for.
+        WorkloadError: An instruction holds something that TVM 0.27 does not support.
 
     Example:
         >>> today_trace([["GetBlock", [], ["C", "main"], ["b0"]], ["Split", ["l1", 4, 8], [1], ["l2", "l3"]]])
@@ -44,7 +44,7 @@ def _translate_instruction(kind: str, inputs: list[Any], attributes: list[Any], 
     if kind in _WITH_CONSUMERS and len(inputs) == 1:
         inputs = [*inputs, []]
     if kind == "TransformLayout" and len(inputs) == 1:
-        # Until 0.12 the map was an attribute, and there was no promise that it is injective.
+        # Until 0.12 the map was an attribute, and nothing said whether it is injective.
         index, index_type, index_map, *padding = attributes
         inputs, attributes = [*inputs, index_map], [index, index_type, *(padding or [None]), 0]
     attributes = [*attributes, *_ADDED_ATTRIBUTES.get(kind, ())[len(attributes) :]]
@@ -52,7 +52,7 @@ def _translate_instruction(kind: str, inputs: list[Any], attributes: list[Any], 
 
 
 def _translate_values(values: list[Any]) -> list[Any]:
-    """Index maps and the like, which stand in traces as JSON inside JSON, as TVM 0.27 writes them."""
+    """Index maps and similar objects, which traces hold as JSON inside JSON, in the form of TVM 0.27."""
     return [_translate_object(value) if isinstance(value, str) and value.startswith("{") else value for value in values]
 
 
@@ -73,7 +73,7 @@ _LIST_OPTIONS = ("keys", "mattr", "libs")
 def translate_target(target: str) -> tuple[str, str]:
     """Translates a target, and names the kind of device it is for.
 
-    What the record says is kept: TVM's own canonical form would add the machine of the importer to it.
+    What the record says stays: TVM's canonical form would add the importer's machine to it.
     Options that TVM no longer has are dropped.
 
     Args:
@@ -84,7 +84,7 @@ def translate_target(target: str) -> tuple[str, str]:
         The target as canonical JSON, and the device kind (``cpu``, ``cuda``, ...).
 
     Raises:
-        WorkloadError: It is none of these, or of a kind that TVM does not know.
+        WorkloadError: It has none of these forms, or a kind that TVM does not know.
 
     Example:
         >>> today_target('"llvm -mcpu=znver4 -num-cores 2 -link-params=1"')
@@ -149,15 +149,15 @@ _LENGTH_BYTES = 8
 
 
 def read_workload(line: bytes) -> tuple[Any, str | None]:
-    """Reads a line ``["<hash>", "<base64>"]`` of whatever version of TVM.
+    """Reads a line ``["<hash>", "<base64>"]`` of any version of TVM.
 
-    A crafted module can crash TVM: only to be called in a child process.
+    A crafted module can crash TVM: call it in a child process only.
 
     Returns:
-        The module (``tvm.IRModule``), and the version of TVM that wrote it where the line says.
+        The module (``tvm.IRModule``), and the version of TVM that wrote it, if the line says so.
 
     Raises:
-        WorkloadError: The line holds no module that TVM 0.27 can hold.
+        WorkloadError: The line does not hold a module that TVM 0.27 supports.
     """
     text = _graph_text(line)
     try:

@@ -22,7 +22,7 @@ INDEX_VERSION = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """A device: the columns of the `devices` table that say what it is; None where a fact is not known."""
+    """A device: the columns of the `devices` table that describe it; None for an unknown fact."""
 
     device_id: str
     kind: str
@@ -62,7 +62,7 @@ class Device:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Device:
-        """Builds a device from a row of the `devices` table; columns it does not know are left out.
+        """Builds a device from a row of the `devices` table; unknown columns are dropped.
 
         Raises:
             CosthubError: The row has no device_id or kind.
@@ -74,7 +74,7 @@ class Device:
         for key in ("aliases", "isa_features"):
             known[key] = tuple(known.get(key, ()))
         if "probed_at" in known:
-            # A row fresh from a probe holds a datetime; JSON and people want its text.
+            # A row from a new probe holds a datetime; JSON needs text.
             known["probed_at"] = str(getattr(known["probed_at"], "isoformat", known["probed_at"].__str__)())
         return cls(**known)
 
@@ -84,7 +84,7 @@ class Device:
 
 
 def load_devices() -> tuple[Device, ...]:
-    """The devices of all hubs in order of their id; a shared hub's row stands before the embedded one.
+    """The devices of all hubs in order of their id; a shared hub's row takes precedence over the embedded one.
 
     Example:
         >>> "nvidia-h200" in [device.device_id for device in load_devices()]
@@ -98,10 +98,10 @@ def load_devices() -> tuple[Device, ...]:
 
 
 def read_devices(path: Path) -> tuple[Device, ...]:
-    """The devices in one index file, read again only when it changed; none where there is no file.
+    """The devices in one index file, read again only after a change; empty without a file.
 
     Raises:
-        CosthubError: The file is no device index.
+        CosthubError: The file is not a device index.
     """
     try:
         changed = path.stat().st_mtime_ns
@@ -135,13 +135,13 @@ def models_for(device_id: str) -> tuple[ModelEntry, ...]:
 
 
 def register_device(row: Mapping[str, Any], *, path: Path = EMBEDDED / "devices.json") -> Device:
-    """Puts a device into an index file, in place of the one with its id.
+    """Puts a device into an index file, replacing the one with its id.
 
-    What the new row leaves open keeps its old value, and aliases add up: identifying again loses nothing.
+    Columns that the new row leaves open keep their old values, and aliases add up: identifying again loses nothing.
 
     Args:
         row: Columns of the `devices` table.
-        path: The index file; made where it is missing.
+        path: The index file; created if missing.
     """
     new = Device.from_row(row)
     devices = {device.device_id: device for device in read_devices(path)}
@@ -170,21 +170,21 @@ def _write_devices(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def device_rows(data: str | Path, device_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """The rows of some devices; one of which nothing is known has its id only.
+    """The rows of some devices; an unknown device has its id only.
 
     Args:
-        data: A data folder, whose own rows count more than the index.
-        device_ids: The devices wanted.
+        data: A data folder, whose rows take precedence over the index.
+        device_ids: The ids of the devices.
 
     Raises:
-        DataError: There is no data folder, or its table of devices cannot be read.
+        DataError: The data folder is missing, or its table of devices cannot be read.
     """
     own = {row["device_id"]: row for row in DataFolder.open(data).devices().to_pylist()}
     return {name: complete_device_row(own.get(name, {"device_id": name})) for name in device_ids}
 
 
 def complete_device_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of the `devices` table with what it leaves open from the index, or else from `keep_figures`.
+    """A row of the `devices` table, completed from the index or else from `keep_figures`.
 
     Raises:
         CosthubError: An index, or the file of `keep_figures`, cannot be read.
@@ -196,12 +196,12 @@ def complete_device_row(row: Mapping[str, Any]) -> dict[str, Any]:
     name = row["device_id"]
     known = _row_of(find_device(name))
     here = _row_of(next((device for device in read_devices(_probed_figures_file()) if device.device_id == name), None))
-    # Where both have a figure the index counts: models have learned from that one.
+    # The index takes precedence, because models learned from its figures.
     return {**known, **_stated_facts(here), **_stated_facts(known), **_stated_facts(row)}
 
 
 def keep_probed_figures(row: Mapping[str, Any]) -> None:
-    """Keeps in the cache what was probed on this machine, where `completed` finds it."""
+    """Keeps the figures probed on this machine in the cache, where `completed` finds them."""
     register_device(row, path=_probed_figures_file())
 
 
@@ -214,5 +214,5 @@ def _row_of(device: Device | None) -> dict[str, Any]:
 
 
 def _stated_facts(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a row says; a fact that is not known is no statement."""
+    """The columns of a row that are known."""
     return {name: value for name, value in row.items() if value is not None and value != []}

@@ -22,15 +22,15 @@ _PINNED_REVISION = re.compile(r"[0-9a-f]{7,64}")
 
 @dataclass(frozen=True)
 class ResolvedModel:
-    """A model, where it lies, and why it was chosen."""
+    """A model, its folder, and why it was chosen."""
 
     entry: ModelEntry
     revision: str | None
-    """The sha256 of its content, or the commit on the Hugging Face hub; None where there is no manifest."""
+    """The sha256 of its content, or the commit on the Hugging Face hub; None without a manifest."""
     reason: str
     """A sentence for people."""
     fetched: bool = False
-    """Whether it comes from the Hugging Face hub, where anybody may have written it."""
+    """Whether it comes from the Hugging Face hub, where anyone may have written it."""
 
 
 def find_model(text: str, *, arch: str | None = None) -> ResolvedModel:
@@ -38,10 +38,10 @@ def find_model(text: str, *, arch: str | None = None) -> ResolvedModel:
 
     Args:
         text: A device or model name, `hf-hub:ORG/NAME@REVISION`, `local-dir:/PATH` or the path of a folder.
-        arch: The architecture wanted; by default the best one there is.
+        arch: The architecture; by default that of the best model.
 
     Raises:
-        CosthubError: One of its kinds: no such name, several, no model, another architecture.
+        CosthubError: One of its kinds: an unknown or ambiguous name, no model, another architecture.
     """
     address = parse_address(text)
     if address.source == "hf-hub":
@@ -51,7 +51,7 @@ def find_model(text: str, *, arch: str | None = None) -> ResolvedModel:
     try:
         return _from_index(address, arch)
     except UnknownNameError:
-        # A bare word is a name first; a model folder of that name in the working directory comes second.
+        # A bare word is a name first, and a model folder in the working directory second.
         if (Path(text) / CONFIG).is_file():
             return _from_folder(Path(text), arch)
         raise
@@ -76,7 +76,7 @@ def _from_folder(folder: Path, arch: str | None) -> ResolvedModel:
 
 def _check_arch(entry: ModelEntry, arch: str | None) -> None:
     if arch is not None and arch != entry.arch:
-        raise ModelError(f"{entry.name} is of the architecture {entry.arch}, not {arch}. Leave --arch out to take it.")
+        raise ModelError(f"{entry.name} has the architecture {entry.arch}, not {arch}. Leave --arch out to take it.")
 
 
 def _from_index(address: Address, arch: str | None) -> ResolvedModel:
@@ -88,7 +88,7 @@ def _from_index(address: Address, arch: str | None) -> ResolvedModel:
     named = resolve_name(address.name, models=entries)
     if named.arch and arch not in (None, named.arch):
         raise AddressError(
-            f"{address.name!r} names the {named.arch} model, but --arch asks for {arch}. Give one of the two."
+            f"{address.name!r} names the {named.arch} model, but --arch names {arch}. Give only one of the two."
         )
     wanted = named.arch or arch
     fitting = list_models(named.device.device_id)
@@ -104,7 +104,7 @@ def _from_index(address: Address, arch: str | None) -> ResolvedModel:
 
 
 def _pinned(entries: Sequence[ModelEntry], address: Address, reason: str) -> ResolvedModel:
-    """The first entry, or the first whose content has the revision of the address."""
+    """The first entry, or the first one of the address's revision."""
     if address.revision is None:
         return ResolvedModel(entries[0], read_manifest(entries[0].folder).revision, reason)
     if not _PINNED_REVISION.fullmatch(address.revision):
@@ -126,14 +126,14 @@ def _reason_for_best(entries: Sequence[ModelEntry], device_id: str, arch: str | 
         return f"It is the only {kind} for {device_id} in the hubs here."
     figures = ", ".join(f"{e.name} {'not evaluated' if e.top_1 is None else format(e.top_1, '.3f')}" for e in entries)
     if entries[0].top_1 is None:
-        return f"No {kind} for {device_id} was evaluated on held-out workloads; this is the first by name."
+        return f"No {kind} for {device_id} was evaluated on held-out workloads; this one is first by name."
     count = len(entries)
     return f"Of the {count} {kind}s for {device_id} it has the highest top_1 on held-out workloads ({figures})."
 
 
 def _no_model_message(device: Device) -> str:
     near = nearest_device(device.row(), devices=load_devices())
-    text = f"{device.device_id} is known but has no model yet."
+    text = f"{device.device_id} is in the index but has no model yet."
     if near is None:
         return f"{text} Measure programs with `costhub collect` and train one with `costhub train`."
     return f"{text} The nearest device with one is {near.device_id}: `costhub pull {near.device_id}` fetches it."
@@ -146,13 +146,13 @@ def choose_model(name: str, descriptor: Mapping[str, Any], *, arch: str | None =
     """The model that `name` stands for; `auto` is that of the device most like `descriptor`.
 
     Args:
-        name: what `costhub pull` takes, or ``auto``.
-        descriptor: the row of this machine in the devices table.
-        arch: The architecture wanted; by default the best one there is.
+        name: What `costhub pull` takes, or ``auto``.
+        descriptor: The row of this machine in the devices table.
+        arch: The architecture; by default that of the best model.
 
     Raises:
-        ModelError: no device of this kind has a model.
-        CosthubError: as `find_model`.
+        ModelError: No device of this kind has a model.
+        CosthubError: As `find_model`.
     """
     if name != AUTO:
         return find_model(name, arch=arch)
@@ -170,10 +170,10 @@ def models_of_kind(descriptor: Mapping[str, Any], *, arch: str | None = None) ->
 
     Args:
         descriptor: The row of a device in the `devices` table.
-        arch: The architecture wanted; any by default.
+        arch: The architecture; any by default.
 
     Raises:
-        ModelError: There is none.
+        ModelError: The hubs hold no such model.
     """
     entries = [entry for entry in list_models() if arch in (None, entry.arch)]
     order = nearest_order(descriptor, [name for entry in entries for name in entry.devices])

@@ -26,19 +26,19 @@ class HubRoot:
 
     path: Path
     label: str
-    """What people call it."""
+    """Its name for people."""
 
     @property
     def devices_file(self) -> Path:
-        """Its device index; a shared folder may have none."""
+        """Its device index; a shared folder may lack one."""
         return self.path / "devices.json"
 
 
 def hub_roots() -> tuple[HubRoot, ...]:
-    """The hubs to look in, first the shared folder named by $COSTHUB_HUB, then the embedded one.
+    """The hubs to search: the shared folder named by $COSTHUB_HUB, then the embedded one.
 
     Raises:
-        CosthubError: $COSTHUB_HUB names something that is no folder.
+        CosthubError: $COSTHUB_HUB does not name a folder.
     """
     embedded = embedded_root()
     shared = os.environ.get(HUB_VARIABLE)
@@ -59,7 +59,7 @@ def folder_root(path: str | Path) -> HubRoot:
     """A hub by its folder.
 
     Raises:
-        CosthubError: It is none: it has no models, no datasets and no device index.
+        CosthubError: It is not a hub: it has no models, no datasets and no device index.
     """
     root = HubRoot(Path(path), f"the hub {path}")
     if not (root.devices_file.is_file() or any((root.path / kind).is_dir() for kind in ("models", "datasets"))):
@@ -72,10 +72,10 @@ def folder_root(path: str | Path) -> HubRoot:
 CONFIG = "config.json"
 EVALUATION = "evaluation.json"
 CONDITIONED = "conditioned"
-"""The architecture of models that are told which device they score for."""
+"""The architecture of models that take the device as an input."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 MAX_CONFIG_BYTES = 16 << 20
-"""A tree model's configuration may hold its scaler and splits, and figures a row per workload; never more."""
+"""A tree model's configuration may hold its scaler and splits, and its figures one row per workload."""
 
 
 @dataclass(frozen=True)
@@ -88,24 +88,24 @@ class ModelEntry:
     device_id: str
     arch: str
     top_1: float | None
-    """On held-out workloads, as its configuration says, or those of one of the devices that it is told of;
-    None where it was not evaluated."""
+    """On held-out workloads: the mean over its devices, or the figure of one of them; None if it was not
+    evaluated."""
     origin: str
-    """The hub it lies in, for people."""
+    """The hub that holds it, for people."""
     told: tuple[str, ...] = ()
-    """Devices that a conditioned model has learned from, and is told of when it is used for them."""
+    """Devices that a conditioned model was trained on."""
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """All that it is for."""
+        """All devices that it serves."""
         return self.device_id, *self.told
 
 
 def list_models(device_id: str | None = None) -> tuple[ModelEntry, ...]:
     """The models of all hubs, or those for one device with their figures on it, best first.
 
-    A model in the shared hub stands before, and hides, one of the same ORG/NAME in the embedded hub.
-    A folder that is no model is left out, see `unreadable_models`: one bad folder must not hide the others.
+    A model in the shared hub hides one of the same ORG/NAME in the embedded hub.
+    A folder that is not a model is left out (see `unreadable_models`): one bad folder must not hide the others.
     """
     found: dict[str, ModelEntry] = {}
     for entry in _scan_models():
@@ -118,13 +118,13 @@ def list_models(device_id: str | None = None) -> tuple[ModelEntry, ...]:
 
 
 def _with_figure_on(entry: ModelEntry, device_id: str) -> ModelEntry:
-    """The entry with its figure on a device that it is told of: the mean over all of them would say less."""
+    """The entry with its figure on one of its devices, which says more than the mean over all of them."""
     figure = _top_1_on(entry.folder, device_id) if device_id in entry.told else None
     return entry if figure is None else replace(entry, top_1=figure)
 
 
 def _top_1_on(folder: Path, device_id: str) -> float | None:
-    """The mean over the workloads that were held out on a device; None where no file says so."""
+    """The mean over the held-out workloads of a device; None without a readable file."""
     try:
         with (folder / EVALUATION).open("rb") as file:
             rows = json.loads(file.read(MAX_CONFIG_BYTES))["workloads"]
@@ -135,7 +135,7 @@ def _top_1_on(folder: Path, device_id: str) -> float | None:
 
 
 def unreadable_models() -> tuple[str, ...]:
-    """A sentence for each folder that lies where models lie and is none."""
+    """A sentence for each folder among the models that is not a model."""
     return tuple(str(entry) for entry in _scan_models() if isinstance(entry, ModelError))
 
 
@@ -145,7 +145,7 @@ def dataset_folders() -> dict[str, Path]:
 
 
 def named_folders(roots: Iterable[HubRoot], kind: str) -> dict[str, Path]:
-    """ORG/NAME -> folder of some hubs; of two of one name the one in the earlier hub.
+    """ORG/NAME -> folder of some hubs; of two with one name, that in the earlier hub.
 
     Args:
         roots: The hubs.
@@ -165,10 +165,10 @@ def list_datasets(device_id: str) -> tuple[str, ...]:
 
 
 def read_entry(folder: Path, *, name: str, origin: str) -> ModelEntry:
-    """Reads what a model is for from its configuration.
+    """Reads the device and architecture of a model from its configuration.
 
     Raises:
-        ModelError: The folder holds no configuration of a model.
+        ModelError: The folder does not hold the configuration of a model.
     """
     config = read_config(folder)
     device_id, arch, top_1 = config["device_id"], config["arch"], held_out_top_1(config)
@@ -179,7 +179,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     """Reads `config.json` of a model folder, and checks that it names an architecture and a device.
 
     Raises:
-        ModelError: It is missing, too large, no JSON, or lacks one of the two.
+        ModelError: It is missing, too large, not JSON, or lacks one of the two.
     """
     path = folder / CONFIG
     try:
@@ -190,7 +190,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise ModelError(f"{folder} is not a model folder: it holds no {CONFIG}.") from None
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is not JSON ({error}); the model cannot be read.") from error
-    # The two become parts of paths, so nothing but a plain name will do.
+    # The two become parts of paths, so only plain names are allowed.
     if not isinstance(config, dict) or not all(is_plain_name(config.get(key)) for key in ("arch", "device_id")):
         raise ModelError(
             f"{path} does not say which architecture and device the model is for; expected arch, device_id."
@@ -199,12 +199,12 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def is_plain_name(value: object) -> bool:
-    """Whether it can name a device or an architecture: letters, digits and `._+-`, the first no sign."""
+    """Whether it can name a device or an architecture: letters, digits and `._+-`, beginning with a letter or digit."""
     return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
 def training_devices(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """The devices that a conditioned model has learned from; of other models none."""
+    """The devices that a conditioned model was trained on; empty for other models."""
     devices = config.get("train_devices")
     if config["arch"] != CONDITIONED or not isinstance(devices, list):
         return ()

@@ -16,11 +16,11 @@ LISTING = "`costhub devices`"
 
 @dataclass(frozen=True)
 class ResolvedName:
-    """What a name stands for."""
+    """The device, and perhaps the architecture, that a name stands for."""
 
     device: Device
     arch: str | None = None
-    """The architecture the name ended with, or None."""
+    """The architecture at the end of the name, or None."""
 
 
 def normalise(name: str) -> str:
@@ -38,10 +38,10 @@ def resolve_device(name: str, devices: Sequence[Device] | None = None) -> Device
 
     Args:
         name: As a person writes it.
-        devices: Where to look; the index by default.
+        devices: The devices to search; the index by default.
 
     Raises:
-        UnknownNameError: No device has it; the message lists close ones.
+        UnknownNameError: No device has that name; the message lists similar ones.
         AmbiguousNameError: It is an alias of several devices, and the id of none.
     """
     known = load_devices() if devices is None else devices
@@ -57,7 +57,7 @@ def resolve_name(
     """Reads a name as a device, or as a device followed by an architecture that some model of the hubs has.
 
     Raises:
-        UnknownNameError: It is neither; the message lists close ones.
+        UnknownNameError: It is neither; the message lists similar ones.
         AmbiguousNameError: Its device part fits several devices.
     """
     known = load_devices() if devices is None else devices
@@ -67,7 +67,7 @@ def resolve_name(
     if device is not None:
         return ResolvedName(device)
     archs = {entry.arch for entry in entries}
-    # Longest first, so that of two architectures ending alike the one written in full is taken.
+    # Longest first, so that the full name wins over an architecture that is its suffix.
     for arch in sorted(archs, key=lambda a: (-len(a), a)):
         if wanted.endswith(f"-{normalise(arch)}"):
             device = _lookup(wanted.removesuffix(f"-{normalise(arch)}"), known)

@@ -14,22 +14,22 @@ from costhub.hub.catalogue.hubs import list_models
 #   4 for another microarchitecture, 2 for another vendor: which schedules win follows the core's design;
 #   2 per doubling of the SIMD width: vector lengths and register tiles follow it;
 #   1 per doubling of cores, 1/2 per doubling of each cache: tile sizes follow them.
-# A fact that only one side states counts as one such difference or doubling; one that neither does, nothing.
+# A fact that only one side states counts as one difference or doubling; one that neither states, as nothing.
 NAMED_WEIGHTS = {"microarchitecture": 4.0, "vendor": 2.0}
 SIZED_WEIGHTS = {"simd_bits": 2.0, "cores": 1.0, "l1d_bytes": 0.5, "l2_bytes": 0.5, "l3_bytes": 0.5}
 ANY_DEVICE = "any-"
-"""Before a kind, the name of what stands for all devices of the kind that have no model of their own."""
+"""Prefix of a kind: the name that stands for all devices of the kind without a model."""
 MAX_DOUBLINGS = 6.0
-"""Beyond a factor of 64 more difference says nothing more."""
+"""Beyond a factor of 64, more difference carries no more information."""
 
 
 @dataclass(frozen=True)
 class NearestDevice:
-    """The device whose model stands in."""
+    """The device whose model is used instead."""
 
     device_id: str
     distance: float
-    """0 for equal descriptors; to `any-KIND`, of which nothing is known, as many facts as there are."""
+    """0 for equal descriptors; the distance to `any-KIND` counts every known fact."""
     reason: str
     """A sentence for people."""
 
@@ -55,14 +55,14 @@ def distance(a: Mapping[str, Any], b: Mapping[str, Any]) -> float:
 def nearest_device(descriptor: Mapping[str, Any], *, devices: Sequence[Device] | None = None) -> NearestDevice | None:
     """The device with a model that is most like `descriptor`, or None where no device of its kind has one.
 
-    A device without a model of its own is given that of `any-KIND` where there is one: it is told what the
-    device can do, and ranks the programs of an unseen device better than the model of a similar one does
-    (docs/models.md, "One model for many devices"). Ties go to the device whose id comes first, so that the
+    A device without a model gets that of `any-KIND`, if one exists: it takes the device's figures as input
+    and ranks the programs of an unseen device better than the model of a similar device does
+    (docs/models.md, "One model for many devices"). Ties go to the device whose id comes first, so the
     answer never depends on the order of the index.
 
     Args:
         descriptor: A row of the `devices` table.
-        devices: Where to look; the index by default.
+        devices: The devices to search; the index by default.
     """
     with_model = {name for entry in list_models() for name in entry.devices}
     fitting = _fitting(descriptor, with_model, load_devices() if devices is None else devices)
@@ -79,11 +79,11 @@ def nearest_device(descriptor: Mapping[str, Any], *, devices: Sequence[Device] |
 
 
 def nearest_order(descriptor: Mapping[str, Any], device_ids: Sequence[str]) -> list[str]:
-    """The devices of the descriptor's kind, the most alike first; those that nobody knows are left out.
+    """The devices of the descriptor's kind, the most similar first; unknown ones are left out.
 
     Args:
         descriptor: A row of the `devices` table.
-        device_ids: To be ordered.
+        device_ids: The devices to order.
     """
     return [name for _, name, _ in _fitting(descriptor, device_ids, load_devices())]
 
@@ -91,7 +91,7 @@ def nearest_order(descriptor: Mapping[str, Any], device_ids: Sequence[str]) -> l
 def _fitting(
     descriptor: Mapping[str, Any], device_ids: Collection[str], known: Sequence[Device]
 ) -> list[tuple[float, str, Device]]:
-    """Distance, id and device of those of the descriptor's kind, the most alike first and then by id."""
+    """Distance, id and device of those of the descriptor's kind, the most similar first, then by id."""
     scored = [(distance(descriptor, d.row()), d.device_id, d) for d in known if d.device_id in device_ids]
     return sorted((s for s in scored if math.isfinite(s[0])), key=lambda s: s[:2])
 

@@ -1,4 +1,4 @@
-"""Provides check_model_files: the files of a model folder, before anything that parses them sees one."""
+"""Provides check_model_files: the files of a model folder, before anything parses them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from costhub.terminal_text import clean
 MAX_TEXT_BYTES = 16 << 20
 """Of a JSON file or a card."""
 MAX_DEPTH = 4
-"""Folders within one another: a compound model of compound models has two."""
+"""Nested folders: a compound model of compound models has two."""
 _PNG = b"\x89PNG\r\n\x1a\n"
 _KINDS_OF_FILES = ".json, .md, .png, .safetensors and .ubj"
 
@@ -27,18 +27,18 @@ _KINDS_OF_FILES = ".json, .md, .png, .safetensors and .ubj"
 class _ListedFile:
     path: Path
     name: str
-    """Within the folder, with forward slashes, fit for a message."""
+    """Within the folder, with forward slashes, safe for a message."""
     size: int
 
 
 def check_model_files(folder: str | Path) -> None:
-    """Looks at names, kinds and first bytes of everything in a model folder.
+    """Checks the name, kind and first bytes of everything in a model folder.
 
-    A file is what its name says or it is refused, so that no pickle, archive or program comes along under any
-    name. No link is followed.
+    A file that differs from what its name says is refused, so no pickle, archive or program can hide under
+    another name. Links are not followed.
 
     Raises:
-        ModelError: Something is there that no model has.
+        ModelError: The folder holds something that no model has.
     """
     root = Path(folder)
     if root.is_symlink() or not root.is_dir():
@@ -48,13 +48,13 @@ def check_model_files(folder: str | Path) -> None:
         count, total = count + 1, total + file.size
         if count > MAX_FILES or total > MAX_TOTAL_BYTES:
             raise ModelError(
-                f"{root} holds more than {MAX_FILES} files or {MAX_TOTAL_BYTES:,} bytes: it is no cost model."
+                f"{root} holds more than {MAX_FILES} files or {MAX_TOTAL_BYTES:,} bytes, too much for a cost model."
             )
         _check_file(file)
 
 
 def check_model_path(name: str) -> None:
-    """Looks at the path of a file that was not fetched yet, as `check_model_files` does at one that was.
+    """Checks the path of a file before it is fetched, as `check_model_files` does afterwards.
 
     Args:
         name: Within the folder, with forward slashes.
@@ -86,10 +86,10 @@ def _walk(root: Path) -> Iterator[_ListedFile]:
             found = entry.stat(follow_symlinks=False)
             if stat.S_ISDIR(found.st_mode):
                 if depth == MAX_DEPTH:
-                    raise ModelError(f"{root} holds folders more than {MAX_DEPTH} deep; no model has.")
+                    raise ModelError(f"{root} holds folders more than {MAX_DEPTH} deep, deeper than any model.")
                 open_folders.append((Path(entry.path), f"{prefix}{entry.name}/", depth + 1))
             elif not stat.S_ISREG(found.st_mode):
-                raise ModelError(f"{root} holds {name}, which is no plain file (a pipe, socket or device).")
+                raise ModelError(f"{root} holds {name}, which is not a plain file (but a pipe, socket or device).")
             else:
                 yield _ListedFile(Path(entry.path), name, found.st_size)
 
@@ -125,10 +125,10 @@ def _is_text(path: Path) -> bool:
 
 
 def read_strict_json(path: Path) -> dict[str, Any]:
-    """Reads a JSON object that has one meaning only: no key twice, no NaN.
+    """Reads an unambiguous JSON object: without repeated keys and NaN.
 
     Raises:
-        ModelError: It is no such object.
+        ModelError: It is not such an object.
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def read_strict_json(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path.name} cannot be read as JSON ({error}). Train or fetch it again.") from error
     if not isinstance(found, dict):
-        raise ModelError(f"{path.name} holds no JSON object. Train or fetch it again.")
+        raise ModelError(f"{path.name} does not hold a JSON object. Train or fetch it again.")
     return found
 
 

@@ -21,19 +21,19 @@ _KNOWN = frozenset({"costhub_format", "options", *(field.name for field in field
 
 
 def check_model(folder: str | Path, *, needs_card: bool = True) -> ModelInfo:
-    """Checks a model folder; nothing in it is run, and it is loaded in a child process with limits.
+    """Checks a model folder without running anything in it; it is loaded in a child process with limits.
 
-    The files come first, then what their headers say, then the configuration, the card, and last the weights.
+    Checks the files, then their headers, the configuration, the card, and finally the weights.
 
     Args:
         folder: The model folder.
         needs_card: Refuse one without a card.
 
     Returns:
-        Where the model comes from.
+        The origin of the model.
 
     Raises:
-        CosthubError: A ModelError or DataError with the first thing that is wrong.
+        CosthubError: A ModelError or DataError with the first problem.
 
     Example:
         >>> from costhub.hub.catalogue.find import find_model
@@ -55,13 +55,13 @@ def check_model(folder: str | Path, *, needs_card: bool = True) -> ModelInfo:
 
 
 def check_loadable(folder: str | Path) -> ModelInfo:
-    """Checks what loading a model folder relies on, as `check_model` does, and not what its card tells.
+    """Checks what loading a model folder relies on, as `check_model` does, but not its card.
 
     Returns:
-        Where the model comes from.
+        The origin of the model.
 
     Raises:
-        CosthubError: A ModelError or DataError with the first thing that is wrong.
+        CosthubError: A ModelError or DataError with the first problem.
     """
     info = _read(Path(folder))
     load_in_child(folder)
@@ -80,9 +80,9 @@ def _read(root: Path) -> ModelInfo:
 def _info(config: Mapping[str, Any]) -> ModelInfo:
     unknown = sorted(set(config) - _KNOWN)
     if unknown:
-        # Other libraries import code that such keys name (auto_map, _target_).
+        # Other libraries import the code that such keys name (auto_map, _target_).
         raise ModelError(
-            f"{CONFIG} holds the unknown key {clean(unknown[0], 40)!r}; costhub writes none such. Remove it, "
+            f"{CONFIG} holds the unknown key {clean(unknown[0], 40)!r}; costhub does not write it. Remove it, "
             "or update costhub."
         )
     return ModelInfo.from_config(config, path=CONFIG)
@@ -100,15 +100,17 @@ def _check_card(root: Path, info: ModelInfo) -> None:
     check_card_text(split(text)[1], CARD)
     card = parse(text)
     if not is_as_rendered(text):
-        raise ModelError(f"{CARD} is not what its own data give: a figure or a sentence was changed. Render it again.")
+        raise ModelError(
+            f"{CARD} does not follow from its own data: a figure or a sentence was changed. Render it again."
+        )
     for name in ("device_id", "arch", "feature_spec", "licence"):
         if getattr(card, name) != getattr(info, name):
-            raise ModelError(f"{CARD} names another {name} than {CONFIG} does: it is the card of another model.")
+            raise ModelError(f"{CARD} names another {name} than {CONFIG}: it is the card of another model.")
     if not (root / EVALUATION).is_file():
-        raise ModelError(f"{CARD} shows figures, and there is no {EVALUATION} that holds them. Evaluate again.")
+        raise ModelError(f"{CARD} shows figures, but there is no {EVALUATION} with them. Evaluate again.")
     for name, totals in (
         (EVALUATION, read_strict_json(root / EVALUATION).get("totals")),
-        (CONFIG, info.metrics or card.totals),  # those of a model that was evaluated later are not in there
+        (CONFIG, info.metrics or card.totals),  # missing if the model was evaluated later
     ):
         if not isinstance(totals, dict) or any(totals.get(key) != card.totals[key] for key in METRICS):
             raise ModelError(f"{CARD} shows other figures than {name} holds. Render it again.")

@@ -20,7 +20,7 @@ _FORMS = "nvidia-h200, nvidia-h200@REVISION, hf-hub:ORG/NAME, hf-hub:ORG/NAME@RE
 
 
 class AddressError(CosthubError):
-    """An address has none of the forms that costhub reads."""
+    """An address does not have a form that costhub reads."""
 
     exit_code = 2
 
@@ -37,11 +37,11 @@ class Address:
     """
 
     source: Literal["index", "hf-hub", "local-dir"]
-    """Who answers: the device index, the Hugging Face hub or a folder."""
+    """Where to look: the device index, the Hugging Face hub or a folder."""
     name: str
     """A device or model name, an ORG/NAME, or a path."""
     revision: str | None = None
-    """What to pin; None takes the newest."""
+    """The revision to pin; None takes the newest."""
 
     def __str__(self) -> str:
         prefix = {"index": "", "hf-hub": HF_PREFIX, "local-dir": LOCAL_PREFIX}[self.source]
@@ -55,7 +55,7 @@ def parse_address(text: str) -> Address:
     any other one is a name.
 
     Raises:
-        AddressError: The text has none of the known forms.
+        AddressError: The text does not have a known form.
     """
     if text.startswith(LOCAL_PREFIX):
         return _local(text, text.removeprefix(LOCAL_PREFIX))
@@ -77,7 +77,7 @@ def parse_address(text: str) -> Address:
 def _local(text: str, path: str) -> Address:
     if not path or "\0" in path:
         raise AddressError(f"{text!r} is not an address: after {LOCAL_PREFIX} comes the path of a folder.")
-    # No revision here: a path may hold an @, and a folder has no history.
+    # No revision here: a path may contain an @, and a folder has no history.
     return Address("local-dir", str(Path(path).expanduser()))
 
 

@@ -25,10 +25,10 @@ from costhub.hub.remote.remote_repo import Head, Kind, PushedCommit, RemoteRepo,
 
 
 class FolderRepo:
-    """`<root>/{models,datasets}/ORG/NAME`, changed as a whole; what RemoteRepo does, without history."""
+    """`<root>/{models,datasets}/ORG/NAME`, changed as a whole; like RemoteRepo, without history."""
 
     def __init__(self, root: str | Path, name: str, kind: Kind) -> None:
-        """Names a repository; nothing is made yet.
+        """Names a repository without creating it.
 
         Args:
             root: The hub.
@@ -36,16 +36,16 @@ class FolderRepo:
             kind: What it is.
 
         Raises:
-            HubError: There is no such hub.
+            HubError: The hub is missing.
         """
         self.root = Path(root)
         self.name, self.kind = name, kind
         self.folder = self.root / f"{kind}s" / name
         if not self.root.is_dir():
-            raise HubError(f"{root} is not a folder. Make it, or give the folder of a hub.")
+            raise HubError(f"{root} is not a folder. Create it, or give the folder of a hub.")
 
     def head(self, revision: str = "main") -> Head | None:
-        """The files as they are now; None where there is no such folder."""
+        """The current files; None if the folder is missing."""
         if not self.folder.is_dir():
             return None
         files = {name: hash_file(path).sha256 for name, path in visible_files(self.folder).items()}
@@ -53,11 +53,11 @@ class FolderRepo:
         return Head(hashlib.sha256(listing.encode()).hexdigest(), files)
 
     def fetch(self, head: Head, path: str) -> Path:
-        """A file of the folder; to be read only."""
+        """A file of the folder, for reading only."""
         return self.folder / path
 
     def create(self) -> None:
-        """Makes the folder; one that is there already is left as it is."""
+        """Creates the folder; an existing one stays unchanged."""
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def commit(
@@ -70,18 +70,18 @@ class FolderRepo:
         description: str = "",
         pull_request: bool = False,
     ) -> PushedCommit:
-        """Changes the folder: all of the change, or nothing.
+        """Changes the folder: completely, or not at all.
 
         Args:
-            head: What it is made on.
+            head: The state that the change starts from.
             added: Path in the repository -> local file.
-            removed: Paths of files that go.
-            message: Not kept: a folder has no history.
-            description: Not kept either.
-            pull_request: Not looked at: what comes in is put beside the tables, for a review.
+            removed: Paths of files to delete.
+            message: Ignored: a folder has no history.
+            description: Ignored.
+            pull_request: Ignored: contributions are put beside the tables, for a review.
 
         Raises:
-            StaleError: Somebody else changed it meanwhile; nothing was done.
+            StaleError: Somebody else changed it meanwhile; nothing was changed.
             DataError: Another process writes to its measurements.
         """
         with FolderLock(self.folder.parent, wait=True):
@@ -96,7 +96,7 @@ class FolderRepo:
         return PushedCommit(after.commit if after else "", str(self.folder))
 
     def _put_beside(self, new: str, added: Mapping[str, Path], place: Path) -> None:
-        """Adds a sub-folder, while others may be writing to those that are there."""
+        """Adds a sub-folder; others may keep writing to existing ones."""
         for name, local in added.items():
             _copy(local, place / name)
         (self.folder / new).parent.mkdir(parents=True, exist_ok=True)
@@ -113,9 +113,9 @@ class FolderRepo:
         return [*(path for path in found if path.is_dir()), *sorted(self.folder.glob("measurements/*/"))]
 
     def _replace(self, head: Head, added: Mapping[str, Path], removed: Sequence[str], place: Path) -> None:
-        """Puts a changed copy in the place of the folder, where nobody writes to it."""
+        """Replaces the folder by a changed copy while nobody writes to it."""
         with contextlib.ExitStack() as held:
-            # A collector that writes there would go on in the old folder, which is about to go.
+            # A collector that writes there would continue in the old folder, which is about to be deleted.
             tables = self._tables()
             for table in tables:
                 held.enter_context(FolderLock(table))
@@ -124,14 +124,14 @@ class FolderRepo:
             _carry_over(self.folder, made, {*added, *removed}, removed)
             for name, local in added.items():
                 _copy(local, made / name)
-            # What was finished before the locks were held, or in a device folder that is new, is not lost.
+            # Rows finished before the locks were held, or in a new device folder, must not be lost.
             self._refuse_stale(head)
             if self._tables() != tables:
-                raise StaleError(f"{self.folder} got another device meanwhile. Run the command again.")
+                raise StaleError(f"{self.folder} got a new device meanwhile. Run the command again.")
             swap_in(self.folder, made, place.with_name(f"{place.name}-old"))
 
     def find_pull_request(self, mark: str) -> None:
-        """None: a folder has no pull requests."""
+        """Returns None: a folder has no pull requests."""
 
     def tag(self, tag: str, commit: str) -> None:
         """Refuses.
@@ -143,7 +143,7 @@ class FolderRepo:
 
 
 def _new_folder(folder: Path, added: Mapping[str, Path]) -> str:
-    """The one new sub-folder that all files go to; "" where there is none such.
+    """The one new sub-folder that all files go to; "" without one.
 
     Example:
         >>> _new_folder(Path("/hub"), {"inbox/a/x": Path("x"), "inbox/a/y/z": Path("z")})
@@ -154,7 +154,7 @@ def _new_folder(folder: Path, added: Mapping[str, Path]) -> str:
 
 
 def _carry_over(folder: Path, made: Path, left: Container[str], removed: Sequence[str]) -> None:
-    """Brings everything that stays, hidden files and empty folders too, into the new folder."""
+    """Brings everything that stays, including hidden files and empty folders, into the new folder."""
     gone = {parent.as_posix() for name in removed for parent in Path(name).parents}
     folders = [(folder, made)]
     for path in sorted(folder.rglob("*")):
@@ -182,7 +182,7 @@ def _keep_mode(source: Path, target: Path) -> None:
 
 
 def _keep(source: Path, target: Path) -> None:
-    """The same file in the new folder; where the disk knows no hard links, a copy of it."""
+    """Links the file into the new folder, or copies it if the disk does not support hard links."""
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.link(source, target)
@@ -204,15 +204,15 @@ _REPOSITORY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9
 
 
 def open_repository(to: str, name: str | None, kind: Kind) -> Repository:
-    """The repository that a person names.
+    """The repository that an address names.
 
     Raises:
-        AddressError: It is none that can be written to.
+        AddressError: Nobody can write to that address.
     """
     address = _writable_address(to)
     if address.source == "hf-hub":
         if name is not None or address.revision is not None:
-            raise AddressError(f"{to} names the repository; leave --as and @REVISION out (--tag names a version).")
+            raise AddressError(f"{to} names the repository; leave out --as and @REVISION (--tag names a version).")
         return RemoteRepo(address.name, kind)
     if name is None or not _REPOSITORY_NAME.fullmatch(name):
         raise AddressError(f"In the hub {to} the {kind} needs a name: give --as ORG/NAME.")
@@ -224,5 +224,5 @@ def _writable_address(to: str) -> Address:
         return Address("local-dir", to)
     address = parse_address(to)
     if address.source == "index":
-        raise AddressError(f"{to!r} is no place to write to. Write hf-hub:ORG/NAME, or the folder of a hub.")
+        raise AddressError(f"{to!r} is not a place to write to. Write hf-hub:ORG/NAME, or the folder of a hub.")
     return address

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi, ResolvedRevision
 
 MODEL_PATTERNS = ["*.json", "*.md", "*.png", "*.safetensors", "*.ubj"]
-"""Everything a model folder may hold; other files of a repository are never fetched."""
+"""Every kind of file that a model folder may hold; other files of a repository are never fetched."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ class Snapshot:
 def fetch_snapshot(repo: str, revision: str | None) -> Snapshot:
     """Downloads the model files of a repository, or finds them in the cache of the Hugging Face client.
 
-    $HF_ENDPOINT names the server, https://huggingface.co by default; $HF_HUB_OFFLINE=1 asks the cache only.
+    $HF_ENDPOINT names the server, https://huggingface.co by default; $HF_HUB_OFFLINE=1 uses the cache only.
 
     Args:
         repo: ORG/NAME.
         revision: A branch, tag or commit; None takes the main branch.
 
     Raises:
-        ModelError: There is no such repository or revision, it is too large, or the hub cannot be reached.
+        ModelError: The repository or revision does not exist, is too large, or the hub cannot be reached.
     """
     # Imported here: it costs a quarter of a second, which commands that stay offline need not pay.
     from huggingface_hub import HfApi, snapshot_download
@@ -60,7 +60,7 @@ def readable_errors(repo: str, revision: str | None, kind: type[CosthubError]) -
 
     Args:
         repo: ORG/NAME.
-        revision: What was asked for, for the sentence.
+        revision: The requested revision, for the message.
         kind: The error to raise.
     """
     from huggingface_hub import constants, errors
@@ -88,18 +88,18 @@ def readable_errors(repo: str, revision: str | None, kind: type[CosthubError]) -
         errors.RevisionResolutionError,
         errors.LocalEntryNotFoundError,
         errors.OfflineModeIsEnabled,
-        FileNotFoundError,  # what its file system makes of a file that is gone
+        FileNotFoundError,  # what its file system raises for a file that is gone
         httpx.HTTPError,
     ) as error:
         raise kind(
-            f"hf-hub:{repo} could not be fetched from {endpoint}, and is not complete in the cache "
+            f"hf-hub:{repo} could not be fetched from {endpoint}, and the cache does not hold all of it "
             f"({first_line(error)}). Check the connection and HF_ENDPOINT, then try again."
         ) from error
 
 
 @contextlib.contextmanager
 def xet_as_client_errors() -> Iterator[None]:
-    """Turns what hf_xet raises where a download fails, which has no kind of its own, into the client's error.
+    """Turns the plain errors that hf_xet raises for a failed download into the client's error.
 
     Example:
         >>> with xet_errors():
@@ -125,7 +125,7 @@ def _check_size(api: HfApi, repo: str, pinned: ResolvedRevision) -> None:
     try:
         tree = list(api.list_repo_tree(repo, recursive=True, revision=pinned.resolved))
     except (OfflineModeIsEnabled, httpx.TransportError):
-        return  # Nothing can be fetched now, so only the cache will be asked: nothing to bound.
+        return  # Nothing can be fetched now: only the cache will be used, which needs no limit.
     total = sum(entry.size for entry in tree if isinstance(entry, RepoFile) and _is_model_file(entry.path))
     if total > MAX_TOTAL_BYTES:
         raise ModelError(

@@ -23,14 +23,14 @@ MANIFEST_VERSION = 1
 MAX_MANIFEST_BYTES = 1 << 20
 MAX_FILES = 100
 MAX_TOTAL_BYTES = 2 << 30
-"""A cost model is a few MB; a folder beyond this is not one, and is refused before it fills a disk."""
+"""A cost model has a few MB; a larger folder is refused before it fills a disk."""
 
 _CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class FileEntry:
-    """What one file must be."""
+    """The expected content of one file."""
 
     sha256: str
     size: int
@@ -42,11 +42,11 @@ class Manifest:
     """The files of a hub folder."""
 
     files: Mapping[str, FileEntry]
-    """Relative path with forward slashes -> what the file must be."""
+    """Relative path with forward slashes -> expected content."""
 
     @property
     def revision(self) -> str:
-        """The sha256 over all entries: names the content, whatever folder it lies in."""
+        """The sha256 over all entries: identifies the content, whatever folder it is in."""
         lines = [f"{name} {entry.sha256} {entry.size}\n" for name, entry in sorted(self.files.items())]
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -62,20 +62,20 @@ def hash_file(path: Path) -> FileEntry:
 
 
 def scan(folder: Path) -> Manifest:
-    """The manifest that `folder` should have: every file in it but the manifest and hidden ones."""
+    """The manifest that `folder` should have: every file except the manifest and hidden ones."""
     visible = visible_files(folder)
     return Manifest({name: hash_file(path) for name, path in visible.items() if name != MANIFEST})
 
 
 def visible_files(folder: Path) -> dict[str, Path]:
-    """Relative path with forward slashes -> file, in order, without what is hidden or in a hidden folder."""
+    """Relative path with forward slashes -> file, in order, without hidden files and folders."""
     paths = sorted(p for p in folder.rglob("*") if p.is_file())
     names = {p.relative_to(folder).as_posix(): p for p in paths}
     return {n: p for n, p in names.items() if not any(s.startswith(".") for s in n.split("/"))}
 
 
 def write_manifest(folder: Path) -> Manifest:
-    """Writes `manifest.json` for the files that `folder` holds now."""
+    """Writes `manifest.json` for the current files of `folder`."""
     manifest = scan(folder)
     files = {name: {"sha256": e.sha256, "size": e.size} for name, e in manifest.files.items()}
     content = {"version": MANIFEST_VERSION, "revision": manifest.revision, "files": files}
@@ -98,7 +98,7 @@ def read_manifest(folder: Path) -> Manifest:
             f"{folder} holds no {MANIFEST}, so its files cannot be verified: it is not a folder of a costhub hub."
         ) from None
     if len(raw) > MAX_MANIFEST_BYTES:
-        raise ModelError(f"{path} is larger than {MAX_MANIFEST_BYTES} bytes: it is no manifest.")
+        raise ModelError(f"{path} is larger than {MAX_MANIFEST_BYTES} bytes, too large for a manifest.")
     try:
         content = json.loads(raw)
         refuse_newer(content, newest=MANIFEST_VERSION, what=path, error=ModelError)
@@ -122,9 +122,9 @@ def _from_content(content: Any) -> Manifest:
 
 
 def _confined(name: str) -> str:
-    """The name, if it stays inside the folder and is no hidden file."""
+    """The name, if it stays inside the folder and is not hidden."""
     parts = PurePosixPath(name).parts
-    # A backslash or a colon is a separator or a drive elsewhere: no file of ours has one.
+    # A backslash or a colon is a separator or a drive on other systems.
     if not parts or any(p.startswith(".") or p == "/" for p in parts) or any(c in name for c in "\\:\0"):
         raise ValueError(f"it names {name!r}, which is not a plain path inside the folder")
     if not name.isprintable() or name == MANIFEST or PurePosixPath(name).as_posix() != name:
@@ -148,7 +148,7 @@ def verify(folder: Path) -> Manifest:
 
 
 def check_entry(path: Path, name: str, expected: FileEntry, got: FileEntry) -> None:
-    """Refuses a file that is not what the manifest says.
+    """Refuses a file that differs from the manifest.
 
     Raises:
         ModelError: Size or sha256 differ.
@@ -177,17 +177,17 @@ def copy_verified(
 ) -> Path:
     """Copies the files that the manifest of `source` lists into the new folder `target`.
 
-    What is hashed is what is written, so a file changed meanwhile cannot slip in. An equal `target` is kept.
+    The bytes hashed are the bytes written, so a file changed meanwhile cannot slip in. An equal `target` stays.
 
     Args:
         source: A model folder.
-        target: The folder to make; may exist where it is empty.
-        manifest: What to copy; by default the manifest that lies in `source`.
-        check: Looks at a new copy before it has its name, and raises where that must not be.
+        target: The folder to make; may exist if it is empty.
+        manifest: What to copy; by default the manifest in `source`.
+        check: Called with a new copy before it gets its name; raises to refuse it.
 
     Raises:
         ModelError: A file differs from the manifest, or `target` holds something else.
-        CosthubError: What `check` raises; there is no copy then.
+        CosthubError: What `check` raises; no copy remains then.
     """
     manifest = manifest or read_manifest(source)
     if holds_files(target, manifest):
@@ -216,7 +216,7 @@ def holds_files(folder: Path, manifest: Manifest) -> bool:
 def _refuse_occupied(target: Path) -> None:
     if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
         raise ModelError(
-            f"{target} exists and is not this model; nothing was overwritten. "
+            f"{target} exists and differs from this model; nothing was overwritten. "
             "Remove it, or name another folder with --out."
         )
 
@@ -229,7 +229,7 @@ def _copy_file(source: Path, target: Path, name: str, expected: FileEntry) -> No
     except (FileNotFoundError, IsADirectoryError):
         raise ModelError(f"{source} is missing, though {MANIFEST} lists it. Fetch the folder again.") from None
     with reader, target.open("wb") as writer:
-        # One byte beyond the promised size is enough to know that the file is another one.
+        # One byte beyond the expected size is enough to know that the file differs.
         while size <= expected.size and (chunk := reader.read(min(_COPY_BYTES, expected.size + 1 - size))):
             digest.update(chunk)
             writer.write(chunk)

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 Kind = Literal["model", "dataset"]
 _STALE = (409, 412)
-"""What the hub answers where somebody else committed meanwhile."""
+"""What the hub answers if somebody else committed meanwhile."""
 _READ_ONLY = (405, 501)
-"""What a server answers that knows no such way to write."""
+"""What a read-only server answers."""
 _CHUNK_BYTES = 1 << 20
 
 
@@ -37,7 +37,7 @@ class Head:
     files: Mapping[str, str]
     """Path -> sha256 of a large file, git's id of any other."""
     sizes: Mapping[str, int] = field(default_factory=dict)
-    """Path -> bytes, as the hub says."""
+    """Path -> bytes, according to the hub."""
 
     def has(self, path: str, local: Path) -> bool:
         """Whether the file at `path` has the bytes of a local one."""
@@ -47,7 +47,7 @@ class Head:
 
 @dataclass(frozen=True)
 class PushedCommit:
-    """A commit that was made."""
+    """A new commit."""
 
     commit: str
     url: str
@@ -56,10 +56,10 @@ class PushedCommit:
 
 
 class RemoteRepo:
-    """One repository; $HF_ENDPOINT names the server, and `hf auth login` or $HF_TOKEN who writes."""
+    """One repository; $HF_ENDPOINT names the server, `hf auth login` or $HF_TOKEN the account."""
 
     def __init__(self, name: str, kind: Kind) -> None:
-        """Names a repository; nothing is asked yet.
+        """Names a repository without contacting the hub.
 
         Args:
             name: ORG/NAME.
@@ -73,10 +73,10 @@ class RemoteRepo:
         self.api: HfApi = HfApi(library_name="costhub")
 
     def head(self, revision: str = "main") -> Head | None:
-        """A branch as it is now; None where there is no such repository.
+        """The current state of a branch; None if the repository does not exist.
 
         Raises:
-            HubError: The hub cannot be asked, or has no such branch.
+            HubError: The hub cannot be reached, or has no such branch.
         """
         from huggingface_hub import RepoFile
         from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
@@ -95,7 +95,7 @@ class RemoteRepo:
         return Head(commit, files, {entry.path: entry.size for entry in found})
 
     def fetch(self, head: Head, path: str) -> Path:
-        """A file of a commit, on this machine; to be read only.
+        """A file of a commit, on this machine, for reading only.
 
         Raises:
             HubError: It cannot be fetched.
@@ -106,10 +106,10 @@ class RemoteRepo:
             return Path(hf_hub_download(self.name, path, repo_type=self.kind, revision=head.commit))
 
     def create(self) -> None:
-        """Makes the repository; one that is there already is left as it is.
+        """Creates the repository; an existing one stays unchanged.
 
         Raises:
-            HubError: It cannot be made.
+            HubError: It cannot be created.
         """
         with readable_write_errors(self.name):
             self.api.create_repo(self.name, repo_type=self.kind, exist_ok=True)
@@ -124,19 +124,19 @@ class RemoteRepo:
         description: str = "",
         pull_request: bool = False,
     ) -> PushedCommit:
-        """Makes one commit on top of `head`, on the main branch or as a pull request: all of it, or nothing.
+        """Makes one commit on top of `head`, on the main branch or as a pull request: completely, or not at all.
 
         Args:
-            head: What it is made on.
+            head: The state that the change starts from.
             added: Path in the repository -> local file.
-            removed: Paths of files that go.
+            removed: Paths of files to delete.
             message: First line.
-            description: What follows, in Markdown.
+            description: The rest of the message, in Markdown.
             pull_request: Open a pull request.
 
         Raises:
-            StaleError: Somebody else committed meanwhile; nothing was done.
-            HubError: The hub does not take it.
+            StaleError: Somebody else committed meanwhile; nothing was changed.
+            HubError: The hub does not accept it.
         """
         from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
@@ -156,7 +156,7 @@ class RemoteRepo:
         return PushedCommit(str(info.oid), str(info.pr_url or info.commit_url), info.pr_num)
 
     def tag(self, tag: str, commit: str) -> None:
-        """Gives a commit a name that stays; the same name on the same commit is fine.
+        """Gives a commit a permanent name; repeating the same tag on the same commit is fine.
 
         Raises:
             HubError: The tag names another commit.
@@ -175,16 +175,16 @@ class RemoteRepo:
             known = {ref.name: ref.target_commit for ref in self.refs()}
         if known.get(tag, commit) != commit:
             raise HubError(
-                f"hf-hub:{self.name} has a tag {tag} already, on the commit {known[tag][:12]}; a version "
+                f"hf-hub:{self.name} already has a tag {tag}, on the commit {known[tag][:12]}; a version "
                 "never changes. Choose another name."
             )
         return tag in known
 
     def find_pull_request(self, mark: str) -> PushedCommit | None:
-        """The first pull request, open or merged, whose title holds a mark; None where there is none.
+        """The first pull request, open or merged, whose title contains a mark; None without one.
 
         Raises:
-            HubError: The hub cannot be asked.
+            HubError: The hub cannot be reached.
         """
         from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
@@ -196,7 +196,7 @@ class RemoteRepo:
             except GatedRepoError:
                 raise
             except RepositoryNotFoundError as error:
-                # Whoever asks for pull requests has seen the repository.
+                # The caller has seen the repository, so it exists.
                 raise HubError(_takes_no_writes(f"hf-hub:{self.name}")) from error
         found = [p for p in pulls if mark in p.title and p.is_pull_request and p.status != "closed"]
         first = min(found, key=lambda pull: pull.num, default=None)
@@ -206,16 +206,16 @@ class RemoteRepo:
         """The title of a pull request.
 
         Raises:
-            HubError: There is none.
+            HubError: The pull request does not exist.
         """
         with readable_write_errors(self.name):
             return self.api.get_discussion_details(self.name, number, repo_type=self.kind).title
 
     def close(self, number: int, comment: str) -> None:
-        """Closes a pull request with a comment; one that is not open is left as it is.
+        """Closes a pull request with a comment; one that is not open stays unchanged.
 
         Raises:
-            HubError: The hub does not do it.
+            HubError: The hub refuses.
         """
         with readable_write_errors(self.name):
             status = self.api.get_discussion_details(self.name, number, repo_type=self.kind).status
@@ -247,7 +247,7 @@ def readable_write_errors(repo: str) -> Iterator[None]:
         raise HubError(f"{where} is gated. Accept its terms on its page, then log in with `hf auth login`.") from error
     except errors.RepositoryNotFoundError as error:
         if error.response.status_code == 401:
-            raise HubError(f"{where} wants to know who you are. Log in with `hf auth login`.") from error
+            raise HubError(f"{where} requires a login. Log in with `hf auth login`.") from error
         raise HubError(f"{where} does not exist at {constants.ENDPOINT}, or is private. Check its name.") from error
     except errors.HFValidationError as error:
         raise HubError(f"{where} is not a name the Hugging Face hub allows ({first_line(error)}).") from error
@@ -259,14 +259,14 @@ def readable_write_errors(repo: str) -> Iterator[None]:
         raise HubError(
             f"{where} could not be reached at {constants.ENDPOINT} ({first_line(error)}). {again}"
         ) from error
-    except OSError as error:  # how hf_xet fails
+    except OSError as error:  # hf_xet's failures
         raise HubError(
             f"{where} could not store the files ({clean(first_line(error), 200)}). {again} A server without "
             "Xet storage needs HF_HUB_DISABLE_XET=1."
         ) from error
-    except (ValueError, RuntimeError) as error:  # what the client makes of a refused card or upload
+    except (ValueError, RuntimeError) as error:  # what the client raises for a refused card or upload
         reasons = clean(" ".join(str(error.__cause__ or error).split()), 300)
-        raise HubError(f"{where} does not take the files: {reasons} {again}") from error
+        raise HubError(f"{where} does not accept the files: {reasons} {again}") from error
 
 
 def _refused_by_server(where: str, status: int, error: Exception) -> HubError:
@@ -274,7 +274,7 @@ def _refused_by_server(where: str, status: int, error: Exception) -> HubError:
         return StaleError(f"{where} was changed by somebody else meanwhile. Run the command again.")
     if status in (401, 403):
         return HubError(
-            f"{where} does not let you write there. Log in with `hf auth login` and a token that may write."
+            f"{where} does not let you write to it. Log in with `hf auth login` and a token that may write."
         )
     if status in _READ_ONLY:
         return HubError(_takes_no_writes(where))
@@ -283,7 +283,7 @@ def _refused_by_server(where: str, status: int, error: Exception) -> HubError:
 
 
 def _takes_no_writes(where: str) -> str:
-    what = "is behind a server that takes no writes, such as a mirror"
+    what = "is behind a read-only server, such as a mirror"
     return f"{where} {what}. Set HF_ENDPOINT to the hub itself."
 
 
@@ -304,4 +304,4 @@ def blob_id(path: Path) -> str:
 
 
 ATTEMPTS = 6
-"""Times a commit is made anew on a head that somebody else moved."""
+"""Attempts to commit, each on a new head after somebody else moved it."""

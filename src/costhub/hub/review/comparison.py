@@ -20,7 +20,7 @@ from costhub.terminal_text import clean
 
 @dataclass(frozen=True)
 class Reason:
-    """One thing that speaks against taking something, or that a person should look at."""
+    """One reason to refuse something, or one thing that a person should look at."""
 
     weight: Literal["refuse", "look"]
     what: str
@@ -40,7 +40,7 @@ class ReviewVerdict:
 
     @property
     def is_accepted(self) -> bool:
-        """Whether nothing speaks against it."""
+        """Whether there is no reason to refuse it."""
         return not any(reason.weight == "refuse" for reason in self.reasons)
 
     def to_json(self) -> dict[str, Any]:
@@ -53,13 +53,13 @@ COMPARED_COLUMNS = ("record_id", "program_id", "workload_id", "status", "run_s")
 # median and 1.7 times at most, and ranks agree by 0.94 in the worst workload. On two GPUs, programs measured
 # twice differ by 1.3 times at most.
 MOST_SHIFT = 1.5
-"""Of the typical program that both measured."""
+"""Of the median program that both measured."""
 LEAST_AGREEMENT = 0.8
 """Rank correlation of the programs that both measured, mean over workloads."""
 MOST_GAIN = 4.0
-"""Best latency of a workload that the hub knows / best one contributed."""
+"""Best latency of a workload in the hub / best one contributed."""
 _ENOUGH_PROGRAMS = 5
-"""Programs in common that a ratio or a ranking wants."""
+"""Programs in common that a ratio or a ranking needs."""
 
 
 @dataclass(frozen=True)
@@ -120,15 +120,15 @@ def compare_device(device_id: str, new: pa.Table, held: pa.Table) -> Comparison:
 
 
 def judge(found: Comparison) -> Iterator[Reason]:
-    """What a comparison says for or against a contribution."""
+    """The reasons that follow from a comparison."""
     where = f"{clean(found.device_id, 60)}:"
     if found.rows and found.rows == found.replayed:
-        yield Reason("look", f"{where} the hub holds all of the rows already ({found.rows:,}).")
+        yield Reason("look", f"{where} the hub already holds all of the rows ({found.rows:,}).")
         return
     if found.replayed:
         yield Reason(
             "look",
-            f"{where} {found.replayed:,} of {found.rows:,} rows are in the hub already; they are left out.",
+            f"{where} {found.replayed:,} of {found.rows:,} rows are already in the hub; they are left out.",
         )
     if found.copied:
         yield Reason(
@@ -156,7 +156,7 @@ def judge(found: Comparison) -> Iterator[Reason]:
     if found.gain is not None and found.gain > MOST_GAIN:
         yield Reason(
             "look",
-            f"{where} a workload is {found.gain:.1f} times faster than the best program that the hub knows.",
+            f"{where} a workload is {found.gain:.1f} times faster than the best program in the hub.",
         )
     if found.held and not found.repeated:
         yield Reason("look", f"{where} no program is one that the hub measured, so the latencies cannot be compared.")
@@ -167,7 +167,7 @@ def judge(found: Comparison) -> Iterator[Reason]:
 def _run_lists(table: pa.Table, *, without: Container[str] = ()) -> Iterator[tuple[Any, ...]]:
     columns = (table[name].to_pylist() for name in ("record_id", "program_id", "run_s"))
     for record, program, run in zip(*columns, strict=True):
-        # One repeat alone may come out alike, on a coarse timer.
+        # A single repeat may be equal on a coarse timer.
         if record not in without and len(run) > 1:
             yield (program, *run)
 

@@ -22,7 +22,7 @@ from costhub.hub.review.comparison import COMPARED_COLUMNS, Comparison, Reason, 
 from costhub.terminal_text import clean
 
 MOST_DIFFERENCE = 1.5
-"""Between two probes of one device; the roofline of a contribution is as good as its probe."""
+"""Between two probes of one device; the roofline of a contribution is only as good as its probe."""
 _RECORD_COLUMNS = ("record_id", "device_id")
 _DEVICE_FIGURES = (
     "cores",
@@ -38,14 +38,14 @@ _DEVICE_FIGURES = (
 
 
 MOST_ROWS = 5_000_000
-"""Of a contribution; all of the rows of a device are in memory while they are compared."""
+"""Of a contribution; all rows of a device are in memory during the comparison."""
 MOST_BYTES = 16 << 30
-"""Of its shards once they are unpacked."""
+"""Of its decompressed shards."""
 
 
 @dataclass(frozen=True)
 class _HubTables:
-    """What the hub holds, as far as a review looks at it."""
+    """The tables of the hub that a review reads."""
 
     devices: Mapping[str, Mapping[str, Any]]
     """Device -> its row."""
@@ -62,15 +62,15 @@ def review_contribution(
 
     Args:
         folder: What was contributed, as plain files.
-        held: A data folder with what the hub holds; None where it holds nothing.
+        held: A data folder with what the hub holds; None if it is empty.
         deep: Replay a sample of the traces.
-        known: record_id and device_id of all rows of the hub, where `held` has those of some devices only.
+        known: record_id and device_id of all rows of the hub, if `held` has those of some devices only.
 
     Returns:
-        The verdict. Warnings of the check count, as for those who contribute.
+        The verdict. Warnings of the check count, as in `costhub contribute`.
 
     Raises:
-        DataError: One of the two is no data folder.
+        DataError: One of the two is not a data folder.
     """
     links = [path for path in sorted(Path(folder).rglob("*")) if path.is_symlink()]
     if links:
@@ -82,10 +82,10 @@ def review_contribution(
     findings = check_folder(folder, deep=deep)
     reasons = [Reason("refuse", f"{f.rule} in {f.where}: {f.message} {f.fix}") for f in findings]
     if any(finding.severity == "error" for finding in findings):
-        # What cannot be trusted to be read is not read here.
+        # Data with errors are not safe to read here.
         return ReviewVerdict(str(folder), "dataset", reasons, findings)
     ours = DataFolder.open(folder)
-    # Outside of what follows: a hub that cannot be read is no fault of the contribution.
+    # Outside the `try`: an unreadable hub is not a fault of the contribution.
     theirs = None if held is None else _read_hub(DataFolder.open(held), ours.device_ids(), known)
     try:
         compared, told = _compared(ours, theirs)
@@ -95,7 +95,7 @@ def review_contribution(
 
 
 def _too_large(folder: Path) -> str:
-    """Whether the shards say that they unpack to more than a review takes; what cannot be read is skipped."""
+    """The sentence if the shards decompress to more than a review takes; unreadable ones are skipped."""
     rows = size = 0
     for path in folder.rglob("*.parquet"):
         with contextlib.suppress(pa.ArrowException, OSError):
@@ -105,7 +105,7 @@ def _too_large(folder: Path) -> str:
     if rows <= MOST_ROWS and size <= MOST_BYTES:
         return ""
     return (
-        f"It holds {rows:,} rows with {size:,} bytes once unpacked, more than a review takes "
+        f"It holds {rows:,} rows with {size:,} bytes once decompressed, more than a review takes "
         f"({MOST_ROWS:,} rows, {MOST_BYTES:,} bytes). Ask for smaller ones."
     )
 
@@ -140,7 +140,7 @@ def _compare(ours: DataFolder, theirs: _HubTables | None, device_id: str) -> Com
 
 
 def _unshareable_licences(ours: DataFolder) -> Iterator[Reason]:
-    """Licences under which a hub cannot share rows; `costhub contribute` refuses them, others may not."""
+    """Licences that do not let a hub share rows; `costhub contribute` refuses them, other senders may not."""
     for licence in data_facts(ours.path).licences:
         if licence.lower() not in HUB_LICENCES:
             yield Reason(
@@ -150,7 +150,7 @@ def _unshareable_licences(ours: DataFolder) -> Iterator[Reason]:
 
 
 def _records_of_other_devices(ours: DataFolder, theirs: _HubTables) -> Iterator[Reason]:
-    """Records that the hub has of another device: readers take every record once, so one would hide."""
+    """Records that the hub has of another device: readers take every record once, so one of the two would be hidden."""
     for device_id in ours.device_ids():
         others = theirs.known.filter(pc.not_equal(theirs.known["device_id"], device_id))["record_id"]
         names = ours.measurements(device_id, columns=["record_id"])["record_id"]
@@ -163,7 +163,7 @@ def _records_of_other_devices(ours: DataFolder, theirs: _HubTables) -> Iterator[
 
 
 def _devices_described_otherwise(ours: DataFolder, theirs: _HubTables) -> Iterator[Reason]:
-    """Devices described otherwise than in the hub: another device, or a probe that hides a roofline."""
+    """Devices described differently than in the hub: another device, or a probe that hides a roofline."""
     for row in ours.devices().to_pylist():
         held = theirs.devices.get(row["device_id"])
         if held is None:
@@ -173,7 +173,7 @@ def _devices_described_otherwise(ours: DataFolder, theirs: _HubTables) -> Iterat
         if wrong:
             yield Reason(
                 "refuse",
-                f"{clean(row['device_id'], 60)}: {', '.join(wrong)} differ from what the hub knows of it; "
+                f"{clean(row['device_id'], 60)}: {', '.join(wrong)} differ from the hub's row; "
                 f"figures within {MOST_DIFFERENCE:g} times were expected. Another device needs another name.",
             )
 
@@ -185,5 +185,5 @@ def _differs(row: Mapping[str, Any], held: Mapping[str, Any], name: str) -> bool
 def _is_far(value: float | None, known: float | None) -> bool:
     if not known or not known > 0:
         return False
-    # A figure left out would switch off the roofline that it is for.
+    # A missing figure would switch off its roofline.
     return not value or not known / MOST_DIFFERENCE <= value <= known * MOST_DIFFERENCE

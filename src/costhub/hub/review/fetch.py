@@ -19,11 +19,11 @@ from costhub.terminal_text import clean
 
 
 def fetch_compared(against: str, device_ids: Sequence[str]) -> Path | None:
-    """What a hub holds of some devices, and its tables of devices and workloads.
+    """What a hub holds of some devices, with its tables of devices and workloads.
 
     Args:
         against: `hf-hub:ORG/NAME`, with @REVISION to look at another version, or a data folder.
-        device_ids: The devices that matter; no shard of another one is fetched.
+        device_ids: The devices; shards of others are not fetched.
 
     Returns:
         A data folder; None where the dataset is empty.
@@ -38,7 +38,7 @@ def fetch_compared(against: str, device_ids: Sequence[str]) -> Path | None:
     if address.source == "local-dir":
         return Path(address.name)
     if address.source == "index":
-        raise AddressError(f"{against!r} is no dataset to compare with. Write hf-hub:ORG/NAME, or a data folder.")
+        raise AddressError(f"{against!r} is not a dataset to compare with. Write hf-hub:ORG/NAME, or a data folder.")
     return fetch_tables(RemoteRepo(address.name, "dataset"), address.revision or "main", device_ids)
 
 
@@ -46,7 +46,7 @@ def fetch_tables(repo: RemoteRepo, revision: str, device_ids: Sequence[str]) -> 
     """Downloads the tables of a dataset and the shards of some devices into the cache of the client.
 
     Returns:
-        A data folder, to read from only; None where the dataset has no shard of a table yet.
+        A data folder, for reading only; None if the dataset has no shards yet.
 
     Raises:
         HubError: The hub cannot be reached, or has no such dataset or revision.
@@ -89,7 +89,7 @@ _CONTRIBUTED_PATH = re.compile(
 
 @dataclass(frozen=True)
 class PullRequest:
-    """A pull request at one commit: what is pushed to it later is not what was reviewed."""
+    """A pull request at one commit: later pushes to it are not reviewed."""
 
     repo: RemoteRepo
     number: int
@@ -99,7 +99,7 @@ class PullRequest:
     contribution: str
     """The id in these paths; "" for a model."""
     beside: Sequence[str] = ()
-    """Paths outside the contribution that are not as in the main branch; no merge of ours takes them."""
+    """Paths outside the contribution that differ from the main branch; `--merge` ignores them."""
 
     @property
     def address(self) -> str:
@@ -107,14 +107,14 @@ class PullRequest:
         return f"hf-hub:{self.repo.name}@refs/pr/{self.number}"
 
     def fetch(self, place: Path) -> Path:
-        """Downloads it into a folder, without links.
+        """Downloads it into a folder of plain files.
 
         Returns:
             The data or model folder.
 
         Raises:
             HubError: It cannot be fetched.
-            RefusedError: Its content is not what its name says.
+            RefusedError: Its content does not match its name.
         """
         from huggingface_hub import snapshot_download
 
@@ -139,7 +139,7 @@ class PullRequest:
         within = {path.removeprefix(f"{INBOX}/{self.contribution}/"): sha for path, sha in files.items()}
         if contribution_id(within) != self.contribution:
             raise RefusedError(
-                f"{self.address} was changed after `costhub contribute` made it: its files do not have the "
+                f"{self.address} was changed after `costhub contribute` created it: its files do not match the "
                 f"name {self.contribution}. Ask for a new contribution."
             )
         (folder / "measurements").mkdir(exist_ok=True)
@@ -147,15 +147,15 @@ class PullRequest:
 
 
 def find_pull_request(text: str) -> PullRequest | None:
-    """The pull request that a text names; None where it is the path of a folder.
+    """The pull request that a text names; None if it is the path of a folder.
 
     Args:
         text: `hf-hub:ORG/NAME@refs/pr/N`, or the address of its page.
 
     Raises:
-        AddressError: It begins as one and is none.
-        HubError: There is none, or the hub cannot be asked.
-        RefusedError: There is no contribution in it, or it is too large.
+        AddressError: It looks like a pull request but is not one.
+        HubError: The pull request does not exist, or the hub cannot be reached.
+        RefusedError: It holds no contribution, or is too large.
     """
     from huggingface_hub import constants
 
@@ -166,13 +166,13 @@ def find_pull_request(text: str) -> PullRequest | None:
     elif page is not None:
         if not text.startswith(f"{constants.ENDPOINT.rstrip('/')}/"):
             raise AddressError(
-                f"{clean(text, 200)} lies elsewhere than {constants.ENDPOINT}. Set HF_ENDPOINT to its server first."
+                f"{clean(text, 200)} is not at {constants.ENDPOINT}. Set HF_ENDPOINT to its server first."
             )
         name, number = page.group(2, 3)
         kinds = ("dataset",) if page[1] else ("model",)
     elif text.startswith(("hf-hub:", "http:", "https:")):
         raise AddressError(
-            f"{text!r} names no pull request. Write hf-hub:ORG/NAME@refs/pr/3, or the address of its page."
+            f"{text!r} does not name a pull request. Write hf-hub:ORG/NAME@refs/pr/3, or the address of its page."
         )
     else:
         return None
@@ -221,7 +221,7 @@ def _model_pull_request(repo: RemoteRepo, number: int, head: Head, main: Head) -
 
 
 def _changed_beside(repo: RemoteRepo, number: int, head: Head, main: Head, own: str) -> list[str]:
-    """What a pull request has besides its contribution; the tables may differ since main went on."""
+    """The changes of a pull request outside its contribution; the tables may differ because main has moved."""
     beside = [path for path in _changed(head, main) if not path.startswith(own)]
     new = [path for path in beside if path not in main.files and not path.startswith(_DATASET_FOLDERS)]
     if new:
@@ -248,7 +248,7 @@ def _refuse_large(pull: PullRequest, head: Head) -> PullRequest:
 
 
 def _drop_cache(place: Path) -> None:
-    """Removes what the client keeps beside the files it downloads."""
+    """Removes the client's own files beside the downloaded ones."""
     import shutil
 
     shutil.rmtree(place / ".cache", ignore_errors=True)

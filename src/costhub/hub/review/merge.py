@@ -21,14 +21,14 @@ _TABLES = ("devices", "workloads", "measurements")
 
 
 def merge_into(contribution: str | Path, folder: str | Path) -> int:
-    """Adds the rows that a data folder lacks, as new shards; those that are there keep every byte.
+    """Adds the rows that a data folder lacks, as new shards; existing shards keep every byte.
 
-    The rows of a device become one shard, however many they came in. Devices and workloads that the folder
-    describes already stay as they are.
+    The rows of a device become one shard. Devices and workloads that the folder already describes stay
+    unchanged.
 
     Args:
         contribution: A reviewed data folder.
-        folder: The data folder that grows; made where there is none.
+        folder: The data folder that receives the rows; created if missing.
 
     Returns:
         How many rows were added.
@@ -37,14 +37,14 @@ def merge_into(contribution: str | Path, folder: str | Path) -> int:
         DataError: One of the two cannot be read, or another program writes to the folder.
     """
     new, grown = DataFolder.open(contribution), DataFolder.create(folder)
-    # Held throughout: who replaces the folder as a whole must not do so between two tables.
+    # Held throughout: nobody may replace the whole folder between two tables.
     with FolderLock(grown.path / "measurements", wait=True):
         return _grow(new, grown)
 
 
 def _grow(new: DataFolder, grown: DataFolder) -> int:
     added = 0
-    # Rows come last: none is ever there without its device and workload.
+    # Rows come last, so none is ever without its device and workload.
     _describe(new, grown)
     for device_id in new.device_ids():
         place = grown.path / "measurements" / device_id
@@ -74,22 +74,22 @@ def _describe(new: DataFolder, grown: DataFolder) -> None:
 def merge_pull_request(pull: PullRequest, reviewed: Path) -> PushedCommit:
     """Takes the reviewed files of a pull request into the tables, in one commit, and closes it.
 
-    The files are those that were reviewed, not those that the pull request holds by now.
+    The files are those that were reviewed, even if the pull request has changed since.
 
     Args:
         pull: The pull request.
-        reviewed: What `pull.fetch` brought, after its review.
+        reviewed: The folder from `pull.fetch`, after its review.
 
     Returns:
-        The commit; that of the head where all rows were there already.
+        The commit; that of the head if all rows were in the tables already.
 
     Raises:
-        HubError: The hub does not take it.
+        HubError: The hub does not accept it.
     """
     for attempt in range(ATTEMPTS):
         head = pull.repo.head()
         if head is None:
-            raise HubError(f"hf-hub:{pull.repo.name} went away meanwhile.")
+            raise HubError(f"hf-hub:{pull.repo.name} was deleted meanwhile. Run the command again.")
         try:
             pushed = _commit(pull, reviewed, head)
         except StaleError:
@@ -103,10 +103,10 @@ def merge_pull_request(pull: PullRequest, reviewed: Path) -> PushedCommit:
 
 
 def close_known(pull: PullRequest) -> None:
-    """Closes a pull request whose rows are all in the tables, and takes what is left of it from the inbox.
+    """Closes a pull request whose rows are all in the tables, and empties its inbox.
 
     Raises:
-        HubError: The hub does not do it.
+        HubError: The hub refuses.
     """
     head = pull.repo.head()
     left = [path for path in head.files if path in set(pull.paths)] if head else []
@@ -120,7 +120,7 @@ def _close(pull: PullRequest, pushed: PushedCommit) -> None:
         pull.repo.close(pull.number, f"Taken into the tables by {pushed.commit}. Thank you!")
     except HubError as error:
         raise HubError(
-            f"{pull.address} is in the tables by now, with commit {pushed.commit[:12]}, but could not be "
+            f"{pull.address} is in the tables, with commit {pushed.commit[:12]}, but could not be "
             f"closed ({error}) Close it on its page."
         ) from error
 
@@ -136,7 +136,7 @@ def _commit(pull: PullRequest, reviewed: Path, head: Head) -> PushedCommit:
                     shutil.copytree(held / table, grown / table)
         rows = merge_into(reviewed, grown)
         files = {p.relative_to(grown).as_posix(): p for p in grown.rglob("*") if p.is_file() and p.name != LOCK}
-        # Of the card only a dataset that has none gets one.
+        # Only a dataset without a card gets one.
         files = {name: path for name, path in files.items() if name != "README.md" or name not in head.files}
         touched = ("devices/train-", "workloads/train-", *(f"measurements/{n}/train-" for n in device_ids))
         gone = (*touched, f"{INBOX}/{pull.contribution}/")

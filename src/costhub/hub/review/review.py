@@ -25,15 +25,15 @@ from costhub.terminal_text import clean
 
 @dataclass(frozen=True)
 class ReviewOutcome:
-    """A verdict, and what followed from it."""
+    """A verdict, and the merge that followed."""
 
     verdict: ReviewVerdict
     merged: str | None = None
-    """Where it was merged: a commit or a folder; None where it was not."""
+    """Where it was merged: a commit or a folder; None if it was not."""
 
 
 def review(subject: str, *, against: str | None = None, merge: bool = False, deep: bool = True) -> ReviewOutcome:
-    """Judges a contribution or a model, and merges it where that is asked for and nothing speaks against it.
+    """Judges a contribution or a model, and merges an accepted contribution on request.
 
     Args:
         subject: A data or model folder, `hf-hub:ORG/NAME@refs/pr/N`, or the address of a pull request's page.
@@ -43,7 +43,7 @@ def review(subject: str, *, against: str | None = None, merge: bool = False, dee
         deep: Replay a sample of the traces.
 
     Raises:
-        CosthubError: One of its kinds: there is nothing to review there, a hub that cannot be reached.
+        CosthubError: One of its kinds: there is nothing to review, or the hub cannot be reached.
     """
     pull = find_pull_request(subject)
     with tempfile.TemporaryDirectory(prefix="costhub-review-") as temporary:
@@ -77,7 +77,7 @@ def review(subject: str, *, against: str | None = None, merge: bool = False, dee
 
 
 def _private_copy(folder: Path, place: Path) -> Path:
-    """A copy that nobody else writes to: what was checked is what is merged. Links stay, to be refused."""
+    """A private copy, so that what was checked is what is merged. Links stay links, to be refused."""
 
     def left(where: str, names: list[str]) -> set[str]:
         return {name for name in names if name == LOCK or (Path(where) == folder and name == "features")}
@@ -93,7 +93,7 @@ def _private_copy(folder: Path, place: Path) -> Path:
 
 
 def _is_known(verdict: ReviewVerdict) -> bool:
-    """Whether all that is wrong is that the hub has every row, as after a merge whose answer was lost."""
+    """Whether the only problem is that the hub has every row, as after a merge whose answer was lost."""
     rows = sum(found.rows for found in verdict.comparisons)
     refusals = sum(reason.weight == "refuse" for reason in verdict.reasons)
     return refusals == 1 and 0 < rows == sum(found.replayed for found in verdict.comparisons)
@@ -103,13 +103,13 @@ def _files_beside(pull: PullRequest | None) -> Iterator[Reason]:
     if pull is not None and pull.beside:
         yield Reason(
             "look",
-            f"{len(pull.beside):,} files outside the contribution are not as in the main branch by now "
+            f"{len(pull.beside):,} files outside the contribution differ from the main branch "
             f"({clean(pull.beside[0], 100)}). --merge leaves them out; a merge on the page may not.",
         )
 
 
 def _empty_inbox(folder: Path, dataset: Path) -> None:
-    """Removes a contribution that lay beside the tables it is in by now."""
+    """Removes a merged contribution from the inbox beside the tables."""
     if folder.resolve().parent == (dataset / INBOX).resolve():
         shutil.rmtree(folder)
 
