@@ -195,7 +195,7 @@ def test_the_deep_rules_are_applied_too(measured: Any, tmp_path: Path, dataset: 
 
 @pytest.mark.parametrize(
     ("to", "sentence"),
-    [(None, "Say with --to"), ("hf-hub:acme/nothing", "does not exist, or you may not read it")],
+    [(None, "Name the dataset with --to"), ("hf-hub:acme/nothing", "does not exist, or you may not read it")],
 )
 def test_there_must_be_a_dataset(
     to: str | None, sentence: str, measured: Any, tmp_path: Path, hugging_face: Any

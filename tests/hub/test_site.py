@@ -77,7 +77,7 @@ def test_figures_that_are_no_numbers_are_left_out(folder: Path) -> None:
     ("name", "content", "sentence"),
     [
         ("model.safetensors", b"other", "is damaged"),
-        ("adaptation.png", b"GIF89a", "is no PNG"),
+        ("adaptation.png", b"GIF89a", "is not a PNG"),
         ("evaluation.json", b"{", "is not JSON"),
         ("evaluation.json", b"[" * 100_000, "is not JSON"),
         ("evaluation.json", b'{"totals": {"top_1": 1e300}}', r"top_1 1e\+300, expected 0 to 1"),

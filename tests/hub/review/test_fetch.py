@@ -91,7 +91,7 @@ def test_a_path_names_none() -> None:
         ("hf-hub:acme/data", "does not name a pull request"),
         ("hf-hub:acme/data@refs/pr/0", "does not name a pull request"),
         ("https://example.org/x", "does not name a pull request"),
-        ("https://example.org/datasets/acme/data/discussions/1", "lies elsewhere than"),
+        ("https://example.org/datasets/acme/data/discussions/1", "is not at"),
         ("hf-hub:acme/data@refs/pr/9", "has no pull request 9|answered 404|not exist"),
         ("hf-hub:acme/nothing@refs/pr/1", "does not exist"),
     ],

@@ -108,7 +108,7 @@ _FLOAT32 = frozenset({"float32", "float64"})
 
 @dataclass
 class FileChunk:
-    """What came of a part of a file."""
+    """The result of reading a part of a file."""
 
     rows: int = 0
     """Rows in this part; those of the whole file where it was just opened."""
@@ -118,7 +118,7 @@ class FileChunk:
     devices: list[dict[str, Any]] = field(default_factory=list)
     workloads: list[WorkloadFacts] = field(default_factory=list)
     dicts: list[dict[str, Any]] = field(default_factory=list)
-    """The rows themselves, where they were asked for."""
+    """The rows themselves, if requested."""
     is_last: bool = False
 
 
@@ -144,7 +144,7 @@ def set_context(context: CheckContext) -> None:
 
 
 def open_file(source: TableFile, number: int, as_dicts: bool = False) -> FileChunk:
-    """Opens a file; the chunk has no rows, and is the last one where the file cannot be used.
+    """Opens a file; the chunk has no rows, and is the last one if the file cannot be used.
 
     Args:
         source: The file.
@@ -166,16 +166,17 @@ def read_chunk() -> FileChunk:
 
 
 def read_rows(source: TableFile, rows: Sequence[int], columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Some columns of some rows of a file, in their order; nothing where it cannot be read."""
-    wanted, start, found = np.array(sorted(rows)), 0, []
+    """Some columns of some rows of a file, in order; empty if it cannot be read."""
+    numbers, start = np.array(sorted(rows)), 0
+    values: list[dict[str, Any]] = []
     try:
         for batch in open_batches(source)[1]:
-            here = wanted[(wanted >= start) & (wanted < start + batch.num_rows)] - start
-            found += batch.select(list(columns)).take(pa.array(here)).to_pylist()
+            here = numbers[(numbers >= start) & (numbers < start + batch.num_rows)] - start
+            values += batch.select(list(columns)).take(pa.array(here)).to_pylist()
             start += batch.num_rows
     except Exception:  # parsers of damaged files raise anything
         return []
-    return found
+    return values
 
 
 def _chunk_or_breach(read: Callable[[], FileChunk]) -> FileChunk:
@@ -185,7 +186,7 @@ def _chunk_or_breach(read: Callable[[], FileChunk]) -> FileChunk:
     except UnreadableFile as refusal:
         rule, message = refusal.args
     except MemoryError:
-        rule, message = READABLE.id, "Reading it takes more memory than the check allows itself."
+        rule, message = READABLE.id, "Reading it takes more memory than a check may use."
     except Exception as error:  # parsers of damaged files raise anything
         rule, message = READABLE.id, f"It cannot be read ({type(error).__name__}: {_brief(error)})."
     where = _open.source.where if _open.source is not None else "."
@@ -211,13 +212,13 @@ def _next_chunk() -> FileChunk:
 
 
 def _without_nulls(batch: pa.RecordBatch, source: TableFile, piece: FileChunk) -> pa.RecordBatch:
-    """The rows that hold all that they must hold; the others are a breach."""
+    """The rows without nulls in required columns; the others are a breach."""
     whole = np.ones(batch.num_rows, bool)
     for column in columns_of(source.table):
         if not column.nullable and batch.column(column.name).null_count:
             missing = pc.is_null(batch.column(column.name)).to_numpy(zero_copy_only=False)
             names = _names(batch, missing, batch.schema.names[0])
-            message = f"{column.name} is null, and every row must have it."
+            message = f"{column.name} is null, but every row must have it."
             piece.breaches.append(Breach(SCHEMA.id, source.where, message, int(missing.sum()), names))
             whole &= ~missing
     return batch if whole.all() else batch.filter(pa.array(whole))

@@ -110,10 +110,10 @@ def check_folder(path: str | Path, *, deep: bool = False, progress: bool = True)
         progress: Show a progress bar, where stderr is a terminal.
 
     Returns:
-        The findings, by rule; empty where all is well.
+        The findings, by rule; empty if the folder is clean.
 
     Raises:
-        DataError: There is no data folder at `path`, or another program changed it meanwhile.
+        DataError: `path` is not a data folder, or another program changed it during the check.
         MeasureError: A child process does not start.
     """
     with Reader() as reader:
@@ -121,7 +121,7 @@ def check_folder(path: str | Path, *, deep: bool = False, progress: bool = True)
 
 
 def check_with(reader: Reader, path: str | Path, *, deep: bool = False, progress: bool = False) -> list[Finding]:
-    """Does what `check_folder` does with a reader that is there already, as for many folders in turn."""
+    """Checks a data folder with a reader that has started already, as for many folders in turn."""
     check = _Check(reader, Listing(path), progress=progress)
     try:
         check.apply_folder_rules()
@@ -131,7 +131,7 @@ def check_with(reader: Reader, path: str | Path, *, deep: bool = False, progress
             check.apply_deep_rules()
     except FileNotFoundError as error:
         raise DataError(
-            f"{error.filename} disappeared while {path} was checked; check again when nothing writes there."
+            f"{error.filename} disappeared during the check of {path}; check again when nothing writes there."
         ) from error
     return check.report.findings()
 
@@ -205,7 +205,7 @@ class _Check:
             yield piece
         # A file that cannot be read has no seal for the same reason: one finding is enough.
         if readable and not source.is_journal and self.listing.seal(source.path) == "missing":
-            message = "It has no seal, so that nobody can tell whether it is as it was measured."
+            message = "It has no seal, so nobody can tell whether it has changed since it was measured."
             self.report.add(Breach(SEALED.id, source.where, message))
 
     def _add(self, rule: str, message: str, rows: npt.NDArray[np.int64]) -> None:

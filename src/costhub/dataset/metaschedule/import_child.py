@@ -28,15 +28,15 @@ class ReplayedTrace:
     trace: str
     """The canonical trace of the schedule it made."""
     redone: bool
-    """Whether its post-processing is that of TVM 0.27, because as recorded it does not replay."""
+    """Whether TVM 0.27 did its post-processing again, because the recorded one does not replay."""
 
 
 def replay_recorded(module_json: str, trace: str, target: str) -> ReplayedTrace:
-    """Replays a trace on its workload, which can crash TVM: only to be called in a child process.
+    """Replays a trace on its workload, which can crash TVM: call it in a child process only.
 
     Args:
         module_json: The workload, as JSON of TVM 0.27.
-        trace: Instructions and decisions as JSON, of whatever TVM wrote them.
+        trace: Instructions and decisions as JSON, of any TVM version.
         target: The TVM target, as JSON of TVM 0.27.
 
     Raises:
@@ -60,12 +60,12 @@ def replay_recorded(module_json: str, trace: str, target: str) -> ReplayedTrace:
 
 
 def _translated(trace: str) -> tuple[list[Any], list[Any]]:
-    """The instructions and decisions in today's words."""
+    """The instructions and decisions in the form of TVM 0.27."""
     instructions, decisions = json.loads(trace)
     try:
         instructions = translate_trace(instructions)
     except (ValueError, TypeError, AttributeError) as error:
-        raise WorkloadError("its trace is not of instructions and decisions") from error
+        raise WorkloadError("its trace does not consist of instructions and decisions") from error
     # Here as well as in `replay`: cutting off the post-processing would drop such a decision unseen.
     check_decisions(instructions, decisions)
     return instructions, decisions
@@ -120,7 +120,7 @@ class ReplayedTraces:
     """What became of recorded traces of one workload and one target."""
 
     target: str
-    """The target, as TVM 0.27 takes it."""
+    """The target, as TVM 0.27 accepts it."""
     device_kind: str
     programs: tuple[ReplayedTrace | str, ...]
     """One per trace; a string says why it does not replay."""
@@ -152,11 +152,11 @@ def _load(line: bytes) -> LoadedWorkload | str:
 
 
 def _result_or_reason(work: Callable[[Any], _Result], given: Any) -> _Result | str:
-    """The result, or a string that says why there is none."""
+    """The result, or a string with the reason there is none."""
     try:
         return work(given)
     except Exception as error:
-        # TVM and what a stranger's text makes of our own code raise anything; the child lives on.
+        # TVM, and our own code on a stranger's text, may raise anything; the child lives on.
         return _reason(error)
 
 

@@ -15,8 +15,8 @@ from costhub.errors import DataError
 from costhub.versions import costhub_version
 
 PROPOSED_BY = "imported"
-"""What `proposed_by` holds in every imported row: databases do not keep which search proposed a program."""
-NO_REASON = "The program failed to build or to run; MetaSchedule, which tried it, keeps no reason."
+"""What `proposed_by` holds in every imported row: databases do not record which search proposed a program."""
+NO_REASON = "The program failed to build or to run; MetaSchedule does not record the reason."
 
 _CHUNK_RECORDS = 64
 
@@ -58,7 +58,7 @@ class RecordImporter:
         self._seen: set[str] = set()
 
     def rows(self, file: str, lines: Iterable[Line]) -> list[dict[str, Any]]:
-        """Rows of the measurements table for those lines that can be used, counted and in their order."""
+        """Rows of the measurements table for the usable lines, counted and in order."""
         chunks = _chunks(list(self._pending(file, lines)))
         rows: dict[int, dict[str, Any]] = {}
         for chunk, reply in zip(chunks, self._children.replay([_request(c) for c in chunks]), strict=True):
@@ -96,7 +96,7 @@ class RecordImporter:
         """The workload of a record.
 
         Raises:
-            DataError: There is none, or it is not one with the record's arguments.
+            DataError: It is missing, or has other arguments than the record.
         """
         workloads = self._source.workloads
         if record.workload in workloads.lost:
@@ -105,11 +105,11 @@ class RecordImporter:
         if workload is None:
             raise DataError(f"the database has no workload {record.workload}")
         if record.arguments is not None and _argument_sizes(record.arguments) != _argument_sizes(workload.arguments):
-            raise DataError("its arguments are not those of its workload")
+            raise DataError("its arguments differ from those of its workload")
         return workload
 
     def _row(self, pending: _PendingRecord, reply: ReplayedTraces, number: int) -> dict[str, Any] | str:
-        """A row, in which what MetaSchedule does not keep is null; or why there is none."""
+        """A row, with null for what MetaSchedule does not keep; or the reason there is no row."""
         source, replayed, workload_id = self._source, reply.programs[number], pending.workload.workload_id
         if reply.device_kind != source.device["kind"]:
             return f"its target is for the device kind {reply.device_kind}, not {source.device['kind']}"
@@ -150,5 +150,5 @@ def _request(chunk: Sequence[_PendingRecord]) -> ReplayCall:
 
 
 def _argument_sizes(arguments: Arguments) -> list[tuple[str, int]]:
-    # A schedule may change the layout of an argument, so its shape, but not the number of its elements.
+    # A schedule may change the layout, and so the shape, of an argument, but not the number of its elements.
     return [(dtype, math.prod(shape)) for dtype, shape in arguments]

@@ -15,7 +15,7 @@ LIMITS = Limits(address_space_bytes=16 << 30, cpu_s=LOAD_S, file_bytes=1 << 20)
 
 
 def find_problem(folder: str) -> str:
-    """Loads a model folder; the sentence of what is wrong with it, empty where nothing is."""
+    """Loads a model folder; returns a sentence on what is wrong with it, empty if nothing is."""
     try:
         load_model(folder)
     except CosthubError as error:
@@ -28,7 +28,7 @@ def find_problem(folder: str) -> str:
 
 
 def load_in_child(folder: str | Path) -> None:
-    """Loads a model folder where a crash or a hang costs nothing.
+    """Loads a model folder in a child process, where a crash or a hang costs nothing.
 
     Raises:
         ModelError: It does not load.
@@ -38,8 +38,8 @@ def load_in_child(folder: str | Path) -> None:
         try:
             problem = child.call(find_problem, str(folder), timeout_s=LOAD_S)
         except ChildDied:
-            problem = f"Loading {folder} brought its process down: the weights are damaged or hostile."
+            problem = f"Loading {folder} crashed its process: the weights are damaged or hostile."
         except ChildTimeout:
-            problem = f"Loading {folder} took more than {LOAD_S:g} s, which no cost model does."
+            problem = f"Loading {folder} took more than {LOAD_S:g} s, more than any cost model needs."
     if problem:
         raise ModelError(problem)

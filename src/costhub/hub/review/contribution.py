@@ -126,7 +126,7 @@ def _compared(ours: DataFolder, theirs: _HubTables | None) -> tuple[list[Compari
     if not rows:
         reasons.append(Reason("refuse", "It holds no measurement."))
     elif rows == sum(found.replayed for found in compared):
-        reasons.append(Reason("refuse", f"The hub holds all of the rows already ({rows:,})."))
+        reasons.append(Reason("refuse", f"The hub already holds all of the rows ({rows:,})."))
     reasons += _unshareable_licences(ours)
     if theirs is not None:
         reasons += [*_records_of_other_devices(ours, theirs), *_devices_described_otherwise(ours, theirs)]
