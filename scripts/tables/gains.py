@@ -31,6 +31,11 @@ def sooner(own: Course, base: Course) -> tuple[float, float] | None:
     return None if mine is None or theirs is None else (theirs[0] / mine[0], theirs[1] / mine[1])
 
 
+def geometric(values: Sequence[float]) -> float | None:
+    """The geometric mean; None of no values."""
+    return statistics.geometric_mean(values) if values else None
+
+
 def gain_with_error(logarithms: Sequence[float]) -> tuple[float | None, float | None]:
     """The geometric mean of ratios, and the standard error of its logarithm.
 

@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from costhub.cards.reports.tune import geometric
 from costhub.cards.tables import TableColumn, markdown_table, number
+from scripts.tables.gains import geometric
 
 _FORMS = ("untuned", "tuned", "torch", "torch.compile")
 

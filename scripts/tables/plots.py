@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costhub.cards.plots import COLOURS, OTHER, Points, _canvas, _cycle, _log_axis, furnish, save
+from costhub.cards.plots import OTHER, SERIES, diagram, furnish, log2_axis, log_axis, new_figure, save
 from costhub.cards.reports.tune_plots import STAGES
 from scripts.tables.gains import gain_with_error
 from scripts.tables.search import base_curves
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def plot_growth(path: str | Path, series: Mapping[str, Points], *, x: str, y: str, title: str = "") -> Path:
+def plot_growth(
+    path: str | Path, series: Mapping[str, Sequence[Sequence[float]]], *, x: str, y: str, title: str = ""
+) -> Path:
     """Draws how something grows with something else, both on logarithmic axes, and saves it as PNG.
 
     Args:
@@ -28,18 +31,17 @@ def plot_growth(path: str | Path, series: Mapping[str, Points], *, x: str, y: st
         y: What the y axis shows, with its unit.
         title: Above the picture.
     """
-    figure, axes = _canvas(title, x, y)
-    for (label, points), colour in zip(series.items(), _cycle(len(series)), strict=True):
+    figure, axes = diagram(4.2, title=title, x=x, y=y)
+    for (label, points), colour in zip(series.items(), itertools.cycle(SERIES), strict=False):
         xs, ys = [point[0] for point in points], [point[1] for point in points]
         axes.plot(xs, ys, "o-", color=colour, linewidth=2, markersize=5, label=label)
-    _log_axis(axes, "x")
-    _log_axis(axes, "y")
+    log_axis(axes, "x")
+    log_axis(axes, "y")
     if series:
         axes.legend(frameon=False, loc="upper left")
     return save(figure, path)
 
 
-_GREY = "#777777"
 _MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 Curve = Mapping[str, Any]
 
@@ -62,7 +64,7 @@ def plot_curves(path: str | Path, panels: Mapping[str, Sequence[Curve]], *, x: s
         furnish(axes, title=title, x=x, y=y if axes is places[0] else "", title_size=10)
         for curve in curves:
             number = labels.index(curve["label"])
-            colour, mark = COLOURS[number % len(COLOURS)], _MARKS[number % len(_MARKS)]
+            colour, mark = SERIES[number % len(SERIES)], _MARKS[number % len(_MARKS)]
             low = [v - e for v, e in zip(curve["y"], curve["se"], strict=True)]
             high = [v + e for v, e in zip(curve["y"], curve["se"], strict=True)]
             axes.fill_between(curve["x"], low, high, color=colour, alpha=0.15, linewidth=0)
@@ -76,7 +78,7 @@ def plot_curves(path: str | Path, panels: Mapping[str, Sequence[Curve]], *, x: s
                 label=curve["label"],
             )
         if log:
-            _doublings(axes)
+            log2_axis(axes)
         else:
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     _legend(figure, places)
@@ -92,16 +94,14 @@ def plot_intervals(path: str | Path, panels: Mapping[str, Sequence[Mapping[str, 
             rows of one number share a colour.
         x: What is shown.
     """
-    from matplotlib.figure import Figure
-
     most = max((len(rows) for rows in panels.values()), default=1)
-    figure = Figure(figsize=(4.2 * max(len(panels), 1) + 1.0, 1.3 + 0.27 * most), dpi=150, layout="constrained")
+    figure = new_figure(1.3 + 0.27 * most, width=4.2 * max(len(panels), 1) + 1.0)
     made = figure.subplots(1, max(len(panels), 1), squeeze=False)[0]
     for axes, (title, rows) in zip(made, panels.items(), strict=True):
         ranked = sorted(rows, key=lambda row: float(row["value"]))
         furnish(axes, title=title, x=x, y="", title_size=10)
         for place, row in enumerate(ranked):
-            colour = COLOURS[int(row.get("colour", 0)) % len(COLOURS)]
+            colour = SERIES[int(row.get("colour", 0)) % len(SERIES)]
             axes.errorbar(
                 [row["value"]],
                 [place],
@@ -127,16 +127,16 @@ def plot_calibration(path: str | Path, rows: Mapping[str, Mapping[str, Any]]) ->
     figure, (left, right) = _panels(2, shared=False)
     furnish(left, title="", x="share that the interval should hold", y="share that it holds", title_size=10)
     furnish(right, title="", x="spread of the members", y="root mean square error", title_size=10)
-    left.plot([0, 1], [0, 1], color=_GREY, linewidth=1, linestyle="--", label="right")
+    left.plot([0, 1], [0, 1], color=OTHER, linewidth=1, linestyle="--", label="right")
     for number, (label, row) in enumerate(rows.items()):
-        colour, mark = COLOURS[number % len(COLOURS)], _MARKS[number % len(_MARKS)]
+        colour, mark = SERIES[number % len(SERIES)], _MARKS[number % len(_MARKS)]
         levels = sorted(float(level) for level in row["covered"])
         shares = {float(level): share for level, share in row["covered"].items()}
         style: dict[str, Any] = {"color": colour, "marker": mark, "markersize": 5, "linewidth": 1.6}
         left.plot(levels, [shares[level] for level in levels], label=label, **style)
         right.plot([pair[0] for pair in row["bins"]], [pair[1] for pair in row["bins"]], **style)
     most = max((max(pair) for row in rows.values() for pair in row["bins"]), default=1.0)
-    right.plot([0, most], [0, most], color=_GREY, linewidth=1, linestyle="--")
+    right.plot([0, most], [0, most], color=OTHER, linewidth=1, linestyle="--")
     left.set_xlim(0, 1)
     left.set_ylim(0, 1)
     right.set_xlim(left=0)
@@ -147,25 +147,13 @@ def plot_calibration(path: str | Path, rows: Mapping[str, Mapping[str, Any]]) ->
 
 def _panels(count: int, *, shared: bool = True) -> tuple[Figure, list[Axes]]:
     """A figure of panels side by side, at most three in a row, free of pyplot's global state."""
-    from matplotlib.figure import Figure
-
     columns = min(max(count, 1), 3)
     lines = -(-max(count, 1) // columns)
-    figure = Figure(figsize=(3.4 * columns + 1.2, 3.3 * lines + 0.7), dpi=150, layout="constrained")
+    figure = new_figure(3.3 * lines + 0.7, width=3.4 * columns + 1.2)
     made = figure.subplots(lines, columns, squeeze=False, sharey=shared).ravel().tolist()
     for spare in made[count:]:
         spare.set_visible(False)
     return figure, made[:count]
-
-
-def _doublings(axes: Axes) -> None:
-    """A logarithmic axis with plain numbers, at powers of two."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_locator(LogLocator(base=2, subs=(1.0,), numticks=8))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-    axes.xaxis.set_minor_locator(NullLocator())
 
 
 def _legend(figure: Figure, places: Sequence[Axes]) -> None:
@@ -212,17 +200,12 @@ def plot_stages(path: str | Path, rows: Sequence[Row]) -> Path:
         path: Where the picture goes.
         rows: With `method`, `trials` and `stages` (stage -> seconds).
     """
-    from matplotlib.figure import Figure
-
     methods = list(dict.fromkeys(row["method"] for row in rows))
-    figure = Figure(figsize=(8.0, 1.4 + 0.42 * len(methods)), dpi=150, layout="constrained")
-    axes = figure.add_subplot()
-    furnish(axes, title="", x=f"seconds for {PER_TRIALS} trials", y="", title_size=10)
+    figure, axes = diagram(1.4 + 0.42 * len(methods), x=f"seconds for {PER_TRIALS} trials")
     lefts = [0.0] * len(methods)
     for number, stage in enumerate(STAGES):
         widths = [_seconds(rows, method, stage) for method in methods]
-        colour = COLOURS[number] if number < len(COLOURS) else OTHER
-        axes.barh(range(len(methods)), widths, 0.66, left=lefts, color=colour, label=stage)
+        axes.barh(range(len(methods)), widths, 0.66, left=lefts, color=SERIES[number], label=stage)
         lefts = [left + width for left, width in zip(lefts, widths, strict=True)]
     axes.set_yticks(range(len(methods)), methods, fontsize=9)
     axes.invert_yaxis()

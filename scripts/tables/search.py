@@ -7,10 +7,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from costhub.cards.reports.tune import geometric
 from costhub.cards.reports.tune_plots import STAGES
 from costhub.cards.tables import TableColumn, markdown_table, number
-from scripts.tables.gains import gain_with_error, sooner
+from scripts.tables.gains import gain_with_error, geometric, sooner
 
 LIGHT = "stock, light imports"
 """The method that others are compared with: stock MetaSchedule, its build processes starting in a second."""

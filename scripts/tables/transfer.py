@@ -7,9 +7,8 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from costhub.cards.reports.tune import geometric
 from costhub.cards.tables import TableColumn, markdown_table, number
-from scripts.tables.gains import gain_with_error, mean_with_error, sooner
+from scripts.tables.gains import gain_with_error, geometric, mean_with_error, sooner
 from scripts.tables.strategies import controller_table, selection_table, strategies_table
 
 METRIC = "pairwise"

@@ -9,7 +9,8 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from costhub.cards.plots import PAGE_COLOURS, SERIES, page_figure, page_legend, page_log_axis, svg_text
+from costhub.cards.html import html_page
+from costhub.cards.plots import PALETTE, SERIES, diagram, legend, log_axis, svg_text
 from costhub.cards.reports.stats_plots import plot_latencies
 from costhub.cards.reports.tune_plots import plot_tuning
 from scripts.tables.plots import plot_growth
@@ -76,7 +77,7 @@ def test_equal_data_give_equal_files(tmp_path: Path) -> None:
 
 def test_drawing_does_not_touch_the_state_of_pyplot(tmp_path: Path) -> None:
     code = (
-        "import sys; from costhub.cards.plots import plot_tuning; assert 'matplotlib' not in sys.modules;"
+        "import sys; from costhub.cards.reports.tune_plots import plot_tuning; assert 'matplotlib' not in sys.modules;"
         "plot_tuning(sys.argv[1], {'a': [(1, 2.0)]}); assert 'matplotlib.pyplot' not in sys.modules"
     )
     src = str(Path(__file__).parents[2] / "src")
@@ -88,10 +89,10 @@ def test_drawing_does_not_touch_the_state_of_pyplot(tmp_path: Path) -> None:
 
 
 def drawn(*, name: str = "one", text: str = "label", high: float = 100.0) -> str:
-    picture, axes = page_figure(2.0, x="x", y="y")
+    picture, axes = diagram(2.0, x="x", y="y")
     axes.plot([1, high], [1, high], color=SERIES[1], label=text)
-    page_legend(axes)
-    page_log_axis(axes, "x")
+    legend(axes)
+    log_axis(axes, "x")
     return svg_text(picture, name=name, label="a line")
 
 
@@ -99,15 +100,15 @@ def test_every_colour_is_a_name_of_the_style_sheet() -> None:
     text = drawn()
 
     used = set(re.findall(r"var\((--[\w-]+)\)", text))
-    assert {"--ink", "--series-1"} <= used <= set(re.findall(r"(--[\w-]+):", PAGE_COLOURS))
+    assert {"--ink", "--series-1"} <= used <= {f"--{name}" for name in PALETTE}
     assert re.findall(r"(?:fill|stroke): *#[0-9a-f]{6}", text) == []
 
 
-def test_the_style_sheet_names_each_colour_for_light_and_for_dark() -> None:
-    light, dark = (re.findall(r"(--[\w-]+):", half) for half in PAGE_COLOURS.split("@media"))
+def test_a_page_knows_each_colour_for_light_and_for_dark() -> None:
+    page = html_page("a", [])
 
-    assert light == dark
-    assert len(light) == 3 + len(SERIES)
+    for name, colours in PALETTE.items():
+        assert [page.count(f"--{name}: {colour};") for colour in colours] == [2, 2]
 
 
 def test_letters_stay_letters_and_are_escaped() -> None:

@@ -289,7 +289,7 @@ def recorded_changes(text: str) -> list[dict[str, Any]]:
         DataError: The card is one of a newer version, and writing it again would lose what it tells.
 
     Example:
-        >>> known_changes("# Data of somebody")
+        >>> recorded_changes("# Data of somebody")
         []
     """
     try:

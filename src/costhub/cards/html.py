@@ -1,52 +1,49 @@
-"""Provides html_page, html_table and html_figure: one HTML file with nothing to fetch, light or dark."""
+"""Provides html_page and the pieces of pages: one HTML file with nothing to fetch, light or dark.
+
+The HTML, style sheets and scripts are files of `templates/`; Jinja2 escapes all texts in them.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from html import escape
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
-from costhub.cards.plots import PAGE_COLOURS
-from costhub.cards.tables import TableColumn, cell
+from costhub.cards.plots import PALETTE
+from costhub.cards.tables import TableColumn, cell, one_line
 
-_STYLE = """\
-body { background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; max-width: 60rem;
-  margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; } h3 { font-size: 1rem; }
-svg { max-width: 100%; height: auto; } figure { margin: 0.5rem 0; overflow-x: auto; }
-figcaption, .note { color: color-mix(in srgb, var(--ink) 75%, var(--paper)); font-size: 0.87rem; }
-table { margin: 0.8rem 0; border-collapse: collapse; font-size: 0.87rem; font-variant-numeric: tabular-nums; }
-th, td { padding: 0.15rem 0.9rem 0.15rem 0; text-align: left; border-bottom: 1px solid var(--faint); }
-.right { text-align: right; } .scroll { overflow-x: auto; } summary { cursor: pointer; }
-@media (max-width: 40rem) { figure svg { min-width: 34rem; } }
-"""
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
 
 
-def html_page(title: str, sections: Iterable[str], *, style: str = "", script: str = "", pictures: bool = False) -> str:
+def html_page(title: str, content: Iterable[str], *, style: str = "", script: str = "", pictures: bool = False) -> str:
     r"""A page that loads nothing but what it is given; equal data give equal text.
 
     Args:
-        title: Of the page; it is escaped.
-        sections: HTML, in which all texts of others are escaped already.
-        style: More rules for its style sheet.
-        script: What it runs, and nothing else: the browser knows it by its sha256.
+        title: Of the page.
+        content: Parts of the page; what is not Markup is escaped.
+        style: A file of `templates/` with more rules for the style sheet.
+        script: A file of `templates/`, the only script that may run: the browser knows it by its sha256.
         pictures: Whether it shows files that lie beside it.
 
     Example:
-        >>> html_page("a<b", ["<p>text</p>"]).endswith("<h1>a&lt;b</h1>\n<p>text</p>\n</body></html>\n")
+        >>> html_page("a<b", ["<p>"]).endswith("<h1>a&lt;b</h1>\n&lt;p&gt;\n</body></html>\n")
         True
     """
-    name = escape(title)
-    head = (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{name}</title>\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_policy(script, pictures=pictures)}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<style>\n{PAGE_COLOURS}{_STYLE}{style}</style></head>\n<body>\n<h1>{name}</h1>\n"
-    )
-    run = f"<script>{script}</script>\n" if script else ""
-    return head + "\n".join(sections) + f"\n{run}</body></html>\n"
+    code = template_text(script) if script else ""
+    values = {
+        "title": title,
+        "content": content,
+        "palette": PALETTE,
+        "policy": _policy(code, pictures=pictures),
+        "style": template_text("page.css") + (template_text(style) if style else ""),
+        "script": code,
+    }
+    return str(render_template("page.html", values))
 
 
 def _policy(script: str, *, pictures: bool) -> str:
@@ -65,38 +62,54 @@ def _policy(script: str, *, pictures: bool) -> str:
     return "; ".join(rules)
 
 
-def html_figure(svg: str, caption: str) -> str:
-    """A picture of `costhub.cards.plots.svg_text` with text under it."""
-    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
-
-
-def html_table(
-    rows: Sequence[Mapping[str, Any]],
-    columns: Sequence[TableColumn],
-    *,
-    shown: Callable[[str], str] = escape,
-) -> str:
-    """The same table as `markdown_table`, every cell escaped; without a head where no column has a title.
-
-    Args:
-        rows: What it shows.
-        columns: How.
-        shown: Makes HTML of the text of a cell.
+def html_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableColumn]) -> Markup:
+    """The same table as `markdown_table`, without a head where no column has a title.
 
     Example:
-        >>> print(html_table([{"name": "<b>"}], [Column("name", "name")]))
+        >>> print(html_table([{"name": "<b>"}], [TableColumn("name", "name")]))
         <div class="scroll"><table>
         <tr><th scope="col">name</th></tr>
         <tr><td>&lt;b&gt;</td></tr>
         </table></div>
     """
-    sides = [' class="right"' if column.align == "right" else "" for column in columns]
-    titles = [shown(column.title) for column in columns]
-    lines = [_line("th", titles, [f' scope="col"{side}' for side in sides])] if any(titles) else []
-    lines += [_line("td", [shown(cell(row, column)) for column in columns], sides) for row in rows]
-    return '<div class="scroll"><table>\n' + "\n".join(lines) + "\n</table></div>"
+    return render_part("table", rows, columns)
 
 
-def _line(tag: str, cells: Sequence[str], attributes: Sequence[str]) -> str:
-    parts = zip(cells, attributes, strict=True)
-    return "<tr>" + "".join(f"<{tag}{more}>{text}</{tag}>" for text, more in parts) + "</tr>"
+def html_figure(svg: str, caption: str) -> Markup:
+    """A picture of `costhub.cards.plots.svg_text` with text under it."""
+    return render_part("figure", svg, caption)
+
+
+def render_part(name: str, *arguments: Any) -> Markup:
+    """What the macro `name` of `templates/parts.html` makes of its arguments."""
+    part: Markup = getattr(_templates().get_template("parts.html").module, name)(*arguments)
+    return part.strip()
+
+
+def render_template(name: str, values: Mapping[str, Any]) -> Markup:
+    """What a file of `templates/` makes of values by name; texts among them are escaped, Markup is not."""
+    from markupsafe import Markup
+
+    return Markup(_templates().get_template(name).render(values))  # noqa: S704 - Jinja2 has escaped the texts
+
+
+def template_text(name: str) -> str:
+    """A file of `templates/` as it is."""
+    return files("costhub.cards").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+@cache
+def _templates() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("costhub.cards"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    made.filters["one_line"] = one_line
+    made.globals["cell"] = cell
+    return made

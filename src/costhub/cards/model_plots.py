@@ -9,20 +9,18 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from costhub.cards.adaptation import ADAPTED, CURVE_PICTURE, MASKS_PICTURE, Shares, by_layer
-from costhub.cards.plots import COLOURS, furnish, save
+from costhub.cards.plots import OTHER, SERIES, diagram, furnish, new_figure, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 EVALUATION_PICTURE = "evaluation.png"
 """File of the model folder."""
 EVALUATION_CAPTION = "top_1 and pairwise of each held-out workload, and their means, by operator"
-_SHOWN = {"top_1": (COLOURS[0], -0.14), "pairwise": (COLOURS[1], 0.14)}
+_SHOWN = {"top_1": (SERIES[0], -0.14), "pairwise": (SERIES[1], 0.14)}
 """Metric -> its colour, and how far off the line of the operator it is drawn."""
 
 
@@ -49,16 +47,11 @@ def plot_evaluation(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> Path
         path: Where the picture goes; its suffix, png or svg, chooses the format.
         rows: Of each workload `operator`, `top_1` and `pairwise`, in [0, 1]; None or NaN where there is none.
     """
-    from matplotlib.figure import Figure
-
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
         groups[str(row.get("operator") or "other")].append(row)
     names = sorted(groups)
-    size = (7.2, 1.5 + 0.34 * max(len(names), 2))
-    figure = Figure(figsize=size, dpi=150, facecolor="white", layout="constrained")
-    axes = figure.add_subplot()
-    furnish(axes, title="", x="1 is perfect; of pairwise, 0.5 is chance", y="", title_size=11)
+    figure, axes = diagram(1.5 + 0.34 * max(len(names), 2), x="1 is perfect; for pairwise, 0.5 is chance")
     for key, (colour, shift) in _SHOWN.items():
         for place, name in enumerate(names):
             values = [float(row[key]) for row in groups[name] if _has(row, key)]
@@ -66,7 +59,7 @@ def plot_evaluation(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> Path
             axes.plot(values, places, "o", color=colour, markersize=5, alpha=0.25, markeredgewidth=0)
             if values:
                 label = key if place == 0 else None
-                axes.plot(fmean(values), place + shift, "D", color=colour, markersize=7, label=label)
+                axes.plot(statistics.fmean(values), place + shift, "D", color=colour, markersize=7, label=label)
     # A name of many letters, or with a dollar in it, is shown as it is.
     labels = [f"{name[:40]} ({len(groups[name])})".replace("$", r"\$") for name in names]
     axes.set_yticks(range(len(names)), labels)
@@ -85,26 +78,25 @@ SMOOTHED = 4
 """Batches of a running mean; at four workloads a batch, the sixteen workloads by which the guard decides."""
 
 # The source is dashed, to show what lies under it: a method that changes nothing ranks as the source does.
-_LINES = {ADAPTED: (COLOURS[0], "-"), "source": (COLOURS[1], "--"), "local": (COLOURS[2], "-")}
-_GREY = "#777777"
+_LINES = {ADAPTED: (SERIES[0], "-"), "source": (SERIES[1], "--"), "local": (SERIES[2], "-")}
 _COLUMNS = 4
 _TICKS = 9
 
 
-def draw_adaptation(told: Mapping[str, Any]) -> dict[str, bytes]:
+def draw_adaptation(facts: Mapping[str, Any]) -> dict[str, bytes]:
     """The pictures of a transfer, for its model folder.
 
     Args:
-        told: The content of `adaptation.json`.
+        facts: The content of `adaptation.json`.
 
     Returns:
         File name -> PNG: of the curve, and of the masks where the method has some.
     """
     with tempfile.TemporaryDirectory() as folder:
-        found = {CURVE_PICTURE: plot_adaptation(Path(folder) / CURVE_PICTURE, told["curve"])}
-        if any(told["transferable"]):
+        found = {CURVE_PICTURE: plot_adaptation(Path(folder) / CURVE_PICTURE, facts["curve"])}
+        if any(facts["transferable"]):
             path = Path(folder) / MASKS_PICTURE
-            found[MASKS_PICTURE] = plot_masks(path, told["transferable"], told["kept"])
+            found[MASKS_PICTURE] = plot_masks(path, facts["transferable"], facts["kept"])
         return {name: path.read_bytes() for name, path in found.items()}
 
 
@@ -120,14 +112,11 @@ def plot_adaptation(path: str | Path, curve: Sequence[Mapping[str, Any]]) -> Pat
         curve: Of each batch the `trials` before it, the candidate `chosen` after it, and `pairwise`:
             candidate -> share of the batch's pairs that it ranked right before learning from them.
     """
-    figure = _figure(7.2, 4.4)
-    axes = figure.add_subplot()
-    furnish(
-        axes,
+    figure, axes = diagram(
+        4.4,
         title="Pairs of each new batch ranked right, before learning from it",
         x="programs measured on the target before the batch",
         y=f"share of pairs (lines: means of {SMOOTHED} batches)",
-        title_size=11,
     )
     names = [name for name in _LINES if any(name in batch["pairwise"] for batch in curve)]
     by_all = [batch for batch in curve if all(name in batch["pairwise"] for name in names)]
@@ -139,7 +128,7 @@ def plot_adaptation(path: str | Path, curve: Sequence[Mapping[str, Any]]) -> Pat
         means = running_means(shares, SMOOTHED)
         # A mark too, since a single batch makes no line.
         axes.plot(trials, means, style, color=colour, linewidth=2.2, marker=".", markersize=6, label=name)
-    axes.axhline(0.5, color=_GREY, linewidth=1, linestyle=":", label="chance")
+    axes.axhline(0.5, color=OTHER, linewidth=1, linestyle=":", label="chance")
     _mark_choices(axes, curve)
     trials = [batch["trials"] for batch in curve]
     axes.set_xticks(trials[:: -(-len(trials) // _TICKS) or 1])
@@ -162,10 +151,10 @@ def plot_masks(path: str | Path, transferable: Sequence[Sequence[Shares]], kept:
 
     shares, stayed = by_layer(transferable), by_layer(kept)
     lines = -(-len(shares) // _COLUMNS)
-    figure = _figure(1.9 * _COLUMNS + 0.6, 1.45 * lines + 1.0)
+    figure = new_figure(1.45 * lines + 1.0, width=1.9 * _COLUMNS + 0.6)
     places = figure.subplots(lines, _COLUMNS, squeeze=False, sharex=True, sharey=True).ravel().tolist()
     for axes, (layer, values) in zip(places, shares.items(), strict=False):
-        furnish(axes, title=layer, x="", y="", title_size=8)
+        furnish(axes, title=layer, title_size=8)
         _draw_layer(axes, values, stayed.get(layer, []))
     places[0].set(xlim=(0.5, max(map(len, shares.values())) + 0.5), ylim=(0, 1.05), yticks=(0, 0.5, 1))
     places[0].xaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
@@ -183,13 +172,13 @@ def plot_masks(path: str | Path, transferable: Sequence[Sequence[Shares]], kept:
 def _draw_layer(axes: Axes, shares: Sequence[float], stayed: Sequence[float]) -> None:
     """The shares of one layer, epoch by epoch; `stayed` begins with the second one."""
     epochs = range(1, len(shares) + 1)
-    axes.fill_between(epochs, shares, color=COLOURS[1], alpha=0.35, linewidth=0)
+    axes.fill_between(epochs, shares, color=SERIES[1], alpha=0.35, linewidth=0)
     # With marks, since a single epoch makes no line.
     axes.plot(
         epochs,
         shares,
         ".-",
-        color=COLOURS[1],
+        color=SERIES[1],
         linewidth=1.2,
         markersize=2,
         label="transferable share of the layer",
@@ -198,7 +187,7 @@ def _draw_layer(axes: Axes, shares: Sequence[float], stayed: Sequence[float]) ->
         range(2, len(stayed) + 2),
         stayed,
         ".-",
-        color=COLOURS[0],
+        color=SERIES[0],
         linewidth=1.6,
         markersize=3,
         label="share that stayed transferable since the epoch before",
@@ -214,13 +203,6 @@ def running_means(values: Sequence[float], window: int) -> list[float]:
         [1.0, 1.5, 4.0, 5.0]
     """
     return [statistics.fmean(values[max(0, i - window) : i]) for i in range(1, len(values) + 1)]
-
-
-def _figure(width: float, height: float) -> Figure:
-    """An empty picture, inches wide and high, free of pyplot's global state."""
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), dpi=150, facecolor="white", layout="constrained")
 
 
 def _points(batches: Sequence[Mapping[str, Any]], name: str) -> tuple[list[int], list[float]]:

@@ -29,7 +29,7 @@ def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableCol
     """A Markdown table, without a line break at its end; a value that is None or missing shows as a dash.
 
     Example:
-        >>> columns = [Column("name", "name"), number("us", "latency (us)", ".1f")]
+        >>> columns = [TableColumn("name", "name"), number("us", "latency (us)", ".1f")]
         >>> print(markdown_table([{"name": "matmul", "us": 12.25}, {"name": "softmax"}], columns))
         | name | latency (us) |
         |:---|---:|
@@ -46,7 +46,7 @@ def plain_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableColumn
     """The same as text for a terminal: columns aligned, two blanks apart, no blanks at line ends.
 
     Example:
-        >>> columns = [Column("name", "name"), number("us", "us", ".1f")]
+        >>> columns = [TableColumn("name", "name"), number("us", "us", ".1f")]
         >>> print(plain_table([{"name": "matmul", "us": 12.25}], columns))
         name      us
         matmul  12.2

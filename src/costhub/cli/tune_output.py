@@ -182,10 +182,10 @@ class TuneReport:
         Args:
             networks: What became of whole networks, as far as it is known.
         """
-        from costhub.cards.reports.tune import render_report, tune_page
+        from costhub.cards.reports.tune import tune_markdown, tune_page
 
         summary = self._summary(networks)
-        (self.out / "report.md").write_text(render_report(summary, plots=self._plots()), encoding="utf-8")
+        (self.out / "report.md").write_text(tune_markdown(summary, plots=self._plots()), encoding="utf-8")
         (self.out / "report.html").write_text(tune_page(summary), encoding="utf-8")
         (self.out / REPORT).write_text(json.dumps(summary, indent=1))
         return summary

@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from costhub.cards.reports.tune import geometric
-from scripts.tables.gains import gain_with_error
+from scripts.tables.gains import gain_with_error, geometric
 
 
 def test_twice_as_fast_and_half_as_fast_are_level() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from html import escape
+from functools import partial
 from typing import Any
 
-from costhub.cards.html import html_figure, html_page, html_table
+from costhub.cards.reports.blocks import Block, Details, Figure, Heading, Paragraph, Table, html_report
 from costhub.cards.reports.stats_plots import (
     MOST_FAILURES,
     MOST_WORKLOADS,
@@ -21,11 +21,11 @@ from costhub.cards.tables import TableColumn, number, one_line, plain_table
 from costhub.dataset.stats.folder_stats import FolderStats
 from costhub.versions import __version__
 
-FAILURES_SHOWN = 10
-ERROR_CHARACTERS = 60
-NAME_CHARACTERS = 22
+_FAILURES_SHOWN = 10
+_ERROR_CHARACTERS = 60
+_NAME_CHARACTERS = 22
 
-WORKLOADS = (
+_WORKLOADS = (
     TableColumn("operator", "operator"),
     TableColumn("name", "workload"),
     number("measured", "tried", ",d"),
@@ -36,14 +36,14 @@ WORKLOADS = (
     number("spread", "spread", ",.0f"),
     number("best_gflops", "GFLOP/s", ",.1f"),
 )
-NOISE = (
+_NOISE = (
     TableColumn("device_id", "device"),
     TableColumn("kind", "noise of"),
     number("count", "count", ",d"),
     number("median", "median", ".2%"),
     number("p95", "95 %", ".2%"),
 )
-VERSIONS = (
+_VERSIONS = (
     TableColumn("device_id", "device"),
     TableColumn("tvm", "TVM"),
     TableColumn("compiler", "compiler"),
@@ -51,13 +51,13 @@ VERSIONS = (
     TableColumn("costhub", "costhub"),
     number("count", "count", ",d"),
 )
-LICENCES = (
+_LICENCES = (
     TableColumn("licence", "licence"),
     TableColumn("contributor", "contributor"),
     number("count", "count", ",d"),
 )
-STATUSES = (TableColumn("name", "status"), number("count", "count", ",d"), number("share", "share", ".1%"))
-PROPOSERS = (TableColumn("name", "proposed by"), number("share", "share", ".1%"))
+_STATUSES = (TableColumn("name", "status"), number("count", "count", ",d"), number("share", "share", ".1%"))
+_PROPOSERS = (TableColumn("name", "proposed by"), number("share", "share", ".1%"))
 _COVERAGE = (
     TableColumn("device_id", "device"),
     TableColumn("operator", "operator"),
@@ -69,7 +69,7 @@ _FAILURES = (TableColumn("status", "failure"), TableColumn("error", "first line"
 
 
 def stats_text(stats: FolderStats) -> str:
-    """Renders the counts as tables, two line breaks apart.
+    """Renders the counts as tables for a terminal of 80 to 100 columns.
 
     Example:
         >>> from costhub.dataset.folder import DataFolder
@@ -86,20 +86,20 @@ def _text_sections(stats: FolderStats) -> Iterator[str]:
     if not stats.measurements:
         return
     yield plain_table(_coverage_rows(stats), _COVERAGE)
-    yield plain_table(status_rows(stats), STATUSES)
+    yield plain_table(_status_rows(stats), _STATUSES)
     if stats.failures:
-        rows = [asdict(f) | {"error": _cut(f.error, ERROR_CHARACTERS)} for f in stats.failures[:FAILURES_SHOWN]]
+        rows = [asdict(f) | {"error": _cut(f.error, _ERROR_CHARACTERS)} for f in stats.failures[:_FAILURES_SHOWN]]
         yield plain_table(rows, _FAILURES)
-    yield plain_table(proposer_rows(stats), PROPOSERS)
+    yield plain_table(_proposer_rows(stats), _PROPOSERS)
     if stats.noise:
-        yield plain_table(noise_rows(stats), NOISE)
-    yield plain_table([asdict(row) for row in stats.versions], VERSIONS)
-    yield plain_table([asdict(row) for row in stats.licences], LICENCES)
+        yield plain_table(_noise_rows(stats), _NOISE)
+    yield plain_table([asdict(row) for row in stats.versions], _VERSIONS)
+    yield plain_table([asdict(row) for row in stats.licences], _LICENCES)
     yield _quantiles(stats)
     for device_id in stats.devices:
         workloads = [w for w in stats.workloads if w.device_id == device_id]
-        rows = [asdict(w) | {"name": _cut(w.name, NAME_CHARACTERS)} for w in workloads]
-        yield f"{one_line(device_id)} (spread: worst / best)\n{plain_table(rows, WORKLOADS)}"
+        rows = [asdict(w) | {"name": _cut(w.name, _NAME_CHARACTERS)} for w in workloads]
+        yield f"{one_line(device_id)} (spread: worst / best)\n{plain_table(rows, _WORKLOADS)}"
 
 
 def _coverage_rows(stats: FolderStats) -> list[dict[str, Any]]:
@@ -116,20 +116,20 @@ def _sums(cells: Sequence[Any]) -> dict[str, int]:
     return {key: sum(getattr(c, key) for c in cells) for key in ("workloads", "programs")}
 
 
-def status_rows(stats: FolderStats) -> list[dict[str, Any]]:
-    """What became of the attempts."""
+def _status_rows(stats: FolderStats) -> list[dict[str, Any]]:
+    """The attempts by status."""
     return [
         {"name": name, "count": count, "share": count / stats.measurements} for name, count in stats.statuses.items()
     ]
 
 
-def proposer_rows(stats: FolderStats) -> list[dict[str, Any]]:
+def _proposer_rows(stats: FolderStats) -> list[dict[str, Any]]:
     """Who proposed the programs."""
     return [{"name": name, "share": share} for name, share in stats.proposed_by.items()]
 
 
-def noise_rows(stats: FolderStats) -> list[dict[str, Any]]:
-    """How well each device repeats itself; kinds without anything to compare are left out."""
+def _noise_rows(stats: FolderStats) -> list[dict[str, Any]]:
+    """How well each device repeats itself, without kinds that have nothing to compare."""
     return [
         {"device_id": device.device_id, "kind": kind, **asdict(spread)}
         for device in stats.noise
@@ -154,71 +154,65 @@ def _cut(text: str, most: int) -> str:
 
 
 def stats_page(stats: FolderStats, *, title: str) -> str:
-    """Renders a page for a browser; equal data give equal text.
+    """Renders the counts as a page for a browser, with pictures; equal data give equal text.
 
     Args:
         stats: What the folder holds.
         title: Of the page, for example the path of the folder.
     """
-    return html_page(title, _page_sections(stats))
+    return html_report(title, _blocks(stats))
 
 
-def _page_sections(stats: FolderStats) -> Iterator[str]:
+def _blocks(stats: FolderStats) -> Iterator[Block]:
     workloads = len({w.workload_id for w in stats.workloads})
-    yield (
-        f"<p>{stats.measurements:,} measurements of {stats.programs:,} programs; workloads: {workloads:,}; "
-        f"devices: {len(stats.devices):,}. "
-        f'<span class="note">By costhub {escape(__version__)}.</span></p>'
+    yield Paragraph(
+        f"{stats.measurements:,} measurements of {stats.programs:,} programs; workloads: {workloads:,}; "
+        f"devices: {len(stats.devices):,}."
     )
+    yield Paragraph(f"By costhub {__version__}.", is_note=True)
     if not stats.measurements:
         return
-    yield "<h2>Coverage</h2>"
-    yield html_figure(coverage_svg(stats.coverage), "Programs that ran and their workloads, by operator and device.")
-    yield "<h2>Latencies</h2>"
+    yield Heading("Coverage")
+    caption = "Programs that ran and their workloads, by operator and device."
+    yield Figure(partial(coverage_svg, stats.coverage), caption)
+    yield Heading("Latencies")
     for place, device_id in enumerate(stats.devices):
-        yield from _page_latencies(stats, device_id, place)
-    yield from _page_noise(stats)
-    yield "<h2>Outcomes</h2>"
-    yield html_table(status_rows(stats), STATUSES)
+        yield from _latencies(stats, device_id, place)
+    if any(device.repeats.count or device.again.count for device in stats.noise):
+        yield Heading("Noise")
+        caption = "How far apart equal measurements lie; the left end is 0.01 % or less."
+        yield Figure(partial(noise_svg, stats.noise), caption)
+        yield Table(_noise_rows(stats), _NOISE)
+    yield Heading("Outcomes")
+    yield Table(_status_rows(stats), _STATUSES)
     if stats.failures:
         more = len(stats.failures) - MOST_FAILURES
         rest = f" {more} other kinds are not shown." if more > 0 else ""
-        yield html_figure(failures_svg(stats.failures), f"The most frequent failures.{rest}")
-    yield "<h2>Origin</h2>"
-    yield html_table(proposer_rows(stats), PROPOSERS)
-    yield html_table([asdict(row) for row in stats.versions], VERSIONS)
-    yield html_table([asdict(row) for row in stats.licences], LICENCES)
+        yield Figure(partial(failures_svg, stats.failures), f"The most frequent failures.{rest}")
+    yield Heading("Origin")
+    yield Table(_proposer_rows(stats), _PROPOSERS)
+    yield Table([asdict(row) for row in stats.versions], _VERSIONS)
+    yield Table([asdict(row) for row in stats.licences], _LICENCES)
 
 
-def _page_latencies(stats: FolderStats, device_id: str, number: int) -> Iterator[str]:
+def _latencies(stats: FolderStats, device_id: str, place: int) -> Iterator[Block]:
     workloads = [w for w in stats.workloads if w.device_id == device_id]
     ran = [w for w in workloads if w.best_us]
-    yield f"<h3>{escape(device_id)}</h3>"
+    yield Heading(device_id, level=3)
     if not ran:
-        yield "<p>No program ran.</p>"
+        yield Paragraph("No program ran.")
         return
     hidden = len(ran) - MOST_WORKLOADS
     rest = f" {hidden} more workloads are in the table only." if hidden > 0 else ""
-    yield html_figure(
-        spread_svg(workloads, name=f"spread-{number}"),
-        f"Latency of each workload's programs: best to worst, the middle half, and the median.{rest}",
-    )
+    caption = f"Latency of each workload's programs: best to worst, the middle half, and the median.{rest}"
+    yield Figure(partial(spread_svg, workloads, name=f"spread-{place}"), caption)
     roof = stats.roofs.get(device_id, {})
     is_probed = "peak_gflops" in roof and any(key.endswith("_gbs") for key in roof)
     if is_probed and any(w.best_gflops and w.bytes for w in ran):
-        yield html_figure(
-            roofline_svg(workloads, roof, name=f"roof-{number}"),
-            "The best program of each workload, and what the device was probed to reach. Every argument "
+        yield Figure(
+            partial(roofline_svg, workloads, roof, name=f"roof-{place}"),
+            "The best program of each workload, and the limits that were probed on the device. Every argument "
             "counts once, so what stays in a cache may lie above the line of DRAM.",
         )
-    yield f"<details><summary>All {len(workloads)} workloads; spread is worst / best</summary>"
-    yield html_table([asdict(w) for w in workloads], WORKLOADS) + "</details>"
-
-
-def _page_noise(stats: FolderStats) -> Iterator[str]:
-    if any(device.repeats.count or device.again.count for device in stats.noise):
-        yield "<h2>Noise</h2>"
-        yield html_figure(
-            noise_svg(stats.noise), "How far apart equal measurements lie; the left end is 0.01 % or less."
-        )
-        yield html_table(noise_rows(stats), NOISE)
+    table = Table([asdict(w) for w in workloads], _WORKLOADS)
+    yield Details(f"All {len(workloads)} workloads; spread is worst / best", [table])

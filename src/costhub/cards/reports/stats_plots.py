@@ -9,19 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from costhub.cards.plots import (
-    COLOURS,
-    INK,
-    PAPER,
-    SERIES,
-    _canvas,
-    _log_axis,
-    page_figure,
-    page_legend,
-    page_log_axis,
-    save,
-    svg_text,
-)
+from costhub.cards.plots import INK, PAPER, SERIES, diagram, legend, log_axis, save, svg_text
 from costhub.cards.tables import one_line
 from costhub.dataset.stats.folder_stats import CoverageCell, Failure, WorkloadStats
 from costhub.dataset.stats.noise import PERCENTILES, DeviceNoise
@@ -41,29 +29,25 @@ def plot_latencies(path: str | Path, latency_us: Mapping[str, npt.NDArray[np.flo
     names = sorted(
         (name for name in latency_us if len(latency_us[name])), key=lambda n: float(np.median(latency_us[n]))
     )
-    figure, axes = _canvas(
-        title,
-        "latency (µs)      circle: median, bar: middle half, line: 5 to 95 %",
-        "",
-        height=1.4 + 0.34 * max(len(names), 2),
-    )
+    explained = "latency (µs)      circle: median, bar: middle half, line: 5 to 95 %"
+    figure, axes = diagram(1.4 + 0.34 * max(len(names), 2), title=title, x=explained)
     for place, name in enumerate(names):
         values = np.asarray(latency_us[name], dtype=np.float64)
         low, quarter, middle, three, high = np.percentile(values, [5, 25, 50, 75, 95])
-        axes.plot([low, high], [place, place], color=COLOURS[0], linewidth=1.5, solid_capstyle="round")
-        axes.plot([quarter, three], [place, place], color=COLOURS[0], linewidth=9, alpha=0.45, solid_capstyle="butt")
+        axes.plot([low, high], [place, place], color=SERIES[0], linewidth=1.5, solid_capstyle="round")
+        axes.plot([quarter, three], [place, place], color=SERIES[0], linewidth=9, alpha=0.45, solid_capstyle="butt")
         axes.plot(
             [middle],
             [place],
             "o",
-            color="white",
-            markeredgecolor=COLOURS[0],
+            color=PAPER,
+            markeredgecolor=SERIES[0],
             markeredgewidth=1.8,
             markersize=6,
         )
     axes.set_yticks(range(len(names)), [f"{name} ({len(latency_us[name])})" for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)  # the fastest on top
-    _log_axis(axes, "x")
+    log_axis(axes, "x")
     return save(figure, path)
 
 
@@ -77,7 +61,7 @@ def coverage_svg(cells: Sequence[CoverageCell]) -> str:
     operators = list(dict.fromkeys(cell.operator for cell in cells))
     devices = sorted({cell.device_id for cell in cells})
     wide = len(devices) <= 3
-    drawn, axes = page_figure((0.7 if wide else 1.3) + 0.36 * len(operators), grid="")
+    figure, axes = diagram((0.7 if wide else 1.3) + 0.36 * len(operators), grid="")
     most = max(1, *(cell.programs for cell in cells))
     for cell in cells:
         row, column = operators.index(cell.operator), devices.index(cell.device_id)
@@ -98,7 +82,7 @@ def coverage_svg(cells: Sequence[CoverageCell]) -> str:
         label.set(rotation=18, horizontalalignment="left")
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    return svg_text(drawn, name="coverage", label="programs that ran, by operator and device")
+    return svg_text(figure, name="coverage", label="programs that ran, by operator and device")
 
 
 def spread_svg(workloads: Sequence[WorkloadStats], *, name: str) -> str:
@@ -106,7 +90,7 @@ def spread_svg(workloads: Sequence[WorkloadStats], *, name: str) -> str:
     ran = [w for w in workloads if w.best_us]
     # Within an operator the fast ones come first, so that the picture reads as groups that rise.
     shown = sorted(ran, key=lambda w: (w.operator, w.median_us or 0.0))[:MOST_WORKLOADS]
-    drawn, axes = page_figure(0.9 + 0.17 * len(shown), x="latency (µs)", grid="x")
+    figure, axes = diagram(0.9 + 0.17 * len(shown), x="latency (µs)", grid="x")
     colours = _colours([w.operator for w in shown])
     for place, w in enumerate(shown):
         low, quarter, middle, three, high = (
@@ -123,14 +107,14 @@ def spread_svg(workloads: Sequence[WorkloadStats], *, name: str) -> str:
     axes.set_yticks(range(len(shown)), [_short(w.name, 38) for w in shown], fontsize=7.5)
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(shown) - 0.3, -0.7)
-    page_log_axis(axes, "x")
+    log_axis(axes, "x")
     axes.tick_params(axis="x", labeltop=len(shown) > 30, labelbottom=True)
-    return svg_text(drawn, name=name, label="latencies of the programs of each workload")
+    return svg_text(figure, name=name, label="latencies of the programs of each workload")
 
 
 def noise_svg(noise: Sequence[DeviceNoise]) -> str:
     """Share of the programs whose repeats lie closer together than what the horizontal axis says."""
-    drawn, axes = page_figure(3.4, x="(highest - lowest) / median", y="share")
+    figure, axes = diagram(3.4, x="(highest - lowest) / median", y="share")
     levels = np.array(PERCENTILES) / 100
     for number, device in enumerate(noise):
         colour = SERIES[number % len(SERIES)]
@@ -142,10 +126,10 @@ def noise_svg(noise: Sequence[DeviceNoise]) -> str:
                 axes.plot(values, levels, line, color=colour, linewidth=1.8, label=label)
     axes.set_ylim(0, 1.01)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    page_log_axis(axes, "x")
+    log_axis(axes, "x")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value * 100:g} %")
-    page_legend(axes)
-    return svg_text(drawn, name="noise", label="how far repeats of one program lie apart, per device")
+    legend(axes)
+    return svg_text(figure, name="noise", label="how far repeats of one program lie apart, per device")
 
 
 def failures_svg(failures: Sequence[Failure]) -> str:
@@ -153,7 +137,7 @@ def failures_svg(failures: Sequence[Failure]) -> str:
     from matplotlib.ticker import MaxNLocator
 
     shown = failures[:MOST_FAILURES]
-    drawn, axes = page_figure(0.8 + 0.42 * len(shown), x="measurements", grid="x")
+    figure, axes = diagram(0.8 + 0.42 * len(shown), x="measurements", grid="x")
     statuses = _colours([failure.status for failure in shown])
     axes.barh(
         range(len(shown)),
@@ -170,7 +154,7 @@ def failures_svg(failures: Sequence[Failure]) -> str:
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    return svg_text(drawn, name="failures", label="kinds of failure")
+    return svg_text(figure, name="failures", label="kinds of failure")
 
 
 def roofline_svg(workloads: Sequence[WorkloadStats], roof: dict[str, float], *, name: str) -> str:
@@ -179,7 +163,7 @@ def roofline_svg(workloads: Sequence[WorkloadStats], roof: dict[str, float], *, 
     The roofline of Williams, Waterman and Patterson (2009): the smaller of peak and intensity x bandwidth.
     Intensity counts every argument once, so a workload that stays in a cache may lie above the line of DRAM.
     """
-    drawn, axes = page_figure(4.2, x="FLOP per byte of arguments", y="GFLOP/s of the best program")
+    figure, axes = diagram(4.2, x="FLOP per byte of arguments", y="GFLOP/s of the best program")
     shown = [w for w in workloads if w.best_gflops and w.flop and w.bytes]
     for operator, colour in _colours([w.operator for w in shown]).items():
         points = [(w.flop / w.bytes, w.best_gflops) for w in shown if w.operator == operator and w.flop and w.bytes]
@@ -187,10 +171,10 @@ def roofline_svg(workloads: Sequence[WorkloadStats], roof: dict[str, float], *, 
         axes.scatter(xs, ys, s=26, color=colour, alpha=0.8, linewidths=0, label=_short(operator, 30))
     intensity = [w.flop / w.bytes for w in shown if w.flop and w.bytes]
     _roofs(axes, roof, min(intensity) / 2, max(intensity) * 2)
-    page_log_axis(axes, "x")
-    page_log_axis(axes, "y")
-    page_legend(axes)
-    return svg_text(drawn, name=name, label="throughput against arithmetic intensity")
+    log_axis(axes, "x")
+    log_axis(axes, "y")
+    legend(axes)
+    return svg_text(figure, name=name, label="throughput against arithmetic intensity")
 
 
 def _roofs(axes: Axes, roof: dict[str, float], low: float, high: float) -> None:

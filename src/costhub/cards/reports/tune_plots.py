@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from costhub.cards.plots import (
-    _INK,
-    INK,
-    PAPER,
-    SERIES,
-    WIDTH_INCHES,
-    Points,
-    _canvas,
-    _cycle,
-    _log_axis,
-    furnish_for_page,
-    page_figure,
-    page_log_axis,
-    save,
-    svg_text,
-)
+from costhub.cards.plots import INK, PAPER, SERIES, diagram, furnish, log_axis, new_figure, save, svg_text
 from costhub.cards.tables import one_line
 
 
 def plot_tuning(
-    path: str | Path, series: Mapping[str, Points], *, title: str = "", untuned_us: float | None = None
+    path: str | Path,
+    series: Mapping[str, Sequence[Sequence[float]]],
+    *,
+    title: str = "",
+    untuned_us: float | None = None,
 ) -> Path:
     """Draws the best latency so far against the number of measured programs, and saves it as PNG.
 
@@ -34,10 +24,10 @@ def plot_tuning(
         path: Where the picture goes.
         series: Label -> (trial, ..., best latency in microseconds), trials rising.
         title: Above the picture, for example workload and device.
-        untuned_us: The latency without tuning, drawn as a dashed line.
+        untuned_us: The latency without tuning, figure as a dashed line.
     """
-    figure, axes = _canvas(title, "measured programs", "best latency so far (µs)")
-    for (label, points), colour in zip(series.items(), _cycle(len(series)), strict=True):
+    figure, axes = diagram(4.2, title=title, x="measured programs", y="best latency so far (µs)")
+    for (label, points), colour in zip(series.items(), itertools.cycle(SERIES), strict=False):
         trials, best = [point[0] for point in points], [point[-1] for point in points]
         # A best-so-far value holds until the next trial improves it: steps, not slopes.
         reached = f"{label}: {_microseconds(best[-1])}" if best else f"{label}: no program ran"
@@ -45,9 +35,9 @@ def plot_tuning(
         axes.step(trials, best, where="post", color=colour, linewidth=2, label=reached, marker=alone)
     if untuned_us is not None:
         axes.axhline(
-            untuned_us, color=_INK, linestyle="--", linewidth=1.2, label=f"untuned: {_microseconds(untuned_us)}"
+            untuned_us, color=INK, linestyle="--", linewidth=1.2, label=f"untuned: {_microseconds(untuned_us)}"
         )
-    _log_axis(axes, "y")
+    log_axis(axes, "y")
     axes.set_xlim(left=0)
     if series or untuned_us is not None:
         axes.legend(frameon=False)
@@ -73,7 +63,7 @@ def latencies_svg(forms: Sequence[Mapping[str, Any]], *, name: str) -> str:
         forms: With `form`, `median_us`, `low_us` and `high_us`.
         name: Starts the ids in the picture.
     """
-    drawn, axes = page_figure(0.7 + 0.36 * len(forms), x="latency (ms)", grid="x")
+    figure, axes = diagram(0.7 + 0.36 * len(forms), x="latency (ms)", grid="x")
     for place, form in enumerate(forms):
         low, middle, high = (form[key] / 1e3 for key in ("low_us", "median_us", "high_us"))
         axes.barh(place, middle, 0.62, color=SERIES[0 if form["form"].endswith(" tuned") else 5], linewidth=0)
@@ -92,7 +82,7 @@ def latencies_svg(forms: Sequence[Mapping[str, Any]], *, name: str) -> str:
     axes.set_yticks(range(len(forms)), [_short(form["form"], 24) for form in forms])
     axes.set_ylim(len(forms) - 0.5, -0.5)
     axes.set_xlim(0, 1.12 * max(max(form["high_us"], form["median_us"]) for form in forms) / 1e3)
-    return svg_text(drawn, name=name, label="latency of each form of the network")
+    return svg_text(figure, name=name, label="latency of each form of the network")
 
 
 def estimate_svg(points: Sequence[Sequence[float]]) -> str:
@@ -101,12 +91,12 @@ def estimate_svg(points: Sequence[Sequence[float]]) -> str:
     Args:
         points: (trials, latency in us), trials rising.
     """
-    drawn, axes = page_figure(2.6, x="measured programs", y="all kernels (ms)")
+    figure, axes = diagram(2.6, x="measured programs", y="all kernels (ms)")
     trials, latency_ms = [point[0] for point in points], [point[1] / 1e3 for point in points]
     axes.step(trials, latency_ms, where="post", color=SERIES[0], linewidth=2)
     axes.set_xlim(left=0)
-    page_log_axis(axes, "y")
-    return svg_text(drawn, name="estimate", label="latency of all kernels together against measured programs")
+    log_axis(axes, "y")
+    return svg_text(figure, name="estimate", label="latency of all kernels together against measured programs")
 
 
 def curves_svg(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -115,16 +105,13 @@ def curves_svg(rows: Sequence[Mapping[str, Any]]) -> str:
     Args:
         rows: With `workload`, `curve` and `untuned_us`; the first `MOST_CURVES` that have a curve are drawn.
     """
-    from matplotlib.figure import Figure
-
     shown = [row for row in rows if row["curve"]][:MOST_CURVES]
     columns = min(_COLUMNS, len(shown))
     lines = -(-len(shown) // columns)
-    drawn = Figure(figsize=(WIDTH_INCHES, 0.3 + 1.5 * lines), layout="constrained")
-    drawn.patch.set_visible(False)
+    figure = new_figure(0.3 + 1.5 * lines)
     for place, row in enumerate(shown):
-        axes = drawn.add_subplot(lines, columns, place + 1)
-        furnish_for_page(axes, grid="y")
+        axes = figure.add_subplot(lines, columns, place + 1)
+        furnish(axes, grid="y")
         axes.tick_params(labelsize=7)
         axes.set_title(_short(row["workload"], 32), fontsize=7.5, color=INK, loc="left")
         trials, best = [point[0] for point in row["curve"]], [point[-1] for point in row["curve"]]
@@ -133,10 +120,10 @@ def curves_svg(rows: Sequence[Mapping[str, Any]]) -> str:
         if row["untuned_us"] is not None:
             axes.axhline(row["untuned_us"], color=INK, linestyle="--", linewidth=0.8)
         axes.set_xlim(left=0)
-        page_log_axis(axes, "y")
-    drawn.supxlabel("measured programs", fontsize=8, color=INK)
-    drawn.supylabel("best latency (µs)", fontsize=8, color=INK)
-    return svg_text(drawn, name="curves", label="best latency of each workload against its measured programs")
+        log_axis(axes, "y")
+    figure.supxlabel("measured programs", fontsize=8, color=INK)
+    figure.supylabel("best latency (µs)", fontsize=8, color=INK)
+    return svg_text(figure, name="curves", label="best latency of each workload against its measured programs")
 
 
 def stages_svg(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -146,7 +133,7 @@ def stages_svg(rows: Sequence[Mapping[str, Any]]) -> str:
         rows: With `workload` and `stages`, stage -> seconds; the first `MOST_BARS` by seconds are drawn.
     """
     ordered = sorted(rows, key=lambda row: -sum(row["stages"].values()))[:MOST_BARS]
-    drawn, axes = page_figure(1.2 + 0.24 * len(ordered), x="seconds of the search", grid="x")
+    figure, axes = diagram(1.2 + 0.24 * len(ordered), x="seconds of the search", grid="x")
     for number, stage in enumerate(STAGES):
         if not any(row["stages"].get(stage) for row in ordered):
             continue  # a legend of what did not happen
@@ -165,8 +152,8 @@ def stages_svg(rows: Sequence[Mapping[str, Any]]) -> str:
     axes.set_yticks(range(len(ordered)), [_short(row["workload"], 40) for row in ordered], fontsize=8)
     axes.set_ylim(len(ordered) - 0.4, -0.6)
     # Above the bars: inside, it would cover some of them, or be higher than they are.
-    drawn.legend(loc="outside upper center", ncols=len(STAGES), frameon=False, labelcolor=INK, fontsize=8)
-    return svg_text(drawn, name="stages", label="seconds of the search by stage and workload")
+    figure.legend(loc="outside upper center", ncols=len(STAGES), frameon=False, labelcolor=INK, fontsize=8)
+    return svg_text(figure, name="stages", label="seconds of the search by stage and workload")
 
 
 def _short(text: str, most: int) -> str:

@@ -1,23 +1,26 @@
-"""Provides card_html: a card as HTML that is text and tables, whatever its Markdown holds."""
+"""Provides card_html: a card as HTML that is text, tables and pictures of its own, whatever its Markdown holds."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from html import escape
+from typing import TYPE_CHECKING, Any
 
-from costhub.cards.html import html_table
-from costhub.cards.tables import TableColumn
+from costhub.cards.html import render_part
 
-_HEADING = re.compile(r"(#{1,6})[ \t]+(.*)")
-_FENCE = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
-_PICTURE = re.compile(r"!\[([^\]]*)\]\(([^()\s]+)\)")
-_SPAN = re.compile(r"`([^`\n]+)`")
-_BAR = re.compile(r"(?<!\\)\|")
-_STARTS = ("#", "|", "- ", "```", "~~~", "    ")
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+    from markupsafe import Markup
+
+_RULES = ("backticks", "code", "emphasis", "escape", "fence", "heading", "image", "list", "newline", "table")
+"""What a card may hold, by the names of markdown-it; HTML, links and references stay letters."""
+_HEADINGS_ABOVE = 3
+"""Levels of headings on the page above those of a card."""
 
 
-def card_html(text: str, pictures: Mapping[str, str]) -> str:
+def card_html(text: str, pictures: Mapping[str, str]) -> Markup:
     r"""Renders headings, tables, lists, code and paragraphs; HTML and links in the card stay letters.
 
     Args:
@@ -25,124 +28,68 @@ def card_html(text: str, pictures: Mapping[str, str]) -> str:
         pictures: File in the card's folder -> address in the page; other pictures are not shown.
 
     Example:
-        >>> card_html("# Title\n\nOf `a` and <b>.", {})
-        '<h4>Title</h4>\n<p>Of <code>a</code> and &lt;b&gt;.</p>'
+        >>> print(card_html("# Title\n\nOf `a` and <b>.", {}), end="")
+        <h4>Title</h4>
+        <p>Of <code>a</code> and &lt;b&gt;.</p>
     """
-    return "\n".join(_blocks(text.replace("\r\n", "\n").split("\n"), pictures))
+    from markupsafe import Markup
+
+    parser = _parser()
+    tokens = list(_without_empty_heads(parser.parse(text)))
+    for place, token in enumerate(tokens):
+        _adjust(token)
+        if token.type == "inline" and _is_picture(token):
+            # A figure may not stand inside a paragraph.
+            tokens[place - 1].hidden = tokens[place + 1].hidden = True
+    html = parser.renderer.render(tokens, parser.options, {"pictures": pictures})
+    return Markup(html)  # noqa: S704 - markdown-it has escaped the texts, and knows no HTML here
 
 
-def inline_html(text: str) -> str:
-    """A line with its code as code, and all the rest as letters.
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
 
-    Example:
-        >>> inline_html("`a<b` & [x](javascript:y)")
-        '<code>a&lt;b</code> &amp; [x](javascript:y)'
-    """
-    parts = _SPAN.split(text)
-    return "".join(f"<code>{escape(part)}</code>" if place % 2 else escape(part) for place, part in enumerate(parts))
-
-
-def _blocks(lines: list[str], pictures: Mapping[str, str]) -> Iterator[str]:
-    place = 0
-    while place < len(lines):
-        line = lines[place]
-        if not line.strip():
-            place += 1
-        elif fence := _FENCE.match(line):
-            end = _closing(lines, place + 1, fence[1])
-            yield _code(lines[place + 1 : end])
-            place = end + 1
-        elif heading := _HEADING.fullmatch(line):
-            # The page has headings of its own above those of a card.
-            level = min(len(heading[1]) + 3, 6)
-            yield f"<h{level}>{inline_html(heading[2].rstrip())}</h{level}>"
-            place += 1
-        elif picture := _PICTURE.fullmatch(line.strip()):
-            yield _picture(picture[1], picture[2], pictures)
-            place += 1
-        else:
-            end = _end(lines, place)
-            yield _lines(lines[place:end])
-            place = end
+    parser = MarkdownIt("zero", {"html": False, "linkify": False}).enable(list(_RULES))
+    parser.add_render_rule("fence", _code)
+    parser.add_render_rule("code_block", _code)
+    parser.add_render_rule("image", _image)
+    parser.add_render_rule("table_open", lambda *_: '<div class="scroll"><table>\n')
+    parser.add_render_rule("table_close", lambda *_: "</table></div>\n")
+    return parser
 
 
-def _closing(lines: list[str], start: int, fence: str) -> int:
-    """Where a block of code ends: at a line of as many of the same letters, or with the card."""
-    for place in range(start, len(lines)):
-        line = lines[place].strip()
-        if len(line) >= len(fence) and set(line) == set(fence):
-            return place
-    return len(lines)
+def _adjust(token: Token) -> None:
+    """Puts headings below those of the page, and the side of a column into a class."""
+    if token.type in ("heading_open", "heading_close"):
+        token.tag = f"h{min(int(token.tag[1]) + _HEADINGS_ABOVE, 6)}"
+    elif token.type in ("th_open", "td_open"):
+        is_right = token.attrs.pop("style", "") == "text-align:right"
+        token.attrs |= {"class": "right"} if is_right else {}
 
 
-def _end(lines: list[str], start: int) -> int:
-    """Where lines of one kind end."""
-    kind = _kind(lines[start])
-    place = start + 1
-    while place < len(lines) and lines[place].strip() and _continues(kind, lines[place]):
-        place += 1
-    return place
+def _without_empty_heads(tokens: Sequence[Token]) -> Iterator[Token]:
+    """Leaves out heads of tables whose titles are all empty, as in a table of facts."""
+    kinds = [token.type for token in tokens]
+    end = 0
+    for place, token in enumerate(tokens):
+        if token.type == "thead_open":
+            close = kinds.index("thead_close", place)
+            titles = [head.content for head in tokens[place:close] if head.type == "inline"]
+            end = end if any(titles) else close + 1
+        if place >= end:
+            yield token
 
 
-def _continues(kind: str, line: str) -> bool:
-    return _kind(line) == kind or (kind == "- " and line.startswith("  "))
+def _is_picture(token: Token) -> bool:
+    return [child.type for child in token.children or ()] == ["image"]
 
 
-def _kind(line: str) -> str:
-    return next((start for start in _STARTS if line.startswith(start)), "")
+def _code(_renderer: Any, tokens: Sequence[Token], place: int, *_: Any) -> str:
+    return f'<pre class="scroll" tabindex="0">{escape(tokens[place].content)}</pre>\n'
 
 
-def _lines(lines: list[str]) -> str:
-    kind = _kind(lines[0])
-    if kind == "    ":
-        return _code([line[4:] for line in lines])
-    if kind == "- ":
-        return _list(lines)
-    cells = [_cells(line) for line in lines] if kind == "|" else []
-    # Rows of one width only: a wide head over many short rows would make a page of gigabytes.
-    if len(cells) > 1 and set("".join(cells[1])) <= set(":- ") and len({len(row) for row in cells}) == 1:
-        return _table(cells)
-    return f"<p>{inline_html(' '.join(lines))}</p>"
-
-
-def _code(lines: list[str]) -> str:
-    return f'<pre class="scroll" tabindex="0">{escape(chr(10).join(lines))}</pre>'
-
-
-def _list(lines: list[str]) -> str:
-    points: list[str] = []
-    for line in lines:
-        if line.startswith("- "):
-            points.append(line[2:])
-        else:
-            points[-1] += " " + line.strip()
-    return "<ul>" + "".join(f"<li>{inline_html(point)}</li>" for point in points) + "</ul>"
-
-
-def _table(cells: list[list[str]]) -> str:
-    titles, sides, *body = cells
-    columns = [
-        TableColumn(str(place), title, "", "right" if side.endswith(":") else "left")
-        for place, (title, side) in enumerate(zip(titles, sides, strict=True))
-    ]
-    rows = [{str(place): text for place, text in enumerate(row)} for row in body]
-    return html_table(rows, columns, shown=inline_html)
-
-
-def _cells(line: str) -> list[str]:
-    parts = _BAR.split(line.strip().removeprefix("|").removesuffix("|"))
-    return [part.strip().replace("\\|", "|").replace("\\\\", "\\") for part in parts]
-
-
-def _picture(text: str, name: str, pictures: Mapping[str, str]) -> str:
-    if name not in pictures:
-        return f'<p class="note">{escape(f"Picture {name}, not shown: {text}")}</p>'
-    return picture_html(pictures[name], text)
-
-
-def picture_html(address: str, caption: str) -> str:
-    """A picture that lies beside the page, with text under it; a click shows it alone."""
-    return (
-        f'<figure><a href="{escape(address)}"><img src="{escape(address)}" alt="{escape(caption)}" '
-        f'loading="lazy"></a><figcaption>{escape(caption)}</figcaption></figure>'
-    )
+def _image(_renderer: Any, tokens: Sequence[Token], place: int, _options: Any, env: Mapping[str, Any]) -> str:
+    caption, name = tokens[place].content, str(tokens[place].attrs["src"])
+    if len(tokens) == 1 and name in env["pictures"]:
+        return str(render_part("picture", env["pictures"][name], caption))
+    return f'<span class="note">{escape(f"Picture {name}, not shown: {caption}")}</span>'

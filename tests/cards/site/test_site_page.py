@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 import runpy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from costhub.cards.site.facts import Site
-from costhub.cards.site.site_page import MARK, site_page
+from costhub.cards.site.site_page import MARK, MOST_MODELS, figures_svg, site_page
 
 strangers: Any = runpy.run_path(str(Path(__file__).with_name("site_of_strangers.py")))
 make_site = strangers["make_site"]
-outline: Any = runpy.run_path(str(Path(__file__).with_name("test_stats_page.py")))["outline"]
+outline: Any = runpy.run_path(str(Path(__file__).parents[1] / "page_outline.py"))["outline"]
 
 
 def rest_of(page: str) -> Any:
@@ -76,7 +77,7 @@ def test_controls_have_labels() -> None:
 
     assert '<label for="q">Search</label>' in text
     assert text.count('<label><input type="radio" name="theme"') == 3
-    assert "<legend>Paper</legend>" in text
+    assert "<legend>Theme</legend>" in text
 
 
 def test_an_empty_hub_has_a_page() -> None:
@@ -98,3 +99,23 @@ def test_models_without_figures_have_no_figures_section() -> None:
 
 def test_equal_hubs_give_equal_pages() -> None:
     assert site_page(make_site()) == site_page(make_site())
+
+
+def test_every_model_and_metric_is_named() -> None:
+    svg = figures_svg(make_site().models)
+
+    for text in ("acme-one gbt", "acme-one mlp", "top_1", "top_5", "pairwise"):
+        assert text in svg
+
+
+def test_a_model_that_lacks_a_figure_and_many_models_are_drawn() -> None:
+    model = replace(make_site().models[0], figures={"pairwise": 0.5}, errors={})
+    svg = figures_svg([model] * (MOST_MODELS + 5))
+
+    assert svg.count("acme-one gbt") == MOST_MODELS
+
+
+def test_equal_models_give_equal_pictures() -> None:
+    models = make_site().models
+
+    assert figures_svg(models) == figures_svg(models)

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from costhub.cards.plots import DARK
-from costhub.cards.site.site_page import SCRIPT, STYLE, TITLE, site_page
+from costhub.cards.html import template_text
+from costhub.cards.site.site_page import TITLE, site_page
 
 strangers: Any = runpy.run_path(str(Path(__file__).with_name("site_of_strangers.py")))
 make_site = strangers["make_site"]
@@ -49,7 +49,10 @@ Show = Callable[..., Shown]
 def show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Show:
     def run(site: Any, query: str = "", then: str = "") -> Shown:
         # What a reader would do is done by more lines of the one script that may run.
-        monkeypatch.setattr("costhub.cards.site.site_page.SCRIPT", SCRIPT + then)
+        def with_more(name: str) -> str:
+            return template_text(name) + (then if name == "site.js" else "")
+
+        monkeypatch.setattr("costhub.cards.html.template_text", with_more)
         page = tmp_path / "index.html"
         page.write_text(site_page(site), encoding="utf-8")
         assert BROWSER is not None
@@ -92,7 +95,7 @@ def test_the_address_filters_rows_and_nothing_is_complained_about(show: Show, tm
     assert shown.rows("models") == ["acme-one"]
     assert shown.rows("devices") == []
     assert '<section id="devices" class="empty">' in shown.dom
-    assert re.search(r'role="status">\d+ of \d+ entries fit<', shown.dom)
+    assert re.search(r'role="status">\d+ of \d+ entries match<', shown.dom)
     assert shown.console == []
 
 
@@ -143,15 +146,10 @@ def test_nothing_of_a_hostile_hub_runs_or_is_fetched(show: Show) -> None:
 
 
 @needs_browser
-def test_the_papers_differ(show: Show) -> None:
+def test_the_themes_differ(show: Show) -> None:
     ask = (
         "document.getElementById('theme-dark').click();"
         "document.title = getComputedStyle(document.documentElement).getPropertyValue('--paper');"
     )
 
     assert show(make_site(), then=ask).title.strip() == "#0f1419"
-
-
-def test_the_dark_paper_is_that_of_all_pages() -> None:
-    assert "--paper: #0f1419;" in DARK
-    assert STYLE.count(DARK) == 1

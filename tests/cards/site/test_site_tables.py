@@ -8,13 +8,20 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from costhub.cards.site.facts import Site
 from costhub.cards.site.site_tables import (
+    MOST_SHADE,
+    SiteCell,
+    SiteRow,
     coverage_table,
     datasets_table,
     devices_table,
     family,
+    filter_table,
     models_table,
+    number_cell,
     operators_table,
 )
 
@@ -43,7 +50,7 @@ def test_models_stand_with_their_figures_and_command_and_devices_without_one_too
 def test_a_command_is_one_word_for_a_shell_whatever_the_model_is_called() -> None:
     table = models_table(make_site(text="; rm -rf ~"))
 
-    assert "costhub pull &#x27;lab/acme-one-gbt; rm -rf ~&#x27;" in table
+    assert "costhub pull 'lab/acme-one-gbt; rm -rf ~'" in unescape(table)
 
 
 def test_a_model_links_to_its_card_where_it_has_one() -> None:
@@ -88,3 +95,37 @@ def test_an_empty_hub_has_empty_tables() -> None:
 def test_a_family_of_strange_values_is_text() -> None:
     assert family({"vendor": 3, "aliases": [None, 4]}) == "3; None, 4"
     assert family({}) == ""
+
+
+def test_rows_and_columns_are_headed_and_numbers_keep_their_value() -> None:
+    row = SiteRow((SiteCell("acme-one", "rocket"), number_cell(1234.5, ",.0f")), "boom")
+    table = filter_table("devices", ("device", "peak"), [row], numeric=range(1, 2))
+
+    assert '<th scope="col">device</th><th scope="col" class="right">peak</th>' in table
+    assert '<tr data-terms="boom"><th scope="row">acme-one<span class="note under">rocket</span></th>' in table
+    assert '<td class="right" data-value="1234.5">1,234</td>' in table
+    assert 'role="region" aria-label="devices" tabindex="0"' in table
+
+
+@pytest.mark.parametrize(("shade", "percent"), [(0.0, 0), (1.0, MOST_SHADE), (-1.0, 0), (9.0, MOST_SHADE)])
+def test_shades_stay_within_what_can_be_read(shade: float, percent: int) -> None:
+    table = filter_table(
+        "t", ("a", "b"), [SiteRow((SiteCell("x"), SiteCell("y", value=1, shade=shade)))], numeric=range(2)
+    )
+
+    assert f'style="--shade: {percent}%"' in table
+
+
+@pytest.mark.parametrize("text", ["<script>", '" onload="x', "</table>x", "a&b"])
+def test_texts_are_only_text(text: str) -> None:
+    table = filter_table(
+        text, (text, "b"), [SiteRow((SiteCell(text, text, link=text), SiteCell(command=text)), text)], numeric=range(0)
+    )
+
+    assert text not in table
+
+
+def test_a_gap_is_a_dash() -> None:
+    table = filter_table("t", ("a", "b"), [SiteRow((SiteCell(""), number_cell(None)))], numeric=range(1))
+
+    assert '<th scope="row">-</th><td>-</td>' in table

@@ -2,51 +2,15 @@ from __future__ import annotations
 
 import re
 import runpy
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from costhub.cards.reports.stats import stats_page
+from costhub.cards.reports.stats import stats_page, stats_text
 
 make_stats: Any = runpy.run_path(str(Path(__file__).with_name("folder_of_stats.py")))["make_stats"]
-VOID = {"meta", "br", "link", "img"}
-
-
-class Outline(HTMLParser):
-    """Notes tags, whether they close in order, text and attributes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str]] = []
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += [(name, value or "") for name, value in attrs]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += [(name, value or "") for name, value in attrs]
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
-def outline(page: str) -> Outline:
-    parser = Outline()
-    parser.feed(page)
-    parser.close()
-    assert parser.open == []
-    return parser
+outline: Any = runpy.run_path(str(Path(__file__).parents[1] / "page_outline.py"))["outline"]
 
 
 def test_the_page_holds_all_pictures_and_tables() -> None:
@@ -114,3 +78,32 @@ def test_equal_data_give_equal_pages() -> None:
 
     assert first == second
     assert not re.search(r"\d{4}-\d\d-\d\dT", first)
+
+
+def test_every_table_is_there() -> None:
+    lines = [" ".join(line.split()) for line in stats_text(make_stats()).splitlines()]
+
+    assert lines[0] == "768 measurements of 600 programs"
+    assert "board-0 all 9 900 384" in lines
+    assert "family2 3 600 330" in lines
+    assert "run_error 6 0.8%" in lines
+    assert "run_error no registers 0 20" in lines
+    assert "board-1 repeats 90 1.00% 9.00%" in lines
+    assert "board-0 0.27.0 - - 0.1 384" in lines
+    assert "CC-BY-4.0 ann 768" in lines
+    assert "board-0 1.2 2.0 3.0 40 500 6,000 7,000,000" in lines
+    assert "family2 matmul.2x128x128 128 127 12.0 48 1,200 100 100.0" in lines
+
+
+def test_it_fits_a_terminal_of_a_hundred_columns() -> None:
+    text = stats_text(make_stats(name="a-name-longer-than-what-there-is-room-for-"))
+
+    tables = [line for line in text.splitlines() if line.startswith(("family", "run_error"))]
+    assert len(tables) > 10
+    assert max(map(len, tables)) <= 100
+
+
+def test_what_strangers_wrote_cannot_speak_to_the_terminal() -> None:
+    text = stats_text(make_stats(name="\x1b[2J\x07"))
+
+    assert all(letter.isprintable() or letter == "\n" for letter in text)

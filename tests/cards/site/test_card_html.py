@@ -12,43 +12,43 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costhub.cards.markdown import MAX_CARD_CHARACTERS, split
-from costhub.cards.site.card_html import card_html, inline_html
+from costhub.cards.site.card_html import card_html
 from costhub.hub.catalogue.hubs import dataset_folders, list_models
 
 HOSTILE: str = runpy.run_path(str(Path(__file__).with_name("site_of_strangers.py")))["HOSTILE"]
-outline: Any = runpy.run_path(str(Path(__file__).with_name("test_stats_page.py")))["outline"]
+outline: Any = runpy.run_path(str(Path(__file__).parents[1] / "page_outline.py"))["outline"]
 TAGS = {
     *("h4", "h5", "h6", "p", "ul", "li", "pre", "code", "div", "table", "tr", "th", "td"),
-    *("figure", "a", "img", "figcaption"),
+    *("figure", "a", "img", "figcaption", "em", "strong", "span", "br", "ol", "thead", "tbody"),
 }
 
 
 @pytest.mark.parametrize(
     ("text", "html"),
     [
-        ("# T\n## U\n##### V", "<h4>T</h4>\n<h5>U</h5>\n<h6>V</h6>"),
-        ("one\ntwo\n\nthree", "<p>one two</p>\n<p>three</p>"),
-        ("- a\n  b\n- `c`", "<ul><li>a b</li><li><code>c</code></li></ul>"),
-        (
-            "```python\n# x\n\n<y>\n```\nz",
-            '<pre class="scroll" tabindex="0"># x\n\n&lt;y&gt;</pre>\n<p>z</p>',
-        ),
-        ("    select 1\n    from x", '<pre class="scroll" tabindex="0">select 1\nfrom x</pre>'),
-        ("~~~~\n~~~\n~~~~", '<pre class="scroll" tabindex="0">~~~</pre>'),
+        ("# T\n## U\n##### V", "<h4>T</h4> <h5>U</h5> <h6>V</h6>"),
+        ("one\ntwo\n\nthree", "<p>one two</p> <p>three</p>"),
+        ("- a\n  b\n- `c`", "<ul> <li>a b</li> <li><code>c</code></li> </ul>"),
+        ("*a* **b** top_1", "<p><em>a</em> <strong>b</strong> top_1</p>"),
+        ("```python\n# x\n\n<y>\n```\nz", '<pre class="scroll" tabindex="0"># x &lt;y&gt; </pre> <p>z</p>'),
+        ("    select 1\n    from x", '<pre class="scroll" tabindex="0">select 1 from x </pre>'),
+        ("~~~~\n~~~\n~~~~", '<pre class="scroll" tabindex="0">~~~ </pre>'),
         ("```\nopen", '<pre class="scroll" tabindex="0">open</pre>'),
         ("| no | table |", "<p>| no | table |</p>"),
+        ("a `b", "<p>a `b</p>"),
+        ("[x](y) <z> [a]: b", "<p>[x](y) &lt;z&gt; [a]: b</p>"),
         ("", ""),
     ],
 )
 def test_blocks(text: str, html: str) -> None:
-    assert card_html(text, {}) == html
+    assert " ".join(card_html(text, {}).split()) == html
 
 
 def test_a_table_keeps_sides_bars_and_code() -> None:
     table = card_html("| a | b |\n|:---|---:|\n| x \\| y | `z` |", {})
 
-    assert '<th scope="col">a</th><th scope="col" class="right">b</th>' in table
-    assert '<td>x | y</td><td class="right"><code>z</code></td>' in table
+    assert '<th>a</th>\n<th class="right">b</th>' in table
+    assert '<td>x | y</td>\n<td class="right"><code>z</code></td>' in table
 
 
 def test_a_table_without_titles_has_no_head() -> None:
@@ -97,7 +97,3 @@ def test_the_cards_of_the_embedded_hub_are_rendered_whole() -> None:
 
         assert {"h4", "h5", "table", "pre", "code"} <= set(page.tags)
         assert "|---" not in page.text
-
-
-def test_code_in_a_line() -> None:
-    assert inline_html("a `b") == "a `b"
