@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from costhub.dataset.features.spec import features_of_modules, replay_schedules, slog
-from costhub.dataset.features.specs import find_spec, spec_names
+from costhub.dataset.features.specs import SPECS, find_spec, spec_names
 from costhub.dataset.workload import module_from_json
 from costhub.errors import UnknownNameError, WorkloadError
 
@@ -142,3 +143,34 @@ def test_a_module_that_cannot_be_read_has_no_features(tiny_matmul: Any) -> None:
 
     assert [rows is not None for rows in features_of_modules(lambda _: next(answers), schedules)] == [True, False]
     assert features_of_modules(lambda mod: mod.nothing_of_this_name, [*schedules, None]) == [None, None, None]
+
+
+MODULE = """
+import numpy as np
+from costhub.dataset.features.spec import FeatureSpec
+
+def extract(mod, traces, target):
+    return [np.full((1, 1), len(trace), np.float32) for trace in traces]
+
+SPEC = FeatureSpec("characters@1", ("characters",), extract, lambda context, candidates: [], needs_tvm=False)
+"""
+
+
+def test_an_installed_package_adds_a_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "costhub_characters.py").write_text(MODULE)
+    metadata = tmp_path / "characters-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: characters\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[costhub.features]\ncharacters@1 = costhub_characters:SPEC\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    vars(SPECS).pop("_added", None)
+    try:
+        assert spec_names()[-1] == "characters@1"
+        both = find_spec("characters@1+trace_tokens@1")
+    finally:
+        vars(SPECS).pop("_added", None)
+
+    [rows] = both.extract(None, ['[[["EnterPostproc",[],[],[]]],[]]'], "")
+
+    assert rows is not None
+    assert rows[:, :2].tolist() == [[0, 33], [1, 14]]
