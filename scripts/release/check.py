@@ -78,7 +78,7 @@ def row_of(entry: ModelEntry, device: str, data: Path, place: Path) -> dict[str,
 @options.json_file()
 def main(a100: Path | None, quick: bool, path: Path | None) -> None:
     """Exits with 1 if a model is not as good as its card says."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         copies = [copy_dataset(folder, name.partition("/")[2]) for name in dataset_folders()]
         copies += [a100] if a100 else []

@@ -118,9 +118,10 @@ def compared(here: dict[str, float], row: Row, spread: Spreads) -> list[Row]:
 @options.quick("The first model of one device.")
 @options.json_file()
 def main(devices: tuple[str, ...], quick: bool, path: Path | None) -> None:
-    """A quarter of an hour on two cores; exit code 1 where more than one figure in twenty is outside."""
+    """A quarter of an hour on two cores; exits with 1 if more than one figure in twenty is outside."""
     summary: list[Row] = json.loads(TABLE.read_text())["summary"]
-    lines, spread, rows = {form(row): row for row in summary}, spreads(summary), []
+    lines, spread = {form(row): row for row in summary}, spreads(summary)
+    rows: list[Row] = []
     for device, (dataset, split) in PLACES.items():
         if (devices and device not in devices) or (quick and rows):
             continue

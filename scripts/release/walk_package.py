@@ -112,7 +112,7 @@ def licences() -> list[dict[str, str]]:
 
 def licence_of(about: importlib.metadata.Distribution) -> str:
     """The SPDX expression of a distribution; of older ones the classifier or the first line of the text."""
-    metadata = about.metadata
+    metadata: Any = about.metadata
     classifiers = [text for text in metadata.get_all("Classifier") or [] if text.startswith("License ::")]
     named = [text.rpartition(" :: ")[2] for text in classifiers if text.count(" :: ") > 1]
     text = (metadata.get("License") or "").strip()

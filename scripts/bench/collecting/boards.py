@@ -85,7 +85,8 @@ def measure(
 @options.json_file()
 def main(quick: bool, path: Path | None) -> None:
     """Compares one server with four, two of which are killed."""
-    target, tracker, rows = local_target(), Tracker("127.0.0.1", PORT), []
+    target, tracker = local_target(), Tracker("127.0.0.1", PORT)
+    rows: list[dict[str, Any]] = []
     identity = {"device": identify(), "target": target}
     with Builder(json.dumps(target)) as builder, tracker_server(port=PORT):
         work = []
@@ -94,7 +95,7 @@ def main(quick: bool, path: Path | None) -> None:
             built = builder.build([p.module_json for p in programs])
             work += [(b.artifact, p.arguments) for b, p in zip(built, programs, strict=True) if b.artifact]
         waiting = [(with_wait(artifact), arguments) for artifact, arguments in work]
-        for programs, what in ((work, "loopback only"), (waiting, f"{WAIT_S} s asleep per program")):
+        for own, what in ((work, "loopback only"), (waiting, f"{WAIT_S} s asleep per program")):
             for count, trouble in ((1, False), (4, False), (4, True)):
                 with ExitStack() as stack:
                     ports = range(PORT + 1, PORT + 1 + count)
@@ -102,7 +103,7 @@ def main(quick: bool, path: Path | None) -> None:
                         stack.enter_context(board_server(tracker, "bench", port=p, identity=identity)) for p in ports
                     ]
                     title = f"{count} servers{', 2 killed, 1 slow' if trouble else ''}, {what}"
-                    rows.append(measure(title, tracker, programs, servers, trouble=trouble))
+                    rows.append(measure(title, tracker, own, servers, trouble=trouble))
                 one = rows[(len(rows) - 1) // 3 * 3]["good_per_s"]
                 rows[-1]["ratio_to_one"] = rows[-1]["good_per_s"] / one
     machine.write_result(path, {"note": NOTE, "rows": rows})

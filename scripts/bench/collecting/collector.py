@@ -23,6 +23,7 @@ from costhub.collector.measurer import BuiltProgram, LocalBatchMeasurer
 from costhub.collector.propose.sampler import Program, Sampler
 from costhub.collector.run.evaluator import Evaluator
 from costhub.collector.run.runner import Runner
+from costhub.collector.session import MeasureResult
 from costhub.collector.workloads.suites import find_suites
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.models.metrics import rank_correlation
@@ -94,7 +95,7 @@ class CosthubCollector:
     def measure(self, programs: list[Program]) -> list[float | None]:
         """Median seconds per program; None for a failure."""
         building = [self.builder.submit(p.module_json) for p in programs]
-        outcomes = []
+        outcomes: list[MeasureResult] = []
         for start in range(0, len(programs), BATCH):
             built = [b.result() for b in building[start : start + BATCH]]
             outcomes += self.bench.measure([BuiltProgram(*pair) for pair in zip(programs[start:], built, strict=False)])
@@ -103,7 +104,7 @@ class CosthubCollector:
         return [statistics.median(o.ran.run_s) if o.ran and o.ran.run_s else None for o in outcomes]
 
     def floor_s(self) -> float:
-        """LLVM's time over all cores plus the runs: what no collector can do without."""
+        """LLVM's time over all cores plus the runs: what every collector needs."""
         return self.llvm_s / self.builder.processes + self.run_s
 
     def close(self) -> None:
@@ -121,7 +122,13 @@ def collect(kind: str, programs: list[Program], batch: int, target: str) -> dict
     seconds = time.perf_counter() - start
     collector.close()
     good = sum(s is not None for s in latency_s)
-    row = {"collector": kind, "batch": batch, "good": good, "seconds": seconds, "good_per_s": good / seconds}
+    row: dict[str, Any] = {
+        "collector": kind,
+        "batch": batch,
+        "good": good,
+        "seconds": seconds,
+        "good_per_s": good / seconds,
+    }
     click.echo("{collector:20} batch {batch:4}  {good:4} good  {good_per_s:6.2f} / s".format(**row))
     if isinstance(collector, CosthubCollector):
         row["floor_share"] = collector.floor_s() / seconds

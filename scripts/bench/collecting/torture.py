@@ -327,7 +327,7 @@ def main(good: int, bad: int, quick: bool, seed: int, path: Path | None) -> None
         raise click.ClickException("There are surprises, or something was left over; see above.")
 
 
-def _module(function: object) -> object:
+def _module(function: Any) -> Any:
     import tvm
 
     return tvm.IRModule({"main": function.with_attr("global_symbol", "main")})

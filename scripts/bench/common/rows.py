@@ -46,7 +46,7 @@ class Rows:
         """The values that identify a row."""
         return tuple(row.get(name, "") for name in self.key)
 
-    def __contains__(self, values: tuple[Any, ...]) -> bool:
+    def __contains__(self, values: object) -> bool:
         return values in self._done
 
     def __iter__(self) -> Iterator[Row]:

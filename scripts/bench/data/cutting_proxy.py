@@ -9,6 +9,7 @@ import socketserver
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from io import BufferedIOBase
 from typing import BinaryIO
 
 PARTS = ("request head", "request body", "response head", "response body")
@@ -28,7 +29,7 @@ class Point:
 class Message:
     """Head and body of a request or an answer, as bytes; empty where the other side has hung up."""
 
-    def __init__(self, file: BinaryIO, *, answers: bytes = b"") -> None:
+    def __init__(self, file: BinaryIO | BufferedIOBase, *, answers: bytes = b"") -> None:
         self.head = b""
         while not self.head.endswith(b"\r\n\r\n") and (line := file.readline()):
             self.head += line
@@ -39,7 +40,7 @@ class Message:
         self.body = _chunks(file) if chunked else file.read(size)
 
 
-def _chunks(file: BinaryIO) -> bytes:
+def _chunks(file: BinaryIO | BufferedIOBase) -> bytes:
     """A chunked body, as sent."""
     read = b""
     while line := file.readline():

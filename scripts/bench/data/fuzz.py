@@ -141,10 +141,13 @@ def retype_column(table: pa.Table, rng: Rng) -> pa.Table:
 
 _BYTES = (flip_bit, flip_byte, flip_in_footer, burst, truncate, zero_block, insert_bytes, double)
 _TABLES = (swap_columns, swap_row_groups, change_value, rename_column, reorder_columns, retype_column)
-MUTATIONS: dict[str, Mutation] = {f.__name__: functools.partial(_bytes, f) for f in _BYTES} | {
-    f"{f.__name__}, {keep} metadata kept": functools.partial(_table, f, keep=keep)
-    for f in _TABLES
-    for keep in ("all", "table", "none")
+MUTATIONS: dict[str, Mutation] = {
+    **{f.__name__: functools.partial(_bytes, f) for f in _BYTES},
+    **{
+        f"{f.__name__}, {keep} metadata kept": functools.partial(_table, f, keep=keep)
+        for f in _TABLES
+        for keep in ("all", "table", "none")
+    },
 }
 RESEALED: dict[str, Mutation] = {f"{f.__name__}, sealed again": functools.partial(_bytes, f, seal=True) for f in _BYTES}
 

@@ -133,7 +133,8 @@ def main(
         folders = folders or (copy_dataset(folder),)
         held_out = load_split(folders[0] / SPLIT)
         split = {SEEN: set(held_out.train), NEW: set(held_out.test)}
-        parts, devices = [], {}
+        parts: list[Programs] = []
+        devices: dict[str, dict[str, Any]] = {}
         for data in folders:
             names = DataFolder.open(data).device_ids()[: 3 if quick else None]
             parts.append(load_programs(data, device=names, workloads=split[SEEN] | split[NEW], spec=SPEC))

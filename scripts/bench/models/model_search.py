@@ -211,4 +211,4 @@ def report(rows: list[dict[str, Any]], path: Path, batch: int) -> None:
         }
         if panels:
             name = figure.replace(" ", "-")
-            plot_curves(path.with_name(f"{path.stem}-{name}.png"), panels, **axes)
+            plot_curves(path.with_name(f"{path.stem}-{name}.png"), panels, x=axes["x"], y=axes["y"])

@@ -16,7 +16,7 @@ from costhub.dataset.programs import Programs
 from costhub.models.compound.conditioned import Conditioned
 from costhub.models.evaluate import METRICS, Evaluation, evaluate_scores, network_top_k
 from scripts.bench.common.data import Part
-from scripts.bench.models.baselines import TensetMlp
+from scripts.bench.models.baselines import TensetMlp, TvmXgb
 from scripts.bench.models.grid import BASELINES, CEILING, RANDOM, TWO_PASSES, Entry
 from scripts.bench.models.noise_ceiling import gap_noise, noise_ceiling, repeat_noise
 from scripts.bench.models.tasks import Source
@@ -87,7 +87,7 @@ def _scores(model: Any, train: Programs, test: Programs, seed: int, valid_share:
     if model is None:  # constant scores get the exact expectation of random choice
         return np.zeros(test.n), {"test_programs": test.n}
     began, began_cpu = time.perf_counter(), time.process_time()
-    if isinstance(model, tuple(BASELINES.values())):
+    if isinstance(model, TvmXgb | TensetMlp):
         model.fit(train.measured(), seed=seed)
     else:
         rest, valid = train.split_off(valid_share, seed=seed) if valid_share else (train, None)

@@ -142,7 +142,7 @@ def main(
     path: Path | None,
 ) -> None:
     """Run it with nothing else on the machine; a quarter of an hour to an hour for each network and seed."""
-    methods = METHODS
+    methods: Sequence[NetworkMethod] = METHODS
     if quick:
         methods, networks, seeds, torch_compile = METHODS[1:2], ("bert_small",), 1, False
     rows: list[dict[str, Any]] = []

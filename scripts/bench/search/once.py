@@ -93,9 +93,8 @@ class WorkloadSearch:
         mod, target, device = find_workload(self.workload).module(), local_target(), complete_device_row(identify())
         rounds: list[tuple[int, float]] = []
         start = time.perf_counter()
-        pretrained, drafting = (
-            None if folder is None else bound_to(load_model(folder)[0], device) for folder in (model, draft)
-        )
+        pretrained = bound_to(load_model(model)[0], device)
+        drafting = bound_to(load_model(draft)[0], device) if draft else None
         with Builder(json.dumps(target)) as builder, Runner(json.dumps(target)) as runner:
             result = tune(
                 mod,

@@ -6,6 +6,7 @@ import json
 import statistics
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -70,7 +71,7 @@ def of_tokens(model: Any, rows: Any, counts: Any) -> float:
     hidden, inputs, layers = model.options.hidden, model.config()["inputs"], model.options.layers
     per_layer = len(rows) * 8 * hidden**2 + 2 * hidden * float((counts**2).sum())
     per_program = hidden * (2 * hidden + 1)
-    return 2.0 * (len(rows) * inputs * hidden + layers * per_layer + len(counts) * per_program)
+    return float(2 * (len(rows) * inputs * hidden + layers * per_layer + len(counts) * per_program))
 
 
 OPERATIONS = {"gbt": of_trees, "mlp": of_mlp, "tokens": of_tokens}
@@ -208,15 +209,15 @@ def compare(workload: str, models: dict[str, CostModel], count: int, repeats: in
     context, candidates = held_candidates(workload, count=count)
     score = {}
     for name in ("mlp", "gbt"):
-        rows = joined(find_spec(models[name].feature_spec).extract_candidates(context, candidates))
-        score[name] = models[name].predict(*rows)
+        features = joined(find_spec(models[name].feature_spec).extract_candidates(context, candidates))
+        score[name] = models[name].predict(*features)
     latency_s = np.exp(-score["mlp"])[: stock_models.LEARNT]
     stock = stock_models.trained(context, candidates[: stock_models.LEARNT], latency_s.tolist())
     drafting = {f"{name} behind a draft": Drafting(models[name], models["draft"]) for name in ("mlp", "gbt")}
     work: dict[str, Callable[[], Parts]] = {
-        **{name: lambda n=name, m=m: of_stock(n, m, context, candidates) for name, m in stock.items()},
-        **{name: lambda m=m: of_ours(m, context, candidates) for name, m in models.items()},
-        **{name: lambda m=m: m(context, candidates) for name, m in drafting.items()},
+        **{name: partial(of_stock, name, m, context, candidates) for name, m in stock.items()},
+        **{name: partial(of_ours, m, context, candidates) for name, m in models.items()},
+        **{name: partial(m, context, candidates) for name, m in drafting.items()},
     }
     seconds: dict[str, list[Parts]] = {name: [] for name in work}
     for _ in range(repeats):

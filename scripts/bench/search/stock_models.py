@@ -60,6 +60,8 @@ class WorkingTrainer(SegmentSumMLPTrainer):  # type: ignore[misc]
     all data, for as many epochs.
     """
 
+    num_epoch_incremental: int
+
     def train_full(self) -> None:
         """Trains on everything; for one task it differs from TVM's only in the steps of the learning rate."""
         groups = self.state.data.values()

@@ -292,6 +292,6 @@ def tables(figures: dict[str, Any]) -> Iterator[str]:
 
 def report(figures: dict[str, Any], path: Path) -> None:
     """Writes the figures and draws what is lost against what is saved."""
-    axes = {"x": "measurements saved (%)", "y": "latency lost (%)"}
-    plot_curves(path.with_suffix(".png"), curves(figures["grid"], figures["chosen"]), **axes)
+    panels = curves(figures["grid"], figures["chosen"])
+    plot_curves(path.with_suffix(".png"), panels, x="measurements saved (%)", y="latency lost (%)")
     machine.write_result(path, figures)

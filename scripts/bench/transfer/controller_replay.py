@@ -89,7 +89,8 @@ class Ends:
         """Asks the rule after each batch."""
         make, _ = RULES[rule]
         ends = [_end(trace, make(trace.trials, **options)) for trace in traces]
-        return cls(*np.array(ends).T.reshape(2, -1), np.array([trace.workload for trace in traces]))
+        saved, lost = np.array(ends).T.reshape(2, -1)
+        return cls(saved, lost, np.array([trace.workload for trace in traces]))
 
     def each(self, values: np.ndarray) -> np.ndarray:
         """Means over the searches of each workload."""
@@ -134,7 +135,8 @@ def in_hindsight(traces: Sequence[Trace]) -> Ends:
         best = best_after(trace.batches[: trace.full])
         end = int(np.argmax(best <= best[-1] * (1.0 + TOLERATED)))
         ends.append((1.0 - (end + 1) / trace.full, float(np.log(best[end] / best[-1]))))
-    return Ends(*np.array(ends).T, np.array([trace.workload for trace in traces]))
+    saved, lost = np.array(ends).T
+    return Ends(saved, lost, np.array([trace.workload for trace in traces]))
 
 
 def choose(pairs: Mapping[str, Sequence[Trace]], rule: str) -> Options:

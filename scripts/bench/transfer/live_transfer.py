@@ -184,8 +184,10 @@ def main(
         bench = LiveSearch(target, builder, runner, trials)
         for seed in range(seeds):
             missing = [workload for workload in workloads if (workload, seed) not in done]
-            led = models(data, source, own, model, seed) if missing else None
-            for workload in missing if led else ():
+            if not missing:
+                continue
+            led = models(data, source, own, model, seed)
+            for workload in missing:
                 rows += searches(bench, led, methods, workload, seed)
                 click.echo(f"{workload}, seed {seed}")
                 about = {"source": model or source, "base": LIVE_BASE, "trials": trials}

@@ -26,6 +26,8 @@ from scripts.bench.common import machine, options
 from scripts.bench.common.data import own_copy, own_folder
 
 SPEC = "tiles@1"
+KNOWN = "known@1"
+"""The spec of sources whose scores are computed already."""
 PROBED = (8, 16, 32, 64)
 CHOICES = {"random": False, "telling": True}
 OPTIONS: dict[str, dict[str, object]] = {"gbt": {"objective": "log"}, "mlp": {}}
@@ -39,7 +41,7 @@ class Known:
     """A source whose scores are computed already; the row of a program is its position among them."""
 
     scores: Scores
-    feature_spec: str = "known@1"
+    feature_spec: str = KNOWN
 
     def predict(self, rows: FloatArray, counts: IntArray) -> Scores:
         """(n,) scores of the programs at these positions."""
@@ -129,7 +131,9 @@ def _choices(
         able = pool.of_workloads({pool.workload_ids[i] for i in half})
         for probed in PROBED:
             for choice, tell_apart in CHOICES.items():
-                ranked = rank_sources(sources, lambda _, p=able: p, seed=draw, probed=probed, tell_apart=tell_apart)
+                ranked = rank_sources(
+                    sources, {KNOWN: able}.__getitem__, seed=draw, probed=probed, tell_apart=tell_apart
+                )
                 mixed = indistinguishable(ranked)[:MAX_SOURCES]
                 figures = {"single": judge(ranked[:1]), "mixture": judge(mixed), "all": judge(ranked)}
                 yield {

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,7 @@ from costhub.search.selection import Candidates, Ranked, Selection
 from costhub.transfer.methods.corrected import Corrected
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import folds, own_copy
-from scripts.bench.common.rows import Rows, mean_curves
+from scripts.bench.common.rows import Row, Rows, mean_curves
 from scripts.bench.transfer.tasks import SPEC, Devices
 from scripts.tables.gains import mean_with_error
 from scripts.tables.plots import plot_curves
@@ -173,12 +175,11 @@ def summaries(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             mine = [row for row in own if row["method"] == method]
             level = _by_workload(mine, _mean)
             shared = [name for name in level if name in plain]
-            ends = ((f"at_{t}", lambda row, i=i: row["curve"][i]) for i, t in enumerate(_trials(mine[0])))
-            measures = {
-                **dict(ends),
-                **{name: lambda row, n=name: row[n] or _trials(row)[-1] for name in SHARES},
-                **{f"reach{name[2:]}": lambda row, n=name: float(row[n] is not None) for name in SHARES},
-                "batches": lambda row: row["batches"],
+            measures: dict[str, Callable[[Row], float]] = {
+                **{f"at_{trials}": partial(_at, index) for index, trials in enumerate(_trials(mine[0]))},
+                **{name: partial(_until, name) for name in SHARES},
+                **{f"reach{name[2:]}": partial(_reached, name) for name in SHARES},
+                "batches": itemgetter("batches"),
             }
             line = dict(zip(("source", "target", "batch"), group, strict=True))
             line |= {"method": method, "workloads": len(level)}
@@ -193,7 +194,20 @@ def _trials(row: dict[str, Any]) -> list[int]:
     return [STEP * (i + 1) for i in range(len(row["curve"]))]
 
 
-def _mean(row: dict[str, Any]) -> float:
+def _at(index: int, row: Row) -> float:
+    return float(row["curve"][index])
+
+
+def _until(share: str, row: Row) -> float:
+    """Measurements until a share is reached; all of the search if it is not."""
+    return float(row[share] or _trials(row)[-1])
+
+
+def _reached(share: str, row: Row) -> float:
+    return float(row[share] is not None)
+
+
+def _mean(row: Row) -> float:
     return float(np.mean(row["curve"]))
 
 
@@ -229,8 +243,7 @@ def report(rows: list[dict[str, Any]], path: Path) -> None:
         device = f"{pair[0]} to {pair[1]}\nbatches of {pair[2]}"
         mine = [row for row in rows if (row["source"], row["target"], row["batch"]) == pair]
         panels[device] = mean_curves([{**row, "device": device, "trials": _trials(row)} for row in mine], DRAWN)
-    axes = {"x": "measured programs", "y": "best so far / best of all"}
-    plot_curves(path.with_suffix(".png"), panels, **axes)
+    plot_curves(path.with_suffix(".png"), panels, x="measured programs", y="best so far / best of all")
     machine.write_result(path, {"key": KEY, "step": STEP, "summary": summaries(rows), "rows": rows})
 
 

@@ -39,10 +39,10 @@ def rows_of(programs: dict[str, Programs], seed: int, draws: int) -> Iterator[di
         others = {device: model for device, model in models.items() if device != target}
         test, pool = own.of_workloads(out), own.of_workloads(set(names) - out)
         totals = {device: evaluate(model, test).totals for device, model in others.items()}
-        best = {metric: max(found[metric] for found in totals.values()) for metric in METRICS}
+        best = {metric: max(own[metric] for own in totals.values()) for metric in METRICS}
         for probed in PROBED:
             for draw in range(draws):
-                ranked = rank_sources(others, lambda _, p=pool: p, seed=100 * seed + draw, probed=probed)
+                ranked = rank_sources(others, {SPEC: pool}.__getitem__, seed=100 * seed + draw, probed=probed)
                 chosen = ranked[0].name
                 behind = {metric: best[metric] - totals[chosen][metric] for metric in METRICS}
                 yield {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,15 +81,15 @@ def models(
     for count in trials:
         few = measured(pool, count, seed)
         for name, method in (METHODS | (ABLATIONS if ablate else {})).items():
-            yield name, count, lambda m=method, f=few: m.adapt(source, f, seed=seed, source_programs=train)
-        yield "scratch blend", count, lambda f=few: fitted(f, seed)
+            yield name, count, partial(method.adapt, source, few, seed=seed, source_programs=train)
+        yield "scratch blend", count, partial(fitted, few, seed)
     guard = Guard(source, Corrected(), seed=seed)
     for count in trials:
-        yield "guarded", count, lambda c=count: guarded(guard, measured(pool, c, seed))
+        yield "guarded", count, partial(guarded, guard, measured(pool, count, seed))
     for name, count in (("scratch blend", MORE), (EVERYTHING, pool.n)):
         if seed < WHOLE and count <= pool.n:
             whole = pool if count == pool.n else measured(pool, count, seed, each=4 * PER_WORKLOAD)
-            yield name, count, lambda w=whole: fitted(w, seed)
+            yield name, count, partial(fitted, whole, seed)
 
 
 def is_whole(done: Collection[tuple[str, int]], trials: tuple[int, ...], ablate: bool) -> bool:
