@@ -12,7 +12,7 @@ from costhub.dataset.programs import Programs
 from costhub.errors import DataError, ModelError, UnknownNameError
 from costhub.models.architectures import new_model
 from costhub.models.evaluate import evaluate, evaluate_blocks
-from costhub.models.train import data_hash, describe_model, fit_blocks, hold_out, train_model
+from costhub.models.train import data_hash, describe_model, hold_out, train_model
 
 
 def rows(**families: int) -> list[dict[str, str]]:
@@ -170,7 +170,7 @@ def test_a_model_says_the_same_of_blocks_as_of_all_programs_at_once(train: Progr
 
 def test_an_architecture_that_needs_all_programs_says_so(train: Programs) -> None:
     with pytest.raises(ModelError, match="architecture conditioned learns from programs in memory only"):
-        fit_blocks(new_model("conditioned", feature_spec="demo@1"), blocks_of(train), None, seed=0, progress=False)
+        new_model("conditioned", feature_spec="demo@1").fit_blocks(blocks_of(train), None, seed=0, progress=False)
 
 
 def test_no_blocks_cannot_be_evaluated_or_learned_from(train: Programs) -> None:

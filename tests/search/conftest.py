@@ -17,10 +17,11 @@ from costhub.collector.workloads.suites import SuiteWorkload
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.programs import Programs
 from costhub.dataset.workload import parse_target
+from costhub.models.protocol import CostModel
 from costhub.search.strategies.search_space import SearchSpace
 
 
-class LinearModel:
+class LinearModel(CostModel):
     """score = weights . (sum of rows); `update` adds `shift` to every weight."""
 
     arch = "linear"
@@ -43,6 +44,9 @@ class LinearModel:
     def update(self, programs: Programs, *, seed: int) -> None:
         self.updates.append(programs)
         self.weights = self.weights + self.shift
+
+    def config(self) -> dict[str, Any]:
+        raise AssertionError("a search never saves")
 
     def save_weights(self, folder: Path) -> None:
         raise AssertionError("a search never saves")

@@ -13,7 +13,7 @@ import pytest
 
 from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.errors import ModelError
-from costhub.models.protocol import Scores
+from costhub.models.protocol import CostModel, Scores
 from costhub.models.trees.gbt import Gbt, GbtOptions
 from costhub.testing import Subject, properties
 from costhub.testing.made_programs import made_programs
@@ -124,7 +124,7 @@ def test_agreement_counts_measured_pairs_within_groups() -> None:
 Values = npt.NDArray[np.float64]
 
 
-class Linear:
+class Linear(CostModel):
     """Ridge regression of throughput on the sum of a program's rows, within groups; sound in all respects."""
 
     arch = "linear"

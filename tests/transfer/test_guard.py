@@ -10,6 +10,7 @@ from costhub.dataset.programs import Programs
 from costhub.models.architectures import new_model
 from costhub.models.evaluate import evaluate
 from costhub.models.protocol import CostModel
+from costhub.models.trees.gbt import Gbt
 from costhub.transfer.guard import ADAPTED, CANDIDATES, LOCAL, RECENT_WORKLOADS, SOURCE, Guard
 from costhub.transfer.methods.corrected import Corrected
 from costhub.transfer.methods.method import Frozen
@@ -131,13 +132,11 @@ def test_a_model_that_diverged_is_not_taken(source: CostModel) -> None:
         def adapt(
             self, source: CostModel, target: Programs, *, seed: int, source_programs: Programs | None = None
         ) -> CostModel:
-            class Nan:
-                feature_spec = "demo@1"
-
+            class Nan(Gbt):
                 def predict(self, rows: object, counts: np.ndarray) -> np.ndarray:
                     return np.full(len(counts), np.nan)
 
-            return Nan()  # type: ignore[return-value]
+            return Nan(feature_spec="demo@1")
 
     guard = learned(source, Diverges(), batches(1.0))
 

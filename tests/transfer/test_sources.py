@@ -8,11 +8,12 @@ import pytest
 from costhub.dataset.features.combined import combine
 from costhub.dataset.programs import Programs
 from costhub.errors import DataError
+from costhub.models.trees.gbt import Gbt
 from costhub.transfer.sources import PROBED_PROGRAMS, rank_sources
 
 
 @dataclass
-class Column:
+class Column(Gbt):
     """Scores by one column of the rows, with so much noise."""
 
     feature_spec: str

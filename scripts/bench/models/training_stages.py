@@ -139,10 +139,9 @@ def gbt_in_memory(run: Run) -> dict[str, Any]:
 def mlp(run: Run) -> dict[str, Any]:
     """A network from a stream."""
     from costhub.models.networks.mlp import Mlp, MlpOptions
-    from costhub.models.networks.neural import fit_network
 
     model = Mlp(feature_spec="per_store@1", options=MlpOptions(epochs=run.epochs))
-    return _streamed(run, model, run.epochs, lambda blocks: fit_network(model, blocks, None, seed=0))
+    return _streamed(run, model, run.epochs, lambda blocks: model.fit_blocks(blocks, None, seed=0))
 
 
 def mlp_in_memory(run: Run) -> dict[str, Any]:
@@ -154,14 +153,14 @@ def mlp_in_memory(run: Run) -> dict[str, Any]:
 
 
 def _trees(run: Run, *, external: bool) -> dict[str, Any]:
-    from costhub.models.trees.gbt import Gbt, GbtOptions, fit_trees
+    from costhub.models.trees.gbt import Gbt, GbtOptions
 
     model = Gbt(feature_spec="per_store@1", options=GbtOptions(rounds=run.rounds))
     return _streamed(
         run,
         model,
         run.rounds,
-        lambda blocks: fit_trees(model, blocks, None, seed=0, external=external, cache=run.path),
+        lambda blocks: model.fit_blocks(blocks, None, seed=0, external=external, cache=run.path),
     )
 
 

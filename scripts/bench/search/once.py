@@ -85,7 +85,6 @@ class WorkloadSearch:
 
     def costhub(self, model: str, method: str, draft: str | None = None) -> SearchCourse:
         """`tune`; the seconds include loading the model and starting processes."""
-        from costhub.models.compound.conditioned import bound_to
         from costhub.models.folder import load_model
         from costhub.search.tune import tune
         from costhub.transfer.methods.by_name import find_method
@@ -93,8 +92,8 @@ class WorkloadSearch:
         mod, target, device = find_workload(self.workload).module(), local_target(), complete_device_row(identify())
         rounds: list[tuple[int, float]] = []
         start = time.perf_counter()
-        pretrained = bound_to(load_model(model)[0], device)
-        drafting = bound_to(load_model(draft)[0], device) if draft else None
+        pretrained = load_model(model)[0].bind(device)
+        drafting = load_model(draft)[0].bind(device) if draft else None
         with Builder(json.dumps(target)) as builder, Runner(json.dumps(target)) as runner:
             result = tune(
                 mod,
@@ -165,14 +164,13 @@ class NetworkSearch:
 
     def costhub(self, model: str) -> SearchCourse:
         """`tune_all`; the seconds include loading the model and starting processes."""
-        from costhub.models.compound.conditioned import bound_to
         from costhub.models.folder import load_model
         from costhub.search.tune import Job, tune_all
 
         rounds: list[tuple[int, float]] = []
         start = time.perf_counter()
         target = local_target()
-        pretrained = bound_to(load_model(model)[0], complete_device_row(identify()))
+        pretrained = load_model(model)[0].bind(complete_device_row(identify()))
         jobs = [Job(e.name, e.module(), w) for e, w in zip(self.kernels, self.weights, strict=True)]
         with Builder(json.dumps(target)) as builder, Runner(json.dumps(target)) as runner:
             results = tune_all(

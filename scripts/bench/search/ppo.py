@@ -30,7 +30,6 @@ from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.programs import FloatArray
 from costhub.hub.catalogue.devices import complete_device_row
-from costhub.models.compound.conditioned import bound_to
 from costhub.models.folder import load_model
 from costhub.papers.release import DIRECTIONS, AgentStep, Ppo, PpoAgent, PpoOptions
 from costhub.search.result import StageTimer
@@ -202,7 +201,7 @@ def main(
         data, models = data or copy_dataset(folder), models or Path(folder, "models")
         models.mkdir(exist_ok=True)
         trained_model, _ = load_model(trained("costhub", data, models, held_out(data, WORKLOADS)))
-        model = bound_to(trained_model, complete_device_row(identify()))
+        model = trained_model.bind(complete_device_row(identify()))
         for seed, workload in ((seed, workload) for seed in range(seeds) for workload in workloads):
             for agent in AGENTS:
                 rows.append(explored(workload, agent, seed, batches, model))

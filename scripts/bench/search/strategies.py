@@ -16,7 +16,6 @@ from costhub.collector.device.local import local_target
 from costhub.collector.run.runner import Runner
 from costhub.collector.workloads.suites import find_workload
 from costhub.hub.catalogue.devices import complete_device_row
-from costhub.models.compound.conditioned import bound_to
 from costhub.models.folder import load_model
 from costhub.models.protocol import CostModel
 from costhub.search.selection import SELECTIONS, find_selection
@@ -114,7 +113,7 @@ def main(
         data, models = data or copy_dataset(folder), models or Path(folder, "models")
         models.mkdir(exist_ok=True)
         model_folder = trained("costhub", data, models, held_out(data, {*SEARCHED, *workloads}))
-        model = bound_to(load_model(model_folder)[0], complete_device_row(identify()))
+        model = load_model(model_folder)[0].bind(complete_device_row(identify()))
         bench = SearchBench(target, builder, runner)
         for seed in range(seeds):
             # Workload by workload, so that searches which are compared follow one another closely.

@@ -20,7 +20,6 @@ from costhub.dataset.load import load_programs
 from costhub.dataset.workload import workload_id
 from costhub.hub.catalogue.devices import complete_device_row
 from costhub.hub.catalogue.find import find_model
-from costhub.models.compound.conditioned import bound_to
 from costhub.models.folder import load_model
 from costhub.models.protocol import CostModel
 from costhub.search.database import SearchDatabase
@@ -102,7 +101,7 @@ def models(
     here = complete_device_row(identify())
     if shipped:
         model, _ = load_model(find_model(shipped).entry.folder)
-        source = bound_to(model, here)
+        source = model.bind(here)
     else:
         programs = load_programs(data, device=source_device, spec=SPEC)
         source = fitted(programs.of_workloads(set(programs.workload_ids) - tuned), seed)

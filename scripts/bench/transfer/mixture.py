@@ -20,6 +20,7 @@ from costhub.models.evaluate import evaluate_scores
 from costhub.models.folder import load_model, save_model
 from costhub.models.protocol import CostModel, Scores
 from costhub.models.train import data_hash, describe_model
+from costhub.models.trees.gbt import Gbt
 from costhub.papers.source_mixture import MAX_SOURCES, indistinguishable, mixture_scale
 from costhub.transfer.sources import RankedSource, rank_sources
 from scripts.bench.common import machine, options
@@ -37,7 +38,7 @@ KEY = ("task", "target", "seed", "probed", "choice")
 
 
 @dataclass
-class Known:
+class Known(Gbt):
     """A source whose scores are computed already; the row of a program is its position among them."""
 
     scores: Scores

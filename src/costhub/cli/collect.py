@@ -141,12 +141,11 @@ def _scorer(guide: str | None, device: dict[str, Any]) -> Scorer | None:
         return None
     from costhub.hub.catalogue.devices import complete_device_row
     from costhub.hub.pull import pull
-    from costhub.models.compound.conditioned import bound_to
     from costhub.models.folder import load_model
     from costhub.search.search_model import ScheduleScorer
 
     model, _ = load_model(pull(guide))
-    return ScheduleScorer(bound_to(model, complete_device_row(device)))
+    return ScheduleScorer(model.bind(complete_device_row(device)))
 
 
 def _collect(

@@ -73,7 +73,6 @@ def figures_of(
     from costhub.errors import DataError
     from costhub.hub.catalogue.devices import device_rows
     from costhub.hub.pull import resolve
-    from costhub.models.compound.conditioned import tell_devices
     from costhub.models.evaluate import evaluate
     from costhub.models.folder import load_model
 
@@ -91,7 +90,7 @@ def figures_of(
     if not wanted:
         raise DataError(f"{model} was trained on all of these workloads. Use --all to evaluate on them anyway.")
     programs = load_programs(data, device=devices or None, workloads=wanted, spec=info.feature_spec)
-    tell_devices(loaded, device_rows(data, programs.device_ids))
+    loaded.add_devices(device_rows(data, programs.device_ids))
     return described_figures(evaluate(loaded, programs, noise_floor=noise_floor), data)
 
 

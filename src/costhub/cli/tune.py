@@ -257,14 +257,13 @@ def _tune(
     """The results, and the workload of each trial."""
     from costhub.cli.tune_output import TuneProgress, refuse_newer_report
     from costhub.hub.catalogue.devices import complete_device_row
-    from costhub.models.compound.conditioned import bound_to
     from costhub.models.folder import load_model
     from costhub.search.tune import tune_all
 
     refuse_newer_report(out)
     known = complete_device_row(place.row)
-    model = bound_to(load_model(folder)[0], known)
-    draft = bound_to(load_model(drafting)[0], known) if drafting else None
+    model = load_model(folder)[0].bind(known)
+    draft = load_model(drafting)[0].bind(known) if drafting else None
     total = trials * len(jobs)
     with TuneProgress(total) as progress:
         results = tune_all(

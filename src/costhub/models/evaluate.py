@@ -18,7 +18,6 @@ import pyarrow as pa
 from costhub.dataset.programs import FloatArray, Programs
 from costhub.errors import DataError, ScoreError
 from costhub.models import metrics
-from costhub.models.compound.conditioned import scores_of
 from costhub.models.metrics import weighted_top_k
 from costhub.models.protocol import CostModel, Scores
 
@@ -137,7 +136,7 @@ def evaluate(model: CostModel, programs: Programs, *, noise_floor: float = NOISE
         DataError: No workload has two programs that differ by more than the noise.
     """
     programs = programs.measured()
-    return evaluate_scores(scores_of(model, programs), programs, noise_floor=noise_floor)
+    return evaluate_scores(model.predict_programs(programs), programs, noise_floor=noise_floor)
 
 
 def evaluate_scores(scores: Scores, programs: Programs, *, noise_floor: float = NOISE_FLOOR) -> Evaluation:
@@ -212,7 +211,7 @@ def evaluate_blocks(model: CostModel, blocks: Sequence[Programs], *, noise_floor
     """
     scores, without_rows = [], []
     for block in (block.measured() for block in blocks):
-        scores.append(model.predict(block.rows, block.counts))
+        scores.append(model.predict_programs(block))
         without_rows.append(replace(block, rows=_NO_ROWS, counts=np.zeros_like(block.counts)))
     programs = Programs.join(without_rows) if without_rows else _NONE
     return evaluate_scores(np.concatenate([np.zeros(0), *scores]), programs, noise_floor=noise_floor)

@@ -63,7 +63,7 @@ def is_informative(programs: Programs) -> bool:
 
     Example:
         >>> pair = Programs.from_list([np.ones((1, 2))] * 2, np.array([0, 0]), ("w",), np.array([1e-3, 2e-3]))
-        >>> informative(pair), informative(pair.select(np.array([0])))
+        >>> is_informative(pair), is_informative(pair.select(np.array([0])))
         (True, False)
     """
     return bool(programs.n) and bool((programs.throughput() < 1.0).any())

@@ -36,8 +36,8 @@ def added_option(default: Value, *, before: Value | None = None) -> Value:
 def parse_options(kind: type[Options], found: Mapping[str, Any], *, arch: str) -> Options:
     """Builds the options dataclass of an architecture from untrusted JSON values.
 
-    Every field but those that were `added` must be there with the type of its default, and nothing else may
-    be. Ranges are the business of `__post_init__`, which raises ValueError.
+    Every field but those that were added later (`added_option`) must be there with the type of its default, and
+    nothing else may be. Ranges are the business of `__post_init__`, which raises ValueError.
 
     Args:
         kind: A dataclass whose fields all have defaults of type int, float, bool or str.

@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from costhub.dataset.programs import FloatArray, IntArray, Programs
+from costhub.errors import ModelError
 
 Scores = npt.NDArray[np.float64]
 
 
-class CostModel(Protocol):
+class CostModel(ABC):
     """Ranks programs of one workload by how fast they will run.
 
-    A copy made with `copy.deepcopy` is independent: updating it leaves the original as it was.
+    A model of your own derives from this class and defines the abstract methods; the others have defaults
+    that suit most models. A copy made with `copy.deepcopy` must be independent: updating it leaves the
+    original as it was.
     """
 
-    @property
-    def arch(self) -> str:
-        """Name of the architecture, a key of `ARCHITECTURES`."""
+    arch: ClassVar[str]
+    """Name of the architecture, a key of `ARCHITECTURES`."""
+    default_spec: ClassVar[str] = "tiles@1"
+    """The feature spec that the architecture reads if no other is named."""
+    feature_spec: str
+    """Name and version of the feature layout that the model reads."""
+    checkpoint: Path | None = None
+    """Folder in which `fit` keeps its progress; None keeps none, and some architectures never do.
 
-    @property
-    def feature_spec(self) -> str:
-        """Name and version of the feature layout it reads."""
+    A call of `fit` with equal programs, options and seed then continues an interrupted one, and ends with the
+    model that it would have reached without the break. The progress of another training is refused with a
+    ModelError."""
 
+    @abstractmethod
     def fit(self, train: Programs, valid: Programs | None, *, seed: int, progress: bool = True) -> None:
-        """Learns from scratch; `valid`, of other workloads, tells when to stop."""
+        """Learns from scratch; `valid`, of other workloads, decides when to stop."""
 
+    @abstractmethod
     def predict(self, rows: FloatArray, counts: IntArray) -> Scores:
         """Scores programs.
 
@@ -46,18 +57,22 @@ class CostModel(Protocol):
             ModelError: The model was neither fitted nor loaded, or reads rows of another width.
         """
 
+    @abstractmethod
     def update(self, programs: Programs, *, seed: int) -> None:
         """Learns a little more from new measurements, in under a second for 500 programs of one workload.
 
         Nothing happens unless two programs of one workload differ in latency.
         """
 
+    @abstractmethod
     def config(self) -> dict[str, Any]:
         """What `load_weights` needs besides the files, as JSON values."""
 
+    @abstractmethod
     def save_weights(self, folder: Path) -> None:
         """Writes the weights into an existing folder."""
 
+    @abstractmethod
     def load_weights(self, folder: Path, config: Mapping[str, Any]) -> None:
         """Reads what `save_weights` wrote.
 
@@ -65,55 +80,54 @@ class CostModel(Protocol):
             ModelError: A file is missing, damaged, or not what `config` and the code expect.
         """
 
+    def fit_blocks(
+        self, blocks: Sequence[Programs], valid: Programs | None, *, seed: int, progress: bool = True
+    ) -> None:
+        """Learns from scratch as `fit` does, with a few blocks in memory at a time.
 
-@runtime_checkable
-class Resumable(Protocol):
-    """What a model has beside `CostModel` if its `fit` keeps its progress.
-
-    `fit` with equal programs, options and seed goes on from what an interrupted one has left, and ends with
-    the model that it would have reached without the break; progress of another training is refused with a
-    ModelError.
-
-    Example:
-        >>> from costhub.models.architectures import new_model
-        >>> isinstance(new_model("mlp", feature_spec="per_store@1"), Resumable)
-        True
-    """
-
-    checkpoint: Path | None
-    """Folder for the progress, made when there is some; None keeps none."""
-
-
-@runtime_checkable
-class SubModels(Protocol):
-    """A model that scores by others, which can learn in its place."""
-
-    def inner(self, programs: Programs) -> list[tuple[CostModel, Programs]]:
-        """The models it is made of, each with these programs as that model reads them.
+        Args:
+            blocks: Blocks of whole groups, such as `ProgramBlocks`.
+            valid: Programs of other workloads that decide when to stop; they are in memory.
+            seed: Equal seeds give equal models on one machine.
+            progress: Show a progress bar on a terminal.
 
         Raises:
-            ModelError: It was neither fitted nor loaded, or reads rows of another width.
+            DataError: No workload has two programs of different latency.
+            ModelError: The architecture learns from programs in memory only.
         """
+        raise ModelError(
+            f"A model of the architecture {self.arch} learns from programs in memory only; train trees (gbt) or a "
+            "network from blocks, or this one without streaming."
+        )
 
+    def predict_programs(self, programs: Programs) -> Scores:
+        """(n,) scores of programs of one or more devices, each for its own device; see `predict`."""
+        return self.predict(programs.rows, programs.counts)
 
-def sub_models(model: CostModel, programs: Programs) -> Iterator[tuple[CostModel, Programs]]:
-    """The networks and trees of a model, down through compounds of compounds; of a simple one, itself.
+    def add_devices(self, devices: Mapping[str, Mapping[str, Any]]) -> None:  # noqa: B027
+        """Gives a model that scores by what a device can do rows of the `devices` table, by id; others ignore it."""
 
-    Args:
-        model: Any model.
-        programs: As it reads them.
+    def bind(self, device: Mapping[str, Any]) -> CostModel:
+        """The model for one device; the model itself if it does not ask what a device can do.
 
-    Yields:
-        Each with the programs as it reads them.
-    """
-    if not isinstance(model, SubModels):
-        yield model, programs
-        return
-    for part, own in model.inner(programs):
-        yield from sub_models(part, own)
+        Args:
+            device: A row of the `devices` table.
 
+        Raises:
+            ModelError: The model cannot score for such a device.
+        """
+        return self
 
-def update_sub_models(model: SubModels, programs: Programs, *, seed: int) -> None:
-    """Every model that this one is made of learns a little more."""
-    for number, (part, own) in enumerate(model.inner(programs)):
-        part.update(own, seed=seed + number)
+    def sub_models(self, programs: Programs) -> list[tuple[CostModel, Programs]]:
+        """The networks and trees that the model is made of; of a simple one, itself.
+
+        Args:
+            programs: As this model reads them.
+
+        Returns:
+            Each with the programs as it reads them.
+
+        Raises:
+            ModelError: A compound model was neither fitted nor loaded, or reads rows of another width.
+        """
+        return [(self, programs)]

@@ -14,45 +14,10 @@ from costhub.dataset.features.per_store import PER_STORE
 from costhub.dataset.programs import Programs
 from costhub.dataset.splits.split import Split
 from costhub.dataset.splits.split_rules import split_by_workload
-from costhub.errors import ModelError
 from costhub.models.architectures import ARCHITECTURES, new_model
-from costhub.models.compound.conditioned import tell_devices
 from costhub.models.info import ModelInfo
-from costhub.models.protocol import CostModel, Resumable
+from costhub.models.protocol import CostModel
 from costhub.versions import costhub_version, installed_versions
-
-
-def fit_blocks(
-    model: CostModel, blocks: Sequence[Programs], valid: Programs | None, *, seed: int, progress: bool = True
-) -> None:
-    """Fits a model as its `fit` does, with a few blocks in memory at a time.
-
-    Args:
-        model: Trees or a network.
-        blocks: Blocks of whole groups, such as `ProgramBlocks`.
-        valid: Programs of other workloads that tell when to stop; they are in memory.
-        seed: Equal seeds give equal models on one machine.
-        progress: Show a progress bar on a terminal.
-
-    Raises:
-        DataError: No workload has two programs of different latency.
-        ModelError: The architecture cannot.
-    """
-    if model.arch == "gbt":
-        from costhub.models.trees.gbt import Gbt, fit_trees
-
-        if isinstance(model, Gbt):
-            fit_trees(model, blocks, valid, seed=seed, progress=progress)
-            return
-    from costhub.models.networks.neural import NeuralModel, fit_network
-
-    if not isinstance(model, NeuralModel):
-        raise ModelError(
-            f"A model of the architecture {model.arch} learns from programs in memory only; train trees "
-            "(gbt) or a network from blocks, or this one without streaming."
-        )
-    fit_network(model, blocks, valid, seed=seed, progress=progress)
-
 
 __all__ = ["ARCHITECTURES", "data_hash", "describe_model", "hold_out", "train_model"]
 
@@ -111,11 +76,10 @@ def train_model(
     first = programs if isinstance(programs, Programs) else next(iter(programs), None)
     spec = feature_spec or (first.spec if first is not None else "") or PER_STORE
     model = new_model(arch, feature_spec=spec, options=options)
-    if checkpoint is not None and isinstance(model, Resumable):
-        model.checkpoint = Path(checkpoint)
-    tell_devices(model, devices or {})
+    model.checkpoint = None if checkpoint is None else Path(checkpoint)
+    model.add_devices(devices or {})
     if not isinstance(programs, Programs):
-        fit_blocks(model, programs, valid, seed=seed, progress=progress)
+        model.fit_blocks(programs, valid, seed=seed, progress=progress)
         return model
     if valid is None:
         programs, valid = programs.split_off(stop_share, seed=seed)

@@ -12,10 +12,10 @@ import numpy as np
 from scipy.special import ndtr
 
 from costhub.dataset.programs import FloatArray, IntArray, Programs
-from costhub.models.compound.members import MemberSpec, load_members, save_members
+from costhub.models.compound.members import MemberSpec, load_members, save_members, update_members
 from costhub.models.inputs import check_training, checked_rows, is_informative, not_fitted_error
 from costhub.models.options import check_ranges, check_width, parse_options
-from costhub.models.protocol import CostModel, Scores, update_sub_models
+from costhub.models.protocol import CostModel, Scores
 from costhub.progress import bar
 
 
@@ -25,7 +25,7 @@ class EnsembleOptions:
 
     members: int = 5
     member: str = "gbt"
-    """The architecture of all members, as `Member.parse` reads it: `gbt` or `gbt(rounds=100)`."""
+    """The architecture of all members, as `MemberSpec.parse` reads it: `gbt` or `gbt(rounds=100)`."""
 
     def __post_init__(self) -> None:
         check_ranges({"members": (self.members, 2, 32)})
@@ -35,7 +35,7 @@ class EnsembleOptions:
             )
 
 
-class Ensemble:
+class Ensemble(CostModel):
     """Models trained on different random draws of the programs: where they agree, the score is reliable.
 
     Chen et al., *Learning to Optimize Tensor Programs* (AutoTVM), sections 3.3 and 6: five models, each
@@ -58,7 +58,6 @@ class Ensemble:
     """
 
     arch = "ensemble"
-    default_spec = "tiles@1"
 
     def __init__(self, *, feature_spec: str, options: EnsembleOptions | None = None) -> None:
         self.feature_spec = feature_spec
@@ -105,12 +104,12 @@ class Ensemble:
 
         Takes as long as its members together.
         """
-        update_sub_models(self, programs, seed=seed)
+        update_members(self, programs, seed=seed)
 
-    def inner(self, programs: Programs) -> list[tuple[CostModel, Programs]]:
-        """The members, see `Compound`."""
+    def sub_models(self, programs: Programs) -> list[tuple[CostModel, Programs]]:
+        """Those of the members, see `CostModel.sub_models`."""
         self._check_input(programs.rows, programs.counts)
-        return [(member, programs) for member in self.members]
+        return [part for member in self.members for part in member.sub_models(programs)]
 
     def config(self) -> dict[str, Any]:
         """The width of the rows, the options, and what each member needs."""

@@ -21,7 +21,7 @@ from costhub.models.networks.batches import Batch, Examples
 from costhub.models.networks.gradient import StepRule
 from costhub.models.networks.neural import NeuralModel
 from costhub.models.networks.weights import draw_weights
-from costhub.models.protocol import CostModel, sub_models
+from costhub.models.protocol import CostModel
 from costhub.search.scheduler import TrialBatch
 from costhub.transfer.methods.lottery import Lottery, Masked
 from costhub.transfer.methods.method import adapt_sub_models
@@ -57,7 +57,7 @@ class MosesLottery(Lottery):
         if source_programs is None:
             raise _needs_source()
         self.forget()
-        as_read = [own for part, own in sub_models(source, source_programs) if isinstance(part, NeuralModel)]
+        as_read = [own for part, own in source.sub_models(source_programs) if isinstance(part, NeuralModel)]
         of_networks = iter(as_read)
 
         def tune(part: NeuralModel[Any], own: Programs, seed: int) -> None:

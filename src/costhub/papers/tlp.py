@@ -150,7 +150,7 @@ def padded_blocks(counts: Tensor) -> list[PaddedBlock]:
     """Sorts programs into rectangles by length; those without rows are in none.
 
     Example:
-        >>> block, = blocks_of(torch.tensor([2, 0, 1]))
+        >>> block, = padded_blocks(torch.tensor([2, 0, 1]))
         >>> block.rows[:, :3].tolist(), block.is_token.sum(dim=1).tolist()
         ([[0, 1, 0], [2, 2, 2]], [2, 1])
     """

@@ -334,7 +334,7 @@ def update_learns(subject: Subject) -> None:
 
 @_property("the search of TVM can use the scores")
 def positive_at_the_seam(subject: Subject) -> None:
-    """TVM clamps scores at zero, so they are made positive for it, see `transfer.positive`."""
+    """TVM clamps scores at zero, so they are made positive for it, see `search.search_model`."""
     from costhub.search.search_model import PositiveScores
 
     raw = scores_of(subject.fitted, subject.unseen)

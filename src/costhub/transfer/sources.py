@@ -10,7 +10,6 @@ import numpy as np
 
 from costhub.dataset.programs import Programs
 from costhub.models.compound.blend import ScoreScale
-from costhub.models.compound.conditioned import scores_of
 from costhub.models.evaluate import evaluate_scores
 from costhub.models.inputs import nothing_to_learn_error
 from costhub.models.parts import joined_spec, read_as
@@ -30,7 +29,7 @@ class RankedSource:
     shares: Mapping[str, float]
     """Workload id -> share of ordered pairs that it ranks right; the same workloads for all sources."""
     mean: float
-    """Of its scores; with `spread` their scale, as in `Standard`."""
+    """Of its scores; with `spread` their scale, as in `ScoreScale`."""
     spread: float
 
     @property
@@ -67,7 +66,7 @@ def rank_sources(
 
     def score(some: Programs) -> Scores:
         read = read_as(some, feature_spec=whole, wanted=specs)
-        return np.stack([scores_of(m, own) for m, own in zip(sources.values(), read, strict=True)])
+        return np.stack([m.predict_programs(own) for m, own in zip(sources.values(), read, strict=True)])
 
     measured = programs(whole).measured()
     if not measured.n:

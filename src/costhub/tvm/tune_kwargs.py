@@ -39,7 +39,6 @@ def CostModel(  # noqa: N802
     from costhub.hub.catalogue.devices import complete_device_row
     from costhub.hub.catalogue.find import choose_model
     from costhub.hub.pull import pull_found
-    from costhub.models.compound.conditioned import bound_to
     from costhub.models.folder import load_model
     from costhub.search.search_model import SearchModel
     from costhub.search.tvm_seam import TvmCostModel, register_errors
@@ -48,7 +47,7 @@ def CostModel(  # noqa: N802
     row = device or identify()
     loaded, _ = load_model(pull_found(choose_model(model, row)))
     register_errors()
-    return TvmCostModel(SearchModel(bound_to(loaded, complete_device_row(row)), method=find_method(method), seed=seed))
+    return TvmCostModel(SearchModel(loaded.bind(complete_device_row(row)), method=find_method(method), seed=seed))
 
 
 def tune_kwargs(

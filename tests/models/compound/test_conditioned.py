@@ -12,7 +12,7 @@ from costhub.dataset.features.specs import find_spec
 from costhub.dataset.programs import Programs
 from costhub.errors import DataError, ModelError
 from costhub.models.compound.blend import Blend, BlendOptions
-from costhub.models.compound.conditioned import BASES, Conditioned, ConditionedOptions, bound_to, scores_of
+from costhub.models.compound.conditioned import BASES, Conditioned, ConditionedOptions
 from costhub.models.evaluate import evaluate, evaluate_scores
 from costhub.models.folder import load_model, save_model
 from costhub.models.networks.mlp import Mlp, MlpOptions
@@ -110,21 +110,21 @@ def test_programs_of_several_devices_are_scored_each_for_its_own(model: Conditio
             together[train.device == train.device_ids.index(name)],
             model.bind(DEVICES[name]).predict(own.rows, own.counts),
         )
-    np.testing.assert_array_equal(scores_of(model, train), together)
+    np.testing.assert_array_equal(model.predict_programs(train), together)
 
 
 def test_a_model_of_one_device_passes_by_unbound(train: Programs) -> None:
     model = BASE["gbt"]()
     model.fit(train, None, seed=0, progress=False)
 
-    assert bound_to(model, {}) is model
-    np.testing.assert_array_equal(scores_of(model, train), model.predict(train.rows, train.counts))
+    assert model.bind({}) is model
+    np.testing.assert_array_equal(model.predict_programs(train), model.predict(train.rows, train.counts))
 
 
 def test_binding_and_updating_leave_the_model_as_it_is(model: Conditioned) -> None:
     new = measured(UNSEEN, workloads=1, seed=2)
     before = model.bind(DEVICES["one"]).predict(new.rows, new.counts)
-    bound = bound_to(model, DEVICES[UNSEEN])
+    bound = model.bind(DEVICES[UNSEEN])
 
     bound.update(dataclasses.replace(new, device_ids=("",)), seed=0)
 
@@ -191,7 +191,7 @@ def test_a_folder_holds_all_but_the_rows_of_the_devices(base: str, train: Progra
     loaded, one = (load_model(tmp_path / name)[0] for name in ("all", "one"))
 
     expected = wanted.predict(programs.rows, programs.counts)
-    np.testing.assert_array_equal(bound_to(loaded, DEVICES[UNSEEN]).predict(programs.rows, programs.counts), expected)
+    np.testing.assert_array_equal(loaded.bind(DEVICES[UNSEEN]).predict(programs.rows, programs.counts), expected)
     # Saved while it was bound, it stays so.
     np.testing.assert_array_equal(one.predict(programs.rows, programs.counts), expected)
     assert (loaded.config(), one.config()) == (model.config(), wanted.config())

@@ -13,7 +13,6 @@ from safetensors.numpy import save_file
 
 from costhub.dataset.programs import Programs
 from costhub.models.networks.mlp import Mlp, MlpOptions
-from costhub.models.networks.neural import fit_network
 from costhub.models.networks.processes import all_gather, all_mean, all_min, joined_processes
 
 
@@ -27,7 +26,7 @@ def main(folder: Path) -> None:
         # One process has three workloads and the other two.
         mine = [programs.of_workloads({name}) for name in ids[number:-1:of]]
         model = Mlp(feature_spec="demo@1", options=MlpOptions(hidden=32, epochs=30, batch=64, chunk=16))
-        fit_network(model, mine, valid, seed=0, progress=False)
+        model.fit_blocks(mine, valid, seed=0, progress=False)
         own = folder / f"process_{number}"
         own.mkdir()
         model.save_weights(own)

@@ -11,12 +11,13 @@ from torch import Tensor, nn
 
 from costhub.dataset.programs import Programs
 from costhub.models.networks.batches import Batch, Examples
-from costhub.models.networks.gradient import Schedule, StepRule, batch_loss, train_network
+from costhub.models.networks.gradient import StepRule, batch_loss, train_network
 from costhub.models.networks.losses import OBJECTIVES
 from costhub.models.networks.mlp import SegmentSumNetwork
+from costhub.models.networks.network_options import NetworkOptions
 from costhub.models.networks.scaler import Scaler
 
-SCHEDULE = Schedule(
+OPTIONS = NetworkOptions(
     epochs=10,
     learning_rate=1e-2,
     weight_decay=1e-2,
@@ -37,18 +38,18 @@ def examples(programs: Programs) -> Examples:
 
 
 def loss_of_group(net: SegmentSumNetwork, found: Examples, group: int) -> float:
-    return batch_loss(net, found.take(np.flatnonzero(found.group == group)), SCHEDULE).item()
+    return batch_loss(net, found.take(np.flatnonzero(found.group == group)), OPTIONS).item()
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_training_lowers_the_loss(objective: str, train: Programs) -> None:
-    net, learned, schedule = network(), examples(train), replace(SCHEDULE, objective=objective, listwise=0.0)
+    net, learned, options = network(), examples(train), replace(OPTIONS, objective=objective, listwise=0.0)
     batch = learned.take(np.arange(train.n))
-    before = batch_loss(net, batch, schedule).item()
+    before = batch_loss(net, batch, options).item()
 
-    train_network(net, learned, None, schedule=schedule, seed=0)
+    train_network(net, learned, None, options=options, seed=0)
 
-    assert batch_loss(net, batch, schedule).item() < 0.5 * before
+    assert batch_loss(net, batch, options).item() < 0.5 * before
 
 
 def test_equal_seeds_give_equal_weights_and_leave_the_global_state_alone(train: Programs) -> None:
@@ -56,7 +57,7 @@ def test_equal_seeds_give_equal_weights_and_leave_the_global_state_alone(train: 
     nets = [network(), network(), network()]
 
     for net, seed in zip(nets, (1, 1, 2), strict=True):
-        train_network(net, examples(train), None, schedule=SCHEDULE, seed=seed)
+        train_network(net, examples(train), None, options=OPTIONS, seed=seed)
 
     one, same, other = (net.score.weight for net in nets)
     assert torch.equal(one, same)
@@ -70,9 +71,9 @@ def test_training_stops_when_the_validation_loss_does_not_fall_and_keeps_the_bes
     opposite = examples(replace(train, latency_s=1e-6 / train.latency_s))
     net, seen = network(), dict[int, float]()
 
-    train_network(net, examples(train), opposite, schedule=SCHEDULE, seed=0, on_epoch=seen.__setitem__)
+    train_network(net, examples(train), opposite, options=OPTIONS, seed=0, on_epoch=seen.__setitem__)
 
-    assert list(seen) == list(range(1, 2 + SCHEDULE.patience))
+    assert list(seen) == list(range(1, 2 + OPTIONS.patience))
     assert list(seen.values()) == sorted(seen.values())
     kept = np.mean([loss_of_group(net, opposite, group) for group in range(6)])
     assert kept == pytest.approx(seen[1], rel=1e-4)
@@ -86,7 +87,7 @@ def test_a_large_group_is_validated_in_pieces(train: Programs, monkeypatch: pyte
         network(),
         examples(train),
         examples(train),
-        schedule=SCHEDULE,
+        options=OPTIONS,
         seed=0,
         on_epoch=lambda _, valid_loss: seen.append(valid_loss),
     )
@@ -101,16 +102,16 @@ def test_without_validation_all_epochs_run(train: Programs) -> None:
         network(),
         examples(train),
         None,
-        schedule=SCHEDULE,
+        options=OPTIONS,
         seed=0,
         on_epoch=lambda _, valid_loss: seen.append(valid_loss),
     )
 
-    assert len(seen) == SCHEDULE.epochs
+    assert len(seen) == OPTIONS.epochs
     assert all(map(math.isnan, seen))
 
 
-SCHEDULE_STEP_RULE = Schedule(
+OPTIONS_STEP_RULE = NetworkOptions(
     epochs=2,
     learning_rate=1e-2,
     weight_decay=1e-2,
@@ -157,18 +158,18 @@ class Noted(StepRule):
 def trained(programs: Programs, rule: StepRule | None) -> SegmentSumNetwork:
     net = network()
     examples = Examples(programs, [Scaler.fit(programs.rows, bins=0)])
-    train_network(net, examples, None, schedule=SCHEDULE_STEP_RULE, seed=0, rule=rule)
+    train_network(net, examples, None, options=OPTIONS_STEP_RULE, seed=0, rule=rule)
     return net
 
 
 def test_a_rule_is_told_of_everything_in_order(train: Programs) -> None:
     rule = Noted()
-    steps = math.ceil(train.n / SCHEDULE_STEP_RULE.batch)
+    steps = math.ceil(train.n / OPTIONS_STEP_RULE.batch)
 
     trained(train, rule)
 
     assert rule.calls == ["begin", *["epoch", *["loss", "before", "after"] * steps] * 2, "end"]
-    assert 0 < min(rule.rates) < max(rule.rates) <= SCHEDULE_STEP_RULE.learning_rate
+    assert 0 < min(rule.rates) < max(rule.rates) <= OPTIONS_STEP_RULE.learning_rate
 
 
 def test_its_loss_is_the_one_that_is_learned(train: Programs) -> None:

@@ -1,23 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 import pytest
 
-from costhub.models.networks.gradient import Schedule
 from costhub.models.networks.network_options import NetworkOptions
-
-
-def test_the_schedule_has_the_options_but_for_what_is_given() -> None:
-    options = NetworkOptions(epochs=7, learning_rate=0.5, objective="rank", batch=32)
-
-    whole, other = options.schedule(), options.schedule(epochs=2, learning_rate=0.25)
-
-    assert {f.name: getattr(whole, f.name) for f in fields(Schedule)} == {
-        f.name: getattr(options, f.name) for f in fields(Schedule)
-    }
-    assert (other.epochs, other.learning_rate, other.objective) == (2, 0.25, "rank")
 
 
 @pytest.mark.parametrize(

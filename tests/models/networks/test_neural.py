@@ -16,7 +16,7 @@ from costhub.errors import DataError, ModelError
 from costhub.models.evaluate import evaluate
 from costhub.models.networks.mlp import Mlp, MlpOptions
 from costhub.models.networks.network_options import NetworkOptions
-from costhub.models.networks.neural import NeuralModel, fit_network
+from costhub.models.networks.neural import NeuralModel
 from costhub.models.networks.scaler import Scaler
 from costhub.models.networks.training_state import Checkpoint, TrainingState
 from costhub.models.networks.weights import draw_weights
@@ -224,7 +224,7 @@ def test_a_network_from_blocks_ranks_as_one_of_all_programs_at_once(train: Progr
     whole, streamed = (Mlp(feature_spec="demo@1", options=OPTIONS) for _ in range(2))
     whole.fit(train, None, seed=0, progress=False)
 
-    fit_network(streamed, blocks_of(train), None, seed=0, progress=False)
+    streamed.fit_blocks(blocks_of(train), None, seed=0, progress=False)
 
     # Few programs are all in the sample, so the scalers are the same.
     assert np.array_equal(streamed.scalers[0].mean, whole.scalers[0].mean)
@@ -235,7 +235,7 @@ def test_a_network_from_blocks_ranks_as_one_of_all_programs_at_once(train: Progr
 def test_equal_seeds_give_equal_networks_and_others_others(train: Programs, unseen: Programs) -> None:
     def scores(seed: int) -> np.ndarray:
         model = Mlp(feature_spec="demo@1", options=MlpOptions(hidden=8, epochs=3, members=2))
-        fit_network(model, blocks_of(train), unseen, seed=seed, progress=False)
+        model.fit_blocks(blocks_of(train), unseen, seed=seed, progress=False)
         return model.predict(unseen.rows, unseen.counts)
 
     assert np.array_equal(scores(1), scores(1))
@@ -247,7 +247,7 @@ def test_an_interrupted_training_is_taken_up(
 ) -> None:
     options = MlpOptions(hidden=8, epochs=6)
     through = Mlp(feature_spec="demo@1", options=options)
-    fit_network(through, blocks_of(train), None, seed=0, progress=False)
+    through.fit_blocks(blocks_of(train), None, seed=0, progress=False)
 
     class Breaks(list[Programs]):
         """Blocks of which reading the twenty-first fails: six for the sample, six for each epoch."""
@@ -263,20 +263,20 @@ def test_an_interrupted_training_is_taken_up(
     model = Mlp(feature_spec="demo@1", options=options)
     model.checkpoint = tmp_path
     with pytest.raises(KeyboardInterrupt):
-        fit_network(model, Breaks(blocks_of(train)), None, seed=0, progress=False)
+        model.fit_blocks(Breaks(blocks_of(train)), None, seed=0, progress=False)
     assert list(tmp_path.iterdir())
-    fit_network(model, blocks_of(train), None, seed=0, progress=False)
+    model.fit_blocks(blocks_of(train), None, seed=0, progress=False)
 
     assert np.array_equal(model.predict(unseen.rows, unseen.counts), through.predict(unseen.rows, unseen.counts))
     with pytest.raises(ModelError, match="another training"):
-        fit_network(model, blocks_of(unseen), None, seed=0, progress=False)
+        model.fit_blocks(blocks_of(unseen), None, seed=0, progress=False)
 
 
 def test_programs_that_tell_nothing_are_refused(train: Programs) -> None:
     alone = [train.select(np.array([place])) for place in (0, 40, 80)]
 
     with pytest.raises(DataError, match="nothing to learn from 3 programs"):
-        fit_network(Mlp(feature_spec="demo@1"), alone, None, seed=0, progress=False)
+        Mlp(feature_spec="demo@1").fit_blocks(alone, None, seed=0, progress=False)
 
 
 def test_two_processes_end_with_equal_weights_and_have_learned(

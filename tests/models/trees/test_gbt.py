@@ -16,7 +16,7 @@ from costhub.models.evaluate import evaluate
 from costhub.models.folder import load_model
 from costhub.models.parts import take_parts
 from costhub.models.trees.boosting import centred
-from costhub.models.trees.gbt import CORRECTION_ROUNDS, OBJECTIVES, WEIGHTS, Gbt, GbtOptions, fit_trees
+from costhub.models.trees.gbt import CORRECTION_ROUNDS, OBJECTIVES, WEIGHTS, Gbt, GbtOptions
 from costhub.testing import made_programs
 
 SMALL = GbtOptions(rounds=12, learning_rate=0.3, depth=3)
@@ -260,7 +260,7 @@ def test_trees_from_blocks_rank_as_those_of_all_programs_at_once(
     whole, streamed = (Gbt(feature_spec="demo@1", options=options) for _ in range(2))
     whole.fit(train, None, seed=0, progress=False)
 
-    fit_trees(streamed, blocks_of(train), None, seed=0, external=external, cache=tmp_path, progress=False)
+    streamed.fit_blocks(blocks_of(train), None, seed=0, external=external, cache=tmp_path, progress=False)
 
     assert evaluate(streamed, unseen).pairwise > 0.75
     assert abs(evaluate(streamed, unseen).pairwise - evaluate(whole, unseen).pairwise) < 0.05
@@ -271,7 +271,7 @@ def test_equal_seeds_give_equal_trees(train: Programs, unseen: Programs) -> None
     scores = []
     for _ in range(2):
         model = Gbt(feature_spec="demo@1", options=GbtOptions(rounds=12))
-        fit_trees(model, blocks_of(train), unseen, seed=3, progress=False)
+        model.fit_blocks(blocks_of(train), unseen, seed=3, progress=False)
         scores.append(model.predict(unseen.rows, unseen.counts))
 
     assert np.array_equal(*scores)
@@ -287,7 +287,7 @@ def test_training_stops_on_validation(train: Programs) -> None:
     )
     model = Gbt(feature_spec="demo@1", options=GbtOptions(rounds=300, learning_rate=0.3, patience=3))
 
-    fit_trees(model, blocks_of(train), noise, seed=0, progress=False)
+    model.fit_blocks(blocks_of(train), noise, seed=0, progress=False)
 
     assert model.booster is not None
     assert model.booster.num_boosted_rounds() < 20
@@ -295,7 +295,7 @@ def test_training_stops_on_validation(train: Programs) -> None:
 
 def test_a_streamed_model_is_saved_and_loaded_like_any(train: Programs, tmp_path: Path) -> None:
     model = Gbt(feature_spec="demo@1", options=GbtOptions(rounds=5))
-    fit_trees(model, blocks_of(train), None, seed=0, progress=False)
+    model.fit_blocks(blocks_of(train), None, seed=0, progress=False)
     model.save_weights(tmp_path)
     loaded = Gbt(feature_spec="demo@1")
     loaded.load_weights(tmp_path, model.config())
@@ -307,7 +307,7 @@ def test_programs_that_tell_nothing_are_refused(train: Programs) -> None:
     alone = [train.select(np.array([place])) for place in (0, 40, 80)]
 
     with pytest.raises(DataError, match="nothing to learn from 3 programs"):
-        fit_trees(Gbt(feature_spec="demo@1"), alone, None, seed=0, progress=False)
+        Gbt(feature_spec="demo@1").fit_blocks(alone, None, seed=0, progress=False)
 
 
 def test_an_error_while_a_block_is_read_is_the_one_that_is_raised(train: Programs) -> None:
@@ -316,4 +316,4 @@ def test_an_error_while_a_block_is_read_is_the_one_that_is_raised(train: Program
             raise DataError("The parts keep breaking.")
 
     with pytest.raises(DataError, match="keep breaking"):
-        fit_trees(Gbt(feature_spec="demo@1"), Broken([train]), None, seed=0, progress=False)
+        Gbt(feature_spec="demo@1").fit_blocks(Broken([train]), None, seed=0, progress=False)

@@ -13,12 +13,12 @@ import numpy as np
 
 from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.errors import DataError, ModelError
-from costhub.models.compound.members import MemberSpec, load_members, save_members
+from costhub.models.compound.members import MemberSpec, load_members, save_members, update_members
 from costhub.models.evaluate import evaluate_scores
 from costhub.models.inputs import check_training, checked_rows, is_informative, not_fitted_error
 from costhub.models.options import check_width, parse_options
 from costhub.models.parts import part_names, part_widths, read_as, take_parts
-from costhub.models.protocol import CostModel, Scores, update_sub_models
+from costhub.models.protocol import CostModel, Scores
 from costhub.progress import bar
 
 _STEPS = 4
@@ -42,7 +42,7 @@ class ScoreScale:
         """The scale of (m, n) scores of programs of the (n,) groups, with equal weights.
 
         Example:
-            >>> Standard.of(np.array([[1.0, 3.0, 9.0, 9.0]]), np.array([0, 0, 1, 1])).spread.round(3).tolist()
+            >>> ScoreScale.of(np.array([[1.0, 3.0, 9.0, 9.0]]), np.array([0, 0, 1, 1])).spread.round(3).tolist()
             [0.707]
         """
         size = np.bincount(group)
@@ -128,7 +128,7 @@ class BlendOptions:
     """What a Blend is made of."""
 
     members: str = "gbt mlp"
-    """Words as `Member.parse` reads them, `gbt:per_store@1+relation@1 mlp:per_store@1`; a member without a
+    """Words as `MemberSpec.parse` reads them, `gbt:per_store@1+relation@1 mlp:per_store@1`; a member without a
     spec reads all parts."""
     weights: str = "equal"
     """"equal", or "fitted": those of a coarse grid that rank the validation programs best."""
@@ -145,7 +145,7 @@ class BlendOptions:
         return [MemberSpec.parse(word) for word in self.members.split()]
 
 
-class Blend:
+class Blend(CostModel):
     """The score is a weighted mean of the members' scores, each on its own scale.
 
     The scale of a member is the mean and the spread of its scores within the groups it was trained on. It is
@@ -170,7 +170,6 @@ class Blend:
     """
 
     arch = "blend"
-    default_spec = "tiles@1"
 
     def __init__(self, *, feature_spec: str, options: BlendOptions | None = None) -> None:
         self.feature_spec = feature_spec
@@ -218,14 +217,15 @@ class Blend:
 
         Takes as long as its members together.
         """
-        update_sub_models(self, programs, seed=seed)
+        update_members(self, programs, seed=seed)
 
-    def inner(self, programs: Programs) -> list[tuple[CostModel, Programs]]:
-        """The members, see `Compound`."""
+    def sub_models(self, programs: Programs) -> list[tuple[CostModel, Programs]]:
+        """Those of the members, see `CostModel.sub_models`."""
         columns, _ = self._fitted()
         rows = checked_rows(programs.rows, programs.counts, columns=columns)
         own = self._of_members(self.members, replace(programs, rows=rows))
-        return list(zip(self.members, own, strict=True))
+        pairs = zip(self.members, own, strict=True)
+        return [part for member, programs in pairs for part in member.sub_models(programs)]
 
     def config(self) -> dict[str, Any]:
         """The width of the rows, the options, scales and weights, and what each member needs."""

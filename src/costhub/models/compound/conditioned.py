@@ -21,9 +21,10 @@ from costhub.models.compound.device_vector import (
     relation_columns,
     relation_places,
 )
+from costhub.models.compound.members import update_members
 from costhub.models.inputs import check_training, checked_rows, not_fitted_error
 from costhub.models.options import check_width, parse_options
-from costhub.models.protocol import CostModel, Scores, update_sub_models
+from costhub.models.protocol import CostModel, Scores
 
 BASES = ("gbt", "mlp", "blend")
 """Architectures that can be conditioned: those to which a feature row is a list of numbers and no more, and
@@ -46,7 +47,7 @@ class ConditionedOptions:
             raise ValueError(f"base must be one of {', '.join(BASES)}, got {self.base!r}.")
 
 
-class Conditioned:
+class Conditioned(CostModel):
     """A base model on wider rows: each holds the numbers of the program's device, and relations to them.
 
     Pairs and normalisation stay within a workload and device, so the device alone tells nothing apart; what
@@ -70,7 +71,6 @@ class Conditioned:
     """
 
     arch = "conditioned"
-    default_spec = "tiles@1"
 
     def __init__(
         self,
@@ -93,6 +93,10 @@ class Conditioned:
         self.scaler: DeviceScaler | None = None
         self.device: Vector | None = None
         """The device it is bound to."""
+
+    def add_devices(self, devices: Mapping[str, Mapping[str, Any]]) -> None:
+        """Adds rows of the `devices` table, by id, of devices whose programs the model will meet."""
+        self.devices.update(devices)
 
     def bind(self, device: Mapping[str, Any]) -> Conditioned:
         """This model for one device, for which it fits, scores and learns like any other model.
@@ -156,13 +160,13 @@ class Conditioned:
         """Learns a little more, as the base does."""
         self._fitted()
         if programs.n:
-            update_sub_models(self, programs, seed=seed)
+            update_members(self, programs, seed=seed)
 
-    def inner(self, programs: Programs) -> list[tuple[CostModel, Programs]]:
-        """The base, see `Compound`."""
+    def sub_models(self, programs: Programs) -> list[tuple[CostModel, Programs]]:
+        """Those of the base, see `CostModel.sub_models`."""
         columns, _ = self._fitted()
         checked_rows(programs.rows, programs.counts, columns=columns)
-        return [(self.base, self._widened(programs))]
+        return self.base.sub_models(self._widened(programs))
 
     def config(self) -> dict[str, Any]:
         """The width of the rows, the options, the scaler, the device bound to, and the base's own."""
@@ -274,33 +278,3 @@ def _checked_vector(name: str, found: object) -> Vector:
             "version of costhub: fetch or train it again."
         )
     return np.array(found, np.float64)
-
-
-def bound_to(model: CostModel, device: Mapping[str, Any]) -> CostModel:
-    """The model for one device: bound to it where it is a conditioned one, else the model itself.
-
-    Args:
-        model: Any model.
-        device: A row of the `devices` table.
-
-    Raises:
-        ModelError: As `Conditioned.bind`.
-    """
-    return model.bind(device) if isinstance(model, Conditioned) else model
-
-
-def scores_of(model: CostModel, programs: Programs) -> Scores:
-    """(n,) scores of programs of one or more devices, by a conditioned model that knows them or by any other.
-
-    Raises:
-        ModelError: As `CostModel.predict` and `Conditioned.predict_programs`.
-    """
-    if isinstance(model, Conditioned):
-        return model.predict_programs(programs)
-    return model.predict(programs.rows, programs.counts)
-
-
-def tell_devices(model: CostModel, devices: Mapping[str, Mapping[str, Any]]) -> None:
-    """Gives a conditioned model the rows, by id, of devices whose programs it meets; no other asks."""
-    if isinstance(model, Conditioned):
-        model.devices.update(devices)

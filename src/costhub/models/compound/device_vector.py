@@ -188,7 +188,7 @@ def relation_columns(rows: FloatArray, numbers: Vector, places: tuple[tuple[int,
         (r, m) differences of logarithms.
 
     Example:
-        >>> related(np.array([[15.0]], np.float32), np.array([[14.0]]), ((0, 0),)).tolist()
+        >>> relation_columns(np.array([[15.0]], np.float32), np.array([[14.0]]), ((0, 0),)).tolist()
         [[1.0]]
     """
     columns, entries = ([pair[side] for pair in places] for side in (0, 1))

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from costhub.dataset.programs import Programs
 from costhub.errors import ModelError, UnknownNameError
 from costhub.models.architectures import ARCHITECTURES, new_model
 from costhub.models.protocol import CostModel
@@ -41,8 +42,8 @@ class MemberSpec:
             ValueError: It is written in another way, or names an architecture that cannot be a member.
 
         Example:
-            >>> Member.parse("gbt(rounds=100):per_store@1+relation@1")
-            Member(arch='gbt', options=(('rounds', '100'),), feature_spec='per_store@1+relation@1')
+            >>> MemberSpec.parse("gbt(rounds=100):per_store@1+relation@1")
+            MemberSpec(arch='gbt', options=(('rounds', '100'),), feature_spec='per_store@1+relation@1')
         """
         found = _WORD.fullmatch(word)
         if found is None:
@@ -68,7 +69,7 @@ class MemberSpec:
 
         Example:
             >>> model = new_model("gbt", feature_spec="demo@1", options={"rounds": 20})
-            >>> str(Member.of(model, whole="demo@1")), str(Member.of(model, whole="demo@1+relation@1"))
+            >>> str(MemberSpec.of(model, whole="demo@1")), str(MemberSpec.of(model, whole="demo@1+relation@1"))
             ('gbt(rounds=20)', 'gbt(rounds=20):demo@1')
         """
         made: Any = model
@@ -142,3 +143,9 @@ def load_members(members: Sequence[CostModel], folder: Path, configs: object, *,
 
 def _width(config: Mapping[str, Any]) -> object:
     return config.get("columns")
+
+
+def update_members(model: CostModel, programs: Programs, *, seed: int) -> None:
+    """The networks and trees that a compound model is made of learn a little more, each with its own seed."""
+    for number, (part, own) in enumerate(model.sub_models(programs)):
+        part.update(own, seed=seed + number)

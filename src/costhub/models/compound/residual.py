@@ -31,7 +31,7 @@ class ResidualOptions:
         check_choice("base", self.base, tuple(name for name in ARCHITECTURES if name != Residual.arch))
 
 
-class Residual:
+class Residual(CostModel):
     """The score is a slope times the global model's, plus that of local trees (AutoTVM, eq. 4).
 
     `fit` trains the global model; `update` trains the local one, from scratch, on the residuals of the global
@@ -58,7 +58,6 @@ class Residual:
     """
 
     arch = "residual"
-    default_spec = "tiles@1"
 
     def __init__(
         self,

@@ -156,7 +156,7 @@ class Stream:
     """Programs that a network learns from, read block by block in every epoch.
 
     A shuffle buffer mixes them: the programs of a block are shuffled within their group and cut into chunks,
-    as `batches.epoch` does; chunks of several blocks wait in the buffer, and each batch is made of chunks
+    as `epoch` does; chunks of several blocks wait in the buffer, and each batch is made of chunks
     drawn from it. A batch so holds pairs, and programs of many groups.
 
     Args:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 from costhub.dataset.programs import IntArray
 from costhub.models.networks.batches import Batch, BatchSource, Examples, chunks
 from costhub.models.networks.losses import objective_loss
+from costhub.models.networks.network_options import NetworkOptions
 from costhub.models.networks.processes import all_mean, data_parallel
 from costhub.models.networks.training_state import Checkpoint, TrainingState
 
@@ -54,33 +54,12 @@ WARM_UP = 0.1
 _VALID_PIECE = 1024  # Programs of one group compared with each other in validation: half a million pairs.
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """How long, how fast and for what a network learns."""
-
-    epochs: int
-    learning_rate: float
-    """The highest one of the schedule."""
-    weight_decay: float
-    """Decoupled from the gradient (AdamW)."""
-    batch: int
-    """Programs per step."""
-    chunk: int
-    """Programs of one group that stay together in a batch."""
-    objective: str
-    """One of `objective.OBJECTIVES`."""
-    listwise: float
-    """Weight of the ListNet loss in the objective `gap`."""
-    patience: int
-    """Epochs without a better validation loss after which training ends."""
-
-
 def train_network(
     network: nn.Module,
     train: BatchSource,
     valid: Examples | None,
     *,
-    schedule: Schedule,
+    options: NetworkOptions,
     seed: int,
     on_epoch: Callable[[int, float], object] | None = None,
     checkpoint: Checkpoint | None = None,
@@ -95,7 +74,7 @@ def train_network(
         train: All programs to learn from.
         valid: Programs of other workloads; the weights of the epoch in which their loss was lowest are kept,
             and training ends when it has not fallen for long. None runs all epochs.
-        schedule: How long, how fast and for what.
+        options: How long, how fast and for what it learns.
         seed: Orders the programs; nothing else is left to chance.
         on_epoch: Called after each epoch with the number of epochs done and the validation loss, NaN without
             `valid`.
@@ -105,7 +84,7 @@ def train_network(
     rule = rule or StepRule()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     network.to(device)
-    optimizer = torch.optim.AdamW(network.parameters(), lr=0.0, weight_decay=schedule.weight_decay, fused=True)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=0.0, weight_decay=options.weight_decay, fused=True)
     state = TrainingState(network, optimizer, np.random.default_rng(seed))
     if checkpoint is not None:
         checkpoint.restore(state)
@@ -114,14 +93,14 @@ def train_network(
     pieces = []
     if valid is not None:
         pieces = chunks(valid.group, size=_VALID_PIECE, rng=np.random.default_rng(0))
-    while state.epochs < schedule.epochs:
-        if valid is not None and state.epochs - state.best_epochs >= schedule.patience:
+    while state.epochs < options.epochs:
+        if valid is not None and state.epochs - state.best_epochs >= options.patience:
             break
-        rule.begin_epoch(network, lambda: _gradient(network, train, schedule, device))
-        _run_epoch(state, parallel, train, schedule, device, rule)
+        rule.begin_epoch(network, lambda: _gradient(network, train, options, device))
+        _run_epoch(state, parallel, train, options, device, rule)
         valid_loss = math.nan
         if valid is not None:
-            valid_loss = all_mean(_valid_loss(network, valid, pieces, schedule, device))
+            valid_loss = all_mean(_valid_loss(network, valid, pieces, options, device))
         state.end_epoch(valid_loss)
         if checkpoint is not None:
             checkpoint.save(state)
@@ -133,10 +112,10 @@ def train_network(
     network.cpu()
 
 
-def batch_loss(network: nn.Module, batch: Batch, schedule: Schedule) -> Tensor:
+def batch_loss(network: nn.Module, batch: Batch, options: NetworkOptions) -> Tensor:
     """The loss of a batch, a scalar."""
     return objective_loss(
-        schedule.objective, network(*batch.inputs), batch.throughput, batch.group, listwise=schedule.listwise
+        options.objective, network(*batch.inputs), batch.throughput, batch.group, listwise=options.listwise
     )
 
 
@@ -144,30 +123,30 @@ def _run_epoch(
     state: TrainingState,
     network: nn.Module,
     train: BatchSource,
-    schedule: Schedule,
+    options: NetworkOptions,
     device: torch.device,
     rule: StepRule,
 ) -> None:
     """One epoch of gradient steps; `network` is that of the state, or shares its weights."""
-    each = train.steps(schedule.batch)
-    drawn = train.batches(size=schedule.batch, chunk=schedule.chunk, rng=state.rng, device=device)
+    each = train.steps(options.batch)
+    drawn = train.batches(size=options.batch, chunk=options.chunk, rng=state.rng, device=device)
     for step, batch in enumerate(drawn, state.epochs * each):
-        rate = schedule.learning_rate * _rate_share(step, schedule.epochs * each)
+        rate = options.learning_rate * _rate_share(step, options.epochs * each)
         state.optimizer.param_groups[0]["lr"] = rate
         state.optimizer.zero_grad(set_to_none=True)
-        found = rule.loss(network, batch, batch_loss(network, batch, schedule))
+        found = rule.loss(network, batch, batch_loss(network, batch, options))
         found.backward()  # type: ignore[no-untyped-call]
         rule.before_step(network)
         state.optimizer.step()
         rule.after_step(network, rate)
 
 
-def _gradient(network: nn.Module, train: BatchSource, schedule: Schedule, device: torch.device) -> None:
+def _gradient(network: nn.Module, train: BatchSource, options: NetworkOptions, device: torch.device) -> None:
     """Puts the gradient of the loss over all programs into the weights' `grad`."""
     network.zero_grad(set_to_none=True)
-    drawn = train.batches(size=schedule.batch, chunk=schedule.chunk, rng=np.random.default_rng(0), device=device)
+    drawn = train.batches(size=options.batch, chunk=options.chunk, rng=np.random.default_rng(0), device=device)
     for batch in drawn:
-        batch_loss(network, batch, schedule).backward()  # type: ignore[no-untyped-call]
+        batch_loss(network, batch, options).backward()  # type: ignore[no-untyped-call]
 
 
 def _rate_share(step: int, steps: int) -> float:
@@ -179,9 +158,9 @@ def _rate_share(step: int, steps: int) -> float:
 
 
 def _valid_loss(
-    network: nn.Module, valid: Examples, pieces: list[IntArray], schedule: Schedule, device: torch.device
+    network: nn.Module, valid: Examples, pieces: list[IntArray], options: NetworkOptions, device: torch.device
 ) -> float:
     """Mean over pieces: a workload with many programs tells no more about others than one with few."""
     with torch.inference_mode():
-        losses = [batch_loss(network, valid.take(piece, device=device), schedule) for piece in pieces]
+        losses = [batch_loss(network, valid.take(piece, device=device), options) for piece in pieces]
         return float(torch.stack(losses).mean())

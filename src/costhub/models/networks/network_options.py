@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from costhub.models.networks.gradient import Schedule
 from costhub.models.networks.losses import OBJECTIVES
 from costhub.models.options import added_option, check_choice, check_ranges
 
@@ -20,7 +19,9 @@ class NetworkOptions:
     epochs: int = 60
     """Passes over the programs; fewer where validation ends the training."""
     learning_rate: float = 1e-3
+    """The highest one: it rises over the first tenth of the steps and falls as a cosine over the rest."""
     weight_decay: float = 1e-2
+    """Decoupled from the gradient (AdamW)."""
     batch: int = 512
     """Programs per step."""
     chunk: int = 64
@@ -46,17 +47,4 @@ class NetworkOptions:
                 "listwise": (self.listwise, 0.0, 100.0),
                 "patience": (self.patience, 1, 10_000),
             }
-        )
-
-    def schedule(self, *, epochs: int | None = None, learning_rate: float | None = None) -> Schedule:
-        """The training schedule, with other epochs or another learning rate where they are given."""
-        return Schedule(
-            epochs=self.epochs if epochs is None else epochs,
-            learning_rate=self.learning_rate if learning_rate is None else learning_rate,
-            weight_decay=self.weight_decay,
-            batch=self.batch,
-            chunk=self.chunk,
-            objective=self.objective,
-            listwise=self.listwise,
-            patience=self.patience,
         )

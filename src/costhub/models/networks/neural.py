@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -25,16 +25,18 @@ from costhub.models.networks.training_state import Checkpoint
 from costhub.models.networks.weights import read_tensors, with_prefix, write_tensors
 from costhub.models.options import check_width, parse_options
 from costhub.models.parts import part_widths
-from costhub.models.protocol import Scores
+from costhub.models.protocol import CostModel, Scores
 from costhub.models.training_progress import training_id
 from costhub.progress import bar
 
 WEIGHTS = "model.safetensors"
+SAMPLE_PROGRAMS = 50_000
+"""That scalers are fitted on: some 270 MB of rows of `per_store@1`, and quantiles within a half percent."""
 
 Options = TypeVar("Options", bound=NetworkOptions)
 
 
-class NeuralModel(ABC, Generic[Options]):
+class NeuralModel(CostModel, Generic[Options]):
     """A cost model whose members are networks with averaged scores; an architecture is a subclass.
 
     The subclass says what a network looks like; scaling, training, saving and loading are done here:
@@ -69,10 +71,6 @@ class NeuralModel(ABC, Generic[Options]):
         options: How it is built and trained.
     """
 
-    arch: ClassVar[str]
-    """Name of the architecture."""
-    default_spec: ClassVar[str] = "tiles@1"
-    """The feature spec that it learns from where no other is named."""
     options_type: ClassVar[type[NetworkOptions]]
     """The dataclass of its options."""
     reads_parts: ClassVar[bool] = False
@@ -91,8 +89,6 @@ class NeuralModel(ABC, Generic[Options]):
         else."""
         self.networks: list[nn.Module] = []
         """The members."""
-        self.checkpoint: Path | None = None
-        """Folder in which `fit` keeps its progress and takes it up from; None keeps none."""
         if "+" in feature_spec and not self.reads_parts:
             raise ModelError(
                 f"A {self.arch} model reads one feature spec, got {feature_spec}; a blend can combine models."
@@ -120,23 +116,34 @@ class NeuralModel(ABC, Generic[Options]):
             ModelError: The checkpoint is of another training, or the rows lack columns of the feature spec.
         """
         check_training(train)
-        self.fit_scalers(train.rows, train.counts)
-        self.fit_members(Examples(train, self.scalers), train, valid, seed=seed, progress=progress)
+        self._fit_scalers(train.rows, train.counts)
+        self._fit_members(Examples(train, self.scalers), train, valid, seed=seed, progress=progress)
 
-    def fit_scalers(self, rows: FloatArray, counts: IntArray) -> None:
-        """Fits the scalers alone, the first half of `fit`; `fit_members` is the other.
+    def fit_blocks(
+        self, blocks: Sequence[Programs], valid: Programs | None, *, seed: int, progress: bool = True
+    ) -> None:
+        """Learns from scratch with a few blocks in memory at a time, see `CostModel.fit_blocks`.
 
-        Args:
-            rows: (r, d) rows of all programs, or of a fair sample of them.
-            counts: (n,) rows per program.
+        Blocks are read once for the scalers, and once in each epoch. Where `processes.joined_processes` has
+        found others, each process has blocks of its own, and all end with the same weights: torch's
+        DistributedDataParallel averages the gradients of a step over them, so a step learns from as many
+        times `batch` programs. `valid` is then the same in all processes.
         """
+        sample = sample_programs(blocks, most=SAMPLE_PROGRAMS // process_count(), seed=seed)
+        check_training(sample)
+        self._fit_scalers(all_gather(sample.rows), all_gather(sample.counts))
+        stream = Stream(blocks, self.scalers, programs=sum(block_sizes(blocks)))
+        self._fit_members(stream, sample, valid, seed=seed, progress=progress)
+
+    def _fit_scalers(self, rows: FloatArray, counts: IntArray) -> None:
+        """Fits the scalers on (r, d) rows of all programs, or of a fair sample, with (n,) rows per program."""
         widths = part_widths(self.feature_spec, rows.shape[1])
         self._check_raw(widths)
         parts = parts_of(rows, counts, widths)
         self.scalers = tuple(Scaler.fit(own, bins=self.options.bins, raw=self.raw) for own, _ in parts)
 
-    def fit_members(
-        self, train: BatchSource, known: Programs, valid: Programs | None, *, seed: int, progress: bool = True
+    def _fit_members(
+        self, train: BatchSource, known: Programs, valid: Programs | None, *, seed: int, progress: bool
     ) -> None:
         """Trains the networks.
 
@@ -206,9 +213,9 @@ class NeuralModel(ABC, Generic[Options]):
         if not len(programs.rows) or not is_informative(programs):
             return
         examples = Examples(programs, self.scalers)
-        schedule = self.options.schedule(epochs=epochs, learning_rate=learning_rate)
+        options = replace(self.options, epochs=epochs, learning_rate=learning_rate)
         for number, network in enumerate(self.networks):
-            train_network(network, examples, None, schedule=schedule, seed=seed + number, rule=rule)
+            train_network(network, examples, None, options=options, seed=seed + number, rule=rule)
 
     def update(self, programs: Programs, *, seed: int) -> None:
         """Fine-tunes briefly: the more programs, the fewer passes, so that it takes under a second."""
@@ -272,7 +279,7 @@ class NeuralModel(ABC, Generic[Options]):
             network,
             train,
             stop,
-            schedule=self.options.schedule(),
+            options=self.options,
             seed=seed,
             on_epoch=on_epoch,
             checkpoint=Checkpoint(self.checkpoint / f"member_{number}.safetensors", training)
@@ -331,39 +338,3 @@ def _tensors(scalers: Sequence[Scaler], networks: Sequence[nn.Module]) -> dict[s
 
 def _scaler_names(parts: int) -> list[str]:
     return ["scaler"] if parts == 1 else [f"scaler_{part}" for part in range(parts)]
-
-
-SAMPLE_PROGRAMS = 50_000
-"""That scalers are fitted on: some 270 MB of rows of `per_store@1`, and quantiles within a half percent."""
-
-
-def fit_network(
-    model: NeuralModel[Any],
-    blocks: Sequence[Programs],
-    valid: Programs | None,
-    *,
-    seed: int,
-    progress: bool = True,
-) -> None:
-    """Fits a model as its `fit` does, with a few blocks in memory at a time.
-
-    Where `processes.joined_processes` has found others, each process has blocks of its own, and all end with
-    the same weights: torch's DistributedDataParallel averages the gradients of a step over them, so a step
-    learns from as many times `batch` programs.
-
-    Args:
-        model: The model.
-        blocks: Blocks of whole groups; they are read once for the scalers, and once in each epoch.
-        valid: Programs of other workloads that tell when to stop, in memory; the same in all processes.
-        seed: Equal seeds, blocks and numbers of processes give equal models on one machine.
-        progress: Show a progress bar on a terminal.
-
-    Raises:
-        DataError: No workload has two programs of different latency.
-        ModelError: The checkpoint is of another training.
-    """
-    sample = sample_programs(blocks, most=SAMPLE_PROGRAMS // process_count(), seed=seed)
-    check_training(sample)
-    model.fit_scalers(all_gather(sample.rows), all_gather(sample.counts))
-    stream = Stream(blocks, model.scalers, programs=sum(block_sizes(blocks)))
-    model.fit_members(stream, sample, valid, seed=seed, progress=progress)

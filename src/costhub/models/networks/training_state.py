@@ -88,7 +88,7 @@ class Checkpoint:
 
     path: Path
     training: str
-    """Which training it is, see `training_id.training_id`; the state of another one is refused."""
+    """Which training it is, see `training_id`; the state of another one is refused."""
 
     def save(self, state: TrainingState) -> None:
         """Writes the state; the file is the old one or the new one at any moment."""

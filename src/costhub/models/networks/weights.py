@@ -60,7 +60,7 @@ def with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]
     """The tensors whose names begin with the prefix, under the rest of their names.
 
     Example:
-        >>> list(under("member_0.", {"member_0.score": torch.ones(1), "scaler.mean": torch.ones(1)}))
+        >>> list(with_prefix("member_0.", {"member_0.score": torch.ones(1), "scaler.mean": torch.ones(1)}))
         ['score']
     """
     return {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}

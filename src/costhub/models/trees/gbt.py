@@ -16,7 +16,7 @@ from costhub.errors import ModelError
 from costhub.models.inputs import check_training, checked_rows, is_informative, not_fitted_error, nothing_to_learn_error
 from costhub.models.options import added_option, check_choice, check_ranges, check_width, parse_options
 from costhub.models.parts import part_leads, part_widths
-from costhub.models.protocol import Scores
+from costhub.models.protocol import CostModel, Scores
 from costhub.models.training_progress import training_id
 from costhub.models.trees.boosting import TreeCheckpoint, boost_trees, centred_loss, read_booster
 from costhub.models.trees.pooling import pool_parts, pooled_width
@@ -121,7 +121,7 @@ class GbtOptions:
         }
 
 
-class Gbt:
+class Gbt(CostModel):
     """Sum, maximum and mean of a program's rows, and their number, are ranked by boosted trees.
 
     Rows of a composite feature spec are pooled part by part.
@@ -142,7 +142,6 @@ class Gbt:
     """
 
     arch = "gbt"
-    default_spec = "tiles@1"
 
     def __init__(self, *, feature_spec: str, options: GbtOptions | None = None) -> None:
         self.feature_spec = feature_spec
@@ -150,8 +149,6 @@ class Gbt:
         self.columns: int | None = None
         """Width of a feature row; None before fitting or loading."""
         self.booster: xgb.Booster | None = None
-        self.checkpoint: Path | None = None
-        """Folder for the progress of a training, see `Resumable`."""
 
     def fit(self, train: Programs, valid: Programs | None, *, seed: int, progress: bool = True) -> None:
         """Learns from scratch; `valid`, of other workloads, tells when to stop.
@@ -161,11 +158,41 @@ class Gbt:
             ModelError: The checkpoint is of another training.
         """
         check_training(train)
-        self.boost(self._matrix(train), train, valid, seed=seed, progress=progress)
+        self._boost(self._matrix(train), train, valid, seed=seed, progress=progress)
 
-    def boost(
-        self, train: xgb.DMatrix, known: Programs, valid: Programs | None, *, seed: int, progress: bool = True
+    def fit_blocks(
+        self,
+        blocks: Sequence[Programs],
+        valid: Programs | None,
+        *,
+        seed: int,
+        progress: bool = True,
+        external: bool = True,
+        cache: Path | None = None,
     ) -> None:
+        """Learns from scratch with one block in memory at a time, see `CostModel.fit_blocks`.
+
+        XGBoost reads the blocks four times, and keeps the bin of every pooled number, a byte each. The edges
+        of the bins are quantiles found block by block, so the trees differ a little from those of `fit`.
+
+        Args:
+            blocks: Blocks of whole groups.
+            valid: Programs of other workloads that decide when to stop; they are in memory.
+            seed: As in `fit`.
+            progress: Show a progress bar on a terminal.
+            external: Keep the bins in files, which are mapped to memory block by block; else in memory.
+            cache: Folder for these files, on a disk; by default the one for temporary files.
+        """
+        if not len(blocks):
+            raise nothing_to_learn_error(0)
+        with tempfile.TemporaryDirectory(prefix="costhub-trees-", dir=cache) as folder:
+            pooled = _PooledBlocks(self, blocks, cache=str(Path(folder, "bins")) if external else None)
+            matrix = (xgb.ExtMemQuantileDMatrix if external else xgb.QuantileDMatrix)(pooled)
+            if not pooled.is_informative:
+                raise nothing_to_learn_error(matrix.num_row())
+            self._boost(matrix, blocks[0], valid, seed=seed, progress=progress)
+
+    def _boost(self, train: xgb.DMatrix, known: Programs, valid: Programs | None, *, seed: int, progress: bool) -> None:
         """Learns from scratch from what `labelled` gives, in whatever form XGBoost holds it.
 
         Args:
@@ -313,44 +340,6 @@ class Gbt:
     def _matrix(self, programs: Programs) -> xgb.DMatrix:
         pooled, label, group = self.labelled(programs)
         return xgb.DMatrix(pooled, label=label, qid=group)
-
-
-def fit_trees(
-    model: Gbt,
-    blocks: Sequence[Programs],
-    valid: Programs | None,
-    *,
-    seed: int,
-    external: bool = True,
-    cache: Path | None = None,
-    progress: bool = True,
-) -> None:
-    """Fits a model as `Gbt.fit` does, with one block in memory at a time.
-
-    XGBoost reads the blocks four times, and keeps the bin of every pooled number, a byte each. The edges of
-    the bins are quantiles found block by block, so the trees differ a little from those of `Gbt.fit`.
-
-    Args:
-        model: The model.
-        blocks: Blocks of whole groups.
-        valid: Programs of other workloads that tell when to stop; they are in memory.
-        seed: As in `Gbt.fit`.
-        external: Keep the bins in files, which are mapped to memory block by block; else in memory.
-        cache: Folder for these files, on a disk; by default the one for temporary files.
-        progress: Show a progress bar on a terminal.
-
-    Raises:
-        DataError: No workload has two programs of different latency.
-        ModelError: The checkpoint is of another training.
-    """
-    if not len(blocks):
-        raise nothing_to_learn_error(0)
-    with tempfile.TemporaryDirectory(prefix="costhub-trees-", dir=cache) as folder:
-        pooled = _PooledBlocks(model, blocks, cache=str(Path(folder, "bins")) if external else None)
-        matrix = (xgb.ExtMemQuantileDMatrix if external else xgb.QuantileDMatrix)(pooled)
-        if not pooled.is_informative:
-            raise nothing_to_learn_error(matrix.num_row())
-        model.boost(matrix, blocks[0], valid, seed=seed, progress=progress)
 
 
 class _PooledBlocks(xgb.DataIter):

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from costhub.dataset.programs import Programs
 from costhub.models.compound.residual import Residual
 from costhub.models.networks.neural import NeuralModel
-from costhub.models.protocol import CostModel, sub_models
+from costhub.models.protocol import CostModel
 from costhub.models.trees.gbt import Gbt
 
 
@@ -57,7 +57,7 @@ def adapt_sub_models(
     adapted = copy.deepcopy(source)
     if not target.n:
         return adapted
-    for number, (part, own) in enumerate(sub_models(adapted, target)):
+    for number, (part, own) in enumerate(adapted.sub_models(target)):
         if isinstance(part, NeuralModel):
             network(part, own, seed + number)
         elif isinstance(part, Gbt) and trees is not None:
