@@ -229,7 +229,7 @@ def test_the_size_is_one_that_the_hub_files_by(rows: int, size: str) -> None:
 
 @pytest.mark.parametrize("licences", [[], [""], ["MIT", " "]])
 def test_rows_without_a_licence_are_refused(licences: list[str]) -> None:
-    with pytest.raises(DataError, match="without a licence"):
+    with pytest.raises(DataError, match="have no licence"):
         complete_dataset_card(readme_text(), replace(CARD, licences=licences))
 
 
@@ -291,7 +291,7 @@ def test_what_is_not_known_leaves_no_gap() -> None:
     assert "`sample`" not in text
     assert "![" not in text
     assert "year" not in text
-    assert "`costhub split` divides it." in text
+    assert "`costhub split` makes splits." in text
     assert "the costhub contributors" in text
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -106,7 +107,7 @@ def test_the_card_of_a_model_of_several_devices_names_them_and_says_how_to_bind_
 
     text = render(card)
     assert card.training["devices"] == "a, b"
-    assert "It knows a, b." in text
+    assert "It was trained on a, b." in text
     assert "model.bind(identify())" in text
     assert "on one or more of 2 devices each" in text
     assert "| device |" in text
@@ -139,18 +140,28 @@ def test_without_a_transfer_the_card_is_that_of_earlier_versions(
     assert parse(render(card)).transfer == {}
 
 
-def test_options_and_pictures_make_a_card_of_version_2_and_without_them_it_stays_1(
-    config: dict[str, Any], evaluation: dict[str, Any]
-) -> None:
+def test_options_and_pictures_are_on_the_card(config: dict[str, Any], evaluation: dict[str, Any]) -> None:
     options = {"hidden": 512, "rate": 7e-4, "layer_norm": True, "scaler": {"mean": [0.0]}}
 
     text = render(from_results({**config, "options": options}, evaluation, pictures=[EVALUATION_PICTURE]))
 
-    assert "card_version: 2\n" in text
     assert "| options | hidden = 512, rate = 0.0007, layer_norm = True |" in text
     assert "](evaluation.png)" in text
     assert is_as_rendered(text)
-    assert "card_version: 1\n" in render(from_results(config, evaluation))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_card_of_an_older_version_keeps_its_sentences(
+    config: dict[str, Any], evaluation: dict[str, Any], version: int
+) -> None:
+    card = from_results(config, evaluation, transfer=TRANSFER)
+    old = render(replace(card, version=version))
+
+    assert f"card_version: {version}\n" in old
+    assert "It is no latency" in old
+    assert "It is not a latency" in render(card)
+    assert is_as_rendered(old)
+    assert not is_as_rendered(old.replace(f"card_version: {version}", "card_version: 3"))
 
 
 def test_the_cards_of_the_embedded_models_are_read_and_are_as_rendered() -> None:
@@ -201,7 +212,7 @@ def test_a_figure_typed_by_hand_is_found(config: dict[str, Any], evaluation: dic
         ("# Title", "does not begin with a block of YAML"),
         ("---\nlicense: mit\n---\n", "was not written by costhub"),
         ("---\ncosthub: 3\n---\n", "was not written by costhub"),
-        ("---\ncosthub: {card_version: 99}\n---\n", "has version 99, this costhub reads up to 2"),
+        ("---\ncosthub: {card_version: 99}\n---\n", "has version 99, this costhub reads up to 3"),
         ("---\ncosthub: {card_version: 1, name: x}\n---\n", "The card lacks arch, device, device_id"),
     ],
 )
@@ -242,9 +253,9 @@ def test_a_transfer_is_told_after_the_data_with_its_pictures(
     text = model_card_body(from_results(config, evaluation, transfer=TRANSFER))
 
     assert headings(text)[3:6] == ["## Training data", "## Transfer", "## Figures"]
-    assert "Carried over from acme/a-mlp by `lottery`, with 1,024 programs measured on nvidia-h200." in text
+    assert "Adapted from acme/a-mlp by `lottery`, with 1,024 programs measured on nvidia-h200." in text
     assert "the guard chose the adapted model" in text
-    assert "did harm" not in text
+    assert "made the model worse" not in text
     assert "](adaptation.png)" in text
     assert "](masks.png)" in text
 
@@ -257,7 +268,7 @@ def test_a_transfer_that_did_harm_says_so_and_shows_what_there_is(
     text = model_card_body(from_results(config, evaluation, transfer=transfer))
 
     assert "the guard chose the local model" in text
-    assert "Transfer by lottery did harm here." in text
+    assert "Transfer by lottery made the model worse here." in text
     assert "![" not in text
 
 

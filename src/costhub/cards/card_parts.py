@@ -1,12 +1,14 @@
-"""Provides what model cards and dataset cards share: licences, facts of a device, tables of facts."""
+"""Provides what model cards and dataset cards share: licences, facts of a device, citations."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from costhub.cards.tables import TableColumn, markdown_table, one_line
 
+HUB_LICENCES = frozenset({"apache-2.0", "mit", "bsd-3-clause", "cc-by-4.0", "cc-by-sa-4.0", "cc0-1.0", "odc-by"})
+"""Licences that the Hugging Face hub knows by name; any other one is announced as `other`."""
 DEVICE_FACTS = {
     "device_id": "device",
     "model_name": "product",
@@ -25,18 +27,43 @@ DEVICE_FACTS = {
     "dram_gbs": "measured memory bandwidth (GB/s)",
     "launch_overhead_us": "measured launch overhead (µs)",
 }
+"""Column of the `devices` table -> its title on a card, with the unit."""
+_COLUMNS = (TableColumn("fact", ""), TableColumn("value", ""))
 
 
-FACT_COLUMNS = (TableColumn("fact", ""), TableColumn("value", ""))
+def licence_entry(licences: Sequence[str]) -> dict[str, Any]:
+    """The licence in the block of a card, as the Hugging Face hub reads it.
+
+    Example:
+        >>> licence_entry(["Apache-2.0"]), licence_entry(["WTFPL", "MIT"])
+        ({'license': 'apache-2.0'}, {'license': 'other', 'license_name': 'mit-and-wtfpl'})
+    """
+    names = sorted({licence.strip().lower() for licence in licences})
+    if all(name in HUB_LICENCES for name in names):
+        return {"license": names[0] if len(names) == 1 else names}
+    return {"license": "other", "license_name": "-and-".join(names)}
 
 
 def facts_table(facts: Mapping[str, str]) -> str:
-    """A table of facts about a model or dataset; empty where there are none."""
-    return markdown_table([{"fact": k, "value": v} for k, v in facts.items()], FACT_COLUMNS) if facts else ""
+    """A table of facts by their titles; empty without any."""
+    return markdown_table([{"fact": k, "value": v} for k, v in facts.items()], _COLUMNS) if facts else ""
 
 
-def device_value(key: str, value: Any) -> str:
-    """A fact of a device in the unit that `DEVICE_FACTS` gives it."""
+def device_facts(row: Mapping[str, Any]) -> dict[str, str]:
+    """The known facts of a device by their titles.
+
+    Args:
+        row: A row of the `devices` table, or a part of one.
+
+    Example:
+        >>> device_facts({"cores": 4, "l2_bytes": 2097152, "peak_gflops": None})
+        {'cores': '4', 'L2 cache (KiB)': '2,048'}
+    """
+    return {title: _value(key, row[key]) for key, title in DEVICE_FACTS.items() if row.get(key) is not None}
+
+
+def _value(key: str, value: Any) -> str:
+    """A fact in the unit that `DEVICE_FACTS` gives it."""
     if key in ("l1d_bytes", "l2_bytes", "l3_bytes"):
         return f"{value / 2**10:,.0f}"
     if key == "memory_bytes":
@@ -46,10 +73,27 @@ def device_value(key: str, value: Any) -> str:
     return ", ".join(value) if isinstance(value, list | tuple) else str(value)
 
 
+def citation(key: str, *, title: str, author: str, year: str, note: str = "") -> str:
+    """How to cite what a card describes, in BibTeX.
+
+    Args:
+        key: Of the entry, after `costhub_`.
+        title: Of what is cited.
+        author: Names joined by `and`.
+        year: Left out unless it is a number.
+        note: Left out if it is empty.
+    """
+    lines = [
+        f"@misc{{costhub_{key},",
+        f"  title = {{{title}}},",
+        f"  author = {{{author}}},",
+        *([f"  year = {{{year}}},"] if year.isdigit() else []),
+        *([f"  note = {{{note}}},"] if note else []),
+        "}",
+    ]
+    return "```bibtex\n" + "\n".join(lines) + "\n```"
+
+
 def inline(text: str) -> str:
-    """A text from elsewhere that must not begin a line, a heading or a fence of its own."""
+    """A text from elsewhere that cannot begin a line, a heading or a fence of its own."""
     return one_line(text).replace("`", "'")
-
-
-# Licences that the Hugging Face hub knows by name; any other one is announced as `other`.
-HUB_LICENCES = frozenset({"apache-2.0", "mit", "bsd-3-clause", "cc-by-4.0", "cc-by-sa-4.0", "cc0-1.0", "odc-by"})
