@@ -21,7 +21,7 @@ _DEVICE = TableColumn("device", "device")
 def collector_table(result: Result) -> str:
     """Rates of costhub's collector and of TVM's builder and runner on the same candidates, by batch size.
 
-    The ratio is to TVM's as it comes, with the batch that MetaSchedule measures at a time.
+    The ratio is to unchanged TVM with the batch that MetaSchedule measures at a time.
     """
     stock = next(
         row["good_per_s"] for row in result["rows"] if row["collector"] == "stock" and row["batch"] == result["batch"]
@@ -49,15 +49,15 @@ def collector_table(result: Result) -> str:
 def collection_table(result: Result) -> str:
     """One line per collection: its rows, its rate, and the share of the cores' time that each stage took."""
     rows = []
-    for found in result["rows"]:
-        profile = found["profile"]
+    for collection in result["rows"]:
+        profile = collection["profile"]
         total = profile["wall_s"] * profile["cores"]
         shares = {stage: 100 * seconds / total for stage, seconds in profile["core_seconds"].items()}
         rows.append(
             {
-                "device": " and ".join(found["devices"]),
-                "good": found["good"],
-                "failed": found["failed"],
+                "device": " and ".join(collection["devices"]),
+                "good": collection["good"],
+                "failed": collection["failed"],
                 "good_per_s": profile["good_per_s"],
                 "floor": 100 * profile["floor_share"],
                 **shares,
@@ -75,7 +75,7 @@ def collection_table(result: Result) -> str:
 
 
 def noise_table(result: Result) -> str:
-    """One line per device: what two passes over the same programs make of the same latencies."""
+    """One line per device: how two passes over the same programs differ."""
     rows = [
         {
             **row,
@@ -96,7 +96,7 @@ def noise_table(result: Result) -> str:
 
 
 def probe_table(result: Result) -> str:
-    """One line per device: peaks, bandwidths, and how they compare with other measurements of the same."""
+    """One line per device: peaks and bandwidths, and their ratios to other measurements."""
     rows = [{**row, "device": row["device_id"]} for row in result["probe"]]
     columns = [
         _DEVICE,
@@ -114,7 +114,7 @@ def probe_table(result: Result) -> str:
 
 
 def torture_table(result: Result) -> str:
-    """One line per kind of program: how many were planted, and how many became the row they should."""
+    """One line per kind of program: how many were planted, and how many gave the expected row."""
     rows = [
         {"kind": kind, "planned": count, "found": result["as_expected"].get(kind, 0)}
         for kind, count in result["planned"].items()
@@ -130,15 +130,15 @@ def torture_table(result: Result) -> str:
 
 
 def kill_table(result: Result) -> str:
-    """One line per kind of process that was killed, and what became of the rows."""
+    """One line per kind of process that was killed, and the state of the rows afterwards."""
     rows = [{"kind": kind, "count": count} for kind, count in result["killed"].items()]
-    said = (
+    outcome = (
         f"{result['acknowledged']:,} rows acknowledged: {result['lost']} lost, {result['doubled']} doubled; "
         f"{len(result['orphans'])} orphans, {result['temporary_files_left']} temporary files left. "
         f"`costhub check` on the folder afterwards: {_findings(result['check_rules'])}."
     )
     table = markdown_table(rows, [TableColumn("kind", "killed with -9"), number("count", "times", "d")])
-    return f"{table}\n\n{said}"
+    return f"{table}\n\n{outcome}"
 
 
 def _findings(rules: Mapping[str, int]) -> str:

@@ -1,4 +1,4 @@
-"""Provides what tables of searches compare by: means with errors, and how much sooner a search is as good."""
+"""Means with standard errors, and how much sooner one search is as good as another."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import statistics
 from collections.abc import Sequence
 
 CLOSE = 1.01
-"""Times the best latency of another search that counts as reached."""
+"""A search has reached another's best latency when it is within this factor of it."""
 Course = Sequence[tuple[float, float, float]]
-"""Of a search: trials, seconds and best latency so far, from one measurement to the next."""
+"""The course of a search: trials, seconds and best latency so far, after each measurement."""
 
 
 def sooner(own: Course, base: Course) -> tuple[float, float] | None:
-    """How many times fewer trials and seconds a search takes to come near the best that another finds.
+    """How many times fewer trials and seconds a search takes to come near the best of another.
 
     Args:
         own: The search.
-        base: The other one; its trials and seconds are those after which it was as near to its own end.
+        base: The other search; its trials and seconds count until it was equally near its own end.
 
     Returns:
-        The two ratios; None where the search never came within a hundredth (`CLOSE`).
+        The two ratios; None if the search never came within a hundredth (`CLOSE`).
 
     Example:
         >>> sooner([(16, 10.0, 30.0), (32, 20.0, 20.1)], [(64, 60.0, 40.0), (128, 100.0, 20.0)])
@@ -32,7 +32,7 @@ def sooner(own: Course, base: Course) -> tuple[float, float] | None:
 
 
 def geometric(values: Sequence[float]) -> float | None:
-    """The geometric mean; None of no values."""
+    """The geometric mean; None without values."""
     return statistics.geometric_mean(values) if values else None
 
 
@@ -57,7 +57,7 @@ def mean_with_error(values: Sequence[float]) -> tuple[float | None, float | None
     """The mean and its standard error.
 
     Args:
-        values: Independent of each other.
+        values: Independent values.
 
     Returns:
         None for the mean of none, and for the error of fewer than two.

@@ -1,4 +1,4 @@
-"""Tabulates how cost models compare, and what training them costs."""
+"""Tables of cost models: how they compare, and what training them costs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def summaries(rows: Iterable[Row]) -> list[dict[str, Any]]:
     Args:
         rows: As the benchmark `models` writes them: totals of one seed, and `by_workload`, the figures of
             each workload in the order of its `workload_ids`. Folds of one split and seed are put together;
-            a seed of which not all folds are there yet is left out, since folds differ in difficulty.
+            a seed without all of its folds is left out, since folds differ in difficulty.
 
     Returns:
         Each metric's mean over workloads and seeds, `_std` over seeds and `_se`, the standard error over
@@ -33,7 +33,7 @@ def summaries(rows: Iterable[Row]) -> list[dict[str, Any]]:
     cells: dict[tuple[str, ...], list[Row]] = {}
     for row in _of_whole_seeds(list(rows)):
         cells.setdefault(_texts(row, _KEYS), []).append(row)
-    return [{**dict(zip(_KEYS, cell, strict=True)), **_summary(found)} for cell, found in cells.items()]
+    return [{**dict(zip(_KEYS, cell, strict=True)), **_summary(own)} for cell, own in cells.items()]
 
 
 def _of_whole_seeds(rows: Sequence[Row]) -> list[Row]:
@@ -52,7 +52,7 @@ def _texts(row: Row, keys: Iterable[str]) -> tuple[str, ...]:
 
 def _summary(rows: Sequence[Row]) -> dict[str, Any]:
     seeds = sorted({row["seed"] for row in rows})
-    found: dict[str, Any] = {"seeds": len(seeds), "rows": len(rows)}
+    line: dict[str, Any] = {"seeds": len(seeds), "rows": len(rows)}
     for name in METRICS:
         by_seed = {seed: _values([row for row in rows if row["seed"] == seed], name) for seed in seeds}
         means = [statistics.fmean(v for _, v in values) for values in by_seed.values()]
@@ -60,17 +60,17 @@ def _summary(rows: Sequence[Row]) -> dict[str, Any]:
         for workload, value in (pair for values in by_seed.values() for pair in values):
             by_workload.setdefault(workload, []).append(value)
         per_workload = [statistics.fmean(values) for values in by_workload.values()]
-        found[name] = statistics.fmean(means)
-        found[f"{name}_std"] = statistics.stdev(means) if len(means) > 1 else None
-        found[f"{name}_se"] = mean_with_error(per_workload)[1]
-        found["workloads"] = len(per_workload)
+        line[name] = statistics.fmean(means)
+        line[f"{name}_std"] = statistics.stdev(means) if len(means) > 1 else None
+        line[f"{name}_se"] = mean_with_error(per_workload)[1]
+        line["workloads"] = len(per_workload)
     for name in LITERATURE:
-        known = [row[name] for row in rows if row.get(name) is not None]
-        found |= {name: statistics.fmean(known)} if known else {}
+        present = [row[name] for row in rows if row.get(name) is not None]
+        line |= {name: statistics.fmean(present)} if present else {}
     for name in ("train_s", "predictions_per_s", "bytes"):
-        known = [row[name] for row in rows if row.get(name) is not None]
-        found[name] = statistics.median(known) if known else None
-    return found
+        present = [row[name] for row in rows if row.get(name) is not None]
+        line[name] = statistics.median(present) if present else None
+    return line
 
 
 def _values(rows: Iterable[Row], name: str) -> list[tuple[str, float]]:
@@ -80,11 +80,11 @@ def _values(rows: Iterable[Row], name: str) -> list[tuple[str, float]]:
 
 def comparison_table(result: Result) -> str:
     """For every dataset, device and split: one line per model, the best top-1 first."""
-    found = result.get("summary") or summaries(result["rows"])
-    places = list(dict.fromkeys((row["dataset"], row["device"], row["split"]) for row in found))
+    summary = result.get("summary") or summaries(result["rows"])
+    places = list(dict.fromkeys((row["dataset"], row["device"], row["split"]) for row in summary))
     parts = []
     for place in places:
-        own = [row for row in found if (row["dataset"], row["device"], row["split"]) == place]
+        own = [row for row in summary if (row["dataset"], row["device"], row["split"]) == place]
         own.sort(key=lambda row: -row["top_1"])
         title = f"**{place[1]}**, split `{place[2]}`, {own[0]['workloads']} workloads"
         parts.append(f"{title}\n\n{markdown_table([_shown(row) for row in own], _COMPARED)}")
@@ -113,11 +113,11 @@ def literature_table(result: Result) -> str:
 
 
 HEADLINE = ("TVM recipe", "TenSet recipe", "blend")
-"""What others do, and the best of what learns from one device alone."""
+"""The recipes of others, and the best model that learns from one device alone."""
 
 
 def model_headline_table(result: Result) -> str:
-    """The overview, of few models and without further data."""
+    """The overview of `HEADLINE`, without further data."""
     chosen = [row for row in result["summary"] if row["model"] in HEADLINE and not row.get("also")]
     return overview_table({"summary": chosen})
 
@@ -125,13 +125,13 @@ def model_headline_table(result: Result) -> str:
 def overview_table(result: Result) -> str:
     """One line per device and split, one column per model: top-1 / top-5 / pairwise.
 
-    Of each architecture the objective and features with the highest mean top-1 are shown, among those that
-    were tried everywhere; where there is further data to learn from, not all of them need have been.
+    Each architecture is shown with the objective and features of the highest mean top-1 among those that
+    were tried everywhere; rows with further data may lack some of them.
     """
     places: dict[tuple[str, ...], dict[tuple[str, ...], Row]] = {}
     for row in result["summary"]:
-        found = places.setdefault(_texts(row, ("device", "split", "also")), {})
-        found[_texts(row, ("model", "objective", "spec", "variant"))] = row
+        own_forms = places.setdefault(_texts(row, ("device", "split", "also")), {})
+        own_forms[_texts(row, ("model", "objective", "spec", "variant"))] = row
     forms = _best_forms([by_form for place, by_form in places.items() if not place[2]])
     rows = [
         {
@@ -146,7 +146,7 @@ def overview_table(result: Result) -> str:
 
 
 def _best_forms(places: Sequence[Mapping[tuple[str, ...], Row]]) -> list[tuple[str, ...]]:
-    """Of every model the form with the highest mean top-1, the worst model first."""
+    """The form of every model with the highest mean top-1, the worst model first."""
     everywhere = [form for form in places[0] if all(form in place for place in places)] if places else []
     mean = {form: statistics.fmean(place[form]["top_1"] for place in places) for form in everywhere}
     best: dict[str, tuple[str, ...]] = {}
@@ -205,7 +205,7 @@ def paired_table(result: Result) -> str:
 
 
 def calibration_table(result: Result) -> str:
-    """One line per device and member: what intervals should hold, what they hold, spread against error."""
+    """One line per device and member: nominal and actual coverage, and spread against error."""
     levels = list(result["rows"][0]["covered"])
     rows = [{**row, **{f"at {level}": row["covered"][level] for level in levels}} for row in result["rows"]]
     columns = [
@@ -242,7 +242,7 @@ def curves_table(result: Result) -> str:
 
 
 def unseen_device_table(result: Result) -> str:
-    """One line per test, base and method: how devices that were left out of the training are ranked."""
+    """One line per test, base and method: figures on devices that were left out of the training."""
     columns = [
         TableColumn("test", "on the device left out"),
         TableColumn("base", "base"),
@@ -250,8 +250,8 @@ def unseen_device_table(result: Result) -> str:
         *(part for m in ("top_1", "top_5", "pairwise") for part in (number(m, m), number(f"{m}_std", "std"))),
     ]
     counts = [len({row[key] for row in result["rows"]}) for key in ("device", "seed")]
-    said = f"Means over {counts[0]} devices left out in turn and {counts[1]} seeds; std is that of devices."
-    return f"{markdown_table(result['summary'], columns)}\n\n{said}"
+    note = f"Means over {counts[0]} devices left out in turn and {counts[1]} seeds; std is that of devices."
+    return f"{markdown_table(result['summary'], columns)}\n\n{note}"
 
 
 MODEL_TABLES: dict[str, Callable[[Result], str]] = {

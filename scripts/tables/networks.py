@@ -1,4 +1,4 @@
-"""Tabulates whole networks and single operators: untuned, tuned and as torch runs them."""
+"""Tables of whole networks and single operators: untuned, tuned and run by torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FORMS = ("untuned", "tuned", "torch", "torch.compile")
 def networks_table(result: Mapping[str, Any]) -> str:
     """One line per network, method and number of trials, from the `rows` of the benchmark `networks`.
 
-    Medians over seeds. Rows whose outputs were wrong count as such, and their latencies nowhere.
+    Medians over seeds. Rows with wrong outputs are counted, and their latencies left out.
     """
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in result["rows"]:

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 def plot_growth(
     path: str | Path, series: Mapping[str, Sequence[Sequence[float]]], *, x: str, y: str, title: str = ""
 ) -> Path:
-    """Draws how something grows with something else, both on logarithmic axes, and saves it as PNG.
+    """Draws growth on logarithmic axes and saves it as PNG.
 
     Args:
         path: Where the picture goes.
-        series: Label -> (x, y), x rising; a straight line of slope 1 is growth in proportion.
+        series: Label -> (x, y), x rising; a slope of 1 is proportional growth.
         x: What the x axis shows, with its unit.
         y: What the y axis shows, with its unit.
         title: Above the picture.
@@ -96,8 +96,8 @@ def plot_intervals(path: str | Path, panels: Mapping[str, Sequence[Mapping[str, 
     """
     most = max((len(rows) for rows in panels.values()), default=1)
     figure = new_figure(1.3 + 0.27 * most, width=4.2 * max(len(panels), 1) + 1.0)
-    made = figure.subplots(1, max(len(panels), 1), squeeze=False)[0]
-    for axes, (title, rows) in zip(made, panels.items(), strict=True):
+    places = figure.subplots(1, max(len(panels), 1), squeeze=False)[0]
+    for axes, (title, rows) in zip(places, panels.items(), strict=True):
         ranked = sorted(rows, key=lambda row: float(row["value"]))
         furnish(axes, title=title, x=x, y="", title_size=10)
         for place, row in enumerate(ranked):
@@ -150,20 +150,22 @@ def _panels(count: int, *, shared: bool = True) -> tuple[Figure, list[Axes]]:
     columns = min(max(count, 1), 3)
     lines = -(-max(count, 1) // columns)
     figure = new_figure(3.3 * lines + 0.7, width=3.4 * columns + 1.2)
-    made = figure.subplots(lines, columns, squeeze=False, sharey=shared).ravel().tolist()
-    for spare in made[count:]:
+    places = figure.subplots(lines, columns, squeeze=False, sharey=shared).ravel().tolist()
+    for spare in places[count:]:
         spare.set_visible(False)
-    return figure, made[:count]
+    return figure, places[:count]
 
 
 def _legend(figure: Figure, places: Sequence[Axes]) -> None:
-    """One legend below all panels, of everything that any of them shows."""
-    found = {label: handle for axes in places for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    if found:
-        columns = min(len(found), int(figure.get_figwidth() / 2.2))
+    """One legend below all panels for everything that any of them shows."""
+    handles = {
+        label: handle for axes in places for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    if handles:
+        columns = min(len(handles), int(figure.get_figwidth() / 2.2))
         figure.legend(
-            list(found.values()),
-            list(found),
+            list(handles.values()),
+            list(handles),
             loc="outside lower center",
             ncols=columns,
             frameon=False,
@@ -178,11 +180,11 @@ Row = Mapping[str, Any]
 
 
 def plot_trials(path: str | Path, rows: Sequence[Row]) -> Path:
-    """Draws the best latency so far, over the best that `LIGHT` finds in the end, against trials.
+    """Draws the best latency so far over the final best of `LIGHT`, against trials.
 
     Args:
         path: Where the picture goes.
-        rows: As `search_table.summary` takes them.
+        rows: As `search.summary` takes them.
     """
     places = sorted({point["trials"] for row in rows for point in row["curve"]})
     return _plot_courses(path, rows, "measured programs", places, lambda point: float(point["trials"]))
@@ -194,7 +196,7 @@ def plot_seconds(path: str | Path, rows: Sequence[Row]) -> Path:
 
 
 def plot_stages(path: str | Path, rows: Sequence[Row]) -> Path:
-    """Draws what a hundred trials cost each method, stage by stage, as the mean over its searches.
+    """Draws the seconds of each method for a hundred trials, by stage, as means over its searches.
 
     Args:
         path: Where the picture goes.
@@ -238,7 +240,7 @@ def _plot_courses(
                 for row in own
                 if (best_us := _until(row["curve"], place, place_of)) is not None
             ]
-            if len(logs) == len(own):  # Of some of them a mean would go up and down with who is in.
+            if len(logs) == len(own):  # A mean of some searches would jump as others join.
                 mean, error = gain_with_error(logs)
                 points.append((place, mean, (mean or 0.0) * (error or 0.0)))
         if points:
@@ -252,5 +254,5 @@ def _until(
     curve: Sequence[Mapping[str, Any]], place: float, place_of: Callable[[Mapping[str, Any]], float]
 ) -> float | None:
     """The best latency there; None before the first program."""
-    known = [point for point in curve if place_of(point) <= place]
-    return float(known[-1]["best_us"]) if known else None
+    reached = [point for point in curve if place_of(point) <= place]
+    return float(reached[-1]["best_us"]) if reached else None

@@ -1,4 +1,4 @@
-"""Tabulates what a release holds, and how safely a hub hands it out."""
+"""Tables of the checks before a release."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 from costhub.cards.tables import TableColumn, markdown_table, number
 
 Result = Mapping[str, Any]
-
 
 _RELEASE = (
     TableColumn("device", "device"),
@@ -26,7 +25,7 @@ def release_table(result: Result) -> str:
 
 
 def release_headline(result: Result) -> str:
-    """One line per device: the model that its name stands for, and which others there are."""
+    """One line per device: the model that its name stands for, and the other models."""
     archs: dict[str, list[str]] = {}
     for row in result["rows"]:
         archs.setdefault(row["device"], []).append(row["arch"])
@@ -45,7 +44,7 @@ def _sizes(result: Result) -> str:
 
 
 def package_table(result: Result) -> str:
-    """One line per Python and kind of package: what installing takes, and the first commands."""
+    """One line per Python and kind of package: the cost of installing, and the first commands."""
     columns = [
         TableColumn("python", "Python"),
         TableColumn("package", "from"),
@@ -63,7 +62,7 @@ def package_table(result: Result) -> str:
 
 
 def licences_table(result: Result) -> str:
-    """One line per package that costhub needs, with what its metadata say of its licence."""
+    """One line per package that costhub needs, with the licence that its metadata declare."""
     columns = [TableColumn("name", "package"), TableColumn("version", "version"), TableColumn("licence", "licence")]
     return markdown_table(result["licences"], columns)
 
@@ -80,8 +79,8 @@ def reproduced_table(result: Result) -> str:
         TableColumn("verdict", "verdict"),
     ]
     good, outside = (sum(row["verdict"] == v for row in result["rows"]) for v in ("ok", "outside"))
-    said = f"{good} of {len(result['rows'])} figures are within the table's spread, {outside} outside."
-    return f"{markdown_table(result['rows'], columns)}\n\n{said}"
+    verdict = f"{good} of {len(result['rows'])} figures are within the table's spread, {outside} outside."
+    return f"{markdown_table(result['rows'], columns)}\n\n{verdict}"
 
 
 RELEASE_TABLES: dict[str, Callable[[Result], str]] = {
@@ -95,45 +94,3 @@ RELEASE_TABLES: dict[str, Callable[[Result], str]] = {
 
 RELEASE_VIEWS = {"package_licences": "package", "release_headline": "release"}
 """Name of a view -> the file whose figures it shows."""
-
-
-def cuts_table(result: Result) -> str:
-    """One line per command: how it was disturbed, and what it was like after it had been run again."""
-    rows = result["rows"]
-    columns = [
-        TableColumn("command", "command"),
-        number("cut", "cut once", "d"),
-        number("away", "cut, and the server stays away", "d"),
-        number("kill", "killed with -9", "d"),
-        number("first_done", "done all the same", "d"),
-        number("arrived", "failed, but had arrived", "d"),
-        number("again_done", "second run done", "d"),
-        number("identical", "result identical", "d"),
-    ]
-    total = {key: sum(row[key] for row in rows) for key in ("half", "lost", "doubled", "no_sentence", "left")}
-    said = (
-        f"{total['half']} half files under a final name, {total['lost']} versions lost on the server, "
-        f"{total['doubled']} pull requests opened twice, {total['no_sentence']} failures without a sentence, "
-        f"{total['left']} temporary folders left by killed clients."
-    )
-    return f"{markdown_table(rows, columns)}\n\n{said}"
-
-
-def pull_table(result: Result) -> str:
-    """One line per way to a model: seconds from the start of a process to scores, and where they went."""
-    stages = {"pull": "pull (s)", "load": "load (s)", "score": "score (s)"}
-    columns = [
-        TableColumn("way", "from"),
-        number("seconds", "start to scores (s)", ".2f"),
-        number("range", "slowest (s)", ".2f"),
-        *(number(key, title, ".2f") for key, title in stages.items()),
-    ]
-    said = (
-        f"Medians of {len(result['rows']) // len(result['summary'])} new processes with empty caches; "
-        f"{result['programs']} programs of {result['scored']} are scored. The rest is Python's own start."
-    )
-    return f"{markdown_table(result['summary'], columns)}\n\n{said}"
-
-
-HUB_TABLES: dict[str, Callable[[Result], str]] = {"cuts": cuts_table, "pull": pull_table}
-"""Name of a result file without its suffix -> its renderer."""

@@ -1,4 +1,4 @@
-"""Tabulates how soon searches find what stock MetaSchedule finds, and what their seconds go to."""
+"""Tables of searches: how soon they find what stock MetaSchedule finds, and where their seconds go."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from costhub.cards.tables import TableColumn, markdown_table, number
 from scripts.tables.gains import gain_with_error, geometric, sooner
 
 LIGHT = "stock, light imports"
-"""The method that others are compared with: stock MetaSchedule, its build processes starting in a second."""
+"""The method that others are compared with: stock MetaSchedule with build processes that start in a second."""
 STOCK = "stock"
-"""Stock MetaSchedule as it is, on a few workloads for its seconds; its search is that of `LIGHT`."""
+"""Unchanged stock MetaSchedule, on a few workloads, for its seconds; its search is that of `LIGHT`."""
 EQUAL = (64, 128)
 """Numbers of trials at which latencies are compared."""
 
 
 def summary(rows: Sequence[Mapping[str, Any]], base: str = LIGHT) -> list[dict[str, Any]]:
-    """Geometric means over searches of what each method gains on the base, above 1 being better.
+    """Geometric means over searches of the gain of each method over the base; above 1 is better.
 
     Args:
         rows: One per search, with `workload`, `seed`, `method` and a `curve` of dictionaries, each with
@@ -29,15 +29,15 @@ def summary(rows: Sequence[Mapping[str, Any]], base: str = LIGHT) -> list[dict[s
         base: The method that others are compared with.
 
     Returns:
-        Per method, of its searches on workloads and seeds of the base, `gain_64` and `gain_128`, the base's
-        latency over its own after as many trials, each with the standard error of its logarithm; `reached`,
-        the share of searches that came within a hundredth of the best latency that the base has in the end;
-        of these `trials_gain` and `time_gain`, how many times fewer trials and seconds than the base it took
-        them (`gains.sooner`); and `trials_median` and `time_median`, the same
-        of the middle one of all searches, None where that one did not come so near.
+        A line per method over its searches on workloads and seeds of the base. `gain_64` and `gain_128` are the
+        base's latency over its own after as many trials, each with the standard error of its logarithm.
+        `reached` is the share of searches that came within a hundredth of the final best latency of the base;
+        for these, `trials_gain` and `time_gain` say how many times fewer trials and seconds than the base they
+        took (`gains.sooner`). `trials_median` and `time_median` are the same for the median of all searches,
+        None if that one did not come so near.
     """
     bases = base_curves(rows, base)
-    found = []
+    table = []
     for method in dict.fromkeys(row["method"] for row in rows):
         pairs = [
             (row["curve"], bases[row["workload"], row["seed"]])
@@ -46,7 +46,7 @@ def summary(rows: Sequence[Mapping[str, Any]], base: str = LIGHT) -> list[dict[s
         ]
         gains = [sooner(_course(own), _course(theirs)) for own, theirs in pairs]
         reached = [each for each in gains if each is not None]
-        found.append(
+        table.append(
             {
                 "method": method,
                 "searches": len(pairs),
@@ -58,19 +58,19 @@ def summary(rows: Sequence[Mapping[str, Any]], base: str = LIGHT) -> list[dict[s
                 "time_median": _middle([each and each[1] for each in gains]),
             }
         )
-    return found
+    return table
 
 
 Curve = Sequence[Mapping[str, Any]]
 
 
 def base_curves(rows: Sequence[Mapping[str, Any]], base: str = LIGHT) -> dict[tuple[str, int], Curve]:
-    """(Workload, seed) -> the curve of the base, with which searches are compared."""
+    """(Workload, seed) -> the curve of the base."""
     return {(row["workload"], row["seed"]): row["curve"] for row in rows if row["method"] == base}
 
 
 def but_stock(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The rows without `STOCK`, which searches few workloads: its means would be of others."""
+    """The rows without `STOCK`, whose means over few workloads do not compare with the others."""
     return [row for row in rows if row["method"] != STOCK]
 
 
@@ -90,12 +90,12 @@ def _course(curve: Curve) -> list[tuple[float, float, float]]:
 
 
 def _middle(gains: Sequence[float | None]) -> float | None:
-    """The lower median, in which a search that never came near is below all others; None where it is one."""
+    """The lower median, where a search that never came near counts as the lowest; None if it is such a search."""
     return (statistics.median_low([gain or 0.0 for gain in gains]) or None) if gains else None
 
 
 def search_table(result: Mapping[str, Any]) -> str:
-    """A line per method, its course, a line per workload with the medians over seeds; then beside `STOCK`."""
+    """A line per method, the courses, a line per workload with medians over seeds; then the gains over `STOCK`."""
     rows = result["rows"]
     tables = [search_headline_table(result), _courses(but_stock(rows)), _by_workload(rows)]
     if result.get("beside_stock"):
@@ -104,7 +104,7 @@ def search_table(result: Mapping[str, Any]) -> str:
 
 
 def search_headline_table(result: Mapping[str, Any]) -> str:
-    """A line per method: what it gains on `LIGHT`."""
+    """A line per method: its gain over `LIGHT`."""
     return _gains_table(result["summary"], "method")
 
 
@@ -130,7 +130,7 @@ def _gains_table(gains: Sequence[Mapping[str, Any]], title: str) -> str:
 
 
 def _courses(rows: Sequence[Mapping[str, Any]]) -> str:
-    """How far from the base's end each method is after so many trials, and the seconds it took until then."""
+    """The distance of each method from the base's end after so many trials, and its seconds until then."""
     bases = base_curves(rows)
     points: dict[str, dict[int, list[tuple[float, float]]]] = {}
     for row in rows:
@@ -219,7 +219,7 @@ def passes_table(result: Mapping[str, Any]) -> str:
 
     Args:
         result: `rows` with the two `passes`, the `programs` in both, the `shift` of all of them, and how far
-            single ones are from it: `median`, `p90` (of nine in ten at most) and `worst`, as shares.
+            single ones are from it: `median`, `p90` (nine in ten are nearer) and `worst`, as shares.
     """
     columns = [
         TableColumn("passes", "passes"),
@@ -233,12 +233,12 @@ def passes_table(result: Mapping[str, Any]) -> str:
 
 
 def picked_table(result: Mapping[str, Any]) -> str:
-    """One line per search, from the `rows` of picked_again.py, each of which is a workload.
+    """One line per search, from the `rows` of `picked-again`, one per workload.
 
     Args:
-        result: `rows` with the name of the `database`, and of the program that the search picked `picked_us`
-            and of the one chosen by measuring again `chosen_us`, both latencies being of other rounds than
-            the choice; `rank` of the chosen one as the search had it.
+        result: `rows` with the name of the `database`, the latency `picked_us` of the program that the search
+            picked and `chosen_us` of the one chosen by measuring again, both from rounds that did not choose;
+            and `rank`, the place of the chosen program in the search.
     """
     by_search: dict[str, list[Mapping[str, Any]]] = {}
     for row in result["rows"]:

@@ -1,4 +1,4 @@
-"""Tabulates what strategies, selections and stop rules of a search gain."""
+"""Tables of strategies, selections and stop rules of a search."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from scripts.tables.gains import gain_with_error
 BASE = ("evolutionary", "ranked")
 """The strategy and selection that the others are compared with."""
 SHARES = {"to_5": 0.05, "to_1": 0.01}
-"""How near to its own best latency a search has converged."""
+"""Name -> how near to its own best latency a search counts as converged."""
 
 Row = Mapping[str, Any]
 
 
 def strategies_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """One line for each strategy and selection, in the order in which they come first.
+    """One line for each strategy and selection, in the order of their first rows.
 
     Args:
         rows: One per search, with `workload`, `seed`, `strategy`, `selection`, `seconds`, `stages` (stage ->
@@ -27,19 +27,19 @@ def strategies_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
             seconds, best latency so far in us).
 
     Returns:
-        `gain`, geometric mean of the base's best latency over its own at equal trials, above 1 being better,
+        `gain`, the geometric mean of the base's best latency over its own at equal trials (above 1 is better),
         and `gain_se`, the standard error of its logarithm; `timed_gain` and `timed_gain_se`, the same at the
-        seconds of the search that ended first; `to_5` and `to_1`, mean trials until within 5 and 1 % of its
-        own best; mean `seconds`, and `proposing`, those of them that the strategy itself took; `failures`,
-        their share.
+        seconds of the search that ended first; `to_5` and `to_1`, the mean trials until within 5 and 1 % of
+        its own best; mean `seconds`, and `proposing`, the part of them that the strategy itself took; and the
+        share of `failures`.
     """
-    rows = [row for row in rows if row["curve"]]  # Where every program failed there is nothing to compare.
+    rows = [row for row in rows if row["curve"]]  # A search whose programs all failed has nothing to compare.
     bases = {(row["workload"], row["seed"]): row for row in rows if _name(row) == BASE}
-    found = []
+    table = []
     for strategy, selection in dict.fromkeys(map(_name, rows)):
         own = [row for row in rows if _name(row) == (strategy, selection)]
         pairs = [(row, bases[key]) for row in own if (key := (row["workload"], row["seed"])) in bases]
-        found.append(
+        table.append(
             {
                 "strategy": strategy,
                 "selection": selection,
@@ -52,7 +52,7 @@ def strategies_summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
                 "failures": sum(row["failures"] for row in own) / sum(row["trials"] for row in own),
             }
         )
-    return found
+    return table
 
 
 def _name(row: Row) -> tuple[str, str]:
@@ -71,7 +71,7 @@ def _converged(row: Row, share: float) -> int:
 
 
 def _timed(row: Row, base: Row) -> float | None:
-    """The logarithm of the gain after equal seconds; None where one had not measured anything by then."""
+    """The logarithm of the gain after equal seconds; None if one had measured nothing by then."""
     until = min(row["seconds"], base["seconds"])
     own, theirs = ([b for _, seconds, b in each["curve"] if seconds <= until] for each in (row, base))
     return math.log(theirs[-1] / own[-1]) if own and theirs else None
@@ -123,7 +123,7 @@ def selection_table(result: Mapping[str, Any]) -> str:
 def controller_table(result: Mapping[str, Any]) -> str:
     """One table per pair of devices from the `rows` of the benchmark `controller`.
 
-    Rows of one half of the workloads, whose rule was chosen on the other half, are left to those of both.
+    Only rows of both halves of the workloads are shown.
     """
     pairs: dict[str, list[Mapping[str, Any]]] = {}
     for row in result["rows"]:

@@ -1,4 +1,4 @@
-"""Tabulates what models of other devices are worth on a new one."""
+"""Tables of transfers: how much models of other devices are worth on a new one."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ METRIC = "pairwise"
 
 
 def differences(rows: Iterable[Mapping[str, Any]], methods: Sequence[str], base: str) -> list[dict[str, Any]]:
-    """How much more pairs each method puts in the right order than the base, for each number of trials.
+    """How many more pairs each method puts in the right order than the base, for each number of trials.
 
     Args:
         rows: With `source`, `target`, `seed`, `method`, `part` (empty for whole models), `trials`, METRIC.
-        methods: In the order wanted.
+        methods: The methods, in the order of the lines.
         base: The method that the others are compared with, on the same pair, seed and trials.
 
     Returns:
@@ -32,14 +32,14 @@ def differences(rows: Iterable[Mapping[str, Any]], methods: Sequence[str], base:
         >>> differences(rows, ["y"], "x")
         [{'method': 'y', 'trials': 32, 'mean': 0.25, 'se': 0.0, 'count': 2}]
     """
-    found = {
+    shares = {
         (row["method"], row["trials"], row["source"], row["target"], row["seed"]): float(row[METRIC])
         for row in rows
         if not row["part"]
     }
     gains: dict[tuple[str, int], list[float]] = {}
-    for (method, trials, *place), value in found.items():
-        reference = found.get((base, trials, *place))
+    for (method, trials, *place), value in shares.items():
+        reference = shares.get((base, trials, *place))
         if method in methods and reference is not None:
             gains.setdefault((method, trials), []).append(value - reference)
     return [
@@ -63,8 +63,8 @@ def ablations_table(result: Mapping[str, Any]) -> str:
         row[str(line["trials"])] = f"{1e3 * line['mean']:+.0f}{spread}"
     columns = [TableColumn("method", "method"), TableColumn("count", "pairs and seeds", align="right")]
     columns += [TableColumn(str(count), f"{count:,} trials", align="right") for count in trials]
-    said = f"Thousandths of {METRIC} more than by {result['base']}."
-    return f"{markdown_table(list(rows.values()), columns)}\n\n{said}"
+    note = f"Thousandths of {METRIC} more than by {result['base']}."
+    return f"{markdown_table(list(rows.values()), columns)}\n\n{note}"
 
 
 LIVE_BASE = "fine-tune"
@@ -72,27 +72,27 @@ LIVE_BASE = "fine-tune"
 
 
 def live_summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Geometric means over searches of what each method gains on `BASE`, above 1 being better.
+    """Geometric means over searches of the gain of each method over `LIVE_BASE`; above 1 is better.
 
     Args:
         rows: One per search, with `workload`, `seed`, `method`, `best_us`, `seconds`, and a `curve` of
             (trials, seconds, best latency so far in us).
 
     Returns:
-        Per method `latency_gain` at equal trials with the standard error of its logarithm, `time_gain` and
-        `trials_gain`, in how much less time and how many fewer trials it reached the best latency of the
-        base, counting only searches that did (`reached`, their share), and `cmat`, (time of the whole search
-        over the base's, inverted, times latency gain - 1) x 100 % (Moses, section 4.2).
+        Per method `latency_gain` at equal trials with the standard error of its logarithm; `time_gain` and
+        `trials_gain`, how much less time and how many fewer trials it needed to reach the best latency of the
+        base, over the searches that did (`reached`, their share); and `cmat`, (gain in time of the whole
+        search x latency gain - 1) x 100 % (Moses, section 4.2).
     """
     bases = {(row["workload"], row["seed"]): row for row in rows if row["method"] == LIVE_BASE}
-    found = []
+    table = []
     for method in dict.fromkeys(row["method"] for row in rows):
         pairs = [(row, bases[row["workload"], row["seed"]]) for row in rows if row["method"] == method]
         latency = [math.log(base["best_us"] / row["best_us"]) for row, base in pairs]
         whole = statistics.fmean(math.log(base["seconds"] / row["seconds"]) for row, base in pairs)
         reached = [gains for row, base in pairs if (gains := sooner(row["curve"], base["curve"])) is not None]
         gain, error = gain_with_error(latency)
-        found.append(
+        table.append(
             {
                 "method": method,
                 "searches": len(pairs),
@@ -105,11 +105,11 @@ def live_summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 "cmat": 100 * (math.exp(whole + statistics.fmean(latency)) - 1),
             }
         )
-    return found
+    return table
 
 
 def live_transfer_table(result: Mapping[str, Any]) -> str:
-    """What each method gains in searches on this machine."""
+    """The gain of each method in searches on this machine."""
     columns = [
         TableColumn("method", "method"),
         number("searches", "searches", "d"),
@@ -128,11 +128,11 @@ METRICS = ("top_1", "top_5", "pairwise")
 EVERYTHING = "all of the target"
 """The method that learns from every program of the target, whose number depends on the seed."""
 KEY = ("source", "target", "method", "part", "trials")
-"""What tells the lines of the table apart."""
+"""The keys that identify a line of the table."""
 
 
 def summaries(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One line per KEY, in the order in which they come first.
+    """One line per KEY, in the order of their first rows.
 
     Args:
         rows: With KEY, `seed` and METRICS.
@@ -144,14 +144,14 @@ def summaries(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
         groups.setdefault(tuple(row[key] for key in KEY), []).append(row)
-    found = []
+    table = []
     for key, own in groups.items():
         line = {**dict(zip(KEY, key, strict=True)), "seeds": len({row["seed"] for row in own})}
         for metric in METRICS:
             values = [row[metric] for row in own]
             line[metric], line[f"{metric}_se"] = mean_with_error(values)
-        found.append(line)
-    return found
+        table.append(line)
+    return table
 
 
 def transfer_table(result: Mapping[str, Any]) -> str:
@@ -168,7 +168,7 @@ def _of_pair(source: str, target: str, lines: list[Mapping[str, Any]]) -> str:
     rows: dict[str, dict[str, Any]] = {}
     for line in lines:
         place = EVERYTHING if line["method"] == EVERYTHING else str(line["trials"])
-        # How much all of the target is depends on the seed; its mean is that of one seed each.
+        # The number of programs of the target depends on the seed, so each seed has an entry of its own.
         cell = " / ".join(f"{line[metric]:.3f}" for metric in METRICS)
         row = rows.setdefault(line["method"], {"method": line["method"]})
         row[place] = f"{row[place]}; {cell}" if place in row else cell
@@ -201,10 +201,10 @@ def curves(lines: Iterable[Mapping[str, Any]], metric: str, methods: Sequence[st
         methods: Those to draw, whole models only.
 
     Returns:
-        `label`, `x`, `y` and `se` of each method; one that has figures at one number of trials only, a level,
-        is drawn across.
+        `label`, `x`, `y` and `se` of each method; a method with figures at one number of trials only is drawn as
+        a horizontal line.
     """
-    found: dict[str, list[dict[str, Any]]] = {}
+    panels: dict[str, list[dict[str, Any]]] = {}
     whole = [line for line in lines if not line["part"]]
     for pair in dict.fromkeys((line["source"], line["target"]) for line in whole):
         own = [line for line in whole if (line["source"], line["target"]) == pair]
@@ -214,7 +214,7 @@ def curves(lines: Iterable[Mapping[str, Any]], metric: str, methods: Sequence[st
             levels = len(points) == 1
             x = steps if levels else [line["trials"] for line in points]
             if points:
-                found.setdefault(f"{_shortly(pair[0])}\nto {pair[1]}", []).append(
+                panels.setdefault(f"{_shortly(pair[0])}\nto {pair[1]}", []).append(
                     {
                         "label": method,
                         "x": x,
@@ -222,7 +222,7 @@ def curves(lines: Iterable[Mapping[str, Any]], metric: str, methods: Sequence[st
                         "se": [0.0] * len(x) if levels else [line[f"{metric}_se"] or 0.0 for line in points],
                     }
                 )
-    return found
+    return panels
 
 
 def sources_table(result: Mapping[str, Any]) -> str:

@@ -1,38 +1,14 @@
-"""Tables about the hub show the figures of their files."""
+"""Tables of a release show the figures of their files."""
 
 from __future__ import annotations
 
 from scripts.tables.release import (
-    cuts_table,
     licences_table,
     package_table,
-    pull_table,
     release_headline,
     release_table,
     reproduced_table,
 )
-
-
-def test_what_was_cut_and_what_became_of_it_is_counted() -> None:
-    row = {"command": "pull", "cut": 3, "away": 1, "kill": 2, "first_done": 2, "arrived": 1, "again_done": 6}
-    ends = {"identical": 6, "half": 0, "lost": 1, "doubled": 2, "no_sentence": 3, "left": 4}
-
-    shown = cuts_table({"rows": [{**row, **ends}, {**row, **ends, "command": "publish"}]})
-
-    assert "| pull | 3 | 1 | 2 | 2 | 1 | 6 | 6 |" in shown
-    assert shown.endswith(
-        "0 half files under a final name, 2 versions lost on the server, 4 pull requests opened twice, "
-        "6 failures without a sentence, 8 temporary folders left by killed clients."
-    )
-
-
-def test_seconds_to_scores_have_their_stages() -> None:
-    line = {"way": "the package", "seconds": 2.5, "range": 3.0, "pull": 0.1, "load": 1.5, "score": 0.05}
-
-    shown = pull_table({"summary": [line], "rows": [line] * 5, "programs": 112, "scored": "gpu"})
-
-    assert "| the package | 2.50 | 3.00 | 0.10 | 1.50 | 0.05 |" in shown
-    assert "Medians of 5 new processes with empty caches; 112 programs of gpu" in shown
 
 
 def test_models_are_shown_with_their_figures_and_the_size_of_all() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from costhub.errors import DataError
-from scripts.tables.results import dataset_table, fill
+from scripts.tables.results import fill
 
 ROOT = Path(__file__).resolve().parents[3]
 ABOUT: dict[str, Any] = {
@@ -29,19 +29,6 @@ def test_a_page_shows_what_the_files_hold(page: Path) -> None:
     text = page.read_text()
     assert page.name != "README.md" or text.count("<!-- results:") >= 3
     assert fill(text, ROOT / "docs" / "results") == text, "run `python -m scripts.tables`"
-
-
-def test_stages_show_how_they_grow() -> None:
-    rows = [
-        {"stage": "check", "rows": n, "seconds": s, "peak_gib": g}
-        for n, s, g in ((10_000, 0.5, 0.25), (1_000_000, 50.0, 1.5))
-    ]
-    real = {"stage": "shards", "rows": 10_000, "seconds": 0.1, "found": 8169, "bytes_per_row": 190.0}
-
-    shown = dataset_table({"rows": [*rows, real]})
-
-    assert "| 0.5 | 50 | 1.00 | 1.50 |" in shown
-    assert "| 8,169 | 190 | 0.10 |" in shown
 
 
 def test_a_place_is_filled_and_filling_again_changes_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,123 @@
+"""Tables of data and of the hub: how reading and writing grow, how fast features are, what a bad connection does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from costhub.cards.tables import TableColumn, markdown_table, number
+
+Result = Mapping[str, Any]
+
+_REAL = {"shards": "costhub's shards", "tvm_json": "TVM's JSON database"}
+_STAGES = {
+    "write": "write",
+    "check": "check, all rules but the deep ones",
+    "stats": "stats",
+    "filter_workload": "filter one workload",
+    "filter_pyarrow": "the same with bare pyarrow",
+    "load_features": "load the features of one device (a quarter of the rows)",
+}
+
+
+def dataset_table(result: Result) -> str:
+    """One line per stage: seconds by number of rows, growth, and the peak memory with the most rows."""
+    cells: dict[str, dict[int, Mapping[str, Any]]] = {}
+    for row in result["rows"]:
+        if row["stage"] in _STAGES:
+            cells.setdefault(row["stage"], {})[row["rows"]] = row
+    sizes = sorted({row["rows"] for row in result["rows"]})
+    rows = [
+        {
+            "stage": _STAGES[stage],
+            **{str(size): f"{by_size[size]['seconds']:.3g}" for size in sizes},
+            "growth": _exponent(by_size[sizes[0]], by_size[sizes[-1]]),
+            "peak": by_size[sizes[-1]]["peak_gib"],
+        }
+        for stage, by_size in cells.items()
+    ]
+    columns = [TableColumn("stage", "stage")]
+    columns += [TableColumn(str(size), f"{size:,} rows (s)", align="right") for size in sizes]
+    columns += [
+        TableColumn("growth", "seconds ~ rows^", align="right"),
+        number("peak", "peak memory (GiB)", ".2f"),
+    ]
+    return f"{markdown_table(rows, columns)}\n\n{formats_table(result)}"
+
+
+def formats_table(result: Result) -> str:
+    """One line per format: what a real measurement takes on disk, and how long all take to load."""
+    rows = [{**row, "format": _REAL[row["stage"]]} for row in result["rows"] if row["stage"] in _REAL]
+    columns = [
+        TableColumn("format", "format"),
+        number("found", "measurements", ",d"),
+        number("bytes_per_row", "bytes each", ",.0f"),
+        number("seconds", "load (s)", ".2f"),
+    ]
+    return markdown_table(rows, columns)
+
+
+def features_table(result: Result) -> str:
+    """One line per feature spec: programs featurised in a second, here and by a plain loop."""
+    columns = [
+        TableColumn("spec", "features"),
+        number("per_s", "programs / s", ",.0f"),
+        number("ratio_to_loop", "times the loop", ".2f"),
+    ]
+    cache = result["cache"]
+    read = "Out of the cache: {gb_per_s:.2f} GB/s; bare pyarrow on the same files: {pyarrow_gb_per_s:.2f}."
+    return f"{markdown_table(result['features'], columns)}\n\n{read.format(**cache)}"
+
+
+def _exponent(first: Mapping[str, Any], last: Mapping[str, Any]) -> str:
+    if first["rows"] == last["rows"]:
+        return "-"
+    return f"{math.log(last['seconds'] / first['seconds']) / math.log(last['rows'] / first['rows']):.2f}"
+
+
+def cuts_table(result: Result) -> str:
+    """One line per command: how it was disturbed, and what it was like after it had been run again."""
+    rows = result["rows"]
+    columns = [
+        TableColumn("command", "command"),
+        number("cut", "cut once", "d"),
+        number("away", "cut, and the server stays away", "d"),
+        number("kill", "killed with -9", "d"),
+        number("first_done", "done all the same", "d"),
+        number("arrived", "failed, but had arrived", "d"),
+        number("again_done", "second run done", "d"),
+        number("identical", "result identical", "d"),
+    ]
+    total = {key: sum(row[key] for row in rows) for key in ("half", "lost", "doubled", "no_sentence", "left")}
+    leftovers = (
+        f"{total['half']} half files under a final name, {total['lost']} versions lost on the server, "
+        f"{total['doubled']} pull requests opened twice, {total['no_sentence']} failures without a sentence, "
+        f"{total['left']} temporary folders left by killed clients."
+    )
+    return f"{markdown_table(rows, columns)}\n\n{leftovers}"
+
+
+def pull_table(result: Result) -> str:
+    """One line per way to a model: seconds from the start of a process to scores, and where they went."""
+    stages = {"pull": "pull (s)", "load": "load (s)", "score": "score (s)"}
+    columns = [
+        TableColumn("way", "from"),
+        number("seconds", "start to scores (s)", ".2f"),
+        number("range", "slowest (s)", ".2f"),
+        *(number(key, title, ".2f") for key, title in stages.items()),
+    ]
+    note = (
+        f"Medians of {len(result['rows']) // len(result['summary'])} new processes with empty caches; "
+        f"{result['programs']} programs of {result['scored']} are scored. The rest is Python's own start."
+    )
+    return f"{markdown_table(result['summary'], columns)}\n\n{note}"
+
+
+DATA_TABLES: dict[str, Callable[[Result], str]] = {
+    "dataset": dataset_table,
+    "features": features_table,
+    "cuts": cuts_table,
+    "pull": pull_table,
+}
+"""Name of a result file without its suffix -> its renderer."""

@@ -1,0 +1,49 @@
+"""Tables of data and of the hub show the figures of their files."""
+
+from __future__ import annotations
+
+from scripts.tables.data import cuts_table, dataset_table, features_table, pull_table
+
+
+def test_stages_show_how_they_grow() -> None:
+    rows = [
+        {"stage": "check", "rows": n, "seconds": s, "peak_gib": g}
+        for n, s, g in ((10_000, 0.5, 0.25), (1_000_000, 50.0, 1.5))
+    ]
+    real = {"stage": "shards", "rows": 10_000, "seconds": 0.1, "found": 8169, "bytes_per_row": 190.0}
+
+    shown = dataset_table({"rows": [*rows, real]})
+
+    assert "| 0.5 | 50 | 1.00 | 1.50 |" in shown
+    assert "| 8,169 | 190 | 0.10 |" in shown
+
+
+def test_features_are_shown_beside_the_loop_and_the_cache_beside_pyarrow() -> None:
+    row = {"spec": "tiles@1", "per_s": 1234.4, "ratio_to_loop": 2.5}
+
+    shown = features_table({"features": [row], "cache": {"gb_per_s": 1.5, "pyarrow_gb_per_s": 2.0}})
+
+    assert "| tiles@1 | 1,234 | 2.50 |" in shown
+    assert shown.endswith("1.50 GB/s; bare pyarrow on the same files: 2.00.")
+
+
+def test_what_was_cut_and_what_became_of_it_is_counted() -> None:
+    row = {"command": "pull", "cut": 3, "away": 1, "kill": 2, "first_done": 2, "arrived": 1, "again_done": 6}
+    ends = {"identical": 6, "half": 0, "lost": 1, "doubled": 2, "no_sentence": 3, "left": 4}
+
+    shown = cuts_table({"rows": [{**row, **ends}, {**row, **ends, "command": "publish"}]})
+
+    assert "| pull | 3 | 1 | 2 | 2 | 1 | 6 | 6 |" in shown
+    assert shown.endswith(
+        "0 half files under a final name, 2 versions lost on the server, 4 pull requests opened twice, "
+        "6 failures without a sentence, 8 temporary folders left by killed clients."
+    )
+
+
+def test_seconds_to_scores_have_their_stages() -> None:
+    line = {"way": "the package", "seconds": 2.5, "range": 3.0, "pull": 0.1, "load": 1.5, "score": 0.05}
+
+    shown = pull_table({"summary": [line], "rows": [line] * 5, "programs": 112, "scored": "gpu"})
+
+    assert "| the package | 2.50 | 3.00 | 0.10 | 1.50 | 0.05 |" in shown
+    assert "Medians of 5 new processes with empty caches; 112 programs of gpu" in shown
