@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from costhub.collector.build.builder import Builder, BuildResult
-from costhub.collector.measurer import BatchMeasurer, BuiltProgram, BuiltReference, CollectionMeasurer
+from costhub.collector.build.builder import BuildResult
+from costhub.collector.measurer import BuiltProgram, BuiltReference, Measurer, MeasureResult
 from costhub.collector.propose.isolated_sampler import open_samplers
 from costhub.collector.propose.sampler import Program, Scorer, Shares
 from costhub.collector.run.output_check import default_program
-from costhub.collector.session import MeasureResult
+from costhub.collector.session import Rights, open_sessions
 from costhub.collector.workload_queue import QueuedWorkload, WorkloadSpec, make_queue, next_workload
 from costhub.dataset.folder import DataFolder
 
@@ -52,16 +52,16 @@ class Profile:
         yield
         self.seconds["reference"] += (time.monotonic() - start) * self.cores
 
-    def note(self, outcome: MeasureResult, *, is_first: bool) -> None:
-        """Counts an outcome; its build only on the first of several devices that share it."""
+    def note(self, result: MeasureResult, *, is_first: bool) -> None:
+        """Counts a result; its build only on the first of several devices that share it."""
         if is_first:
             self.programs += 1
             for stage in ("lower", "llvm", "link"):
-                self.seconds[stage] += getattr(outcome.built.seconds, stage)
-        self.good += outcome.status == "ok"
-        if outcome.ran is not None:
-            self.seconds["run"] += outcome.ran.wall_s * self.cores
-            self.seconds["reference"] -= outcome.ran.wall_s * self.cores
+                self.seconds[stage] += getattr(result.build.seconds, stage)
+        self.good += result.status == "ok"
+        if result.run is not None:
+            self.seconds["run"] += result.run.wall_s * self.cores
+            self.seconds["reference"] -= result.run.wall_s * self.cores
 
     def stop(self) -> None:
         """Ends the account."""
@@ -121,7 +121,7 @@ class Proposals:
 
 @dataclass
 class CollectionProgress:
-    """What a collection has done so far, as passed to `on_outcome`."""
+    """What a collection has done so far, as passed to `on_row`."""
 
     profile: Profile
     done: int = 0
@@ -132,7 +132,7 @@ class CollectionProgress:
 
 
 class _Job(NamedTuple):
-    plan: QueuedWorkload
+    workload: QueuedWorkload
     program: Program
     building: Future[BuildResult]
 
@@ -141,10 +141,11 @@ def collect(
     workloads: Sequence[WorkloadSpec],
     folder: DataFolder,
     *,
-    rig: CollectionMeasurer,
+    measurer: Measurer,
+    rights: Rights,
     proposals: Proposals,
     budget_s: float,
-    on_outcome: Callable[[QueuedWorkload, MeasureResult, CollectionProgress], None],
+    on_row: Callable[[QueuedWorkload, dict[str, Any], CollectionProgress], None],
 ) -> CollectionProgress:
     """Measures programs of each workload within `budget_s`, the least measured workload first.
 
@@ -155,36 +156,42 @@ def collect(
     Args:
         workloads: What to measure.
         folder: Where the rows go.
-        rig: Builds and times them; of several devices the first one's best programs are those that are
+        measurer: Builds and measures; the best programs on the first of several devices are those that are
             changed and tried again.
+        rights: Contributor and licence of the rows.
         proposals: How many programs, and which.
         budget_s: Seconds after which no further program is timed, on several devices no further batch.
-        on_outcome: Called with each row once it is safe on disk.
+        on_row: Called with each row of the measurements table once it is safe on disk.
 
     Raises:
         DataError: The folder holds something unreadable, or another collection is writing to it.
         WorkloadError: The design space cannot be loaded. A single workload that cannot be scheduled is
-            listed in `Progress.problems`.
+            listed in `CollectionProgress.problems`.
         MeasureError: A device no longer runs the reference kernel.
     """
-    first, *_ = rig.sessions
-    sessions = {session.device_id: session for session in rig.sessions}
-    with ExitStack() as held:
-        writers = {device_id: held.enter_context(folder.writer(device_id)) for device_id in sessions}
-        rig.builder.launch()
-        rig.bench.launch()
-        open_sampler = held.enter_context(open_samplers(proposals.space))
-        plans = make_queue(
-            workloads, folder, first, open_sampler=open_sampler, space=proposals.space, seed=proposals.seed
+    sessions = {session.device.device_id: session for session in open_sessions(measurer, rights)}
+    first = next(iter(sessions))
+    with ExitStack() as stack:
+        writers = {device_id: stack.enter_context(folder.writer(device_id)) for device_id in sessions}
+        measurer.launch()
+        open_sampler = stack.enter_context(open_samplers(proposals.space))
+        queue = make_queue(
+            workloads,
+            folder,
+            device_id=first,
+            target=measurer.target,
+            open_sampler=open_sampler,
+            space=proposals.space,
+            seed=proposals.seed,
         )
-        work = _Work(plans, proposals, rig.builder, CollectionProgress(Profile(rig.builder.processes)))
+        work = _Work(queue, proposals, measurer)
         end = time.monotonic() + budget_s
         while time.monotonic() < end and (jobs := work.next_batch()):
-            for plan, outcome in work.measured(jobs, rig.bench):
-                device_id = outcome.device_id
-                writers[device_id].append(sessions[device_id].row(plan.workload_id, outcome))
-                work.note(plan, outcome, is_first=device_id == first.device_id)
-                on_outcome(plan, outcome, work.progress)
+            for job, result in work.measured(jobs):
+                row = sessions[result.device_id].row(job.workload.workload_id, job.program, result)
+                writers[result.device_id].append(row)
+                work.note(job, result, is_first=result.device_id == first)
+                on_row(job.workload, row, work.progress)
                 if time.monotonic() >= end and len(sessions) == 1:
                     break  # Of several devices each has the whole batch.
     work.progress.profile.stop()
@@ -194,13 +201,11 @@ def collect(
 class _Work:
     """Programs under way: proposed and being built, or built and waiting to be timed."""
 
-    def __init__(
-        self, plans: Sequence[QueuedWorkload], proposals: Proposals, builder: Builder, progress: CollectionProgress
-    ) -> None:
-        self.progress = progress
-        self._plans = plans
+    def __init__(self, queue: Sequence[QueuedWorkload], proposals: Proposals, measurer: Measurer) -> None:
+        self.progress = CollectionProgress(Profile(measurer.builder.processes))
+        self._queue = queue
         self._proposals = proposals
-        self._builder = builder
+        self._measurer = measurer
         self._jobs: list[_Job] = []
 
     def next_batch(self) -> list[_Job]:
@@ -217,43 +222,55 @@ class _Work:
     def _propose(self) -> None:
         proposals = self._proposals
         while sum(not job.building.done() for job in self._jobs) < CHUNK:
-            plan = next_workload(self._plans, proposals.trials)
-            if plan is None:
+            workload = next_workload(self._queue, proposals.trials)
+            if workload is None:
                 return
-            count = min(CHUNK, proposals.trials - plan.attempts)
+            count = min(CHUNK, proposals.trials - workload.attempts)
             with self.progress.profile.sampling():
-                programs = plan.propose(count, shares=proposals.shares, scorer=proposals.scorer)
-            if plan.problem is not None:
-                self.progress.problems[plan.workload.name] = plan.problem
-            self._jobs += [_Job(plan, p, self._builder.submit(p.module_json)) for p in programs]
+                programs = workload.propose(count, shares=proposals.shares, scorer=proposals.scorer)
+            if workload.problem is not None:
+                self.progress.problems[workload.spec.name] = workload.problem
+            submit = self._measurer.builder.submit
+            self._jobs += [_Job(workload, program, submit(program.module_json)) for program in programs]
 
-    def measured(self, jobs: Sequence[_Job], bench: BatchMeasurer) -> Iterator[tuple[QueuedWorkload, MeasureResult]]:
-        """Times the programs of `jobs`."""
-        plans = {job.program.program_id: job.plan for job in jobs}
-        if self._proposals.check_outputs:
-            self._build_expected([plan for plan in plans.values() if plan.expected is None])
-        programs = [BuiltProgram(job.program, job.building.result(), job.plan.expected) for job in jobs]
-        with closing(bench.measure(programs)) as outcomes:
-            while True:
-                with self.progress.profile.measuring():
-                    outcome = next(outcomes, None)
-                if outcome is None:
-                    return
-                yield plans[outcome.program.program_id], outcome
+    def measured(self, jobs: Sequence[_Job]) -> Iterator[tuple[_Job, MeasureResult]]:
+        """Times the programs of `jobs`, and removes their libraries."""
+        builds = [job.building.result() for job in jobs]
+        try:
+            if self._proposals.check_outputs:
+                self._build_references(jobs)
+            programs = [
+                BuiltProgram(build, job.program.arguments, job.program.module_json, job.workload.reference)
+                for job, build in zip(jobs, builds, strict=True)
+            ]
+            with closing(self._measurer.measure(programs)) as results:
+                while True:
+                    with self.progress.profile.measuring():
+                        measured = next(results, None)
+                    if measured is None:
+                        return
+                    index, result = measured
+                    yield jobs[index], result
+        finally:
+            for build in builds:
+                build.remove()
 
-    def _build_expected(self, plans: Sequence[QueuedWorkload]) -> None:
-        for plan in {id(plan): plan for plan in plans}.values():
-            program = default_program(plan.workload.module(), self._builder.target)
-            (built,) = self._builder.build([program.module_json])
-            if built.artifact is not None:
-                plan.expected = BuiltReference(program, built.artifact)
+    def _build_references(self, jobs: Sequence[_Job]) -> None:
+        builder = self._measurer.builder
+        for job in jobs:
+            workload = job.workload
+            if workload.reference is None:
+                program = default_program(workload.spec.module(), builder.target)
+                (build,) = builder.build([program.module_json])
+                if build.artifact is not None:
+                    workload.reference = BuiltReference(program, build.artifact)
 
-    def note(self, plan: QueuedWorkload, outcome: MeasureResult, *, is_first: bool) -> None:
-        """Counts an outcome whose row is safe."""
+    def note(self, job: _Job, result: MeasureResult, *, is_first: bool) -> None:
+        """Counts a result whose row is safe."""
         progress = self.progress
-        progress.profile.note(outcome, is_first=is_first)
+        progress.profile.note(result, is_first=is_first)
         if is_first:
-            plan.note(outcome)
+            job.workload.note(job.program, result)
         progress.done += 1
-        progress.good += outcome.status == "ok"
-        progress.failed += outcome.status != "ok"
+        progress.good += result.status == "ok"
+        progress.failed += result.status != "ok"

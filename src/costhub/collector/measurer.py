@@ -1,27 +1,24 @@
-"""Provides local_measurer and board_measurer: programs built and measured on a device.
-
-For collections and searches.
-"""
+"""Provides local_measurer and board_measurer: programs built and measured on a device, for collections and searches."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator, Mapping, Sequence
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from costhub.collector.boards.boards import Boards
 from costhub.collector.boards.tracker import address_of
 from costhub.collector.build.builder import Builder, BuildResult
 from costhub.collector.device.cpu_state import governor
-from costhub.collector.device.local import LocalDevice, find_local
-from costhub.collector.propose.sampler import Program
+from costhub.collector.device.local import LocalDevice
 from costhub.collector.run.drift_monitor import DriftMonitor, MachineState
 from costhub.collector.run.evaluator import Arguments, Evaluator
 from costhub.collector.run.output_check import DefaultProgram
 from costhub.collector.run.runner import Runner, RunResult
-from costhub.collector.session import CollectionSession, MeasureResult, Rights
 
 
 class BuiltReference(NamedTuple):
@@ -31,208 +28,216 @@ class BuiltReference(NamedTuple):
     artifact: str
 
 
-class BuiltProgram(NamedTuple):
-    """A program that was built, or could not be."""
+@dataclass(frozen=True)
+class BuiltProgram:
+    """A program to measure, or one that could not be built."""
 
-    program: Program
-    built: BuildResult
-    expected: BuiltReference | None = None
-    """What its outputs are compared with; None where they are not."""
+    build: BuildResult
+    arguments: Arguments
+    """(dtype, shape) of each."""
+    module_json: str | None = None
+    """The scheduled module, which shows the layout of the weights; needed where outputs are compared."""
+    reference: BuiltReference | None = None
+    """What the outputs are compared with; None where they are not."""
 
 
-class BatchMeasurer(Protocol):
-    """Where built programs are measured."""
+@dataclass(frozen=True)
+class MeasureResult:
+    """The measurement of one program on one device."""
+
+    build: BuildResult
+    run: RunResult | None
+    """None where it was not built."""
+    machine: MachineState
+    device_id: str
+    board: str | None = None
+    """The number of the board that measured it; None if this machine did."""
+
+    @property
+    def status(self) -> str:
+        """The measurement's status, as in the measurements table."""
+        return self.run.status if self.run else self.build.status
+
+    @property
+    def error(self) -> str | None:
+        """Why it failed; None when it did not."""
+        return self.run.error if self.run else self.build.error
+
+    @property
+    def run_s(self) -> tuple[float, ...]:
+        """Seconds per call of each repeat; empty where it failed."""
+        return self.run.run_s if self.run else ()
+
+
+@dataclass(frozen=True)
+class MeasuredDevice:
+    """A device that a measurer runs programs on."""
+
+    row: dict[str, Any]
+    """Its row in the devices table, without target and probed columns."""
+    target: dict[str, Any]
+    """Its TVM target."""
+    cpu_affinity: str | None = None
+    """The CPUs that programs use, such as ``0-1``."""
+    governor: str | None = None
+    """What sets the clock."""
+
+    @property
+    def device_id(self) -> str:
+        """Its name."""
+        return str(self.row["device_id"])
+
+    @property
+    def stored_row(self) -> dict[str, Any]:
+        """The row, with the target as the devices table holds it."""
+        return {**self.row, "target": json.dumps(self.target)}
+
+
+class Measurer(ABC):
+    """Builds programs, and measures them on a device or on several that run the same builds.
+
+    Args:
+        devices: What runs the programs, which are built for the target of the first.
+        builder: Builds them.
+        evaluator: How latencies are taken.
+    """
+
+    boards: Boards | None = None
+    """The boards that run the programs; None where this machine does."""
+
+    def __init__(self, devices: Sequence[MeasuredDevice], builder: Builder, evaluator: Evaluator) -> None:
+        self.devices, self.builder, self.evaluator = tuple(devices), builder, evaluator
+        self.session = uuid.uuid4().hex[:12]
+        """Stands in the rows of everything that it measures."""
+
+    @property
+    def device(self) -> dict[str, Any]:
+        """The first device's row in the devices table."""
+        return self.devices[0].row
+
+    @property
+    def target(self) -> dict[str, Any]:
+        """The TVM target that programs are built for."""
+        return self.devices[0].target
 
     def launch(self) -> None:
-        """Starts what it needs without waiting for it."""
+        """Starts the processes without waiting for them."""
+        self.builder.launch()
 
-    def measure(self, batch: Sequence[BuiltProgram]) -> Generator[MeasureResult, None, None]:
-        """Yields outcomes as soon as they are known, one per program and device, and removes the artefacts.
-
-        Raises:
-            MeasureError: A device can no longer be measured at all.
-        """
-
-
-class Timer(Protocol):
-    """Times built programs: a `Runner` here, `Boards` elsewhere."""
-
-    def launch(self) -> None:
-        """Starts what it needs without waiting for it."""
-
-    def run(self, artifact: str, arguments: Arguments, *, timeout_s: float | None = None) -> RunResult:
-        """Times one program.
+    @abstractmethod
+    def measure(
+        self, programs: Sequence[BuiltProgram], *, timeout_s: float | None = None
+    ) -> Generator[tuple[int, MeasureResult], None, None]:
+        """Measures each program on each device; the caller removes the artifacts.
 
         Args:
-            artifact: The library.
-            arguments: (dtype, shape) of each argument.
-            timeout_s: Limit, if another one than the usual.
-
-        Raises:
-            MeasureError: The device cannot be measured any more.
-        """
-
-    def run_each(self, programs: Sequence[tuple[str, Arguments]]) -> Generator[tuple[int, RunResult], None, None]:
-        """Times programs, each an artifact with its arguments.
+            programs: What to measure; those that could not be built have a result, too.
+            timeout_s: Limit of one run, if another one than the usual.
 
         Yields:
             The index of a program and its result, as soon as it is there.
 
         Raises:
-            MeasureError: As `run`.
+            MeasureError: A device cannot be measured any more.
         """
 
 
-class LocalBatchMeasurer:
-    """One machine's devices, such as its CPU with one thread and with all, that run the same built programs.
+class LocalMeasurer(Measurer):
+    """Devices of this machine, such as its CPU with one thread and with all, which time programs one by one.
 
-    Nothing else of ours computes while a program is timed: the builder and the other runners are frozen.
+    Nothing else of ours computes meanwhile: the builder and the other runners are frozen.
 
     Args:
-        runners: By device id.
-        builder: What to freeze.
+        devices: What runs the programs.
+        builder: Builds them.
+        runners: One for each device.
+        monitor: Watches over a runner; another one than `DriftMonitor` is of use in benchmarks only.
     """
 
-    def __init__(self, runners: Mapping[str, Runner], builder: Builder) -> None:
-        self._watches = {device_id: DriftMonitor(runner) for device_id, runner in runners.items()}
-        self._builder = builder
+    def __init__(
+        self,
+        devices: Sequence[MeasuredDevice],
+        builder: Builder,
+        runners: Sequence[Runner],
+        *,
+        monitor: Callable[[Runner], DriftMonitor] = DriftMonitor,
+    ) -> None:
+        super().__init__(devices, builder, runners[0].evaluator)
+        self._monitors = [monitor(runner) for runner in runners]
 
     def launch(self) -> None:
-        """Starts the runners without waiting for them."""
-        for watch in self._watches.values():
-            watch.runner.launch()
+        """Starts the processes without waiting for them."""
+        super().launch()
+        for monitor in self._monitors:
+            monitor.runner.launch()
 
-    def measure(self, batch: Sequence[BuiltProgram]) -> Generator[MeasureResult, None, None]:
-        """Yields the outcomes of all programs on the first device, then on the next."""
-        try:
-            with self._builder.frozen():
-                for device_id, watch in self._watches.items():
-                    yield from self._measure_on(device_id, watch, batch)
-        finally:
-            for made in batch:
-                made.built.remove()
-
-    def _measure_on(
-        self, device_id: str, watch: DriftMonitor, batch: Sequence[BuiltProgram]
-    ) -> Generator[MeasureResult, None, None]:
-        with ExitStack() as others:
-            for other in self._watches.values():
-                if other.runner is not watch.runner:
-                    others.enter_context(other.runner.frozen())
-            around = watch.look()
-            for made in batch:
-                yield _outcome(made, device_id, watch, around)
+    def measure(
+        self, programs: Sequence[BuiltProgram], *, timeout_s: float | None = None
+    ) -> Generator[tuple[int, MeasureResult], None, None]:
+        """Yields the results of all programs on the first device, then on the next; see `Measurer.measure`."""
+        with self.builder.frozen():
+            for device, monitor in zip(self.devices, self._monitors, strict=True):
+                with ExitStack() as stack:
+                    for other in self._monitors:
+                        if other is not monitor:
+                            stack.enter_context(other.runner.frozen())
+                    machine = monitor.look()
+                    for index, program in enumerate(programs):
+                        run, around = _run(program, monitor, timeout_s) or (None, machine)
+                        yield index, MeasureResult(program.build, run, around, device.device_id)
 
 
-def _outcome(made: BuiltProgram, device_id: str, watch: DriftMonitor, around: MachineState) -> MeasureResult:
-    if made.built.artifact is None:
-        return MeasureResult(made.program, made.built, None, around, device_id)
-    if made.expected is not None:
-        program, artifact = made.expected
-        watch.runner.expected(artifact, program.arguments, reduction=program.reduction)
-    check = made.expected is not None
-    ran, around = watch.run(
-        made.built.artifact,
-        made.program.arguments,
+def _run(
+    program: BuiltProgram, monitor: DriftMonitor, timeout_s: float | None
+) -> tuple[RunResult, MachineState] | None:
+    """None where there is nothing to run."""
+    if program.build.artifact is None:
+        return None
+    check = program.reference is not None
+    if program.reference is not None:
+        default, artifact = program.reference
+        monitor.runner.expected(artifact, default.arguments, reduction=default.reduction)
+    return monitor.run(
+        program.build.artifact,
+        program.arguments,
+        timeout_s=timeout_s,
         check=check,
-        module_json=made.program.module_json if check else None,
+        module_json=program.module_json if check else None,
     )
-    return MeasureResult(made.program, made.built, ran, around, device_id)
 
 
-@dataclass(frozen=True)
-class CollectionMeasurer:
-    """What programs are built with and measured on."""
-
-    rows: tuple[dict[str, Any], ...]
-    """The devices' rows for the devices table."""
-    sessions: tuple[CollectionSession, ...]
-    """One per device; the programs are sampled for the target of the first."""
-    builder: Builder
-    bench: BatchMeasurer
-
-
-@contextmanager
-def local_collection_measurer(
-    devices: Sequence[LocalDevice], *, evaluator: Evaluator, rights: Rights
-) -> Iterator[CollectionMeasurer]:
-    """A rig of this machine's devices, which share the builds for the one with the most threads.
+class BoardMeasurer(Measurer):
+    """Boards of one kind, which share the programs; builds go on meanwhile, as they run on this machine.
 
     Args:
-        devices: As `find_local` returned them.
-        evaluator: How latencies are taken.
-        rights: Contributor and licence of the rows.
-    """
-    devices = sorted(devices, key=lambda device: device.row["cores"], reverse=True)
-    target = devices[0].target
-    with ExitStack() as held:
-        builder = held.enter_context(Builder(json.dumps(target)))
-        runners = {
-            device.device_id: held.enter_context(
-                Runner(
-                    json.dumps(target),
-                    device_kind=device.row["kind"],
-                    evaluator=evaluator,
-                    threads=device.threads,
-                )
-            )
-            for device in devices
-        }
-        sessions = tuple(
-            CollectionSession(
-                device.device_id,
-                target,
-                evaluator,
-                rights.contributor,
-                rights.licence,
-                device.row["driver"],
-                cpu_affinity=runners[device.device_id].cpu_affinity,
-                governor=governor(),
-            )
-            for device in devices
-        )
-        rows = tuple(device.stored_row for device in devices)
-        yield CollectionMeasurer(rows, sessions, builder, LocalBatchMeasurer(runners, builder))
-
-
-class BoardBatchMeasurer:
-    """Boards of one kind, which share the programs of a batch.
-
-    Builds go on meanwhile: they run on this machine, and the programs on others.
-
-    Args:
-        boards: Where the programs run.
-        device_id: What the boards are.
+        device: What the boards are.
+        builder: Builds programs for them.
+        boards: Run the programs; they repeat by themselves what was disturbed.
     """
 
-    def __init__(self, boards: Boards, device_id: str) -> None:
-        self._boards = boards
-        self._device_id = device_id
+    def __init__(self, device: MeasuredDevice, builder: Builder, boards: Boards) -> None:
+        super().__init__([device], builder, boards.evaluator)
+        self.boards: Boards = boards
         self._numbers: dict[str, int] = {}
 
-    def launch(self) -> None:
-        """Nothing: sessions begin with the first programs."""
-
-    def measure(self, batch: Sequence[BuiltProgram]) -> Generator[MeasureResult, None, None]:
-        """Yields outcomes in the order in which boards give them."""
-        runnable = [made for made in batch if made.built.artifact is not None]
-        programs = [(str(made.built.artifact), made.program.arguments) for made in runnable]
-        try:
-            for made in batch:
-                if made.built.artifact is None:
-                    around = MachineState(None, None, None)
-                    yield MeasureResult(made.program, made.built, None, around, self._device_id)
-            with closing(self._boards.run_each(programs)) as outcomes:
-                for place, ran in outcomes:
-                    made, around = (
-                        runnable[place],
-                        MachineState(None, None, ran.reference_drift, ran.reference_after_s),
-                    )
-                    board = self._number(ran.board)
-                    yield MeasureResult(made.program, made.built, ran, around, self._device_id, board)
-        finally:
-            for made in batch:
-                made.built.remove()
+    def measure(
+        self, programs: Sequence[BuiltProgram], *, timeout_s: float | None = None
+    ) -> Generator[tuple[int, MeasureResult], None, None]:
+        """Yields results in the order in which boards give them; see `Measurer.measure`."""
+        device_id = self.devices[0].device_id
+        runnable: list[tuple[int, BuiltProgram]] = []
+        for index, program in enumerate(programs):
+            if program.build.artifact is None:
+                yield index, MeasureResult(program.build, None, MachineState(), device_id)
+            else:
+                runnable.append((index, program))
+        requests = [(str(program.build.artifact), program.arguments) for _, program in runnable]
+        with closing(self.boards.run_each(requests, timeout_s=timeout_s)) as results:
+            for position, run in results:
+                index, program = runnable[position]
+                machine = MachineState(reference_drift=run.reference_drift, reference_after_s=run.reference_after_s)
+                board = self._number(run.board)
+                yield index, MeasureResult(program.build, run, machine, device_id, board)
 
     def _number(self, address: str | None) -> str | None:
         """Stands for a board in the rows: its address would reveal details of a private network."""
@@ -240,16 +245,44 @@ class BoardBatchMeasurer:
 
 
 @contextmanager
-def board_collection_measurer(
-    tracker: str, key: str, *, evaluator: Evaluator, rights: Rights
-) -> Iterator[CollectionMeasurer]:
-    """A rig of the boards that a tracker offers under a key; programs are built here, for the boards' target.
+def local_measurer(
+    devices: Sequence[LocalDevice],
+    *,
+    evaluator: Evaluator | None = None,
+    monitor: Callable[[Runner], DriftMonitor] = DriftMonitor,
+) -> Iterator[LocalMeasurer]:
+    """A measurer of this machine's devices, which share the builds for the one with the most threads.
+
+    Args:
+        devices: As `find_local` returned them.
+        evaluator: How latencies are taken; by default as TVM takes them.
+        monitor: As for `LocalMeasurer`.
+    """
+    devices = sorted(devices, key=lambda device: int(device.row["cores"]), reverse=True)
+    target = json.dumps(devices[0].target)
+    with ExitStack() as stack:
+        builder = stack.enter_context(Builder(target))
+        runners = [
+            stack.enter_context(
+                Runner(target, device_kind=device.row["kind"], evaluator=evaluator, threads=device.threads)
+            )
+            for device in devices
+        ]
+        measured = [
+            MeasuredDevice(device.row, device.target, runner.cpu_affinity, governor())
+            for device, runner in zip(devices, runners, strict=True)
+        ]
+        yield LocalMeasurer(measured, builder, runners, monitor=monitor)
+
+
+@contextmanager
+def board_measurer(tracker: str, key: str, *, evaluator: Evaluator | None = None) -> Iterator[BoardMeasurer]:
+    """A measurer of the boards that a tracker offers under a key; programs are built here, for their target.
 
     Args:
         tracker: ``HOST:PORT`` of TVM's RPC tracker.
         key: What the boards have registered under.
-        evaluator: How latencies are taken.
-        rights: Contributor and licence of the rows.
+        evaluator: How latencies are taken; by default as TVM takes them.
 
     Raises:
         MeasureError: No tracker answers there, or it has no board under that key.
@@ -258,62 +291,5 @@ def board_collection_measurer(
     host, port = address_of(tracker)
     with Boards(host, port, key, evaluator=evaluator) as boards:
         identity = boards.identify()
-        row, target = identity.device, identity.target
-        session = CollectionSession(
-            row["device_id"], target, evaluator, rights.contributor, rights.licence, row.get("driver")
-        )
-        stored = {**row, "target": json.dumps(target)}
-        with Builder(json.dumps(target)) as builder:
-            yield CollectionMeasurer((stored,), (session,), builder, BoardBatchMeasurer(boards, row["device_id"]))
-
-
-@dataclass(frozen=True)
-class Measurer:
-    """A device, with what builds for it and what times on it."""
-
-    row: dict[str, Any]
-    """Of the `devices` table."""
-    target: dict[str, Any]
-    """TVM's."""
-    builder: Builder
-    timer: Timer
-    boards: Boards | None = None
-    """Where programs run; None where it is this machine."""
-
-
-@contextmanager
-def local_measurer(device: str = "auto") -> Iterator[Measurer]:
-    """A device of this machine.
-
-    Args:
-        device: Its name, such as ``cuda``, or ``auto`` for the whole CPU.
-
-    Raises:
-        DeviceError: This machine has no such device.
-    """
-    (local,) = find_local([device])
-    target = json.dumps(local.target)
-    with (
-        Builder(target) as builder,
-        Runner(target, device_kind=local.row["kind"], threads=local.threads) as runner,
-    ):
-        yield Measurer(local.row, local.target, builder, runner)
-
-
-@contextmanager
-def board_measurer(tracker: str, key: str) -> Iterator[Measurer]:
-    """The boards that a tracker offers under a key, as one device; programs are built here.
-
-    Args:
-        tracker: ``HOST:PORT`` of TVM's RPC tracker.
-        key: What the boards have registered under.
-
-    Raises:
-        MeasureError: No tracker answers there, or it has no board under that key.
-        DeviceError: The boards cannot say what they are, or are not of one kind.
-    """
-    host, port = address_of(tracker)
-    with Boards(host, port, key) as boards:
-        identity = boards.identify()
         with Builder(json.dumps(identity.target)) as builder:
-            yield Measurer(identity.device, identity.target, builder, boards, boards)
+            yield BoardMeasurer(MeasuredDevice(identity.device, identity.target), builder, boards)

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Protocol
 
-from costhub.collector.measurer import BuiltReference
+from costhub.collector.measurer import BuiltReference, MeasureResult
 from costhub.collector.propose.isolated_sampler import ProgramSampler
 from costhub.collector.propose.sampler import Program, Scorer, Shares
 from costhub.collector.propose.spaces import DEFAULT
-from costhub.collector.session import CollectionSession, MeasureResult
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.workload import workload_row
 from costhub.errors import WorkloadError
@@ -44,7 +43,7 @@ class WorkloadSpec(Protocol):
 class QueuedWorkload:
     """One workload under collection."""
 
-    workload: WorkloadSpec
+    spec: WorkloadSpec
     workload_id: str
     make_sampler: Callable[[], ProgramSampler]
     attempts: int
@@ -54,7 +53,7 @@ class QueuedWorkload:
     exhausted: bool = False
     problem: str | None = None
     """Why TVM, or the user's design space, cannot schedule the workload."""
-    expected: BuiltReference | None = None
+    reference: BuiltReference | None = None
     """What outputs are compared with; None until it is built, or where they are not compared."""
 
     @cached_property
@@ -73,10 +72,10 @@ class QueuedWorkload:
         self.exhausted = not programs
         return programs
 
-    def note(self, outcome: MeasureResult) -> None:
+    def note(self, program: Program, result: MeasureResult) -> None:
         """Keeps what the next proposals need."""
-        if outcome.ran is not None and outcome.ran.run_s:
-            self.good.append((statistics.median(outcome.ran.run_s), outcome.program.trace))
+        if result.run_s:
+            self.good.append((statistics.median(result.run_s), program.trace))
 
     @property
     def best_us(self) -> float | None:
@@ -87,28 +86,29 @@ class QueuedWorkload:
 def make_queue(
     workloads: Sequence[WorkloadSpec],
     folder: DataFolder,
-    session: CollectionSession,
     *,
+    device_id: str,
+    target: dict[str, Any],
     open_sampler: Callable[..., ProgramSampler],
     space: str,
     seed: int,
 ) -> list[QueuedWorkload]:
-    """One plan per workload, with what `folder` already holds of it on the session's device counted in.
+    """Each workload once, with what `folder` already holds of it counted in.
 
     Args:
-        workloads: What to plan; one that is there twice is planned once.
+        workloads: What to measure.
         folder: What is already measured.
-        session: Of the device that leads.
-        open_sampler: What `open_samplers` gives for `space`.
+        device_id: The device that leads.
+        target: The TVM target.
+        open_sampler: What `open_samplers` yields for `space`.
         space: Name of the design space.
-        seed: Of all draws.
+        seed: Seeds all draws.
 
     Raises:
         DataError: The folder holds something unreadable.
     """
-    held = _held(folder, session.device_id)
-    target = json.dumps(session.target)
-    plans: list[QueuedWorkload] = []
+    held = _measured(folder, device_id)
+    queue: list[QueuedWorkload] = []
     rows: dict[str, dict[str, Any]] = {}
     stored_rows = folder.workloads(["workload_id", "networks"]).to_pylist()
     stored = {row["workload_id"]: row["networks"] for row in stored_rows}
@@ -126,7 +126,7 @@ def make_queue(
         make_sampler = partial(
             open_sampler,
             mod,
-            target,
+            json.dumps(target),
             seed=seed + 1000 * position + len(before),
             seen=frozenset(r["program_id"] for r in before),
         )
@@ -136,17 +136,17 @@ def make_queue(
             for r in before
             if r["status"] == "ok" and (r["space"] or DEFAULT) == space
         ]
-        plans.append(QueuedWorkload(workload, row["workload_id"], make_sampler, len(before), good))
+        queue.append(QueuedWorkload(workload, row["workload_id"], make_sampler, len(before), good))
     for key, row in rows.items():
         row["networks"] = _joined(stored.get(key), row["networks"])
     folder.put_workloads(list(rows.values()))
-    return plans
+    return queue
 
 
-def next_workload(plans: Sequence[QueuedWorkload], trials: int) -> QueuedWorkload | None:
-    """The plan with the fewest programs of those that have not had theirs; None when all have."""
-    unfinished = [plan for plan in plans if plan.attempts < trials and not plan.exhausted]
-    return min(unfinished, key=lambda plan: plan.attempts, default=None)
+def next_workload(queue: Sequence[QueuedWorkload], trials: int) -> QueuedWorkload | None:
+    """The workload with the fewest programs; None when all have their trials or are exhausted."""
+    unfinished = [each for each in queue if each.attempts < trials and not each.exhausted]
+    return min(unfinished, key=lambda each: each.attempts, default=None)
 
 
 def _joined(networks: Sequence[dict[str, Any]] | None, others: Sequence[dict[str, Any]] | None) -> list[dict[str, Any]]:
@@ -154,7 +154,7 @@ def _joined(networks: Sequence[dict[str, Any]] | None, others: Sequence[dict[str
     return list({each["name"]: each for each in (*(networks or ()), *(others or ()))}.values())
 
 
-def _held(folder: DataFolder, device_id: str) -> dict[str, list[dict[str, Any]]]:
+def _measured(folder: DataFolder, device_id: str) -> dict[str, list[dict[str, Any]]]:
     columns = ["workload_id", "program_id", "status", "run_s", "trace", "space"]
     by_workload: dict[str, list[dict[str, Any]]] = {}
     for row in folder.measurements(device_id, columns=columns).to_pylist():

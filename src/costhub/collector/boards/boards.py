@@ -179,17 +179,26 @@ class Boards:
             ran = self._run_somewhere(request, timeout_s or self.timeout_s)
         return ran
 
-    def launch(self) -> None:
-        """Nothing: sessions begin with the first programs."""
+    def run_each(
+        self, programs: Sequence[tuple[str, Arguments]], *, timeout_s: float | None = None
+    ) -> Generator[tuple[int, BoardRunResult], None, None]:
+        """Times programs, each an artifact with its arguments, on all boards at once.
 
-    def run_each(self, programs: Sequence[tuple[str, Arguments]]) -> Generator[tuple[int, BoardRunResult], None, None]:
-        """Times programs, each an artifact with its arguments, on all boards at once; see `Timer`."""
+        Yields:
+            The index of a program and its result, as soon as it is there.
+
+        Raises:
+            MeasureError: As `run`, which `timeout_s` is for.
+        """
         threads = min(max(1, self.count()), MOST_AT_ONCE)
         executor = ThreadPoolExecutor(threads, thread_name_prefix="costhub-board")
         try:
-            places = {executor.submit(self.run, *program): place for place, program in enumerate(programs)}
-            for ran in as_completed(places):
-                yield places[ran], ran.result()
+            indices = {
+                executor.submit(self.run, *program, timeout_s=timeout_s): index
+                for index, program in enumerate(programs)
+            }
+            for done in as_completed(indices):
+                yield indices[done], done.result()
         finally:
             # A caller that stops early does not wait for what still runs: closing the boards ends it.
             executor.shutdown(wait=False, cancel_futures=True)

@@ -10,23 +10,6 @@ from costhub.collector.device.identify import clock_mhz, temperature_c
 from costhub.collector.run.evaluator import Arguments
 from costhub.collector.run.runner import Runner, RunResult
 
-
-@dataclass(frozen=True)
-class MachineState:
-    """What the device was like when a program was measured; None where it was not read."""
-
-    load_average: float | None
-    """One-minute load average of the operating system."""
-    reference_s: float | None
-    """Seconds of the reference kernel before the batch that the program was in."""
-    reference_drift: float | None
-    """How much slower the reference kernel was than at its fastest: 0.1 is 10 %."""
-    reference_after_s: float | None = None
-    """Seconds of the reference kernel right after the program."""
-    clock_mhz: float | None = None
-    temperature_c: float | None = None
-
-
 # Programs are not measured while the reference kernel runs this much slower than at the session's start.
 MOST_DRIFT = 0.15
 QUIET_ATTEMPTS = 5
@@ -39,19 +22,35 @@ FREE_WAITING_S = 30.0
 REPETITIONS = 2
 
 
+@dataclass(frozen=True)
+class MachineState:
+    """What the device was like when a program was measured; None where it was not read."""
+
+    load_average: float | None = None
+    """One-minute load average of the operating system."""
+    reference_s: float | None = None
+    """Seconds of the reference kernel before the batch that the program was in."""
+    reference_drift: float | None = None
+    """How much slower the reference kernel was than at its fastest: 0.1 is 10 %."""
+    reference_after_s: float | None = None
+    """Seconds of the reference kernel right after the program."""
+    clock_mhz: float | None = None
+    temperature_c: float | None = None
+
+
 class DriftMonitor:
     """Runs programs on a device and times its reference kernel before and after."""
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
         self._baseline_s: float | None = None
-        self._around = MachineState(None, None, None)
+        self._state = MachineState()
         self._is_busy = False
         """Whether waiting did not help the last time: then it is not tried before every program."""
         self._start, self._waited_s = time.monotonic(), 0.0
 
     def look(self) -> MachineState:
-        """The surroundings now; waits a little where the device is busier than at the start.
+        """The state of the machine now; waits a little where the device is busier than at the start.
 
         Raises:
             MeasureError: The device no longer runs the reference kernel.
@@ -67,7 +66,7 @@ class DriftMonitor:
             reference_s = self.runner.reference_s()
         self._is_busy = self._drift(reference_s) > MOST_DRIFT
         # Once per batch: where they can be read at all, reading them takes milliseconds.
-        self._around = MachineState(
+        self._state = MachineState(
             os.getloadavg()[0],
             reference_s,
             self._drift(reference_s),
@@ -76,33 +75,40 @@ class DriftMonitor:
         )
         # A machine found faster than at the start was busy then: the faster figure is the better baseline.
         self._baseline_s = min(self._baseline_s, reference_s)
-        return self._around
+        return self._state
 
     def run(
-        self, artifact: str, arguments: Arguments, *, check: bool = False, module_json: str | None = None
+        self,
+        artifact: str,
+        arguments: Arguments,
+        *,
+        timeout_s: float | None = None,
+        check: bool = False,
+        module_json: str | None = None,
     ) -> tuple[RunResult, MachineState]:
         """Times a program; again, once the device is quiet, where the reference kernel is slow after it.
 
         Args:
             artifact: Path of the shared library.
             arguments: (dtype, shape) of each.
+            timeout_s: Limit instead of the runner's.
             check: Whether outputs are compared with those that the runner expects.
             module_json: The scheduled module, for the comparison.
 
         Returns:
-            The last run, and its surroundings.
+            The last run, and the state of the machine.
 
         Raises:
             MeasureError: As `Runner.run` and `look`.
         """
         for repetition in range(1 + REPETITIONS):
-            ran = self.runner.run(artifact, arguments, check=check, module_json=module_json)
+            result = self.runner.run(artifact, arguments, timeout_s=timeout_s, check=check, module_json=module_json)
             after_s = self.runner.reference_s(quick=True)
-            if self._drift(after_s) <= MOST_DRIFT or ran.status != "ok" or self._is_busy:
+            if self._drift(after_s) <= MOST_DRIFT or result.status != "ok" or self._is_busy:
                 break
             if repetition < REPETITIONS:
                 self.look()
-        return ran, replace(self._around, reference_after_s=after_s)
+        return result, replace(self._state, reference_after_s=after_s)
 
     def _may_wait(self) -> bool:
         return self._waited_s <= FREE_WAITING_S + MOST_WAITING * (time.monotonic() - self._start)

@@ -6,7 +6,7 @@ import contextlib
 import os
 import statistics
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
@@ -220,11 +220,6 @@ class Runner:
         compared = (default.args[0], module_json) if default is not None else (None, None)
         time_it = partial(time_program, artifact, self.device_kind, arguments, self.evaluator, *compared)
         return self._result(time_it, timeout_s or self.timeout_s)
-
-    def run_each(self, programs: Sequence[tuple[str, Arguments]]) -> Generator[tuple[int, RunResult], None, None]:
-        """Times programs, each an artifact with its arguments, one after the other; see `Timer`."""
-        for place, program in enumerate(programs):
-            yield place, self.run(*program)
 
     def _expect_again(self, run_default: partial[RunResult]) -> None:
         """Gives a new process what the last one knew."""
