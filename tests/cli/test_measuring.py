@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 import pytest
 
-from costhub.cli.measuring import exported_among, folder_of, named_jobs, named_workloads, network_jobs, opened_rig
+from costhub.cli.measuring import exported_among, folder_of, named_jobs, named_workloads, network_jobs, open_measurer
 from costhub.cli.options import check_tracker_options
+from costhub.collector.run.evaluator import Evaluator
 from costhub.collector.workloads.suites import find_suites, find_workload
 from costhub.dataset.workload import module_to_json
 from costhub.errors import UnknownNameError, WorkloadError
@@ -22,15 +23,14 @@ def test_half_of_the_name_of_a_board_is_refused() -> None:
             check_tracker_options(tracker, key)
 
 
-def test_this_machine_is_a_rig_whose_folder_knows_it(tmp_path: Path) -> None:
-    with opened_rig(["auto"], None, None, contributor="me", licence="CC0-1.0", flush_caches=True) as rig:
-        folder = folder_of(tmp_path / "data", rig)
-        folder_of(tmp_path / "data", rig)
+def test_a_folder_has_a_row_for_the_device_that_is_measured(tmp_path: Path) -> None:
+    with open_measurer(["auto"], None, None, evaluator=Evaluator(cache_flush=True)) as measurer:
+        folder = folder_of(tmp_path / "data", measurer)
+        folder_of(tmp_path / "data", measurer)
 
-        assert folder.devices()["device_id"].to_pylist() == [rig.sessions[0].device_id]
-        assert (rig.sessions[0].contributor, rig.sessions[0].licence) == ("me", "CC0-1.0")
-        assert rig.sessions[0].evaluator.cache_flush
-        found = named_workloads(["resnet18"], [], rig)
+        assert folder.devices()["device_id"].to_pylist() == [measurer.devices[0].device_id]
+        assert measurer.evaluator.cache_flush
+        found = named_workloads(["resnet18"], [], measurer)
         assert [each.name for each in found] == [each.name for each in find_suites(["resnet18"])]
 
 

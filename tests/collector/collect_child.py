@@ -5,7 +5,7 @@ from pathlib import Path
 
 from costhub.collector.collect import Proposals, collect
 from costhub.collector.device.local import find_local
-from costhub.collector.measurer import local_collection_measurer
+from costhub.collector.measurer import local_measurer
 from costhub.collector.run.evaluator import Evaluator
 from costhub.collector.session import Rights
 from costhub.collector.workloads.suites import find_suites
@@ -15,16 +15,17 @@ from costhub.dataset.folder import DataFolder
 def main(path: str, trials: str) -> None:
     folder = DataFolder.create(Path(path))
     devices = find_local(["auto"])
-    folder.put_device(devices[0].stored_row)
     evaluator = Evaluator(repeat=1, min_repeat_ms=1)
-    with local_collection_measurer(devices, evaluator=evaluator, rights=Rights()) as rig:
+    with local_measurer(devices, evaluator=evaluator) as measurer:
+        folder.put_device(measurer.devices[0].stored_row)
         collect(
             find_suites(["matmul.128x128x128", "softmax.64x1000"]),
             folder,
-            rig=rig,
+            measurer=measurer,
+            rights=Rights(),
             proposals=Proposals(int(trials), seed=1),
             budget_s=600,
-            on_outcome=lambda plan, outcome, progress: print(outcome.program.program_id, flush=True),
+            on_row=lambda workload, row, progress: print(row["program_id"], flush=True),
         )
 
 

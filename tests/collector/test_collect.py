@@ -1,4 +1,4 @@
-"""Where the time of a collection went."""
+"""A collection: half of it near the good end, resumable, safe from kill -9, with an account of its time."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ import pytest
 from costhub.collector.build.builder import Builder, BuildResult, BuildSeconds
 from costhub.collector.collect import CollectionProgress, Profile, Proposals, collect
 from costhub.collector.device.identify import identify
-from costhub.collector.measurer import CollectionMeasurer, LocalBatchMeasurer
-from costhub.collector.propose.sampler import RANDOM_FIRST, Program
+from costhub.collector.measurer import LocalMeasurer, MeasuredDevice, MeasureResult
+from costhub.collector.propose.sampler import RANDOM_FIRST
 from costhub.collector.run.drift_monitor import MachineState
 from costhub.collector.run.evaluator import Evaluator
 from costhub.collector.run.runner import Runner, RunResult
-from costhub.collector.session import CollectionSession, MeasureResult
+from costhub.collector.session import Rights
 from costhub.collector.workloads.suites import find_suites
 from costhub.dataset.folder import DataFolder
 
-PROGRAM = Program("p", "[[],[]]", "{}", (), "random")
 BUILT = BuildResult("ok", "a.so", 0.6, None, BuildSeconds(lower=0.2, llvm=0.3, link=0.1))
-OUTCOME = MeasureResult(PROGRAM, BUILT, RunResult("ok", (1e-3,), 0.25, None), MachineState(0.0, 1e-3, 0.0), "d")
+RESULT = MeasureResult(BUILT, RunResult("ok", (1e-3,), 0.25, None), MachineState(0.0, 1e-3, 0.0), "d")
 
 
 def test_all_core_seconds_are_accounted_for() -> None:
@@ -36,7 +35,7 @@ def test_all_core_seconds_are_accounted_for() -> None:
         sum(range(200_000))
     with profile.measuring():
         time.sleep(0.01)
-        profile.note(OUTCOME, is_first=True)
+        profile.note(RESULT, is_first=True)
     profile.stop()
 
     assert sum(profile.seconds.values()) == pytest.approx(2 * profile.wall_s)
@@ -46,8 +45,8 @@ def test_all_core_seconds_are_accounted_for() -> None:
 
 def test_a_build_that_devices_share_is_counted_once() -> None:
     profile = Profile(cores=2)
-    profile.note(OUTCOME, is_first=True)
-    profile.note(OUTCOME, is_first=False)
+    profile.note(RESULT, is_first=True)
+    profile.note(RESULT, is_first=False)
     profile.stop()
 
     assert (profile.programs, profile.good) == (1, 2)
@@ -68,12 +67,10 @@ def run(
     trials: int,
     stop_after: int = 10**6,
 ) -> CollectionProgress:
-    sessions = tuple(
-        CollectionSession(device_id, json.loads(target), EVALUATOR, "test", "CC-BY-4.0", None) for device_id in runners
-    )
+    devices = [MeasuredDevice({"device_id": device_id}, json.loads(target)) for device_id in runners]
     seen = 0
 
-    def on_outcome(*_: object) -> None:
+    def on_row(*_: object) -> None:
         nonlocal seen
         seen += 1
         if seen == stop_after:
@@ -82,10 +79,11 @@ def run(
     return collect(
         find_suites(["softmax.64x1000", "matmul.128x128x128"]),
         folder,
-        rig=CollectionMeasurer((), sessions, builder, LocalBatchMeasurer(runners, builder)),
+        measurer=LocalMeasurer(devices, builder, list(runners.values())),
+        rights=Rights("test"),
         proposals=Proposals(trials, seed=1),
         budget_s=600,
-        on_outcome=on_outcome,
+        on_row=on_row,
     )
 
 
@@ -112,6 +110,17 @@ def test_an_interrupted_collection_goes_on_where_it_stopped(
     assert run(folder, target, builder, {DEVICE: runner}, trials=48).done == 0
 
 
+def test_an_interrupted_batch_leaves_no_file(tmp_path: Path, target: str, builder: Builder, runner: Runner) -> None:
+    folder = DataFolder.create(tmp_path / "data")
+    before = set(builder._scratch.path.rglob("*"))
+
+    with pytest.raises(KeyboardInterrupt):
+        run(folder, target, builder, {DEVICE: runner}, trials=2, stop_after=2)
+
+    assert set(builder._scratch.path.rglob("*")) == before
+    assert folder.measurements().num_rows == 2
+
+
 def test_devices_that_share_builds_have_a_row_each(
     tmp_path: Path, target: str, builder: Builder, runner: Runner
 ) -> None:
@@ -135,10 +144,12 @@ def test_a_program_that_cannot_be_built_is_a_row_and_the_others_go_on(
     number = itertools.count()
     monkeypatch.setattr(builder, "submit", lambda module: submit("no module" if next(number) == 3 else module))
     folder = DataFolder.create(tmp_path / "data")
+    before = set(builder._scratch.path.rglob("*"))
 
     done = run(folder, target, builder, {DEVICE: runner}, trials=4)
 
     assert (done.good, done.failed) == (7, 1)
+    assert set(builder._scratch.path.rglob("*")) == before, "no library stays"
     assert sorted(folder.measurements(columns=["status"])["status"].to_pylist()) == ["build_error"] + ["ok"] * 7
 
 

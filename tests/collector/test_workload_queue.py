@@ -7,12 +7,15 @@ from collections import Counter
 from pathlib import Path
 
 from costhub.collector.propose.sampler import Sampler, Shares
-from costhub.collector.run.evaluator import Evaluator
-from costhub.collector.session import CollectionSession
 from costhub.collector.workload_queue import QueuedWorkload, make_queue, next_workload
 from costhub.collector.workloads.suites import SuiteWorkload, find_suites
 from costhub.dataset.folder import DataFolder
 from costhub.errors import WorkloadError
+
+
+def queue(workloads: list[SuiteWorkload], folder: DataFolder, target: str) -> list[QueuedWorkload]:
+    how = {"device_id": "d", "target": json.loads(target)}
+    return make_queue(workloads, folder, **how, open_sampler=Sampler, space="default", seed=0)
 
 
 def plan_of(name: str, target: str) -> QueuedWorkload:
@@ -47,12 +50,11 @@ def test_a_workload_that_two_sources_know_is_planned_once_with_the_networks_of_b
     workload = find_suites(["matmul.128x128x128"])[0]
     other = SuiteWorkload("mine.matmul", workload.operator, workload.sizes, (("my-net", 2.0),))
     folder = DataFolder.create(tmp_path / "data")
-    session = CollectionSession("d", json.loads(target), Evaluator(), "me", "CC-BY-4.0", None)
 
     with folder.writer("d"):
-        plans = make_queue([workload, other], folder, session, open_sampler=Sampler, space="default", seed=0)
+        plans = queue([workload, other], folder, target)
 
-    assert [plan.workload.name for plan in plans] == ["matmul.128x128x128"]
+    assert [plan.spec.name for plan in plans] == ["matmul.128x128x128"]
     (row,) = folder.workloads().to_pylist()
     assert {n["name"]: n["weight"] for n in row["networks"]} == {**dict(workload.networks), "my-net": 2.0}
 
@@ -60,12 +62,11 @@ def test_a_workload_that_two_sources_know_is_planned_once_with_the_networks_of_b
 def test_networks_of_an_earlier_collection_are_kept(tmp_path: Path, target: str) -> None:
     workload = find_suites(["matmul.128x128x128"])[0]
     folder = DataFolder.create(tmp_path / "data")
-    session = CollectionSession("d", json.loads(target), Evaluator(), "me", "CC-BY-4.0", None)
 
     with folder.writer("d"):
         for networks in ((("one-net", 1.0), ("both", 1.0)), (("other-net", 2.0), ("both", 3.0))):
             subject = SuiteWorkload("mine.matmul", workload.operator, workload.sizes, networks)
-            make_queue([subject], folder, session, open_sampler=Sampler, space="default", seed=0)
+            queue([subject], folder, target)
 
     (row,) = folder.workloads().to_pylist()
     assert {n["name"]: n["weight"] for n in row["networks"]} == {

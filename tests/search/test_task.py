@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.collector.build.builder import Builder
-from costhub.collector.run.runner import Runner
+from costhub.collector.device.local import find_local
+from costhub.collector.measurer import local_measurer
 from costhub.collector.workloads.suites import SuiteWorkload, find_workload
 from costhub.dataset.workload import parse_target
 from costhub.papers.autotvm import Annealing, Diverse
@@ -25,16 +25,14 @@ OPTIONS = SearchOptions(population=64, generations=1, trials_per_round=8)
 
 def search(out: Path, target: str, model: Any, trials: int, mod: Any = None, **more: Any) -> TuneResult:
     mod = mod if mod is not None else find_workload("matmul.128x128x128").module()
-    with Builder(target) as builder, Runner(target) as runner:
+    with local_measurer(find_local(["auto"])) as measurer:
         return tune(
             mod,
             "m",
             model=model,
-            target=json.loads(target),
+            measurer=measurer,
             out=out,
             trials=trials,
-            builder=builder,
-            runner=runner,
             options=OPTIONS,
             **more,
         )

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.collector.build.builder import Builder
-from costhub.collector.run.runner import Runner
+from costhub.collector.device.local import find_local
+from costhub.collector.measurer import local_measurer
 from costhub.collector.workloads.suites import find_workload
 from costhub.errors import MeasureError, ScoreError, WorkloadError
 from costhub.search.result import SearchOptions, TuneResult
@@ -32,16 +32,14 @@ def search(
     draft: Any = None,
 ) -> TuneResult:
     mod = mod if mod is not None else find_workload("matmul.128x128x128").module()
-    with Builder(target) as builder, Runner(target) as runner:
+    with local_measurer(find_local(["auto"])) as measurer:
         return tune(
             mod,
             "m",
             model=model,
-            target=json.loads(target),
+            measurer=measurer,
             out=tmp_path,
             trials=trials,
-            builder=builder,
-            runner=runner,
             options=OPTIONS,
             draft=draft,
             on_trial=on_trial,
@@ -123,14 +121,12 @@ def test_what_ends_a_search_comes_out_as_what_it_is(
 
 
 def search_all(tmp_path: Path, target: str, model: Any, jobs: list[Job], **more: Any) -> list[TuneResult]:
-    with Builder(target) as builder, Runner(target) as runner:
+    with local_measurer(find_local(["auto"])) as measurer:
         return tune_all(
             jobs,
             model=model,
-            target=json.loads(target),
+            measurer=measurer,
             out=tmp_path,
-            builder=builder,
-            runner=runner,
             options=OPTIONS,
             **more,
         )

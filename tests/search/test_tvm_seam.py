@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.collector.build.builder import Builder
+from costhub.collector.device.local import find_local
+from costhub.collector.measurer import local_measurer
 from costhub.collector.propose.sampler import Sampler
-from costhub.collector.run.runner import Runner
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.features.per_store import PER_STORE
 from costhub.dataset.intrinsics import load_intrinsics
@@ -75,9 +75,9 @@ def test_inputs_become_results(target: str) -> None:
     program = Sampler(find_workload("softmax.64x1000").module(), target, seed=1).random(1)[0]
     bad = with_an_instruction_of_another_device()
     parsed = tvm.target.Target(json.loads(target))
-    with Builder(target, processes=1) as builder, Runner(target) as runner:
+    with local_measurer(find_local(["auto"])) as measurer:
         inputs = [BuilderInput(tvm.ir.load_json(program.module_json), parsed), BuilderInput(bad, parsed)]
-        built = TvmBuilder(builder).build(inputs)
+        built = TvmBuilder(measurer.builder).build(inputs)
         assert built[0].error_msg is None
         assert built[1].artifact_path is None
         assert "simdgroup_load" in built[1].error_msg
@@ -87,7 +87,7 @@ def test_inputs_become_results(target: str) -> None:
             RunnerInput(str(built[0].artifact_path), "cpu", infos),
             RunnerInput("/nowhere.so", "cpu", infos),
         ]
-        futures = TvmRunner(runner).run(run_inputs)
+        futures = TvmRunner(measurer).run(run_inputs)
         results = [f.result() for f in futures]
 
     assert all(f.done() for f in futures)

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from costhub.collector.device.local import find_local
-from costhub.collector.measurer import CollectionMeasurer, local_collection_measurer
+from costhub.collector.measurer import Measurer, local_measurer
 from costhub.collector.run.evaluator import Evaluator
-from costhub.collector.session import Rights
 from costhub.collector.workloads.suites import SuiteWorkload
 from costhub.dataset.folder import DataFolder
 from costhub.errors import DataError
@@ -24,26 +23,22 @@ WORKLOADS = [SuiteWorkload(f"matmul.{m}", "matmul", (m, 32, 32)) for m in (16, 3
 
 
 @pytest.fixture(scope="module")
-def rig() -> Iterator[CollectionMeasurer]:
-    with local_collection_measurer(
-        find_local(["auto"]), evaluator=Evaluator(repeat=1, min_repeat_ms=1), rights=Rights()
-    ) as rig:
-        yield rig
+def measurer() -> Iterator[Measurer]:
+    with local_measurer(find_local(["auto"]), evaluator=Evaluator(repeat=1, min_repeat_ms=1)) as measurer:
+        yield measurer
 
 
 @pytest.fixture
-def folder(tmp_path: Path, rig: CollectionMeasurer) -> DataFolder:
+def folder(tmp_path: Path, measurer: Measurer) -> DataFolder:
     made = DataFolder.create(tmp_path / "data")
-    for row in rig.rows:
-        made.put_device(row)
+    for device in measurer.devices:
+        made.put_device(device.stored_row)
     return made
 
 
-def test_trials_are_shared_among_workloads_and_none_is_measured_twice(
-    rig: CollectionMeasurer, folder: DataFolder
-) -> None:
+def test_trials_are_shared_among_workloads_and_none_is_measured_twice(measurer: Measurer, folder: DataFolder) -> None:
     new: list[str] = []
-    trials = OnlineTrials(WORKLOADS, folder, rig, 20, on_outcome=lambda plan, *_: new.append(plan.workload.name))
+    trials = OnlineTrials(WORKLOADS, folder, measurer, 20, on_row=lambda workload, *_: new.append(workload.spec.name))
 
     (batch,) = trials.batches(SPEC)
 
@@ -56,7 +51,7 @@ def test_trials_are_shared_among_workloads_and_none_is_measured_twice(
     assert np.array_equal(np.sort(again.latency_s), np.sort(batch.latency_s))
 
 
-def test_an_interrupted_measurement_goes_on_where_it_stopped(rig: CollectionMeasurer, folder: DataFolder) -> None:
+def test_an_interrupted_measurement_goes_on_where_it_stopped(measurer: Measurer, folder: DataFolder) -> None:
     seen = 0
 
     def interrupt(*_: object) -> None:
@@ -66,16 +61,16 @@ def test_an_interrupted_measurement_goes_on_where_it_stopped(rig: CollectionMeas
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(OnlineTrials(WORKLOADS, folder, rig, 16, on_outcome=interrupt).batches(SPEC))
+        list(OnlineTrials(WORKLOADS, folder, measurer, 16, on_row=interrupt).batches(SPEC))
     assert folder.measurements().num_rows == 11
-    (batch,) = OnlineTrials(WORKLOADS, folder, rig, 16, on_outcome=interrupt).batches(SPEC)
+    (batch,) = OnlineTrials(WORKLOADS, folder, measurer, 16, on_row=interrupt).batches(SPEC)
 
     assert seen == folder.measurements().num_rows == 16
     assert np.bincount(batch.workload).tolist() == [8, 8]
 
 
-def test_a_model_learns_while_it_is_measured(rig: CollectionMeasurer, folder: DataFolder) -> None:
-    trials = OnlineTrials(WORKLOADS, folder, rig, 36, seed=1)
+def test_a_model_learns_while_it_is_measured(measurer: Measurer, folder: DataFolder) -> None:
+    trials = OnlineTrials(WORKLOADS, folder, measurer, 36, seed=1)
     source = new_model("gbt", feature_spec=SPEC, options={"objective": "log", "rounds": 5})
     source.fit(trials.first(SPEC), None, seed=0, progress=False)
 
@@ -85,16 +80,16 @@ def test_a_model_learns_while_it_is_measured(rig: CollectionMeasurer, folder: Da
     assert [verdict.trials for verdict in found.verdicts] == [0, 24]
 
 
-def test_a_space_without_enough_programs_ends_sooner(rig: CollectionMeasurer, folder: DataFolder) -> None:
+def test_a_space_without_enough_programs_ends_sooner(measurer: Measurer, folder: DataFolder) -> None:
     tiny = [SuiteWorkload("matmul.tiny", "matmul", (1, 1, 1))]
-    trials = OnlineTrials(tiny, folder, rig, 64)
+    trials = OnlineTrials(tiny, folder, measurer, 64)
 
     batches = list(trials.batches(SPEC))
 
     assert 0 < sum(batch.n for batch in batches) < 64
 
 
-def test_what_never_differs_is_said_to_teach_nothing(rig: CollectionMeasurer, folder: DataFolder) -> None:
+def test_what_never_differs_is_said_to_teach_nothing(measurer: Measurer, folder: DataFolder) -> None:
     source = new_model("gbt", feature_spec=SPEC, options={"objective": "log", "rounds": 5})
 
     with pytest.raises(DataError, match="nothing to learn from 0 trials"):
@@ -102,19 +97,19 @@ def test_what_never_differs_is_said_to_teach_nothing(rig: CollectionMeasurer, fo
 
 
 def test_an_eighth_of_many_trials_is_of_workloads_that_are_not_learned_from(
-    rig: CollectionMeasurer, folder: DataFolder
+    measurer: Measurer, folder: DataFolder
 ) -> None:
     many = [SuiteWorkload(f"matmul.{n}", "matmul", (n, 32, 32)) for n in range(16, 80)]
 
-    learn, test = OnlineTrials(many, folder, rig, 300).split()
+    learn, test = OnlineTrials(many, folder, measurer, 300).split()
 
     assert test is not None
     assert (learn.trials, test.trials, len(test.workloads)) == (268, 32, 4)
     assert {w.name for w in learn.workloads} == {w.name for w in many} - {w.name for w in test.workloads}
-    again, _ = OnlineTrials(many, folder, rig, 300).split()
+    again, _ = OnlineTrials(many, folder, measurer, 300).split()
     assert again.workloads == learn.workloads
-    assert OnlineTrials(many, folder, rig, 255).split()[1] is None
-    assert OnlineTrials(many[:7], folder, rig, 300).split()[1] is None
+    assert OnlineTrials(many, folder, measurer, 255).split()[1] is None
+    assert OnlineTrials(many[:7], folder, measurer, 300).split()[1] is None
 
 
 @pytest.mark.parametrize(

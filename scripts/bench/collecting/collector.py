@@ -7,6 +7,7 @@ import os
 import shutil
 import statistics
 import time
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,12 @@ import click
 import tvm
 from tvm.s_tir import meta_schedule as ms
 
-from costhub.collector.build.builder import Builder
 from costhub.collector.collect import BATCH
 from costhub.collector.device.cpu_state import tvm_threads
-from costhub.collector.device.local import local_target
-from costhub.collector.measurer import BuiltProgram, LocalBatchMeasurer
+from costhub.collector.device.local import find_local, local_target
+from costhub.collector.measurer import BuiltProgram, MeasureResult, local_measurer
 from costhub.collector.propose.sampler import Program, Sampler
 from costhub.collector.run.evaluator import Evaluator
-from costhub.collector.run.runner import Runner
-from costhub.collector.session import MeasureResult
 from costhub.collector.workloads.suites import find_suites
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.models.metrics import rank_correlation
@@ -85,38 +83,39 @@ STOCK_BATCHES = (64, 16)  # what MetaSchedule measures at a time, and what a sma
 class CosthubCollector:
     """costhub's collector behind the interface of StockCollector: it builds on while it measures in turns."""
 
-    def __init__(self, target: str) -> None:
-        self.builder, self.runner = Builder(target), Runner(target)
-        self.bench = LocalBatchMeasurer({"here": self.runner}, self.builder)
-        self.builder.launch()
-        self.runner.launch()
+    def __init__(self) -> None:
+        self._processes = ExitStack()
+        self.measurer = self._processes.enter_context(local_measurer(find_local(["auto"])))
+        self.measurer.launch()
         self.llvm_s = self.run_s = 0.0
 
     def measure(self, programs: list[Program]) -> list[float | None]:
         """Median seconds per program; None for a failure."""
-        building = [self.builder.submit(p.module_json) for p in programs]
-        outcomes: list[MeasureResult] = []
+        building = [self.measurer.builder.submit(p.module_json) for p in programs]
+        results: list[MeasureResult] = []
         for start in range(0, len(programs), BATCH):
-            built = [b.result() for b in building[start : start + BATCH]]
-            outcomes += self.bench.measure([BuiltProgram(*pair) for pair in zip(programs[start:], built, strict=False)])
-        self.llvm_s += sum(o.built.seconds.llvm for o in outcomes)
-        self.run_s += sum(o.ran.wall_s for o in outcomes if o.ran)
-        return [statistics.median(o.ran.run_s) if o.ran and o.ran.run_s else None for o in outcomes]
+            builds = [b.result() for b in building[start : start + BATCH]]
+            batch = [BuiltProgram(build, p.arguments) for p, build in zip(programs[start:], builds, strict=False)]
+            results += [result for _, result in self.measurer.measure(batch)]
+            for build in builds:
+                build.remove()
+        self.llvm_s += sum(result.build.seconds.llvm for result in results)
+        self.run_s += sum(result.run.wall_s for result in results if result.run)
+        return [statistics.median(result.run_s) if result.run_s else None for result in results]
 
     def floor_s(self) -> float:
         """LLVM's time over all cores plus the runs: what every collector needs."""
-        return self.llvm_s / self.builder.processes + self.run_s
+        return self.llvm_s / self.measurer.builder.processes + self.run_s
 
     def close(self) -> None:
         """Ends the processes."""
-        self.builder.close()
-        self.runner.close()
+        self._processes.close()
 
 
 def collect(kind: str, programs: list[Program], batch: int, target: str) -> dict[str, Any]:
     """One collector over all candidates; the seconds count the start of its processes."""
     start = time.perf_counter()
-    collector = CosthubCollector(target) if kind == "costhub" else StockCollector(target, light=kind != "stock")
+    collector = CosthubCollector() if kind == "costhub" else StockCollector(target, light=kind != "stock")
     batches = [programs[i : i + batch] for i in range(0, len(programs), batch)]
     latency_s = [s for part in batches for s in collector.measure(part)]
     seconds = time.perf_counter() - start

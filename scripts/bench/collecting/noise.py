@@ -10,10 +10,9 @@ import numpy as np
 
 from costhub.collector.collect import BATCH
 from costhub.collector.device.local import find_local
-from costhub.collector.measurer import BuiltProgram, CollectionMeasurer, local_collection_measurer
+from costhub.collector.measurer import BuiltProgram, Measurer, local_measurer
 from costhub.collector.propose.sampler import Program
 from costhub.collector.run.evaluator import COLLECTING
-from costhub.collector.session import Rights
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.trace import replay
 from costhub.dataset.workload import argument_shapes, module_from_json, module_to_json
@@ -47,21 +46,20 @@ def _programs(module_json: str, ranked: list[tuple[float, str]], count: int) -> 
     ]
 
 
-def one_pass(rig: CollectionMeasurer, groups: list[list[Program]]) -> list[list[float]]:
+def one_pass(measurer: Measurer, groups: list[list[Program]]) -> list[list[float]]:
     """The median seconds of each program, NaN where it failed."""
     flat = [program for group in groups for program in group]
-    building = [rig.builder.submit(program.module_json) for program in flat]
+    building = [measurer.builder.submit(program.module_json) for program in flat]
     medians: list[float] = []
-    with bar(len(flat), desc=rig.sessions[0].device_id, unit="program") as shown:
+    with bar(len(flat), desc=measurer.devices[0].device_id, unit="program") as shown:
         for start in range(0, len(flat), BATCH):
-            batch = [
-                BuiltProgram(p, b.result()) for p, b in zip(flat[start:], building[start : start + BATCH], strict=False)
-            ]
-            for outcome in rig.bench.measure(batch):
-                medians.append(
-                    float(np.median(outcome.ran.run_s)) if outcome.status == "ok" and outcome.ran else np.nan
-                )
+            builds = [b.result() for b in building[start : start + BATCH]]
+            batch = [BuiltProgram(build, p.arguments) for p, build in zip(flat[start:], builds, strict=False)]
+            for _, result in measurer.measure(batch):
+                medians.append(float(np.median(result.run_s)) if result.run_s else np.nan)
                 shown.update()
+            for build in builds:
+                build.remove()
     numbers = iter(medians)
     return [[next(numbers) for _ in group] for group in groups]
 
@@ -101,8 +99,8 @@ def main(data: Path | None, devices: tuple[str, ...], workloads: int, quick: boo
     folder, rows = DataFolder.open(data), []
     for device_id in devices:
         groups = chosen(folder, device_id, workloads=4 if quick else workloads, programs=8 if quick else 16)
-        with local_collection_measurer(find_local([device_id]), evaluator=COLLECTING, rights=Rights()) as rig:
-            first, second = one_pass(rig, groups), one_pass(rig, groups)
+        with local_measurer(find_local([device_id]), evaluator=COLLECTING) as measurer:
+            first, second = one_pass(measurer, groups), one_pass(measurer, groups)
         rows.append({"device": device_id, **compare(first, second)})
         click.echo("  ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in rows[-1].items()))
     machine.write_result(path, {"rows": rows})

@@ -17,11 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from costhub.collector.build.builder import Builder
 from costhub.collector.device.cpu_state import tvm_threads
 from costhub.collector.device.identify import identify
-from costhub.collector.device.local import local_target
-from costhub.collector.run.runner import Runner
+from costhub.collector.device.local import find_local, local_target
+from costhub.collector.measurer import local_measurer
 from costhub.collector.workloads.network_kernels import NetworkWorkload, network_workloads
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.intrinsics import load_intrinsics
@@ -89,23 +88,21 @@ class WorkloadSearch:
         from costhub.search.tune import tune
         from costhub.transfer.methods.by_name import find_method
 
-        mod, target, device = find_workload(self.workload).module(), local_target(), complete_device_row(identify())
+        mod, device = find_workload(self.workload).module(), complete_device_row(identify())
         rounds: list[tuple[int, float]] = []
         start = time.perf_counter()
         pretrained = load_model(model)[0].bind(device)
         drafting = load_model(draft)[0].bind(device) if draft else None
-        with Builder(json.dumps(target)) as builder, Runner(json.dumps(target)) as runner:
+        with local_measurer(find_local(["auto"])) as measurer:
             result = tune(
                 mod,
                 self.workload,
                 model=pretrained,
                 draft=drafting,
                 method=find_method(method),
-                target=target,
+                measurer=measurer,
                 out=self.out,
                 trials=self.trials,
-                builder=builder,
-                runner=runner,
                 seed=self.seed,
                 on_trial=lambda n, _: rounds.append((n, time.perf_counter() - start)),
             )
@@ -169,18 +166,15 @@ class NetworkSearch:
 
         rounds: list[tuple[int, float]] = []
         start = time.perf_counter()
-        target = local_target()
         pretrained = load_model(model)[0].bind(complete_device_row(identify()))
         jobs = [Job(e.name, e.module(), w) for e, w in zip(self.kernels, self.weights, strict=True)]
-        with Builder(json.dumps(target)) as builder, Runner(json.dumps(target)) as runner:
+        with local_measurer(find_local(["auto"])) as measurer:
             results = tune_all(
                 jobs,
                 model=pretrained,
-                target=target,
+                measurer=measurer,
                 out=self.out,
                 trials=self.trials,
-                builder=builder,
-                runner=runner,
                 seed=self.seed,
                 on_trial=lambda *_: rounds.append((len(rounds) + 1, time.perf_counter() - start)),
             )

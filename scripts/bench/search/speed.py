@@ -14,10 +14,9 @@ from typing import Any
 import click
 import numpy as np
 
-from costhub.collector.build.builder import Builder
 from costhub.collector.device.identify import identify
-from costhub.collector.device.local import local_target
-from costhub.collector.run.runner import Runner
+from costhub.collector.device.local import find_local
+from costhub.collector.measurer import local_measurer
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.features.spec import Features
 from costhub.dataset.features.specs import find_spec
@@ -85,22 +84,16 @@ def search(
     workload: str, name: str, model: CostModel, draft: CostModel | None, trials: int, options: SearchOptions
 ) -> dict[str, Any]:
     """One search: its seconds by stage, and its result."""
-    target, mod = local_target(), find_workload(workload).module()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Builder(json.dumps(target)) as builder,
-        Runner(json.dumps(target)) as runner,
-    ):
+    mod = find_workload(workload).module()
+    with tempfile.TemporaryDirectory() as folder, local_measurer(find_local(["auto"])) as measurer:
         result = tune(
             mod,
             workload,
             model=model,
             draft=draft,
-            target=target,
+            measurer=measurer,
             out=Path(folder),
             trials=trials,
-            builder=builder,
-            runner=runner,
             options=options,
         )
     sizes = {"population": options.population, "generations": options.generations}

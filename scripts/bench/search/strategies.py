@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +9,9 @@ from typing import Any
 
 import click
 
-from costhub.collector.build.builder import Builder
 from costhub.collector.device.identify import identify
-from costhub.collector.device.local import local_target
-from costhub.collector.run.runner import Runner
+from costhub.collector.device.local import find_local
+from costhub.collector.measurer import Measurer, local_measurer
 from costhub.collector.workloads.suites import find_workload
 from costhub.hub.catalogue.devices import complete_device_row
 from costhub.models.folder import load_model
@@ -38,9 +36,7 @@ KEY = ("workload", "strategy", "selection", "seed", "trials")
 class SearchBench:
     """Where searches run."""
 
-    target: dict[str, Any]
-    builder: Builder
-    runner: Runner
+    measurer: Measurer
 
     def row(self, model: CostModel, key: tuple[str, str, str, int, int]) -> dict[str, Any]:
         """One search, and the best program that it found."""
@@ -50,11 +46,9 @@ class SearchBench:
                 find_workload(workload).module(),
                 workload,
                 model=model,
-                target=self.target,
+                measurer=self.measurer,
                 out=Path(folder),
                 trials=trials,
-                builder=self.builder,
-                runner=self.runner,
                 strategy=find_strategy(strategy),
                 selection=find_selection(selection),
                 seed=seed,
@@ -104,17 +98,13 @@ def main(
     """Compares latency, seconds and trials to convergence; run it with nothing else on the machine."""
     if quick:
         workloads, trials, seeds = workloads[:1], 16, 1
-    kept, target = Rows(rows_path, KEY), local_target()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Builder(json.dumps(target)) as builder,
-        Runner(json.dumps(target)) as runner,
-    ):
+    kept = Rows(rows_path, KEY)
+    with tempfile.TemporaryDirectory() as folder, local_measurer(find_local(["auto"])) as measurer:
         data, models = data or copy_dataset(folder), models or Path(folder, "models")
         models.mkdir(exist_ok=True)
         model_folder = trained("costhub", data, models, held_out(data, {*SEARCHED, *workloads}))
         model = load_model(model_folder)[0].bind(complete_device_row(identify()))
-        bench = SearchBench(target, builder, runner)
+        bench = SearchBench(measurer)
         for seed in range(seeds):
             # Workload by workload, so that searches which are compared follow one another closely.
             keys = [(w, s, c, seed, trials) for w in workloads for s in strategies for c in selections]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,10 +10,9 @@ from typing import Any
 
 import click
 
-from costhub.collector.build.builder import Builder
 from costhub.collector.device.identify import identify
-from costhub.collector.device.local import local_target
-from costhub.collector.run.runner import Runner
+from costhub.collector.device.local import find_local
+from costhub.collector.measurer import Measurer, local_measurer
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.load import load_programs
 from costhub.dataset.workload import workload_id
@@ -49,9 +47,7 @@ AHEAD = 256
 class LiveSearch:
     """Where searches run, and for how many trials."""
 
-    target: dict[str, Any]
-    builder: Builder
-    runner: Runner
+    measurer: Measurer
     trials: int
 
     def led_by(self, workload: str, model: CostModel, method: str, out: Path, seed: int) -> TuneResult:
@@ -61,29 +57,26 @@ class LiveSearch:
             workload,
             model=model,
             method=find_method(method),
-            target=self.target,
+            measurer=self.measurer,
             out=out,
             trials=self.trials,
-            builder=self.builder,
-            runner=self.runner,
             seed=seed,
         )
 
     def stock(self, workload: str, out: Path, seed: int) -> TuneResult:
-        """The same search with TVM's own model; sizes, builder and runner are costhub's."""
+        """The same search with TVM's own model; sizes and measurements are costhub's."""
         import tvm
         from tvm.s_tir import meta_schedule as ms
 
         meter = TrialMeter(None)
         task = SearchTask(
             find_workload(workload).module(),
-            tvm.target.Target(self.target),
+            tvm.target.Target(self.measurer.target),
             model=ms.cost_model.XGBModel(num_warmup_samples=0),
             score=None,
             records=SearchDatabase(out),
             meter=meter,
-            builder=self.builder,
-            runner=self.runner,
+            measurer=self.measurer,
             most=self.trials,
             options=SearchOptions(),
             seed=seed,
@@ -175,12 +168,11 @@ def main(
         workloads, trials, seeds = workloads[:1], 32, 1
     rows = earlier_rows(path)
     done = {(row["workload"], row["seed"]) for row in rows}
-    data, target = data or own_copy(), local_target()
+    data = data or own_copy()
     own = own or copy_with(str(identify()["device_id"]))
-    with Builder(json.dumps(target)) as builder, Runner(json.dumps(target)) as runner:
-        builder.launch()
-        runner.launch()
-        bench = LiveSearch(target, builder, runner, trials)
+    with local_measurer(find_local(["auto"])) as measurer:
+        measurer.launch()
+        bench = LiveSearch(measurer, trials)
         for seed in range(seeds):
             missing = [workload for workload in workloads if (workload, seed) not in done]
             if not missing:

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from costhub.cli.interaction import interruptible
-from costhub.cli.measuring import folder_of, named_workloads, opened_rig
+from costhub.cli.measuring import folder_of, named_workloads, open_measurer
 from costhub.errors import WorkloadError
 from costhub.progress import bar
 
 if TYPE_CHECKING:
     from costhub.collector.collect import CollectionProgress
-    from costhub.collector.session import MeasureResult
     from costhub.collector.workload_queue import QueuedWorkload
     from costhub.dataset.programs import Programs
     from costhub.models.protocol import CostModel
@@ -169,25 +168,32 @@ def live_target(
         seed: Chooses the programs.
         licence: Licence of the measurements.
     """
+    from costhub.collector.run.evaluator import COLLECTING
+    from costhub.collector.session import Rights
     from costhub.hub.catalogue.devices import complete_device_row
     from costhub.transfer.online_trials import OnlineTrials, distinct_workloads
 
     devices = (device or "auto",)
-    with (
-        interruptible(),
-        opened_rig(devices, tracker, key, contributor="anonymous", licence=licence) as rig,
-    ):
-        workloads = named_workloads(suites or (() if networks else EVERYTHING), networks, rig)
+    with interruptible(), open_measurer(devices, tracker, key, evaluator=COLLECTING) as measurer:
+        workloads = named_workloads(suites or (() if networks else EVERYTHING), networks, measurer)
         if not workloads:
             raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be measured.")
-        folder = folder_of(data, rig)
-        row = complete_device_row(rig.rows[0])
+        folder = folder_of(data, measurer)
+        row = complete_device_row(measurer.devices[0].stored_row)
         with bar(trials, desc=row["device_id"], unit="trial") as shown:
 
-            def show(plan: QueuedWorkload, outcome: MeasureResult, progress: CollectionProgress) -> None:
-                best = f"best {plan.best_us:,.0f} us" if plan.best_us else outcome.status
-                shown.set_postfix_str(f"{plan.workload.name} {best}", refresh=False)
+            def show(workload: QueuedWorkload, row: dict[str, Any], progress: CollectionProgress) -> None:
+                best = f"best {workload.best_us:,.0f} us" if workload.best_us else row["status"]
+                shown.set_postfix_str(f"{workload.spec.name} {best}", refresh=False)
                 shown.update(1)
 
-            found = OnlineTrials(distinct_workloads(workloads), folder, rig, trials, seed=seed, on_outcome=show)
-            yield LiveTarget(data, row, *found.split())
+            online = OnlineTrials(
+                distinct_workloads(workloads),
+                folder,
+                measurer,
+                trials,
+                rights=Rights(licence=licence),
+                seed=seed,
+                on_row=show,
+            )
+            yield LiveTarget(data, row, *online.split())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from costhub.cli.interaction import interruptible
-from costhub.cli.measuring import folder_of, named_workloads, opened_rig
+from costhub.cli.measuring import folder_of, named_workloads, open_measurer
 from costhub.cli.options import Duration, check_tracker_options, list_option
 from costhub.progress import bar
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from costhub.collector.collect import CollectionProgress, Profile, Proposals
-    from costhub.collector.measurer import CollectionMeasurer
+    from costhub.collector.measurer import Measurer
     from costhub.collector.propose.sampler import Scorer
-    from costhub.collector.session import MeasureResult
+    from costhub.collector.session import Rights
     from costhub.collector.workload_queue import QueuedWorkload, WorkloadSpec
     from costhub.dataset.folder import DataFolder
 
@@ -105,25 +105,28 @@ def command(
     check_tracker_options(tracker, key)
     if tracker is not None and (check_outputs or profile is not None):
         raise click.UsageError("--check-outputs and --profile are for this machine; leave out --tracker.")
-    with (
-        interruptible(),
-        opened_rig(devices, tracker, key, contributor=contributor, licence=licence, flush_caches=flush_caches) as rig,
-    ):
-        workloads = named_workloads(suites, networks, rig)
+    from costhub.collector.run.evaluator import COLLECTING
+    from costhub.collector.session import Rights
+
+    evaluator = replace(COLLECTING, cache_flush=flush_caches)
+    with interruptible(), open_measurer(devices, tracker, key, evaluator=evaluator) as measurer:
+        workloads = named_workloads(suites, networks, measurer)
         proposals = replace(
-            _proposals(trials, shares, guide, rig.rows[0]),
+            _proposals(trials, shares, guide, measurer.devices[0].stored_row),
             space=space,
             seed=seed,
             check_outputs=check_outputs,
         )
-        folder = folder_of(out, rig)
-        progress = _collect(workloads, folder, rig, proposals, budget_s=budget)
+        folder = folder_of(out, measurer)
+        rights = Rights(contributor, licence)
+        progress = _collect(workloads, folder, measurer, rights, proposals, budget_s=budget)
+    device_ids = [device.device_id for device in measurer.devices]
     # Boards measure while this machine builds, so shares of its time would mean little.
-    _report(progress, rig, out, as_json=as_json, with_profile=tracker is None)
+    _report(progress, device_ids, out, as_json=as_json, with_profile=tracker is None)
     if profile is not None:
         from costhub.cards.reports.device_plots import plot_profile
 
-        plot_profile({", ".join(s.device_id for s in rig.sessions): progress.profile.as_dict()}, profile)
+        plot_profile({", ".join(device_ids): progress.profile.as_dict()}, profile)
 
 
 def _proposals(trials: int, shares: str | None, guide: str | None, device: dict[str, Any]) -> Proposals:
@@ -151,29 +154,37 @@ def _scorer(guide: str | None, device: dict[str, Any]) -> Scorer | None:
 def _collect(
     workloads: Sequence[WorkloadSpec],
     folder: DataFolder,
-    rig: CollectionMeasurer,
+    measurer: Measurer,
+    rights: Rights,
     proposals: Proposals,
     *,
     budget_s: float,
 ) -> CollectionProgress:
     from costhub.collector.collect import collect
 
-    devices = ", ".join(session.device_id for session in rig.sessions)
-    total = len(workloads) * proposals.trials * len(rig.sessions)
+    devices = ", ".join(device.device_id for device in measurer.devices)
+    total = len(workloads) * proposals.trials * len(measurer.devices)
     with bar(total, desc=devices, unit="program") as shown:
 
-        def show(plan: QueuedWorkload, outcome: MeasureResult, progress: CollectionProgress) -> None:
-            best = f"best {plan.best_us:,.0f} us" if plan.best_us else outcome.status
-            shown.set_postfix_str(f"{plan.workload.name} {best}, failed {progress.failed}", refresh=False)
+        def show(workload: QueuedWorkload, row: dict[str, Any], progress: CollectionProgress) -> None:
+            best = f"best {workload.best_us:,.0f} us" if workload.best_us else row["status"]
+            shown.set_postfix_str(f"{workload.spec.name} {best}, failed {progress.failed}", refresh=False)
             shown.update(1)
 
-        return collect(workloads, folder, rig=rig, proposals=proposals, budget_s=budget_s, on_outcome=show)
+        return collect(
+            workloads,
+            folder,
+            measurer=measurer,
+            rights=rights,
+            proposals=proposals,
+            budget_s=budget_s,
+            on_row=show,
+        )
 
 
 def _report(
-    progress: CollectionProgress, rig: CollectionMeasurer, out: Path, *, as_json: bool, with_profile: bool
+    progress: CollectionProgress, devices: Sequence[str], out: Path, *, as_json: bool, with_profile: bool
 ) -> None:
-    devices = [session.device_id for session in rig.sessions]
     profile = progress.profile.as_dict()
     for name, problem in progress.problems.items():
         click.echo(f"{name} was given up: {problem}", err=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,8 @@ from costhub.cli.interaction import warn_if_busy
 from costhub.errors import WorkloadError
 
 if TYPE_CHECKING:
-    from costhub.collector.measurer import CollectionMeasurer
+    from costhub.collector.measurer import Measurer
+    from costhub.collector.run.evaluator import Evaluator
     from costhub.collector.workload_queue import WorkloadSpec
     from costhub.collector.workloads.network_kernels import NetworkReport
     from costhub.dataset.folder import DataFolder
@@ -24,61 +24,49 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def opened_rig(
-    devices: Sequence[str],
-    tracker: str | None,
-    key: str | None,
-    *,
-    contributor: str,
-    licence: str,
-    flush_caches: bool = False,
-) -> Iterator[CollectionMeasurer]:
-    """What measures on devices of this machine, or on the boards of a tracker.
+def open_measurer(
+    devices: Sequence[str], tracker: str | None, key: str | None, *, evaluator: Evaluator | None = None
+) -> Iterator[Measurer]:
+    """Builds and measures on devices of this machine, or on the boards of a tracker.
 
     Args:
         devices: Names of devices of this machine, or `auto`.
         tracker: HOST:PORT of a TVM RPC tracker, to measure on its boards instead.
         key: The boards' key at the tracker.
-        contributor: Name written into the rows.
-        licence: Licence of the rows, an SPDX name.
-        flush_caches: Flush the caches before every repeat.
+        evaluator: How latencies are taken; by default as TVM takes them.
     """
     from costhub.collector.device.local import find_local
-    from costhub.collector.measurer import board_collection_measurer, local_collection_measurer
-    from costhub.collector.run.evaluator import COLLECTING
-    from costhub.collector.session import Rights
+    from costhub.collector.measurer import board_measurer, local_measurer
 
-    rights = Rights(contributor, licence)
-    evaluator = replace(COLLECTING, cache_flush=flush_caches)
     if tracker is not None and key is not None:
-        with board_collection_measurer(tracker, key, evaluator=evaluator, rights=rights) as rig:
-            yield rig
+        with board_measurer(tracker, key, evaluator=evaluator) as measurer:
+            yield measurer
     else:
         warn_if_busy()
-        with local_collection_measurer(find_local(devices), evaluator=evaluator, rights=rights) as rig:
-            yield rig
+        with local_measurer(find_local(devices), evaluator=evaluator) as measurer:
+            yield measurer
 
 
-def folder_of(out: Path, rig: CollectionMeasurer) -> DataFolder:
-    """The data folder `out`, created if it is missing, with a row for each device of the rig."""
+def folder_of(out: Path, measurer: Measurer) -> DataFolder:
+    """The data folder `out`, created if it is missing, with a row for each device of the measurer."""
     from costhub.dataset.folder import DataFolder
 
     folder = DataFolder.create(out)
     known = folder.devices()["device_id"].to_pylist()
-    for row in rig.rows:
-        if row["device_id"] not in known:
-            folder.put_device(row)
+    for device in measurer.devices:
+        if device.device_id not in known:
+            folder.put_device(device.stored_row)
     return folder
 
 
-def named_workloads(suites: Sequence[str], networks: Sequence[str], rig: CollectionMeasurer) -> list[WorkloadSpec]:
+def named_workloads(suites: Sequence[str], networks: Sequence[str], measurer: Measurer) -> list[WorkloadSpec]:
     """The workloads of suites and networks by name; a kernel that two of them contain occurs twice."""
     from costhub.collector.workloads.network_kernels import network_workloads
     from costhub.collector.workloads.suites import find_suites
 
     found: list[WorkloadSpec] = list(find_suites(suites))
     if networks:
-        target = json.dumps(rig.sessions[0].target)
+        target = json.dumps(measurer.target)
         found += network_workloads(networks, target=target, on_network=report_network)
     return found
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from costhub.cli.interaction import interruptible, warn_if_busy
+from costhub.cli.interaction import interruptible
+from costhub.cli.measuring import open_measurer
 from costhub.cli.options import check_tracker_options, list_option
 from costhub.errors import NetworkError, WorkloadError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from costhub.collector.measurer import Measurer
     from costhub.hub.catalogue.hubs import ModelEntry
@@ -159,27 +160,29 @@ def command(
     if not workloads and not networks:
         raise click.UsageError("Nothing to tune: name a WORKLOAD, or a network with --network.")
     check_tracker_options(tracker, key)
+    if tracker is not None and device != "auto":
+        raise click.UsageError("--device selects a device of this machine; leave it out with --tracker.")
     how = _search_parts(method, strategy, select)
     names, files = exported_among(workloads)
     networks = (*networks, *files)
     jobs = [job for text in names for job in named_jobs(text)]
     with interruptible(), ExitStack() as measuring:
-        place = measuring.enter_context(_opened(device, tracker, key))
-        found = choose_model(model_name, place.row, arch=arch)
+        measurer = measuring.enter_context(open_measurer([device], tracker, key))
+        found = choose_model(model_name, measurer.device, arch=arch)
         folder = pull_found(found)
         click.echo(f"Model {found.entry.name} ({found.entry.arch}). {found.reason}", err=True)
-        _warn(found.entry, place, networks)
+        _warn(found.entry, measurer, networks)
         drafting = pull(draft) if draft else None
-        jobs += network_jobs(networks, json.dumps(place.target), fast_math=fast_math)
+        jobs += network_jobs(networks, json.dumps(measurer.target), fast_math=fast_math)
         if not jobs:
             raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be tuned.")
-        results, order = _tune(jobs, folder, drafting, place, trials=trials, out=out, how=how, seed=seed)
+        results, order = _tune(jobs, folder, drafting, measurer, trials=trials, out=out, how=how, seed=seed)
         measuring.close()  # Its processes must not compute while a network is timed.
         about = {"model": found.entry.name, "model_reason": found.reason, "method": how.said}
-        report = TuneReport(results, out, {job.name: job.weight for job in jobs}, order, place.row, about)
+        report = TuneReport(results, out, {job.name: job.weight for job in jobs}, order, measurer.device, about)
         report.draw()
         report.write()  # Keeps the results, even if a network fails.
-        finished = _finish(networks, place, out, fast_math=fast_math, torch_compile=torch_compile)
+        finished = _finish(networks, measurer, out, fast_math=fast_math, torch_compile=torch_compile)
     summary = report.write(finished)
     click.echo(json.dumps(summary) if as_json else result_text(results, finished, out))
     _check(finished)
@@ -195,26 +198,10 @@ def _search_parts(method: str, strategy: str, select: str) -> SearchParts:
     return SearchParts(find_method(method), find_strategy(strategy), find_selection(select), said)
 
 
-@contextmanager
-def _opened(device: str, tracker: str | None, key: str | None) -> Iterator[Measurer]:
-    """Where to measure: a device of this machine, or boards."""
-    from costhub.collector.measurer import board_measurer, local_measurer
-
-    if tracker is not None and key is not None:
-        if device != "auto":
-            raise click.UsageError("--device selects a device of this machine; leave it out with --tracker.")
-        with board_measurer(tracker, key) as place:
-            yield place
-    else:
-        warn_if_busy()
-        with local_measurer(device) as place:
-            yield place
-
-
-def _warn(entry: ModelEntry, place: Measurer, networks: Sequence[str]) -> None:
+def _warn(entry: ModelEntry, measurer: Measurer, networks: Sequence[str]) -> None:
     """Warns of limits before the search, which may take hours."""
-    _warn_of_another_kind(entry, place.row)
-    obstacle = _obstacle(place) if networks else None
+    _warn_of_another_kind(entry, measurer.device)
+    obstacle = _obstacle(measurer) if networks else None
     if obstacle is not None:
         click.echo(
             f"{' and '.join(networks)} will not be compiled as a whole. {obstacle} Schedules of the kernels "
@@ -247,7 +234,7 @@ def _tune(
     jobs: Sequence[Job],
     folder: Path,
     drafting: Path | None,
-    place: Measurer,
+    measurer: Measurer,
     *,
     trials: int,
     out: Path,
@@ -261,7 +248,7 @@ def _tune(
     from costhub.search.tune import tune_all
 
     refuse_newer_report(out)
-    known = complete_device_row(place.row)
+    known = complete_device_row(measurer.device)
     model = load_model(folder)[0].bind(known)
     draft = load_model(drafting)[0].bind(known) if drafting else None
     total = trials * len(jobs)
@@ -270,11 +257,9 @@ def _tune(
             jobs,
             model=model,
             draft=draft,
-            target=place.target,
+            measurer=measurer,
             out=out,
             trials=total,
-            builder=place.builder,
-            runner=place.timer,
             method=how.method,
             strategy=how.strategy,
             selection=how.selection,
@@ -286,38 +271,38 @@ def _tune(
 
 
 def _finish(
-    networks: Sequence[str], place: Measurer, out: Path, *, fast_math: bool, torch_compile: bool
+    networks: Sequence[str], measurer: Measurer, out: Path, *, fast_math: bool, torch_compile: bool
 ) -> list[FinishedNetwork]:
     """Compiles and times whole networks after the search; none if the device does not allow it."""
     from costhub.collector.workloads.network_kernels import name_networks
     from costhub.search.whole_network.finish import finish_network
 
-    if _obstacle(place) is not None:
+    if _obstacle(measurer) is not None:
         return []
     return [
         finish_network(
             network,
             label=label,
-            target=json.dumps(place.target),
+            target=json.dumps(measurer.target),
             database=out,
             out=out,
-            threads=place.target["num-cores"],
+            threads=measurer.target["num-cores"],
             fast_math=fast_math,
             torch_compile=torch_compile,
-            boards=place.boards,
+            boards=measurer.boards,
             on_step=lambda step: click.echo(f"{step} ...", err=True),
         )
         for label, network in name_networks(networks).items()
     ]
 
 
-def _obstacle(place: Measurer) -> str | None:
+def _obstacle(measurer: Measurer) -> str | None:
     """A sentence that says why networks cannot be compiled for a device; None if they can."""
     from costhub.collector.build.linker import can_link
 
-    triple = place.target.get("mtriple")
-    if place.row["kind"] != "cpu":
+    triple = measurer.target.get("mtriple")
+    if measurer.device["kind"] != "cpu":
         return "This is done for CPUs only."
-    if place.boards is not None and not can_link(triple):
+    if measurer.boards is not None and not can_link(triple):
         return f"No linker for {triple} is installed; on Debian, install lld or the binutils for it."
     return None

@@ -1,4 +1,4 @@
-"""Provides local_measurer and board_measurer: programs built and measured on a device, for collections and searches."""
+"""Provides local_measurer and board_measurer: programs built and measured on a device."""
 
 from __future__ import annotations
 
@@ -276,12 +276,15 @@ def local_measurer(
 
 
 @contextmanager
-def board_measurer(tracker: str, key: str, *, evaluator: Evaluator | None = None) -> Iterator[BoardMeasurer]:
-    """A measurer of the boards that a tracker offers under a key; programs are built here, for their target.
+def board_measurer(
+    tracker: str, key: str, *, target: dict[str, Any] | None = None, evaluator: Evaluator | None = None
+) -> Iterator[BoardMeasurer]:
+    """A measurer of the boards that a tracker offers under a key; programs are built here.
 
     Args:
         tracker: ``HOST:PORT`` of TVM's RPC tracker.
         key: What the boards have registered under.
+        target: The TVM target to build for; by default the one that the boards name.
         evaluator: How latencies are taken; by default as TVM takes them.
 
     Raises:
@@ -291,5 +294,6 @@ def board_measurer(tracker: str, key: str, *, evaluator: Evaluator | None = None
     host, port = address_of(tracker)
     with Boards(host, port, key, evaluator=evaluator) as boards:
         identity = boards.identify()
-        with Builder(json.dumps(identity.target)) as builder:
-            yield BoardMeasurer(MeasuredDevice(identity.device, identity.target), builder, boards)
+        device = MeasuredDevice(identity.device, target or identity.target)
+        with Builder(json.dumps(device.target)) as builder:
+            yield BoardMeasurer(device, builder, boards)

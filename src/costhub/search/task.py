@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from costhub.collector.build.builder import Builder, BuildResult
-from costhub.collector.measurer import Timer
-from costhub.collector.run.runner import RunResult
+from costhub.collector.build.builder import BuildResult
+from costhub.collector.measurer import BuiltProgram, Measurer, MeasureResult
 from costhub.dataset.workload import module_to_json
 from costhub.errors import CosthubError, WorkloadError, last_line
 from costhub.models.protocol import Scores
@@ -41,8 +40,7 @@ class SearchTask:
         score: The same model's own scores of candidates in a context, for the task scheduler.
         records: What was measured before, and where new records go.
         meter: Counts trials and seconds; the model's stopwatch is the same.
-        builder: Compiles candidates.
-        runner: Measures them.
+        measurer: Builds and measures candidates.
         most: Trials that this task may have at most.
         options: Sizes of the search.
         seed: Of the search.
@@ -62,8 +60,7 @@ class SearchTask:
         score: Callable[[Any, Sequence[Any]], Scores] | None,
         records: SearchDatabase,
         meter: TrialMeter,
-        builder: Builder,
-        runner: Timer,
+        measurer: Measurer,
         most: int,
         options: SearchOptions,
         seed: int,
@@ -73,7 +70,7 @@ class SearchTask:
         from tvm.s_tir import meta_schedule as ms
 
         self.mod, self.target, self.meter = mod, target, meter
-        self._model, self._records, self._builder, self._runner = model, records, builder, runner
+        self._model, self._records, self._measurer = model, records, measurer
         self._score = score
         self._seen: set[int] = set()
         self._next: list[Any] | None = None
@@ -167,28 +164,29 @@ class SearchTask:
     def _measured(self, candidates: Sequence[Any]) -> list[Any]:
         """One ``ms.runner.RunnerResult`` each, kept in the database as soon as it arrives."""
         with self.meter.stages.during(BUILDING):
-            built = self._builder.build([module_to_json(candidate.sch.mod) for candidate in candidates])
+            built = self._measurer.builder.build([module_to_json(candidate.sch.mod) for candidate in candidates])
         results: list[Any] = [None] * len(candidates)
         try:
-            for place, program in enumerate(built):
-                if program.artifact is None:
-                    results[place] = self._kept(candidates[place], (), program.error, program.status)
-            for place, ran in self._ran(candidates, built):
-                results[place] = self._kept(candidates[place], ran.run_s, ran.error, ran.status)
+            for index, result in self._run(candidates, built):
+                results[index] = self._kept(candidates[index], result.run_s, result.error, result.status)
         finally:
-            for program in built:
-                program.remove()
+            for build in built:
+                build.remove()
         return results
 
-    def _ran(self, candidates: Sequence[Any], built: Sequence[BuildResult]) -> Iterator[tuple[int, RunResult]]:
-        """The place of each program that was built, and what became of it."""
-        places = [place for place, program in enumerate(built) if program.artifact is not None]
-        programs = [(str(built[place].artifact), program_arguments(candidates[place].args_info)) for place in places]
-        with closing(self._runner.run_each(programs)) as outcomes:
-            for _ in places:
+    def _run(self, candidates: Sequence[Any], built: Sequence[BuildResult]) -> Iterator[tuple[int, MeasureResult]]:
+        """The index of each candidate and its measurement, as soon as it is there."""
+        programs = [
+            BuiltProgram(build, program_arguments(candidate.args_info))
+            for candidate, build in zip(candidates, built, strict=True)
+        ]
+        with closing(self._measurer.measure(programs)) as results:
+            while True:
                 with self.meter.stages.during(RUNNING):
-                    number, ran = next(outcomes)
-                yield places[number], ran
+                    measured = next(results, None)
+                if measured is None:
+                    return
+                yield measured
 
     def _kept(self, candidate: Any, run_s: Sequence[float], error: str | None, status: str) -> Any:
         """Adds a record; returns the ``ms.runner.RunnerResult``."""

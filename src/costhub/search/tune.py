@@ -11,8 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costhub.collector.build.builder import Builder
-from costhub.collector.measurer import Timer
+from costhub.collector.measurer import BuiltProgram, Measurer
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.workload import argument_shapes, check_schedulable, module_to_json
 from costhub.errors import WorkloadError
@@ -48,11 +47,9 @@ def tune(
     name: str,
     *,
     model: CostModel,
-    target: dict[str, Any],
+    measurer: Measurer,
     out: Path,
     trials: int,
-    builder: Builder,
-    runner: Timer,
     draft: CostModel | None = None,
     method: TransferMethod | None = None,
     strategy: Strategy | None = None,
@@ -71,11 +68,9 @@ def tune(
         mod: The workload, a ``tvm.IRModule`` with one function.
         name: Its name in the report.
         model: The pretrained model; it is not changed.
-        target: The TVM target as its dictionary.
+        measurer: Builds and measures candidates.
         out: Folder for the database.
         trials: How many programs to measure, including those that the database already holds.
-        builder: Compiles candidates for `target`.
-        runner: Measures them.
         draft: A cheap model that ranks all candidates, so that `model` need see only the best of them.
         method: How the models learn from what is measured; by default `Brief`.
         strategy: How programs are proposed; by default TVM's evolutionary search.
@@ -94,11 +89,9 @@ def tune(
     (found,) = tune_all(
         [Job(name, mod)],
         model=model,
-        target=target,
+        measurer=measurer,
         out=out,
         trials=trials,
-        builder=builder,
-        runner=runner,
         draft=draft,
         method=method,
         strategy=strategy,
@@ -114,11 +107,9 @@ def tune_all(
     jobs: Sequence[Job],
     *,
     model: CostModel,
-    target: dict[str, Any],
+    measurer: Measurer,
     out: Path,
     trials: int,
-    builder: Builder,
-    runner: Timer,
     draft: CostModel | None = None,
     method: TransferMethod | None = None,
     strategy: Strategy | None = None,
@@ -135,11 +126,9 @@ def tune_all(
     Args:
         jobs: What to tune, each with a name of its own.
         model: As for `tune`, like the arguments that are not described in full here.
-        target: The TVM target as its dictionary.
+        measurer: Builds and measures candidates.
         out: Folder for the database of all of them.
         trials: How many programs to measure in all, including those that the database already holds.
-        builder: Compiles candidates.
-        runner: Measures them.
         draft: A cheap model.
         method: How the models learn.
         strategy: How programs are proposed.
@@ -157,15 +146,13 @@ def tune_all(
     Raises:
         CosthubError: As `tune`, or a WorkloadError if two jobs have the same name.
     """
-    _check_jobs(jobs, target["kind"])
+    _check_jobs(jobs, measurer.target["kind"])
     bench = _SearchParts(
         model,
         draft,
         method,
-        target,
+        measurer,
         SearchDatabase(out),
-        builder,
-        runner,
         options or SearchOptions(),
         strategy,
         selection,
@@ -175,8 +162,7 @@ def tune_all(
         allotment = TaskScheduler({j.name: j.weight for j in jobs}, trials=budget, priority=priority, rule=rule)
         _measure(tasks, allotment, bench.options.trials_per_round, on_batch)
     return [
-        tasks[job.name].meter.result(job.name, models[job.name].health, untuned_us(job.mod, builder, runner))
-        for job in jobs
+        tasks[job.name].meter.result(job.name, models[job.name].health, untuned_us(job.mod, measurer)) for job in jobs
     ]
 
 
@@ -239,10 +225,8 @@ class _SearchParts:
     model: CostModel
     draft: CostModel | None
     method: TransferMethod | None
-    target: dict[str, Any]
+    measurer: Measurer
     records: SearchDatabase
-    builder: Builder
-    runner: Timer
     options: SearchOptions
     strategy: Strategy | None
     selection: Selection | None
@@ -259,8 +243,7 @@ class _SearchParts:
         """The search of each job and the model that leads it, by name; the searches end with the block."""
         tasks: dict[str, SearchTask] = {}
         models: dict[str, SearchModel] = {}
-        self.builder.launch()
-        self.runner.launch()
+        self.measurer.launch()
         try:
             for job in jobs:
                 meter = TrialMeter(None if on_trial is None else partial(on_trial, job.name))
@@ -282,13 +265,12 @@ class _SearchParts:
         led = TvmCostModel(full, draft=draft, stages=meter.stages)
         task = SearchTask(
             mod,
-            tvm.target.Target(self.target),
+            tvm.target.Target(self.measurer.target),
             model=led,
             score=led.raw,
             records=self.records,
             meter=meter,
-            builder=self.builder,
-            runner=self.runner,
+            measurer=self.measurer,
             most=most,
             options=self.options,
             seed=seed,
@@ -298,16 +280,14 @@ class _SearchParts:
         return task, full
 
 
-def untuned_us(mod: Any, builder: Builder, runner: Timer) -> float | None:
+def untuned_us(mod: Any, measurer: Measurer) -> float | None:
     """Latency in us of the workload as it stands, unscheduled; None where it fails or takes over a minute."""
-    built = builder.build([module_to_json(mod)])[0]
-    if built.artifact is None:
-        return None
+    (build,) = measurer.builder.build([module_to_json(mod)])
     try:
-        ran = runner.run(built.artifact, argument_shapes(mod), timeout_s=UNTUNED_TIMEOUT_S)
+        ((_, result),) = measurer.measure([BuiltProgram(build, argument_shapes(mod))], timeout_s=UNTUNED_TIMEOUT_S)
     finally:
-        built.remove()
-    return statistics.median(ran.run_s) * 1e6 if ran.run_s else None
+        build.remove()
+    return statistics.median(result.run_s) * 1e6 if result.run_s else None
 
 
 def summary(result: TuneResult) -> dict[str, Any]:

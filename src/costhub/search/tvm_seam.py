@@ -14,8 +14,8 @@ from tvm.s_tir.meta_schedule.cost_model import PyCostModel
 from tvm.s_tir.meta_schedule.runner import PyRunner, PyRunnerFuture, RunnerResult
 
 from costhub import errors
-from costhub.collector.build.builder import Builder
-from costhub.collector.measurer import Timer
+from costhub.collector.build.builder import Builder, BuildResult
+from costhub.collector.measurer import BuiltProgram, Measurer
 from costhub.collector.run.evaluator import Arguments
 from costhub.dataset.features.spec import Features
 from costhub.dataset.features.specs import find_spec
@@ -82,21 +82,27 @@ class _FinishedFuture(PyRunnerFuture):  # type: ignore[misc]
 
 @derived_object
 class TvmRunner(PyRunner):  # type: ignore[misc]
-    """Times programs while TVM waits, so that nothing computes beside a measurement."""
+    """Measures programs while TVM waits, so that nothing computes beside a measurement."""
 
-    def __init__(self, runner: Timer) -> None:
+    def __init__(self, measurer: Measurer) -> None:
         super().__init__()
-        self.runner = runner
+        self.measurer = measurer
 
     def run(self, runner_inputs: list[Any]) -> list[Any]:
         """One finished future per input."""
-        programs = [(str(each.artifact_path), program_arguments(each.args_info)) for each in runner_inputs]
-        outcomes = sorted(self.runner.run_each(programs), key=lambda outcome: outcome[0])
-        return [_FinishedFuture(RunnerResult(list(ran.run_s) or None, ran.error)) for _, ran in outcomes]
+        programs = [
+            BuiltProgram(BuildResult("ok", str(each.artifact_path), 0.0, None), program_arguments(each.args_info))
+            for each in runner_inputs
+        ]
+        results = dict(self.measurer.measure(programs))
+        return [
+            _FinishedFuture(RunnerResult(list(results[index].run_s) or None, results[index].error))
+            for index in range(len(programs))
+        ]
 
 
 def program_arguments(args_info: Sequence[Any]) -> Arguments:
-    """The arguments of a program, as the runner takes them."""
+    """(dtype, shape) of each argument of a program."""
     return tuple((str(info.dtype), tuple(int(extent) for extent in info.shape)) for info in args_info)
 
 

@@ -6,14 +6,15 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 
 from costhub.collector.collect import CollectionProgress, Proposals, collect
-from costhub.collector.measurer import CollectionMeasurer
+from costhub.collector.measurer import Measurer
 from costhub.collector.propose.sampler import Shares
-from costhub.collector.session import MeasureResult
+from costhub.collector.session import Rights
 from costhub.collector.workload_queue import QueuedWorkload, WorkloadSpec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_programs
@@ -37,18 +38,20 @@ class OnlineTrials:
     Args:
         workloads: What to draw programs from.
         folder: Where the rows go.
-        rig: Builds and times programs; of several devices the first one counts.
+        measurer: Builds and measures programs; of several devices the first one counts.
         trials: How many programs to measure, failures included; fewer where the workloads have no more.
         seed: Of the order and the programs.
-        on_outcome: Called with each new row.
+        rights: Contributor and licence of the rows.
+        on_row: Called with each new row.
     """
 
     workloads: Sequence[WorkloadSpec]
     folder: DataFolder
-    rig: CollectionMeasurer
+    measurer: Measurer
     trials: int
     seed: int = 0
-    on_outcome: Callable[[QueuedWorkload, MeasureResult, CollectionProgress], None] = lambda *_: None
+    rights: Rights = field(default_factory=Rights)
+    on_row: Callable[[QueuedWorkload, dict[str, Any], CollectionProgress], None] = lambda *_: None
     problems: dict[str, str] = field(default_factory=dict)
     """Why a workload was given up, by its name."""
 
@@ -72,7 +75,7 @@ class OnlineTrials:
     @property
     def device_id(self) -> str:
         """The device that is measured."""
-        return self.rig.sessions[0].device_id
+        return self.measurer.devices[0].device_id
 
     def first(self, spec: str) -> Programs:
         """The first batch, to choose a source by.
@@ -112,9 +115,10 @@ class OnlineTrials:
         progress = collect(
             group,
             self.folder,
-            rig=self.rig,
+            measurer=self.measurer,
+            rights=self.rights,
             budget_s=NO_LIMIT_S,
-            on_outcome=self.on_outcome,
+            on_row=self.on_row,
             proposals=Proposals(each, Shares(random=1, mutation=0), seed=self.seed),
         )
         self.problems.update(progress.problems)

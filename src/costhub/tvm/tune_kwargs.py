@@ -5,13 +5,15 @@ from __future__ import annotations
 import atexit
 import json
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from costhub.errors import MeasureError, WorkloadError
 
 if TYPE_CHECKING:
-    from costhub.collector.boards.boards import Boards
-    from costhub.collector.run.runner import Runner
+    from contextlib import AbstractContextManager
+
+    from costhub.collector.measurer import Measurer
     from costhub.search.result import SearchOptions
 
 
@@ -84,7 +86,6 @@ def tune_kwargs(
         UnknownNameError: There is no such strategy.
         CosthubError: As `CostModel`.
     """
-    from costhub.collector.build.builder import Builder
     from costhub.search.result import SearchOptions
     from costhub.search.strategies.by_name import find_strategy
     from costhub.search.strategies.strategy import Evolutionary
@@ -95,40 +96,36 @@ def tune_kwargs(
     if isinstance(search, Evolutionary):
         search = Evolutionary(sizes.population, sizes.generations)
     as_json = str(_target(target))  # TVM prints a target as JSON
-    row, timer = _timed_on(as_json, tracker, key)
-    builder = Builder(as_json)
-    atexit.register(builder.close)
+    processes = ExitStack()
+    measurer = processes.enter_context(_measurer(as_json, tracker, key))
+    atexit.register(processes.close)
     return {
-        "cost_model": CostModel(model, device=row, method=method, seed=seed),
+        "cost_model": CostModel(model, device=measurer.device, method=method, seed=seed),
         "strategy": search.to_tvm(),
         "num_trials_per_iter": sizes.trials_per_round,
-        "builder": TvmBuilder(builder),
-        "runner": TvmRunner(timer),
+        "builder": TvmBuilder(measurer.builder),
+        "runner": TvmRunner(measurer),
     }
 
 
-def _timed_on(target: str, tracker: str | None, key: str | None) -> tuple[Mapping[str, Any], Runner | Boards]:
-    """The row of a device, and what times programs on it: boards, or this machine."""
-    from costhub.collector.boards.boards import Boards
-    from costhub.collector.boards.tracker import address_of
+def _measurer(target: str, tracker: str | None, key: str | None) -> AbstractContextManager[Measurer]:
+    """Builds for a target and measures on boards, or on this machine."""
     from costhub.collector.device.identify import identify
-    from costhub.collector.run.runner import Runner
+    from costhub.collector.device.local import LocalDevice
+    from costhub.collector.measurer import board_measurer, local_measurer
 
+    as_dict = json.loads(target)
     if tracker is not None and key is not None:
-        boards = Boards(*address_of(tracker), key)
-        atexit.register(boards.close)
-        return boards.identify().device, boards
+        return board_measurer(tracker, key, target=as_dict)
     if tracker is not None or key is not None:
         raise MeasureError("tracker and key belong together: give both or neither.")
-    kind = json.loads(target)["kind"]
+    kind = as_dict["kind"]
     if kind not in ("llvm", "cuda"):
         raise MeasureError(
             f"Programs for {kind} cannot be measured on this machine, only those for its CPU (llvm) and for "
             "a CUDA GPU. Give the tracker and key of boards of this kind."
         )
-    runner = Runner(target, device_kind="cpu" if kind == "llvm" else kind)
-    atexit.register(runner.close)
-    return identify(runner.device_kind), runner
+    return local_measurer([LocalDevice(identify("cpu" if kind == "llvm" else kind), as_dict, None)])
 
 
 def _target(target: Any) -> Any:

@@ -32,7 +32,7 @@ def test_every_name_leads_to_the_device_of_that_name() -> None:
         assert device.device_id == name
         assert (device.isa, device.threads) == (isa, threads)
         assert device.target["num-cores"] == threads
-        assert table_from_rows("devices", [device.stored_row]).num_rows == 1
+        assert table_from_rows("devices", [device.row]).num_rows == 1
 
 
 def test_auto_is_the_whole_cpu_and_a_name_counts_once() -> None:

@@ -62,11 +62,6 @@ class LocalDevice:
         """How many threads a program may use there; None on a GPU."""
         return int(self.row["cores"]) if self.row["kind"] == "cpu" else None
 
-    @property
-    def stored_row(self) -> dict[str, Any]:
-        """The row, with the target as the devices table holds it."""
-        return {**self.row, "target": json.dumps(self.target)}
-
 
 def find_local(names: Sequence[str]) -> list[LocalDevice]:
     """The devices called `names`, which must be of this machine and run the same compiled programs.
