@@ -19,7 +19,7 @@ def test_half_of_the_name_of_a_board_is_refused() -> None:
     check_tracker_options(None, None)
     check_tracker_options("127.0.0.1:9190", "pi4")
     for tracker, key in (("127.0.0.1:9190", None), (None, "pi4")):
-        with pytest.raises(click.UsageError, match="belong together"):
+        with pytest.raises(click.UsageError, match="go together"):
             check_tracker_options(tracker, key)
 
 
