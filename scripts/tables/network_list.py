@@ -43,7 +43,7 @@ def main(path: Path) -> None:
         rows.append(
             {
                 "name": network.name,
-                "file": network.module.rpartition(".")[2],
+                "file": network.module,
                 "input": " x ".join(map(str, network.shape)),
                 "parameters": network.parameters,
                 "functions": report.functions,

@@ -1,7 +1,7 @@
 """Provides the convolutional image classifiers, from VGG to ShuffleNet, and the layers that they share.
 
-(arXiv:1409.1556, 1602.07360 version 1.1, 1608.06993, 1409.4842 with batch normalisation.) (arXiv:1801.04381,
-1905.02244, 1905.11946, 1807.11164.) (ResNet and ResNeXt: arXiv:1512.03385, 1611.05431.)
+(arXiv:1409.1556, 1602.07360 version 1.1, 1608.06993, 1409.4842 with batch normalisation, 1512.03385, 1611.05431,
+1801.04381, 1905.02244, 1905.11946, 1807.11164.)
 """
 
 from __future__ import annotations

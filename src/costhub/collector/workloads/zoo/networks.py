@@ -37,7 +37,9 @@ class ZooNetwork:
         """
         import torch
 
-        builder: Callable[[], torch.nn.Module] = getattr(importlib.import_module(self.module), self.name)
+        builder: Callable[[], torch.nn.Module] = getattr(
+            importlib.import_module(f"{__package__}.{self.module}"), self.name
+        )
         with torch.random.fork_rng(devices=[]), torch.device(device):
             torch.manual_seed(seed)
             return builder().eval()
@@ -54,45 +56,38 @@ class ZooNetwork:
         return torch.randn(self.shape, generator=generator)
 
 
-_CNN_CLASSIC = "costhub.collector.workloads.zoo.convolutional"
-_CNN_RESIDUAL = "costhub.collector.workloads.zoo.convolutional"
-_DETECTION = "costhub.collector.workloads.zoo.other_tasks"
-_MIXER = "costhub.collector.workloads.zoo.transformers"
-_MOBILE = "costhub.collector.workloads.zoo.convolutional"
-_RECURRENT = "costhub.collector.workloads.zoo.other_tasks"
-_TRANSFORMER = "costhub.collector.workloads.zoo.transformers"
-_VIDEO = "costhub.collector.workloads.zoo.other_tasks"
+_CONVOLUTIONAL, _TRANSFORMERS, _OTHER = "convolutional", "transformers", "other_tasks"
 _IMAGE = (1, 3, 224, 224)
 
 # The papers' inputs, or smaller ones where a random schedule of some layer would run for long.
 _ALL = (
-    ZooNetwork("resnet18", "resnet-18", _CNN_RESIDUAL, _IMAGE, 11_689_512),
-    ZooNetwork("resnet50", "resnet-50", _CNN_RESIDUAL, _IMAGE, 25_557_032),
-    ZooNetwork("resnext50", "resnext-50", _CNN_RESIDUAL, _IMAGE, 25_028_904),
-    ZooNetwork("vgg16", "vgg-16", _CNN_CLASSIC, (1, 3, 64, 64), 138_357_544),
-    ZooNetwork("squeezenet", "squeezenet-v1.1", _CNN_CLASSIC, _IMAGE, 1_235_496),
-    ZooNetwork("densenet121", "densenet-121", _CNN_CLASSIC, (1, 3, 128, 128), 7_978_856),
-    ZooNetwork("googlenet", "googlenet", _CNN_CLASSIC, (1, 3, 128, 128), 6_624_904),
-    ZooNetwork("mobilenet_v2", "mobilenet-v2", _MOBILE, _IMAGE, 3_504_872),
-    ZooNetwork("mobilenet_v3_small", "mobilenet-v3-small", _MOBILE, _IMAGE, 2_542_856),
-    ZooNetwork("efficientnet_b0", "efficientnet-b0", _MOBILE, _IMAGE, 5_288_548),
-    ZooNetwork("shufflenet_v2", "shufflenet-v2", _MOBILE, _IMAGE, 2_278_604),
-    ZooNetwork("bert_base", "bert-base", _TRANSFORMER, (1, 128), 109_482_240, "int64"),
-    ZooNetwork("bert_small", "bert-small", _TRANSFORMER, (1, 128), 28_763_648, "int64"),
-    ZooNetwork("bert_tiny", "bert-tiny", _TRANSFORMER, (1, 128), 4_385_920, "int64"),
-    ZooNetwork("gpt2", "gpt-2", _TRANSFORMER, (1, 96), 124_439_808, "int64"),
-    ZooNetwork("vit_b16", "vit-b16", _TRANSFORMER, _IMAGE, 86_567_656),
-    ZooNetwork("vit_s16", "vit-s16", _TRANSFORMER, _IMAGE, 22_050_664),
-    ZooNetwork("mixer_s16", "mixer-s16", _MIXER, _IMAGE, 18_528_264),
-    ZooNetwork("convnext_tiny", "convnext-tiny", _MIXER, (1, 3, 128, 128), 28_589_128),
-    ZooNetwork("lstm", "lstm", _RECURRENT, (1, 4, 256), 8_808_208),
-    ZooNetwork("gru", "gru", _RECURRENT, (1, 4, 192), 1_937_896),
-    ZooNetwork("r3d_18", "r3d-18", _VIDEO, (1, 3, 8, 40, 40), 33_371_472),
-    ZooNetwork("speech", "speech", _VIDEO, (1, 64, 200), 1_311_261),
-    ZooNetwork("ssd", "ssd", _DETECTION, (1, 3, 160, 160), 3_437_486),
-    ZooNetwork("yolo", "yolo", _DETECTION, (1, 3, 128, 128), 5_744_334),
-    ZooNetwork("unet", "unet", _DETECTION, (1, 3, 96, 96), 1_942_917),
-    ZooNetwork("dcgan", "dcgan", _DETECTION, (1, 100, 1, 1), 3_576_704),
+    ZooNetwork("resnet18", "resnet-18", _CONVOLUTIONAL, _IMAGE, 11_689_512),
+    ZooNetwork("resnet50", "resnet-50", _CONVOLUTIONAL, _IMAGE, 25_557_032),
+    ZooNetwork("resnext50", "resnext-50", _CONVOLUTIONAL, _IMAGE, 25_028_904),
+    ZooNetwork("vgg16", "vgg-16", _CONVOLUTIONAL, (1, 3, 64, 64), 138_357_544),
+    ZooNetwork("squeezenet", "squeezenet-v1.1", _CONVOLUTIONAL, _IMAGE, 1_235_496),
+    ZooNetwork("densenet121", "densenet-121", _CONVOLUTIONAL, (1, 3, 128, 128), 7_978_856),
+    ZooNetwork("googlenet", "googlenet", _CONVOLUTIONAL, (1, 3, 128, 128), 6_624_904),
+    ZooNetwork("mobilenet_v2", "mobilenet-v2", _CONVOLUTIONAL, _IMAGE, 3_504_872),
+    ZooNetwork("mobilenet_v3_small", "mobilenet-v3-small", _CONVOLUTIONAL, _IMAGE, 2_542_856),
+    ZooNetwork("efficientnet_b0", "efficientnet-b0", _CONVOLUTIONAL, _IMAGE, 5_288_548),
+    ZooNetwork("shufflenet_v2", "shufflenet-v2", _CONVOLUTIONAL, _IMAGE, 2_278_604),
+    ZooNetwork("bert_base", "bert-base", _TRANSFORMERS, (1, 128), 109_482_240, "int64"),
+    ZooNetwork("bert_small", "bert-small", _TRANSFORMERS, (1, 128), 28_763_648, "int64"),
+    ZooNetwork("bert_tiny", "bert-tiny", _TRANSFORMERS, (1, 128), 4_385_920, "int64"),
+    ZooNetwork("gpt2", "gpt-2", _TRANSFORMERS, (1, 96), 124_439_808, "int64"),
+    ZooNetwork("vit_b16", "vit-b16", _TRANSFORMERS, _IMAGE, 86_567_656),
+    ZooNetwork("vit_s16", "vit-s16", _TRANSFORMERS, _IMAGE, 22_050_664),
+    ZooNetwork("mixer_s16", "mixer-s16", _TRANSFORMERS, _IMAGE, 18_528_264),
+    ZooNetwork("convnext_tiny", "convnext-tiny", _TRANSFORMERS, (1, 3, 128, 128), 28_589_128),
+    ZooNetwork("lstm", "lstm", _OTHER, (1, 4, 256), 8_808_208),
+    ZooNetwork("gru", "gru", _OTHER, (1, 4, 192), 1_937_896),
+    ZooNetwork("r3d_18", "r3d-18", _OTHER, (1, 3, 8, 40, 40), 33_371_472),
+    ZooNetwork("speech", "speech", _OTHER, (1, 64, 200), 1_311_261),
+    ZooNetwork("ssd", "ssd", _OTHER, (1, 3, 160, 160), 3_437_486),
+    ZooNetwork("yolo", "yolo", _OTHER, (1, 3, 128, 128), 5_744_334),
+    ZooNetwork("unet", "unet", _OTHER, (1, 3, 96, 96), 1_942_917),
+    ZooNetwork("dcgan", "dcgan", _OTHER, (1, 100, 1, 1), 3_576_704),
 )
 
 NETWORKS: dict[str, ZooNetwork] = {network.name: network for network in _ALL}

@@ -1,9 +1,9 @@
-"""Provides networks that do not classify images: detection, segmentation, generation, sequences, video.
+"""Provides networks for other tasks: detection, segmentation, generation, sequences, video and speech.
 
-(arXiv:1512.02325, 1804.02767, 1505.04597, 1511.06434; detectors and U-Net smaller than their papers'.)
-(doi:10.1162/neco.1997.9.8.1735; arXiv:1406.1078 as torch computes it.) The cells are written out: what TVM sees of a
-step are its dense layers, sigmoids and hyperbolic tangents. (arXiv:1711.11248; arXiv:1904.03288, QuartzNet's kind of
-layers.)
+The detectors and U-Net are smaller than their papers' (arXiv:1512.02325, 1804.02767, 1505.04597; DCGAN: 1511.06434).
+Recurrent cells (doi:10.1162/neco.1997.9.8.1735; arXiv:1406.1078 as torch computes it) are written out: what TVM sees
+of a step are its dense layers, sigmoids and hyperbolic tangents. R3D-18 is that of arXiv:1711.11248, and the speech
+recogniser has QuartzNet's kind of layers (arXiv:1904.03288).
 """
 
 from __future__ import annotations

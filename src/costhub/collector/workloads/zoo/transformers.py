@@ -1,6 +1,6 @@
 """Provides transformers and mixers: BERT, GPT-2, the vision transformer, MLP-Mixer and ConvNeXt.
 
-(arXiv:1810.04805 and 1908.08962, 2010.11929.) (arXiv:2105.01601, 2201.03545.)
+(arXiv:1810.04805 and 1908.08962, 2010.11929, 2105.01601, 2201.03545.)
 """
 
 from __future__ import annotations
