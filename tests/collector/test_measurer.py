@@ -29,6 +29,7 @@ from costhub.collector.run.runner import Runner, RunResult
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.workload import argument_shapes, module_to_json
 from costhub.errors import DeviceError, MeasureError
+from costhub.isolation.process import end_idle_children
 
 TINY = "matmul.128x128x128"
 
@@ -75,7 +76,7 @@ def test_nothing_is_built_while_programs_are_timed(target: str, runner: Runner, 
         results = measurer(builder, runner).measure([BuiltProgram(built[0], programs[0].arguments)])
 
         next(results)
-        states = [psutil.Process(w.pid).status() for w in builder._workers if w.pid]
+        states = [psutil.Process(pid).status() for pid in builder._pool.pids]
         done = sum(f.done() for f in under_way)
         results.close()
 
@@ -108,6 +109,7 @@ def test_a_program_that_computes_something_else_is_a_result_of_its_own_kind(
 
 def test_devices_share_one_builder_for_the_one_with_the_most_threads() -> None:
     devices = find_local([name for name, (isa, _) in local_names().items() if isa is None])
+    end_idle_children()
     before = set(psutil.Process().children())
     with local_measurer(devices) as measuring:
         measuring.launch()
@@ -116,6 +118,7 @@ def test_devices_share_one_builder_for_the_one_with_the_most_threads() -> None:
         assert measuring.target["num-cores"] == max(d.threads or 0 for d in devices)
         assert all(d.cpu_affinity for d in measuring.devices)
         assert len(children) >= len(devices) + 1
+    end_idle_children()
     assert not any(child.is_running() for child in children)
 
 

@@ -179,7 +179,7 @@ class LocalMeasurer(Measurer):
             for device, monitor in zip(self.devices, self._monitors, strict=True):
                 with ExitStack() as stack:
                     for other in self._monitors:
-                        if other is not monitor:
+                        if other.runner is not monitor.runner:
                             stack.enter_context(other.runner.frozen())
                     machine = monitor.look()
                     for index, program in enumerate(programs):
