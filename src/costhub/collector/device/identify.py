@@ -15,92 +15,6 @@ from costhub.collector.device.cpu_state import core_count
 from costhub.errors import DeviceError, UnknownNameError
 from costhub.names import close_names
 
-
-@dataclass(frozen=True)
-class IsaLevel:
-    """What code for an instruction set may use."""
-
-    mcpu: str
-    """LLVM's name of a CPU that has this and no more."""
-    flag: str
-    """The feature, as the operating system calls it, that a CPU needs for it."""
-    features: tuple[str, ...]
-    simd_bits: int
-
-
-_SSE = ("sse4_2",)
-_AVX2 = (*_SSE, "avx", "avx2", "fma")
-_AVX512 = (*_AVX2, "avx512f", "avx512vl")
-
-# The levels of the x86-64 psABI, by the names that people know: what compilers and distributions build for.
-ISA_LEVELS = {
-    "sse4.2": IsaLevel("x86-64-v2", "sse4_2", _SSE, 128),
-    "avx2": IsaLevel("x86-64-v3", "avx2", _AVX2, 256),
-    "avx512": IsaLevel("x86-64-v4", "avx512vl", _AVX512, 512),
-}
-
-
-def isa_level(name: str) -> IsaLevel:
-    """The level called `name`.
-
-    Raises:
-        UnknownNameError: No level has that name.
-
-    Example:
-        >>> isa_level("avx2").mcpu
-        'x86-64-v3'
-    """
-    if name not in ISA_LEVELS:
-        raise UnknownNameError("instruction set", name, close_names(name, list(ISA_LEVELS)), "costhub devices")
-    return ISA_LEVELS[name]
-
-
-def cuda_facts() -> dict[str, Any]:
-    """What TVM's CUDA runtime reports of the first GPU.
-
-    Raises:
-        DeviceError: TVM sees no GPU.
-    """
-    import tvm
-
-    device = tvm.cuda(0)
-    if not device.exist:
-        raise DeviceError("TVM sees no cuda device on this machine; --device auto measures its CPU.")
-    return {
-        "name": str(device.device_name),
-        "compute_version": str(device.compute_version),
-        "multiprocessors": int(device.multi_processor_count),
-        "memory_bytes": int(device.total_global_memory),
-        "l2_bytes": int(device.l2_cache_size_bytes),
-        "driver": f"CUDA API {device.api_version}",
-    }
-
-
-def cuda_row(facts: dict[str, Any]) -> dict[str, Any]:
-    """The row of the devices table for what `cuda_facts` returned.
-
-    Example:
-        >>> facts = {"name": "NVIDIA H200", "compute_version": "9.0", "multiprocessors": 132,
-        ...          "memory_bytes": 150_000_000_000, "l2_bytes": 62_914_560, "driver": "CUDA API 13000"}
-        >>> cuda_row(facts)["device_id"], cuda_row(facts)["microarchitecture"]
-        ('nvidia-h200', 'sm_90')
-    """
-    words = re.findall(r"[a-z0-9]+", facts["name"].removeprefix("NVIDIA").casefold())
-    return {
-        "device_id": "-".join(["nvidia", *words]),
-        "aliases": [],
-        "kind": "cuda",
-        "vendor": "NVIDIA",
-        "microarchitecture": "sm_" + facts["compute_version"].replace(".", ""),
-        "model_name": facts["name"],
-        "cores": facts["multiprocessors"],
-        "l2_bytes": facts["l2_bytes"],
-        "memory_bytes": facts["memory_bytes"],
-        "driver": facts["driver"],
-        "target": None,
-    }
-
-
 CPU_ROOT = Path("/sys/devices/system/cpu/cpu0/cache")
 
 # archspec compares instruction sets; under a hypervisor that masks one it falls back to a generic level. The
@@ -109,6 +23,7 @@ AMD_FAMILIES = {23: "zen2", 25: "zen3", 26: "zen5"}
 SIMD_BITS = (("avx512f", 512), ("avx2", 256), ("avx", 256), ("sse2", 128), ("asimd", 128), ("neon", 128))
 X86_OF_INTEREST = "sse4_2 avx avx2 fma avx512f avx512vl avx512_vnni avx_vnni avx512_bf16 amx_tile".split()
 ARM_OF_INTEREST = "asimd asimddp sve sve2".split()
+
 # What Linux calls the drivers of sensors inside a CPU; others sit on disks, boards and network cards.
 CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal", "soc_thermal")
 
@@ -118,7 +33,7 @@ def identify(kind: str = "cpu", *, isa: str | None = None, threads: int | None =
 
     Args:
         kind: TVM's name of the device's kind, ``cpu`` or ``cuda``.
-        isa: Limits the CPU to an instruction set, one of `isa.ISA_LEVELS`: a device of its own.
+        isa: Limits the CPU to an instruction set, a key of `ISA_LEVELS`: a device of its own.
         threads: Limits the CPU to so many cores: a device of its own, too.
 
     Raises:
@@ -232,3 +147,88 @@ def _caches() -> dict[str, int | None]:
             unit = {"K": 1 << 10, "M": 1 << 20}.get(size[-1], 1)
             sizes[key] = int(size.rstrip("KM")) * unit
     return sizes
+
+
+@dataclass(frozen=True)
+class IsaLevel:
+    """What code for an instruction set may use."""
+
+    mcpu: str
+    """LLVM's name of a CPU that has this and no more."""
+    flag: str
+    """The feature, as the operating system calls it, that a CPU needs for it."""
+    features: tuple[str, ...]
+    simd_bits: int
+
+
+_SSE = ("sse4_2",)
+_AVX2 = (*_SSE, "avx", "avx2", "fma")
+_AVX512 = (*_AVX2, "avx512f", "avx512vl")
+
+# The levels of the x86-64 psABI, by the names that people know: what compilers and distributions build for.
+ISA_LEVELS = {
+    "sse4.2": IsaLevel("x86-64-v2", "sse4_2", _SSE, 128),
+    "avx2": IsaLevel("x86-64-v3", "avx2", _AVX2, 256),
+    "avx512": IsaLevel("x86-64-v4", "avx512vl", _AVX512, 512),
+}
+
+
+def isa_level(name: str) -> IsaLevel:
+    """The level called `name`.
+
+    Raises:
+        UnknownNameError: No level has that name.
+
+    Example:
+        >>> isa_level("avx2").mcpu
+        'x86-64-v3'
+    """
+    if name not in ISA_LEVELS:
+        raise UnknownNameError("instruction set", name, close_names(name, list(ISA_LEVELS)), "costhub devices")
+    return ISA_LEVELS[name]
+
+
+def cuda_facts() -> dict[str, Any]:
+    """What TVM's CUDA runtime reports of the first GPU.
+
+    Raises:
+        DeviceError: TVM sees no GPU.
+    """
+    import tvm
+
+    device = tvm.cuda(0)
+    if not device.exist:
+        raise DeviceError("TVM sees no cuda device on this machine; --device auto measures its CPU.")
+    return {
+        "name": str(device.device_name),
+        "compute_version": str(device.compute_version),
+        "multiprocessors": int(device.multi_processor_count),
+        "memory_bytes": int(device.total_global_memory),
+        "l2_bytes": int(device.l2_cache_size_bytes),
+        "driver": f"CUDA API {device.api_version}",
+    }
+
+
+def cuda_row(facts: dict[str, Any]) -> dict[str, Any]:
+    """The row of the devices table for what `cuda_facts` returned.
+
+    Example:
+        >>> facts = {"name": "NVIDIA H200", "compute_version": "9.0", "multiprocessors": 132,
+        ...          "memory_bytes": 150_000_000_000, "l2_bytes": 62_914_560, "driver": "CUDA API 13000"}
+        >>> cuda_row(facts)["device_id"], cuda_row(facts)["microarchitecture"]
+        ('nvidia-h200', 'sm_90')
+    """
+    words = re.findall(r"[a-z0-9]+", facts["name"].removeprefix("NVIDIA").casefold())
+    return {
+        "device_id": "-".join(["nvidia", *words]),
+        "aliases": [],
+        "kind": "cuda",
+        "vendor": "NVIDIA",
+        "microarchitecture": "sm_" + facts["compute_version"].replace(".", ""),
+        "model_name": facts["name"],
+        "cores": facts["multiprocessors"],
+        "l2_bytes": facts["l2_bytes"],
+        "memory_bytes": facts["memory_bytes"],
+        "driver": facts["driver"],
+        "target": None,
+    }

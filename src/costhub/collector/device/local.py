@@ -1,7 +1,4 @@
-"""Provides find_local and local_target: the devices that this machine offers, whole or limited.
-
-And their TVM targets.
-"""
+"""Provides find_local and local_target: the devices that this machine offers, and their TVM targets."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ def local_target(kind: str = "cpu", *, isa: str | None = None, threads: int | No
 
     Args:
         kind: TVM's name of the device's kind, ``cpu`` or ``cuda``.
-        isa: Limits the CPU to an instruction set, one of `isa.ISA_LEVELS`.
+        isa: Limits the CPU to an instruction set, a key of `ISA_LEVELS`.
         threads: Limits the CPU to so many cores.
 
     Raises:

@@ -17,8 +17,19 @@ from typing import Any
 import numpy as np
 
 CUDA_THREADS = 256
+
 # 1,024 threads on each multiprocessor fit with 64 registers each, whatever the kernel: no block has to wait.
 CUDA_BLOCKS_PER_CORE = 4
+
+# Long against the start of a call (some us), short against what the operating system puts in between.
+CALL_S = 0.005
+LEAST_CALLS = 3
+PATIENCE = 30
+STEP = 1.002
+MOST_ROUNDS = 1 << 30
+PAIRS_PER_ROUND = 32
+REPEATS = 200
+LEAST_REPEATS = 5
 
 
 @dataclass(frozen=True)
@@ -139,14 +150,6 @@ def architecture_of(target: str) -> str:
     return str(named).split("-", 1)[0].replace("arm64", "aarch64")
 
 
-# Long against the start of a call (some us), short against what the operating system puts in between.
-CALL_S = 0.005
-LEAST_CALLS = 3
-PATIENCE = 30
-STEP = 1.002
-MOST_ROUNDS = 1 << 30
-
-
 def highest_rate(run: Callable[[int], float], *, budget_s: float) -> float:
     """Rounds per second of the fastest call.
 
@@ -174,9 +177,6 @@ def highest_rate(run: Callable[[int], float], *, budget_s: float) -> float:
         best = max(best, rate)
         calls += 1
     return best
-
-
-PAIRS_PER_ROUND = 32
 
 
 def clock_ghz(bench: ProbeDevice, *, budget_s: float) -> float:
@@ -215,10 +215,6 @@ def clock_function() -> Any:
                 T.buffer_store(chain, T.bitwise_xor(chain[0] + values[1], values[2]), [0])
         T.buffer_store(values, chain[0], [0])
     return builder.get()
-
-
-REPEATS = 200
-LEAST_REPEATS = 5
 
 
 def launch_overhead_us(bench: ProbeDevice, *, budget_s: float) -> float:

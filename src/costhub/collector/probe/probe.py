@@ -15,46 +15,9 @@ from costhub.collector.probe.probe_service import ProbeAnswer, ProbeSetting, Pro
 from costhub.errors import MeasureError
 from costhub.isolation.child import ChildDied, ChildTimeout, Worker
 
-
-def thread_scaling(gflops: Sequence[float]) -> list[float]:
-    """Speed with 1, 2, ... threads relative to 1 thread.
-
-    It ends under the number of threads where cores share a clock limit, an FPU or a hypervisor's quota.
-
-    Example:
-        >>> thread_scaling([50.0, 100.0])
-        [1.0, 2.0]
-    """
-    return [speed / gflops[0] for speed in gflops]
-
-
-KERNELS = (
-    "Kernels compiled by TVM for the device's target, each the best of calls of 5 ms until 30 in a row bring "
-    "nothing, in two passes. Peaks: independent chains of multiply-add in registers, an operation being one "
-    "multiplication or addition; matrix units are left out. *_gbs: bytes read by a sum over an array, all "
-    "cores together, the best array of at most 3/4 of a level and more than twice the level before; memory: "
-    "more than four times the last cache. launch_overhead_us: median of an empty program in TVM's time "
-    "evaluator."
-)
-
-
-def describe_method(setting: ProbeSetting, answers: Mapping[ProbeStep, ProbeAnswer]) -> str:
-    """How the numbers were taken, with the instructions that LLVM chose and the measured clock."""
-    workers = "Threads" if setting.device_kind == "cpu" else "Multiprocessors"
-    parts = [KERNELS, f"{workers}: {setting.threads}."]
-    clock = answers.get(ProbeStep("clock"))
-    if clock and clock.value:
-        parts.append(f"Clock of one core, by a chain of dependent operations: {clock.value:.2f} GHz.")
-    for step, answer in answers.items():
-        if step.what == "peak" and not step.workers:
-            parts.append(f"{step.dtype}: {answer.how}.")
-        elif answer.value is None:
-            parts.append(f"Not measured: {step.label} ({answer.how}).")
-    return " ".join(parts)
-
-
 # Beyond its share of the budget a step compiles, allocates and finishes its last call.
 STEP_TIMEOUT_S = 60.0
+
 # Other programs disturb a machine for a second or so; what one pass met, the other one does not.
 PASSES = 2
 PEAK_COLUMNS = {
@@ -71,6 +34,15 @@ COLUMNS = (
     *("thread_scaling", "governor", "probe_method", "probed_at"),
 )
 """What `probe` returns, of the devices table."""
+
+KERNELS = (
+    "Kernels compiled by TVM for the device's target, each the best of calls of 5 ms until 30 in a row bring "
+    "nothing, in two passes. Peaks: independent chains of multiply-add in registers, an operation being one "
+    "multiplication or addition; matrix units are left out. *_gbs: bytes read by a sum over an array, all "
+    "cores together, the best array of at most 3/4 of a level and more than twice the level before; memory: "
+    "more than four times the last cache. launch_overhead_us: median of an empty program in TVM's time "
+    "evaluator."
+)
 
 OnStep = Callable[[str, int, int], None]
 """Called with (what was measured, steps done, steps in all)."""
@@ -177,3 +149,30 @@ def _row(setting: ProbeSetting, device: Mapping[str, Any], answers: Mapping[Prob
         "probe_method": describe_method(setting, answers),
         "probed_at": datetime.datetime.now(datetime.timezone.utc),
     }
+
+
+def thread_scaling(gflops: Sequence[float]) -> list[float]:
+    """Speed with 1, 2, ... threads relative to 1 thread.
+
+    It ends under the number of threads where cores share a clock limit, an FPU or a hypervisor's quota.
+
+    Example:
+        >>> thread_scaling([50.0, 100.0])
+        [1.0, 2.0]
+    """
+    return [speed / gflops[0] for speed in gflops]
+
+
+def describe_method(setting: ProbeSetting, answers: Mapping[ProbeStep, ProbeAnswer]) -> str:
+    """How the numbers were taken, with the instructions that LLVM chose and the measured clock."""
+    workers = "Threads" if setting.device_kind == "cpu" else "Multiprocessors"
+    parts = [KERNELS, f"{workers}: {setting.threads}."]
+    clock = answers.get(ProbeStep("clock"))
+    if clock and clock.value:
+        parts.append(f"Clock of one core, by a chain of dependent operations: {clock.value:.2f} GHz.")
+    for step, answer in answers.items():
+        if step.what == "peak" and not step.workers:
+            parts.append(f"{step.dtype}: {answer.how}.")
+        elif answer.value is None:
+            parts.append(f"Not measured: {step.label} ({answer.how}).")
+    return " ".join(parts)

@@ -20,6 +20,18 @@ from costhub.errors import CosthubError, MeasureError, WorkloadError, last_line
 
 EXAMPLE = "random=0.5,mutation=0.3,model=0.2"
 
+# The first programs of a workload are random ones: there is nothing yet worth changing.
+RANDOM_FIRST = 16
+
+# A space is taken as exhausted after so many repetitions in a row, and as impossible after so many draws that
+# TVM rejects: on GPUs nine of ten may be.
+MOST_REPEATS = 48
+MOST_REJECTS = 512
+POOL_PER_PROGRAM = 8
+
+# This share of a model's picks is random, or the model would never learn that it is wrong.
+EPSILON = 0.05
+
 
 @dataclass(frozen=True)
 class Shares:
@@ -90,21 +102,6 @@ class Turns:
             self._owed[turn] -= 1
             taken[turn] += 1
         return taken[0], taken[1], taken[2]
-
-
-def _text(shares: Shares) -> str:
-    return ",".join(f"{field.name}={getattr(shares, field.name):g}" for field in fields(shares))
-
-
-# The first programs of a workload are random ones: there is nothing yet worth changing.
-RANDOM_FIRST = 16
-# A space is taken as exhausted after so many repetitions in a row, and as impossible after so many draws that
-# TVM rejects: on GPUs nine of ten may be.
-MOST_REPEATS = 48
-MOST_REJECTS = 512
-POOL_PER_PROGRAM = 8
-# This share of a model's picks is random, or the model would never learn that it is wrong.
-EPSILON = 0.05
 
 
 class Scorer(Protocol):
@@ -322,3 +319,7 @@ def _design_space(mod: Any, target: str, space: NamedSpace, seed: int) -> tuple[
         if is_own(space.name):
             raise failure(space.name, error) from error
         raise WorkloadError(f"TVM cannot build a design space for this workload: {last_line(error)}") from error
+
+
+def _text(shares: Shares) -> str:
+    return ",".join(f"{field.name}={getattr(shares, field.name):g}" for field in fields(shares))

@@ -15,6 +15,7 @@ from costhub.errors import UnknownNameError, WorkloadError, class_and_line
 from costhub.names import close_names
 
 DEFAULT = "default"
+MOST_MUTATIONS = 3
 
 
 @dataclass(frozen=True)
@@ -171,9 +172,6 @@ _BUILT_IN = {
         NamedSpace("tensor-core", partial(_of_kind, "cuda-tensorcore"), "cuda"),
     )
 }
-
-
-MOST_MUTATIONS = 3
 
 
 class DesignSpace:

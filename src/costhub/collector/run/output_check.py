@@ -2,7 +2,7 @@
 
 MetaSchedule's RewriteLayout (src/s_tir/meta_schedule/postproc/rewrite_layout.cc) lets a schedule choose the layout of
 weights. The scheduled module then begins with a block that copies the weight into it, and a build drops that block:
-who calls the program must pass the copy. What the block would do is read from it here.
+the caller of the program must pass the copy, which is made here as the block would make it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,18 @@ import numpy as np
 from costhub.collector.run.evaluator import Arguments, on_host, to_device
 from costhub.dataset.workload import argument_shapes, module_to_json
 
-REWRITES = "meta_schedule.layout_rewrite_preproc"
+REDUCTION_AXIS = 2
+"""TVM's number for it (``tvm.tirx.IterVar.CommReduce``)."""
 
+# Sums in another order differ by about eps * sqrt(terms), relative to their size. The least tolerance leaves
+# room for other formulas (Winograd's), the largest still finds a program that is wrong by half.
+ROUNDING = 4.0
+EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+LEAST = {"float64": 1e-10, "float32": 2e-4, "float16": 1e-2, "bfloat16": 5e-2}
+LARGEST = 0.5
+"""Also for types of 8 bits or less."""
+
+REWRITES = "meta_schedule.layout_rewrite_preproc"
 OPERATIONS = {
     "Add": operator.add,
     "Sub": operator.sub,
@@ -28,6 +38,140 @@ OPERATIONS = {
     "FloorDiv": operator.floordiv,
     "FloorMod": operator.mod,
 }
+
+Call = Callable[[list[Any]], object]
+"""Runs a program on tensors of its device and waits for it."""
+
+
+@dataclass(frozen=True)
+class DefaultProgram:
+    """What `Builder.build` and `Runner.expected` need to know what a workload computes."""
+
+    module_json: str
+    arguments: tuple[tuple[str, tuple[int, ...]], ...]
+    reduction: int
+    """The longest sum in it, on which the rounding of results depends."""
+
+
+def default_program(module: Any, target: str) -> DefaultProgram:
+    """The workload (``tvm.IRModule``) as it stands; for a GPU its loops are bound to threads."""
+    import tvm
+
+    target_object = tvm.target.Target(json.loads(target))
+    runnable = module
+    if "gpu" in target_object.keys:
+        with target_object:
+            runnable = tvm.s_tir.transform.DefaultGPUSchedule()(module)
+    return DefaultProgram(module_to_json(runnable), argument_shapes(module), longest_reduction(module))
+
+
+def longest_reduction(module: Any) -> int:
+    """The most terms that one block of the module adds up, multiplies or compares; 1 where none does."""
+    import tvm
+
+    schedule = tvm.s_tir.Schedule(module)
+    longest = 1
+    for handle in schedule.get_child_blocks(schedule.get_sblock("root")):
+        terms = 1
+        for axis in schedule.get(handle).iter_vars:
+            if int(axis.iter_type) == REDUCTION_AXIS:
+                terms *= int(axis.dom.extent)
+        longest = max(longest, terms)
+    return longest
+
+
+@dataclass(frozen=True)
+class ExpectedOutputs:
+    """The arguments of a workload before and after its default program."""
+
+    arguments: Arguments
+    before: list[Any]
+    after: dict[int, Any]
+    """By position, the arguments that the default program writes."""
+    reduction: int
+
+    @classmethod
+    def of(cls, call: Call, arguments: Arguments, device: Any, reduction: int) -> ExpectedOutputs:
+        """Runs the default program; an argument is an output where its content has changed."""
+        before = on_host(arguments)
+        tensors = [to_device(value, device) for value in before]
+        call(tensors)
+        after = {i: t.numpy() for i, t in enumerate(tensors) if not _same(t.numpy(), before[i])}
+        return cls(arguments, before, after, reduction)
+
+    def difference(self, call: Call, arguments: Arguments, module_json: str | None, device: Any) -> str | None:
+        """Runs a program of the workload; a sentence where it computes something else, None where not.
+
+        Args:
+            call: Runs the program.
+            arguments: Of the program, whose weights may have another layout.
+            module_json: The scheduled module, which says what layout.
+            device: The program's.
+
+        Raises:
+            ValueError: The layout is unknown, so nothing can be compared.
+        """
+        values = relaid(self.before, module_json or "", [shape for _, shape in arguments])
+        if tuple((str(v.dtype), v.shape) for v in values) != arguments:
+            raise ValueError("the arguments are in a layout that the module does not describe")
+        rounds = any("float" in dtype for dtype, _ in arguments)
+        tensors = [to_device(value, device) for value in values]
+        call(tensors)
+        for position, tensor in enumerate(tensors):
+            output = tensor.numpy()
+            if position in self.after:
+                problem = unlike(output, self.after[position], reduction=self.reduction, rounds=rounds)
+            else:
+                problem = None if _same(output, values[position]) else "was written, but is not an output"
+            if problem:
+                return f"argument {position} {problem}"
+        return None
+
+
+def tolerance(dtype: str, reduction: int) -> float:
+    """Relative difference that rounding may make in sums of that many terms.
+
+    Example:
+        >>> tolerance("float32", 1), tolerance("float16", 16)
+        (0.0002, 0.015625)
+    """
+    rounding = ROUNDING * EPSILON.get(dtype, 1.0) * math.sqrt(reduction)
+    return min(LARGEST, max(LEAST.get(dtype, LARGEST), rounding))
+
+
+def unlike(output: Any, expected: Any, *, reduction: int, rounds: bool) -> str | None:
+    """How an output differs from what it should be by more than rounding; None where it does not.
+
+    Args:
+        output: The output, which has the same shape as `expected`.
+        expected: What the default program computes.
+        reduction: Terms of the longest sum.
+        rounds: Integers may be rounded from floating point, and differ by one.
+    """
+    dtype = str(expected.dtype)
+    if "float" not in dtype:
+        off = np.abs(output.astype(np.int64) - expected.astype(np.int64))
+        wrong = int((off > (rounds and dtype != "bool")).sum())
+        return f"differs in {wrong} of {expected.size} elements" if wrong else None
+    output, expected = output.astype(np.float64), expected.astype(np.float64)
+    finite = np.isfinite(expected)
+    if not np.array_equal(output[~finite], expected[~finite], equal_nan=True):
+        return "has finite numbers where infinities or NaN were expected"
+    if not np.isfinite(output[finite]).all():
+        wrong = int((~np.isfinite(output[finite])).sum())
+        return f"has {wrong} infinities or NaN where numbers were expected"
+    # Relative to the usual size as well: where terms cancel, a small result is as exact as its large terms.
+    size = np.abs(expected[finite])
+    allowed = tolerance(dtype, reduction) * (size + (size.mean() if size.size else 0.0))
+    off = np.abs(output[finite] - expected[finite])
+    wrong = int((off > allowed).sum())
+    return f"differs in {wrong} of {expected.size} elements, by up to {off.max():.3g}" if wrong else None
+
+
+def _same(a: Any, b: Any) -> bool:
+    # By bytes: NaN is not equal to itself, and small types cannot all be compared.
+    a, b = (np.ascontiguousarray(value).view(np.uint8) for value in (a, b))
+    return bool(np.array_equal(a, b))
 
 
 def relaid(values: list[Any], module_json: str, shapes: list[tuple[int, ...]]) -> list[Any]:
@@ -87,150 +231,3 @@ def _value(expression: Any, axes: dict[str, Any]) -> Any:
     if kind not in OPERATIONS:
         raise ValueError(f"a layout is computed by {kind}, which costhub does not know")
     return OPERATIONS[kind](_value(expression.a, axes), _value(expression.b, axes))
-
-
-REDUCTION_AXIS = 2
-"""TVM's number for it (``tvm.tirx.IterVar.CommReduce``)."""
-
-
-@dataclass(frozen=True)
-class DefaultProgram:
-    """What `Builder.build` and `Runner.expected` need to know what a workload computes."""
-
-    module_json: str
-    arguments: tuple[tuple[str, tuple[int, ...]], ...]
-    reduction: int
-    """The longest sum in it, on which the rounding of results depends."""
-
-
-def default_program(module: Any, target: str) -> DefaultProgram:
-    """The workload (``tvm.IRModule``) as it stands; for a GPU its loops are bound to threads."""
-    import tvm
-
-    target_object = tvm.target.Target(json.loads(target))
-    runnable = module
-    if "gpu" in target_object.keys:
-        with target_object:
-            runnable = tvm.s_tir.transform.DefaultGPUSchedule()(module)
-    return DefaultProgram(module_to_json(runnable), argument_shapes(module), longest_reduction(module))
-
-
-def longest_reduction(module: Any) -> int:
-    """The most terms that one block of the module adds up, multiplies or compares; 1 where none does."""
-    import tvm
-
-    schedule = tvm.s_tir.Schedule(module)
-    longest = 1
-    for handle in schedule.get_child_blocks(schedule.get_sblock("root")):
-        terms = 1
-        for axis in schedule.get(handle).iter_vars:
-            if int(axis.iter_type) == REDUCTION_AXIS:
-                terms *= int(axis.dom.extent)
-        longest = max(longest, terms)
-    return longest
-
-
-# Sums in another order differ by about eps * sqrt(terms), relative to their size. The least tolerance leaves
-# room for other formulas (Winograd's), the largest still finds a program that is wrong by half.
-ROUNDING = 4.0
-EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
-LEAST = {"float64": 1e-10, "float32": 2e-4, "float16": 1e-2, "bfloat16": 5e-2}
-LARGEST = 0.5
-"""Also for types of 8 bits or less."""
-
-Call = Callable[[list[Any]], object]
-"""Runs a program on tensors of its device and waits for it."""
-
-
-def tolerance(dtype: str, reduction: int) -> float:
-    """Relative difference that rounding may make in sums of that many terms.
-
-    Example:
-        >>> tolerance("float32", 1), tolerance("float16", 16)
-        (0.0002, 0.015625)
-    """
-    rounding = ROUNDING * EPSILON.get(dtype, 1.0) * math.sqrt(reduction)
-    return min(LARGEST, max(LEAST.get(dtype, LARGEST), rounding))
-
-
-@dataclass(frozen=True)
-class ExpectedOutputs:
-    """The arguments of a workload before and after its default program."""
-
-    arguments: Arguments
-    before: list[Any]
-    after: dict[int, Any]
-    """By position, the arguments that the default program writes."""
-    reduction: int
-
-    @classmethod
-    def of(cls, call: Call, arguments: Arguments, device: Any, reduction: int) -> ExpectedOutputs:
-        """Runs the default program; an argument is an output where its content has changed."""
-        before = on_host(arguments)
-        tensors = [to_device(value, device) for value in before]
-        call(tensors)
-        after = {i: t.numpy() for i, t in enumerate(tensors) if not _same(t.numpy(), before[i])}
-        return cls(arguments, before, after, reduction)
-
-    def difference(self, call: Call, arguments: Arguments, module_json: str | None, device: Any) -> str | None:
-        """Runs a program of the workload; a sentence where it computes something else, None where not.
-
-        Args:
-            call: Runs the program.
-            arguments: Of the program, whose weights may have another layout.
-            module_json: The scheduled module, which says what layout.
-            device: The program's.
-
-        Raises:
-            ValueError: The layout is unknown, so nothing can be compared.
-        """
-        values = relaid(self.before, module_json or "", [shape for _, shape in arguments])
-        if tuple((str(v.dtype), v.shape) for v in values) != arguments:
-            raise ValueError("the arguments are in a layout that the module does not describe")
-        rounds = any("float" in dtype for dtype, _ in arguments)
-        tensors = [to_device(value, device) for value in values]
-        call(tensors)
-        for position, tensor in enumerate(tensors):
-            output = tensor.numpy()
-            if position in self.after:
-                problem = unlike(output, self.after[position], reduction=self.reduction, rounds=rounds)
-            else:
-                problem = None if _same(output, values[position]) else "was written, but is not an output"
-            if problem:
-                return f"argument {position} {problem}"
-        return None
-
-
-def unlike(output: Any, expected: Any, *, reduction: int, rounds: bool) -> str | None:
-    """How an output differs from what it should be by more than rounding; None where it does not.
-
-    Args:
-        output: The output, which has the same shape as `expected`.
-        expected: What the default program computes.
-        reduction: Terms of the longest sum.
-        rounds: Integers may be rounded from floating point, and differ by one.
-    """
-    dtype = str(expected.dtype)
-    if "float" not in dtype:
-        off = np.abs(output.astype(np.int64) - expected.astype(np.int64))
-        wrong = int((off > (rounds and dtype != "bool")).sum())
-        return f"differs in {wrong} of {expected.size} elements" if wrong else None
-    output, expected = output.astype(np.float64), expected.astype(np.float64)
-    finite = np.isfinite(expected)
-    if not np.array_equal(output[~finite], expected[~finite], equal_nan=True):
-        return "has finite numbers where infinities or NaN were expected"
-    if not np.isfinite(output[finite]).all():
-        wrong = int((~np.isfinite(output[finite])).sum())
-        return f"has {wrong} infinities or NaN where numbers were expected"
-    # Relative to the usual size as well: where terms cancel, a small result is as exact as its large terms.
-    size = np.abs(expected[finite])
-    allowed = tolerance(dtype, reduction) * (size + (size.mean() if size.size else 0.0))
-    off = np.abs(output[finite] - expected[finite])
-    wrong = int((off > allowed).sum())
-    return f"differs in {wrong} of {expected.size} elements, by up to {off.max():.3g}" if wrong else None
-
-
-def _same(a: Any, b: Any) -> bool:
-    # By bytes: NaN is not equal to itself, and small types cannot all be compared.
-    a, b = (np.ascontiguousarray(value).view(np.uint8) for value in (a, b))
-    return bool(np.array_equal(a, b))

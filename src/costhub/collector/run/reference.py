@@ -10,6 +10,8 @@ from costhub.collector.run.evaluator import on_device
 
 SIZE = 256
 ARGUMENTS = (("float32", (SIZE, SIZE)),) * 3
+QUICK_CALLS = 3
+ReferenceCalls = Callable[[], tuple[float, ...]]
 
 
 def reference_module(device_kind: str) -> Any:
@@ -38,11 +40,6 @@ def reference_module(device_kind: str) -> Any:
         schedule.bind(i, "blockIdx.x")
         schedule.bind(j, "threadIdx.x")
     return schedule.mod
-
-
-QUICK_CALLS = 3
-
-ReferenceCalls = Callable[[], tuple[float, ...]]
 
 
 def time_reference(device_kind: str, target: str, *, quick: bool) -> tuple[float, ...]:
