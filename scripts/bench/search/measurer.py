@@ -23,7 +23,6 @@ from costhub.collector.run.evaluator import Arguments
 from costhub.collector.run.runner import RunResult
 from costhub.collector.workloads.suites import find_workload
 from costhub.hub.catalogue.devices import complete_device_row
-from costhub.models.compound.conditioned import bound_to
 from costhub.models.folder import load_model
 from costhub.models.protocol import CostModel
 from costhub.search.tune import tune
@@ -121,7 +120,7 @@ def main(
         if folder is None:
             data = data or copy_dataset(scratch)
             folder = trained("costhub", data, Path(scratch), held_out(data, workloads))
-        model = bound_to(load_model(folder)[0], complete_device_row(identify()))
+        model = load_model(folder)[0].bind(complete_device_row(identify()))
         ways = {ON: monitored, OFF: unmonitored}
         for measurer in ways.values():  # the first search would pay for the start of the processes
             searched(measurer, model, workloads[0], 0, 4)
