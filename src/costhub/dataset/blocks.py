@@ -1,4 +1,4 @@
-"""Provides ProgramBlocks: the programs of a data folder in blocks, each read when it is asked for."""
+"""Provides ProgramBlocks: the programs of a data folder in blocks, each read on access."""
 
 from __future__ import annotations
 

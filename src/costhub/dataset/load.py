@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from costhub.dataset.blocks import ProgramBlocks, open_devices
+from costhub.dataset.blocks import open_devices
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.programs import Programs
 from costhub.dataset.remote import FileSystem, RemoteFolder
@@ -275,12 +275,7 @@ def iter_programs(
         DataError: As `load_programs`.
         UnknownNameError: As `load_programs`.
     """
-    yield from ProgramBlocks.open(
-        path,
-        device=device,
-        workloads=workloads,
-        spec=spec,
-        failures=failures,
-        block_programs=batch_programs,
-        progress=progress,
-    )
+    for block in open_devices(path, device, workloads, spec, failures=failures):
+        complete, _ = block.with_features(progress=progress)
+        for part in complete.cut(batch_programs):
+            yield part.load(progress=progress)

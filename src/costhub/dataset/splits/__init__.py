@@ -1,1 +1,1 @@
-"""Which workloads and devices to learn from, and which to test on."""
+"""Which workloads and devices to train on, and which to test on."""
