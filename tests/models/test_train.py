@@ -34,7 +34,7 @@ def test_a_trained_model_reads_the_features_that_its_programs_name(train: Progra
 
 @pytest.mark.parametrize(("share", "held_out"), [(None, 2), (0.5, 3), (0.0, 0)])
 def test_workloads_are_held_out_to_tell_when_to_stop(share: float | None, held_out: int, train: Programs) -> None:
-    options, given = {"hidden": 8, "epochs": 4}, {} if share is None else {"stop_share": share}
+    options, given = {"hidden": 8, "epochs": 4}, {} if share is None else {"valid": share}
     expected = new_model("mlp", feature_spec=PER_STORE, options=options)
     rest, valid = train.split_off(0.1 if share is None else share, seed=3)
 
@@ -47,7 +47,7 @@ def test_workloads_are_held_out_to_tell_when_to_stop(share: float | None, held_o
 
 def test_validation_reaches_the_model(train: Programs, unseen: Programs) -> None:
     with_it = train_model(train, "gbt", valid=unseen, progress=False)
-    without = train_model(train, "gbt", progress=False, stop_share=0.0)
+    without = train_model(train, "gbt", progress=False, valid=0.0)
 
     assert not np.allclose(with_it.predict(train.rows, train.counts), without.predict(train.rows, train.counts))
 

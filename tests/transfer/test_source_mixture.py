@@ -124,7 +124,7 @@ def test_a_mixture_is_saved_loaded_adapted_and_searches(
 ) -> None:
     found = mix_sources(close(models, here), models).model
     before = {name: copy.deepcopy(model).predict(here.rows, here.counts) for name, model in models.items()}
-    info = describe_model(found, here, device_id="acme-one", seed=0, licence="Apache-2.0", base="a + b")
+    info = describe_model(found, here, device_id="acme-one", seed=0, licence="Apache-2.0")
 
     loaded, _ = load_model(save_model(found, tmp_path / "model", info))
     scores = loaded.predict(here.rows, here.counts)

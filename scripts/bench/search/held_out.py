@@ -79,7 +79,7 @@ def trained(name: str, data: Path, out: Path, without: set[str], seed: int = 0) 
     programs = load_programs(data, device=devices, spec=kind.spec)
     train = programs.of_workloads(set(programs.workload_ids) - without)
     facts = device_rows(data, devices)
-    model = train_model(train, kind.arch, seed=seed, devices=facts, options=kind.options, stop_share=0.0)
+    model = train_model(train, kind.arch, seed=seed, devices=facts, options=kind.options, valid=0.0)
     info = describe_model(model, train, device_id=str(here["device_id"]), seed=seed, licence="Apache-2.0")
     save_model(model, folder, info)
     return folder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,12 +52,10 @@ class AdaptedModel:
             device_id=self.device_id,
             seed=seed,
             licence=licence,
-            base=self.source,
-            method=self.done.summary,
             metrics=after["totals"] if after else None,
             test_workloads=self.held_out,
-            data_credit=self.data_credit,
         )
+        info = replace(info, base=self.source, method=self.done.summary, data_credit=self.data_credit)
         told = {"source": self.source, **self.done.to_json()}
         documents = model_documents(self.done.model, info, after, out.name, transfer=told)
         save_model(self.done.model, out, info, documents=documents)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,14 +133,13 @@ def command(
             lambda: train_model(
                 own,
                 arch,
-                valid=valid,
+                valid=stop_share if valid is None else valid,
                 seed=seed,
                 devices=device_rows(data, devices),
                 options=options,
                 checkpoint=None if place[1] > 1 else partial,
                 progress=place[0] == 0,
                 feature_spec=spec,
-                stop_share=stop_share,
             ),
         )
     if place[0]:
@@ -154,9 +154,8 @@ def command(
         licence=licence,
         metrics=evaluation.totals if evaluation else None,
         test_workloads=split.test,
-        data_credit=data_credit(data, devices),
-        train_devices=devices if meant_for else (),
     )
+    info = replace(info, data_credit=data_credit(data, devices), train_devices=devices if meant_for else ())
     save_model(model, out, info, documents=model_documents(model, info, figures, out.name))
     shutil.rmtree(partial, ignore_errors=True)
     _report(out, info, figures, as_json=as_json)

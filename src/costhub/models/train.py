@@ -14,12 +14,10 @@ from costhub.dataset.features.per_store import PER_STORE
 from costhub.dataset.programs import Programs
 from costhub.dataset.splits.split import Split
 from costhub.dataset.splits.split_rules import split_by_workload
-from costhub.models.architectures import ARCHITECTURES, new_model
+from costhub.models.architectures import new_model
 from costhub.models.info import ModelInfo
 from costhub.models.protocol import CostModel
 from costhub.versions import costhub_version, installed_versions
-
-__all__ = ["ARCHITECTURES", "data_hash", "describe_model", "hold_out", "train_model"]
 
 STOP_SHARE = 0.1
 """Share of the workloads that is held out by default to decide when to stop. Training on all of them
@@ -30,14 +28,13 @@ def train_model(
     programs: Programs | Sequence[Programs],
     arch: str,
     *,
-    valid: Programs | None = None,
+    valid: Programs | float = STOP_SHARE,
     seed: int = 0,
     progress: bool = True,
     feature_spec: str | None = None,
     devices: Mapping[str, Mapping[str, Any]] | None = None,
     options: Mapping[str, object] | None = None,
     checkpoint: str | Path | None = None,
-    stop_share: float = STOP_SHARE,
 ) -> CostModel:
     """Trains a model from scratch.
 
@@ -45,7 +42,8 @@ def train_model(
         programs: Programs of one or more devices to learn from, or blocks of them (`ProgramBlocks`) where
             they are too many for memory.
         arch: A key of `ARCHITECTURES`.
-        valid: Programs of other workloads that tell when to stop.
+        valid: Decides when to stop: programs of other workloads, or the share of the workloads to hold out for it.
+            0 trains for the full length. No share of blocks is held out.
         seed: Equal seeds give equal models on one machine.
         progress: Show a progress bar on a terminal.
         feature_spec: Name and version of the layout of the rows; by default that of the programs, or
@@ -55,8 +53,6 @@ def train_model(
         checkpoint: Folder in which an architecture that is `Resumable` keeps the progress of a long training:
             after an interruption the same call continues from there and ends with the same model. The folder
             may be removed afterwards.
-        stop_share: Share of the workloads that is held out to decide when to stop if there is no `valid`; 0
-            trains for the full length. If `programs` are blocks, nothing is held out.
 
     Returns:
         The fitted model.
@@ -78,12 +74,13 @@ def train_model(
     model = new_model(arch, feature_spec=spec, options=options)
     model.checkpoint = None if checkpoint is None else Path(checkpoint)
     model.add_devices(devices or {})
+    held_out = valid if isinstance(valid, Programs) else None
     if not isinstance(programs, Programs):
-        model.fit_blocks(programs, valid, seed=seed, progress=progress)
+        model.fit_blocks(programs, held_out, seed=seed, progress=progress)
         return model
-    if valid is None:
-        programs, valid = programs.split_off(stop_share, seed=seed)
-    model.fit(programs, valid, seed=seed, progress=progress)
+    if not isinstance(valid, Programs):
+        programs, held_out = programs.split_off(valid, seed=seed)
+    model.fit(programs, held_out, seed=seed, progress=progress)
     return model
 
 
@@ -101,12 +98,12 @@ def hold_out(workload_rows: Sequence[Mapping[str, Any]], *, seed: int, share: fl
     families: dict[str, int] = {}
     for row in workload_rows:
         families[row["operator"]] = families.get(row["operator"], 0) + 1
-    able = [size for size in families.values() if size > 1]
-    most = sum(able) - len(able)
+    divisible = [size for size in families.values() if size > 1]
+    most = sum(divisible) - len(divisible)
     if not most:
         return Split("none", tuple(sorted(row["workload_id"] for row in workload_rows)), (), seed)
-    wanted = round(share * len(workload_rows))
-    return split_by_workload(workload_rows, held_out=min(max(wanted, len(able)), most), seed=seed)
+    count = round(share * len(workload_rows))
+    return split_by_workload(workload_rows, held_out=min(max(count, len(divisible)), most), seed=seed)
 
 
 def describe_model(
@@ -118,12 +115,10 @@ def describe_model(
     licence: str,
     metrics: Mapping[str, float] | None = None,
     test_workloads: Sequence[str] = (),
-    base: str | None = None,
-    method: str | None = None,
-    data_credit: str | None = None,
-    train_devices: Sequence[str] = (),
 ) -> ModelInfo:
     """What a model's folder says about the model, with the current date and versions.
+
+    `dataclasses.replace` adds what only some models have: `base`, `method`, `data_credit`, `train_devices`.
 
     Args:
         model: The fitted model.
@@ -133,10 +128,6 @@ def describe_model(
         licence: An SPDX name.
         metrics: Metric -> mean over the held-out workloads.
         test_workloads: Ids of the held-out workloads.
-        base: The model that it was continued from.
-        method: How it was continued, in words for people.
-        data_credit: Who measured what it learned from, as `dataset.credit.data_credit` says.
-        train_devices: The devices that were measured, if `device_id` does not name them.
     """
     used: set[str] = set()
     digests: list[bytes] = []
@@ -154,12 +145,8 @@ def describe_model(
         metrics=dict(metrics or {}),
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         licence=licence,
-        base=base,
-        method=method,
-        data_credit=data_credit,
         train_workloads=tuple(sorted(used)),
         test_workloads=tuple(sorted(test_workloads)),
-        train_devices=tuple(train_devices),
     )
 
 
