@@ -16,7 +16,7 @@ import click
 from costhub.cards.model_card import parse
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.dataset.folder import DataFolder
-from costhub.hub.catalogue.hubs import EVALUATION, ModelEntry, dataset_folders, list_models
+from costhub.hub.catalogue.hubs import EVALUATION, ModelEntry, dataset_folders, list_models, models_for
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import copy_dataset
 
@@ -60,7 +60,7 @@ def row_of(entry: ModelEntry, device: str, data: Path, place: Path) -> dict[str,
         "device": device,
         "arch": entry.arch,
         "model": entry.name,
-        "default": entry.name == list_models(device)[0].name,
+        "default": entry.name == models_for(device)[0].name,
         "workloads": len(now["workloads"]),
         **{name: now["totals"][name] for name in METRICS},
         "equal": "yes" if equal else "no",
@@ -87,7 +87,7 @@ def main(a100: Path | None, quick: bool, path: Path | None) -> None:
             if (entry.device_id == "nvidia-a100" and not a100) or (quick and rows):
                 continue
             # A model of many devices has figures of each device that it has learned from.
-            for device in entry.told or (entry.device_id,):
+            for device in entry.trained_on or (entry.device_id,):
                 rows.append(row_of(entry, device, data[device], Path(folder)))
                 click.echo(plain_table(rows[-1:], COLUMNS))
     machine.write_result(path, {"rows": rows})

@@ -218,13 +218,13 @@ def _source(
 ) -> tuple[ResolvedModel, CostModel]:
     """The source model, bound to the target: the one named, or the one that ranks the target best."""
     from costhub.hub.catalogue.find import AUTO, find_model, models_of_kind
-    from costhub.hub.pull import pull_found
+    from costhub.hub.pull import pull_resolved
     from costhub.models.folder import load_model
     from costhub.transfer.sources import PROBED_PROGRAMS, rank_sources
 
     listed = models_of_kind(row, arch=arch) if name == AUTO else [find_model(name, arch=arch)]
     candidates = {found.entry.name: found for found in listed}
-    models = {each: load_model(pull_found(found))[0].bind(row) for each, found in candidates.items()}
+    models = {each: load_model(pull_resolved(found))[0].bind(row) for each, found in candidates.items()}
     chosen, reason = listed[0].entry.name, listed[0].reason
     if name == AUTO:
         best, *others = rank_sources(models, programs, seed=seed, tell_apart=True)

@@ -10,8 +10,8 @@ import click
 
 from costhub.cards.tables import TableColumn, plain_table
 from costhub.errors import CosthubError
-from costhub.hub.catalogue.devices import Device, load_devices, models_for
-from costhub.hub.catalogue.hubs import ModelEntry, list_datasets, unreadable_models
+from costhub.hub.catalogue.devices import Device, load_devices
+from costhub.hub.catalogue.hubs import ModelEntry, list_datasets, models_for, unreadable_models
 from costhub.hub.catalogue.names import resolve_device
 
 EXAMPLE = """

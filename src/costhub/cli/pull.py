@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from costhub.hub.catalogue.find import AUTO, ResolvedModel, choose_model, find_model
-from costhub.hub.pull import pull_found
+from costhub.hub.pull import pull_resolved
 
 EXAMPLE = """
 \b
@@ -30,7 +30,7 @@ def command(name: str, arch: str | None, out: Path | None, as_json: bool) -> Non
     similar to this machine; hf-hub:ORG/NAME@REVISION for the Hugging Face hub; or local-dir:/PATH.
     """
     found = _here(arch) if name == AUTO else find_model(name, arch=arch)
-    folder = pull_found(found, out=out)
+    folder = pull_resolved(found, out=out)
     entry = found.entry
     if as_json:
         fields = {

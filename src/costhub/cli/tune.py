@@ -155,7 +155,7 @@ def command(
     from costhub.cli.measuring import exported_among, named_jobs, network_jobs
     from costhub.cli.tune_output import TuneReport, result_text
     from costhub.hub.catalogue.find import choose_model
-    from costhub.hub.pull import pull, pull_found
+    from costhub.hub.pull import pull, pull_resolved
 
     if not workloads and not networks:
         raise click.UsageError("Nothing to tune: name a WORKLOAD, or a network with --network.")
@@ -169,7 +169,7 @@ def command(
     with interruptible(), ExitStack() as measuring:
         measurer = measuring.enter_context(open_measurer([device], tracker, key))
         found = choose_model(model_name, measurer.device, arch=arch)
-        folder = pull_found(found)
+        folder = pull_resolved(found)
         click.echo(f"Model {found.entry.name} ({found.entry.arch}). {found.reason}", err=True)
         _warn(found.entry, measurer, networks)
         drafting = pull(draft) if draft else None

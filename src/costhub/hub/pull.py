@@ -6,7 +6,7 @@ from pathlib import Path
 
 from costhub.files import cache_root
 from costhub.hub.catalogue.find import ResolvedModel, find_model
-from costhub.hub.remote.manifest import MANIFEST, copy_verified, read_manifest, scan, verify
+from costhub.hub.remote.manifest import copy_verified, verify
 
 
 def pull(name: str, *, arch: str | None = None, out: str | Path | None = None) -> Path:
@@ -24,22 +24,20 @@ def pull(name: str, *, arch: str | None = None, out: str | Path | None = None) -
         CosthubError: One of its subclasses: the name is unknown, the device has no model, the files are
             damaged, or `out` holds something else.
     """
-    return pull_found(find_model(name, arch=arch), out=out)
+    return pull_resolved(find_model(name, arch=arch), out=out)
 
 
-def pull_found(found: ResolvedModel, *, out: str | Path | None = None) -> Path:
+def pull_resolved(model: ResolvedModel, *, out: str | Path | None = None) -> Path:
     """Copies a resolved model; see `pull`.
 
     A model that anyone may have written is first loaded in a child process with limits; the copy gets its
     final name afterwards.
     """
-    source = found.entry.folder
-    # A new model folder has no manifest yet: the copy must hold what the folder holds now.
-    manifest = read_manifest(source) if (source / MANIFEST).exists() else scan(source)
+    source, manifest = model.entry.folder, model.entry.manifest
     # In the cache each revision has its own folder, so an update never meets an older copy.
-    cached = cache_root() / "models" / found.entry.name / manifest.revision[:16]
-    target = Path(out) if out is not None else cached
-    if not found.fetched:
+    cached = cache_root() / "models" / model.entry.name / manifest.revision[:16]
+    target = cached if out is None else Path(out)
+    if model.commit is None:
         return copy_verified(source, target, manifest=manifest)
     # Imported here: most models are in the package, and need neither the cards' code nor YAML.
     from costhub.hub.model_check.model_gate import check_loadable
@@ -53,9 +51,9 @@ def resolve(name: str, *, arch: str | None = None) -> Path:
     Raises:
         CosthubError: As `pull`.
     """
-    found = find_model(name, arch=arch)
-    if found.fetched:
-        return pull_found(found)
-    if (found.entry.folder / MANIFEST).exists():
-        verify(found.entry.folder)
-    return found.entry.folder
+    model = find_model(name, arch=arch)
+    if model.commit is not None:
+        return pull_resolved(model)
+    if model.entry.has_manifest:
+        verify(model.entry.folder, model.entry.manifest)
+    return model.entry.folder

@@ -40,14 +40,14 @@ def CostModel(  # noqa: N802
     from costhub.collector.device.identify import identify
     from costhub.hub.catalogue.devices import complete_device_row
     from costhub.hub.catalogue.find import choose_model
-    from costhub.hub.pull import pull_found
+    from costhub.hub.pull import pull_resolved
     from costhub.models.folder import load_model
     from costhub.search.search_model import SearchModel
     from costhub.search.tvm_seam import TvmCostModel, register_errors
     from costhub.transfer.methods.by_name import find_method
 
     row = device or identify()
-    loaded, _ = load_model(pull_found(choose_model(model, row)))
+    loaded, _ = load_model(pull_resolved(choose_model(model, row)))
     register_errors()
     return TvmCostModel(SearchModel(loaded.bind(complete_device_row(row)), method=find_method(method), seed=seed))
 

@@ -18,7 +18,6 @@ from costhub.hub.catalogue.devices import (
     find_device,
     keep_probed_figures,
     load_devices,
-    models_for,
     read_devices,
     register_device,
 )
@@ -50,10 +49,6 @@ def test_find_device_wants_the_exact_id(hub: Path) -> None:
     assert found is not None
     assert found.cores == 4
     assert find_device("one") is None
-
-
-def test_models_for_a_device_come_best_first(hub: Path) -> None:
-    assert [model.arch for model in models_for("acme-one")] == ["gbt", "mlp"]
 
 
 def test_a_shared_hub_says_more_about_a_device(hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,5 +165,5 @@ def test_damaged_figures_are_named_with_what_to_do(tmp_path: Path, monkeypatch: 
 
 
 def test_a_path_without_data_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no folder"):
+    with pytest.raises(DataError, match="is not a data folder"):
         device_rows(tmp_path / "missing", ["acme-one"])

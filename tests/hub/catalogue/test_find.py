@@ -11,7 +11,7 @@ import pytest
 from costhub.errors import AmbiguousNameError, CosthubError, ModelError, UnknownNameError
 from costhub.hub.catalogue.devices import register_device
 from costhub.hub.catalogue.find import choose_model, find_model, models_of_kind
-from costhub.hub.catalogue.hubs import list_models
+from costhub.hub.catalogue.hubs import list_models, models_for
 from costhub.hub.catalogue.nearest import nearest_order
 from costhub.hub.remote.address import AddressError
 from costhub.hub.remote.manifest import read_manifest, write_manifest
@@ -46,7 +46,7 @@ def test_a_model_that_is_told_of_devices_is_found_for_each_of_them(hub: Path, ma
     assert find_model("acme-one").entry.name == find_model("acme-two").entry.name == "lab/both"
     assert find_model("acme-two-conditioned").entry.name == "lab/both"
     assert find_model("acme-one", arch="gbt").entry.name == "costhub/acme-one-gbt"
-    assert [entry.name for entry in list_models("acme-two")] == ["lab/both"]
+    assert [entry.name for entry in models_for("acme-two")] == ["lab/both"]
     names = [found.entry.name for found in models_of_kind({"device_id": "acme-two", "kind": "cpu"})]
     assert sorted(names) == ["costhub/acme-one-gbt", "costhub/acme-one-mlp", "lab/both"]
 
@@ -64,10 +64,10 @@ def test_a_model_of_several_devices_is_ranked_by_its_figure_on_the_one_asked_for
 
     assert (found.entry.name, found.entry.top_1) == ("lab/both", pytest.approx(0.95))
     assert "(lab/both 0.950, costhub/acme-one-gbt 0.900" in found.reason
-    assert [entry.top_1 for entry in list_models("acme-two")] == [0.75]
+    assert [entry.top_1 for entry in models_for("acme-two")] == [0.75]
     for told in ("[]", "{", '{"workloads": [3]}', '{"workloads": [{"device_id": "acme-one", "top_1": NaN}]}'):
         (folder / "evaluation.json").write_text(told)
-        assert list_models("acme-one")[0].name == "costhub/acme-one-gbt"
+        assert models_for("acme-one")[0].name == "costhub/acme-one-gbt"
 
 
 def test_models_that_nobody_evaluated_are_taken_by_name(hub: Path, make_model: Any) -> None:

@@ -15,6 +15,7 @@ from costhub.hub.catalogue.hubs import (
     hub_roots,
     list_datasets,
     list_models,
+    models_for,
     read_config,
     unreadable_models,
 )
@@ -51,18 +52,18 @@ def test_a_folder_with_any_part_of_a_hub_is_one(tmp_path: Path) -> None:
 
 
 def test_models_are_listed_best_first(hub: Path) -> None:
-    assert [(m.name, m.top_1) for m in list_models("acme-one")] == [
+    assert [(m.name, m.top_1) for m in models_for("acme-one")] == [
         ("costhub/acme-one-gbt", 0.9),
         ("costhub/acme-one-mlp", 0.8),
     ]
     assert len(list_models()) == 3
-    assert list_models("acme-two") == ()
+    assert models_for("acme-two") == ()
 
 
 def test_a_model_without_figures_comes_last(hub: Path, make_model: Any) -> None:
     make_model(hub / "models" / "alice" / "x", device_id="acme-one", arch="tokens")
 
-    assert [m.arch for m in list_models("acme-one")] == ["gbt", "mlp", "tokens"]
+    assert [m.arch for m in models_for("acme-one")] == ["gbt", "mlp", "tokens"]
 
 
 def test_a_folder_that_is_no_model_hides_no_other(hub: Path) -> None:
@@ -82,7 +83,7 @@ def test_a_shared_hub_hides_the_model_of_the_same_name(
     make_model(shared / "models" / "costhub" / "acme-one-mlp", device_id="acme-one", arch="mlp", top_1=0.1)
     monkeypatch.setenv(HUB_VARIABLE, str(shared))
 
-    (mlp,) = (m for m in list_models("acme-one") if m.arch == "mlp")
+    (mlp,) = (m for m in models_for("acme-one") if m.arch == "mlp")
 
     assert (mlp.top_1, mlp.folder.parents[2]) == (0.1, shared)
 

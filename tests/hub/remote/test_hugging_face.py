@@ -74,7 +74,7 @@ def test_a_tag_pins_an_older_commit(pull: Run, server: Any, files: dict[str, byt
     assert pull("hf-hub:acme/one-mlp@v1", "--out", str(tmp_path / "old")).returncode == 0
     newest = pull("hf-hub:acme/one-mlp")
     assert newest.returncode == 2
-    assert "holds no manifest.json" in newest.stderr
+    assert "holds no config.json" in newest.stderr
 
 
 def test_what_was_pulled_once_needs_no_network(pull: Run, server: Any, files: dict[str, bytes]) -> None:

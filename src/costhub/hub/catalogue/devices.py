@@ -14,7 +14,7 @@ from typing import Any
 from costhub.dataset.folder import DataFolder
 from costhub.errors import CosthubError
 from costhub.files import cache_root, refuse_newer
-from costhub.hub.catalogue.hubs import EMBEDDED, ModelEntry, hub_roots, list_models
+from costhub.hub.catalogue.hubs import EMBEDDED, hub_roots
 
 INDEX_VERSION = 1
 """Of the index file. Raised by one whenever code of today could not read what it wrote before."""
@@ -127,11 +127,6 @@ def _read_devices(path: Path, changed: int) -> tuple[Device, ...]:
 def find_device(device_id: str) -> Device | None:
     """The device with exactly this id, or None."""
     return next((device for device in load_devices() if device.device_id == device_id), None)
-
-
-def models_for(device_id: str) -> tuple[ModelEntry, ...]:
-    """The models for a device, best first."""
-    return list_models(device_id)
 
 
 def register_device(row: Mapping[str, Any], *, path: Path = EMBEDDED / "devices.json") -> Device:

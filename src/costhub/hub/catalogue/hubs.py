@@ -9,15 +9,24 @@ import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from costhub.errors import CosthubError, ModelError
+from costhub.hub.remote.manifest import MANIFEST, Manifest, read_manifest, scan
 
-EMBEDDED = next(path for path in Path(__file__).parents if path.name == "hub") / "embedded"
+EMBEDDED = Path(__file__).parents[1] / "embedded"
 """The hub shipped in the package."""
 
 HUB_VARIABLE = "COSTHUB_HUB"
+CONFIG = "config.json"
+EVALUATION = "evaluation.json"
+CONDITIONED = "conditioned"
+"""The architecture of models that take the device as an input."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+MAX_CONFIG_BYTES = 16 << 20
+"""A tree model's configuration may hold its scaler and splits, and its figures one row per workload."""
 
 
 @dataclass(frozen=True)
@@ -69,15 +78,6 @@ def folder_root(path: str | Path) -> HubRoot:
     return root
 
 
-CONFIG = "config.json"
-EVALUATION = "evaluation.json"
-CONDITIONED = "conditioned"
-"""The architecture of models that take the device as an input."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
-MAX_CONFIG_BYTES = 16 << 20
-"""A tree model's configuration may hold its scaler and splits, and its figures one row per workload."""
-
-
 @dataclass(frozen=True)
 class ModelEntry:
     """A model folder in a hub."""
@@ -92,34 +92,62 @@ class ModelEntry:
     evaluated."""
     origin: str
     """The hub that holds it, for people."""
-    told: tuple[str, ...] = ()
+    trained_on: tuple[str, ...] = ()
     """Devices that a conditioned model was trained on."""
+    is_published: bool = True
+    """Whether it comes from a hub, where every folder has a manifest."""
 
     @property
     def devices(self) -> tuple[str, ...]:
         """All devices that it serves."""
-        return self.device_id, *self.told
+        return self.device_id, *self.trained_on
+
+    @property
+    def has_manifest(self) -> bool:
+        """False for a new folder that was never published."""
+        return self.is_published or (self.folder / MANIFEST).exists()
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """What its files must be, read once; without a manifest, what they are now.
+
+        Raises:
+            ModelError: The manifest cannot be used, or is missing from a hub.
+        """
+        return read_manifest(self.folder) if self.has_manifest else scan(self.folder)
 
 
-def list_models(device_id: str | None = None) -> tuple[ModelEntry, ...]:
-    """The models of all hubs, or those for one device with their figures on it, best first.
+def list_models() -> tuple[ModelEntry, ...]:
+    """The models of all hubs, best first.
 
     A model in the shared hub hides one of the same ORG/NAME in the embedded hub.
     A folder that is not a model is left out (see `unreadable_models`): one bad folder must not hide the others.
     """
-    found: dict[str, ModelEntry] = {}
+    entries: dict[str, ModelEntry] = {}
     for entry in _scan_models():
         if isinstance(entry, ModelEntry):
-            found.setdefault(entry.name, entry)
-    chosen = [e for e in found.values() if device_id is None or device_id in e.devices]
-    if device_id is not None:
-        chosen = [_with_figure_on(e, device_id) for e in chosen]
-    return tuple(sorted(chosen, key=lambda e: (e.top_1 is None, -(e.top_1 or 0.0), e.name)))
+            entries.setdefault(entry.name, entry)
+    return _best_first(entries.values())
+
+
+def models_for(device_id: str, entries: Iterable[ModelEntry] | None = None) -> tuple[ModelEntry, ...]:
+    """The models for one device with their figures on it, best first.
+
+    Args:
+        device_id: The device.
+        entries: The models to choose from; by default those of all hubs.
+    """
+    candidates = list_models() if entries is None else entries
+    return _best_first(_with_figure_on(entry, device_id) for entry in candidates if device_id in entry.devices)
+
+
+def _best_first(entries: Iterable[ModelEntry]) -> tuple[ModelEntry, ...]:
+    return tuple(sorted(entries, key=lambda e: (e.top_1 is None, -(e.top_1 or 0.0), e.name)))
 
 
 def _with_figure_on(entry: ModelEntry, device_id: str) -> ModelEntry:
     """The entry with its figure on one of its devices, which says more than the mean over all of them."""
-    figure = _top_1_on(entry.folder, device_id) if device_id in entry.told else None
+    figure = _top_1_on(entry.folder, device_id) if device_id in entry.trained_on else None
     return entry if figure is None else replace(entry, top_1=figure)
 
 

@@ -132,13 +132,13 @@ def _confined(name: str) -> str:
     return name
 
 
-def verify(folder: Path) -> Manifest:
-    """Checks every file of `folder` against its manifest.
+def verify(folder: Path, manifest: Manifest | None = None) -> Manifest:
+    """Checks every file of `folder` against a manifest, by default its own.
 
     Raises:
         ModelError: The manifest cannot be used, or a file is missing or differs from it.
     """
-    manifest = read_manifest(folder)
+    manifest = manifest or read_manifest(folder)
     for name, expected in manifest.files.items():
         path = folder / name
         if not path.is_file():
