@@ -11,7 +11,6 @@ from costhub.cards.dataset_card import parse
 from costhub.cards.markdown import split
 from costhub.dataset.folder import DataFolder
 from costhub.errors import CosthubError, HubError, ModelError, RefusedError
-from costhub.hub import publish as module
 from costhub.hub.catalogue.find import find_model
 from costhub.hub.data import load_measurements
 from costhub.hub.publish import PublishPlan, publish
@@ -196,7 +195,7 @@ def test_what_nobody_agreed_to_is_not_removed(sound_model: Any, hugging_face: An
 def test_a_head_that_never_stands_still_ends_in_a_sentence(
     sound_model: Any, hugging_face: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr("costhub.hub.remote.remote_repo.time.sleep", lambda seconds: None)
     hugging_face.commit("acme/one", {".gitattributes": b"x"})
     hugging_face.faults.append(_fault("POST .*/commit/", status=409, times=99))
 

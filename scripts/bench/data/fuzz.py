@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from costhub.dataset.check.folder import Reader, check_with
+from costhub.dataset.check.folder import Reader, check_folder
 from costhub.dataset.shards.shard import SEAL_KEY, write_seal
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import small_folder
@@ -156,7 +156,7 @@ def outcome(reader: Reader, folder: Path, shard: Path, before: object) -> str:
     """The outcome of the check after one of the shards was damaged."""
     start = time.monotonic()
     try:
-        findings = check_with(reader, folder)
+        findings = check_folder(folder, progress=False, reader=reader)
     except Exception:
         return "crashed"
     if time.monotonic() - start > 10:
@@ -178,7 +178,7 @@ def main(count: int, seed: int, resealed: bool, path: Path | None) -> None:
     with tempfile.TemporaryDirectory() as place, Reader() as reader:
         folder = small_folder(Path(place) / "data")
         shards = [(p, p.read_bytes(), pq.ParquetFile(p).read()) for p in sorted(folder.glob("**/*.parquet"))]
-        assert not check_with(reader, folder)
+        assert not check_folder(folder, progress=False, reader=reader)
         for number in range(count):
             kind, (shard, content, table) = list(kinds)[number % len(kinds)], shards[rng.integers(len(shards))]
             kinds[kind](shard, rng)

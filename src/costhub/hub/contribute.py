@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from costhub.hub.dataset_documents import DataFacts, data_facts
 from costhub.hub.remote.address import AddressError
 from costhub.hub.remote.folder_repo import Repository, open_repository
 from costhub.hub.remote.manifest import hash_file
-from costhub.hub.remote.remote_repo import ATTEMPTS, Head, PushedCommit, RemoteRepo, StaleError
+from costhub.hub.remote.remote_repo import Head, PushedCommit, RemoteRepo, StaleError, repeat_if_stale
 from costhub.hub.staging import own_names_in, staged
 from costhub.terminal_text import clean
 
@@ -84,7 +83,7 @@ def contribute(
         What was sent; None if `agree` returned False.
 
     Raises:
-        CosthubError: One of its kinds: a finding of the check, personal data, the hub does not take it.
+        CosthubError: One of its kinds: a finding of the check, personal data, the hub does not accept it.
     """
     to = to or os.environ.get(CONTRIBUTE_VARIABLE)
     if not to:
@@ -96,15 +95,15 @@ def contribute(
         files = {path: local for path, local in ready.files().items() if path.startswith(_TABLES)}
         refuse_unfit(ready.folder, deep=deep)
         offer = Offer(
-            f"hf-hub:{repo.name}" if isinstance(repo, RemoteRepo) else str(repo.folder),
+            repo.address,
             contribution_id({path: hash_file(local).sha256 for path, local in files.items()}),
             {path: local.stat().st_size for path, local in files.items()},
             data_facts(ready.folder),
         )
         head = _head(repo, offer)
-        known = _sent_earlier(repo, head, offer)
-        if known is not None:
-            return known
+        sent = _sent_earlier(repo, head, offer)
+        if sent is not None:
+            return sent
         if not agree(offer):
             return None
         return _send(repo, offer, files)
@@ -170,23 +169,22 @@ def _sent_earlier(repo: Repository, head: Head, offer: Offer) -> Contribution | 
 
 def _send(repo: Repository, offer: Offer, files: Mapping[str, Path]) -> Contribution:
     added = {f"{INBOX}/{offer.contribution_id}/{path}": local for path, local in files.items()}
-    for attempt in range(ATTEMPTS):
+
+    def commit() -> PushedCommit:
         head = _head(repo, offer)
-        try:
-            pushed = repo.commit(head, added, [], message=offer.title, description=describe(offer), pull_request=True)
-        except StaleError:
-            if attempt == ATTEMPTS - 1:
-                raise
-            time.sleep(0.1 * 2**attempt)
-        except HubError:
-            # The commit may exist, and only the answer be lost.
-            known = _sent_earlier(repo, _head(repo, offer), offer)
-            if known is None:
-                raise
-            return known
-        else:
-            return _first_sent(repo, offer, pushed)
-    raise AssertionError("the last attempt raises")
+        return repo.commit(head, added, [], message=offer.title, description=describe(offer), pull_request=True)
+
+    try:
+        pushed = repeat_if_stale(commit)
+    except StaleError:
+        raise
+    except HubError:
+        # The commit may exist, and only the answer be lost.
+        sent = _sent_earlier(repo, _head(repo, offer), offer)
+        if sent is None:
+            raise
+        return sent
+    return _first_sent(repo, offer, pushed)
 
 
 def _first_sent(repo: Repository, offer: Offer, pushed: PushedCommit) -> Contribution:

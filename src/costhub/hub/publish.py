@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -19,7 +18,7 @@ from costhub.hub.model_check.model_gate import check_model
 from costhub.hub.remote.address import AddressError
 from costhub.hub.remote.folder_repo import FolderRepo, Repository, open_repository
 from costhub.hub.remote.manifest import MANIFEST, MAX_MANIFEST_BYTES, hash_file, read_manifest
-from costhub.hub.remote.remote_repo import ATTEMPTS, Head, Kind, PushedCommit, RemoteRepo, StaleError, blob_id
+from costhub.hub.remote.remote_repo import Head, Kind, PushedCommit, RemoteRepo, blob_id, repeat_if_stale
 from costhub.hub.staging import Staged, own_names_in, personal_texts, read_card, staged
 
 # Excludes what git refuses, and what looks like a branch or a commit.
@@ -87,28 +86,96 @@ def publish(
     with staged(folder) as ready:
         repo = open_repository(to, name, ready.kind)
         if tag is not None and isinstance(repo, FolderRepo):
-            repo.tag(tag, "")
+            repo.tag(tag, "")  # refused before the check, which takes longer
         _check(ready)
         head = repo.head()
         if ready.kind == "dataset":
             _write_dataset_card(repo, ready, head, tag)
-        plan = _plan(repo, ready, head, replace)
+        publication = _Publication(repo, ready, replace)
+        plan = publication.plan(head)
         if tag is not None and head is not None and isinstance(repo, RemoteRepo):
             repo.refuse_taken(tag, "" if plan.files or plan.removed else head.commit)
         if not agree(plan):
             return None
         if head is None:
             repo.create()
-        pushed = _push(repo, ready, plan, f"{ready.name} {tag}" if tag else ready.name, replace)
+        message = f"Publish {ready.name} {tag} with costhub" if tag else f"Publish {ready.name} with costhub"
+        pushed = repeat_if_stale(lambda: publication.push(plan, message))
         if tag is not None:
             repo.tag(tag, pushed.commit)
     return PublishedVersion(plan, pushed.commit, pushed.url, tag)
 
 
+@dataclass(frozen=True)
+class _Publication:
+    """A staged folder on its way into a repository."""
+
+    repo: Repository
+    ready: Staged
+    replaces: bool
+    """Whether measurements that only the hub has are deleted."""
+
+    def plan(self, head: Head | None) -> PublishPlan:
+        """What publishing on top of `head` would change.
+
+        Raises:
+            HubError: The hub would lose measurements.
+        """
+        added, removed = self._changes(head)
+        return PublishPlan(
+            to=self.repo.address,
+            kind=self.repo.kind,
+            files={path: local.stat().st_size for path, local in added.items()},
+            removed=removed,
+            unchanged=len(self.ready.files()) - len(added),
+            is_new=head is None,
+        )
+
+    def push(self, plan: PublishPlan, message: str) -> PushedCommit:
+        """Commits what differs from the current head.
+
+        Raises:
+            StaleError: Somebody else committed meanwhile.
+            HubError: The hub does not accept it, or has changed in a way that the plan does not say.
+        """
+        head = self.repo.head()
+        if head is None:
+            raise HubError(f"{plan.to} was deleted meanwhile. Run the command again.")
+        added, removed = self._changes(head)
+        if not set(removed) <= set(plan.removed):
+            raise HubError(f"{plan.to} was changed by somebody else meanwhile. Run the command again.")
+        if not added and not removed:
+            return PushedCommit(head.commit, plan.to)
+        return self.repo.commit(head, added, removed, message=message)
+
+    def _changes(self, head: Head | None) -> tuple[dict[str, Path], list[str]]:
+        """The files to send, and those of an earlier version to delete."""
+        files = self.ready.files()
+        if head is None:
+            return dict(files), []
+        self._refuse_loss(head)
+        added = {path: local for path, local in files.items() if not head.has(path, local)}
+        ours = _version_files(self.repo, head)
+        return added, sorted(path for path in head.files if path in ours and path not in files)
+
+    def _refuse_loss(self, head: Head) -> None:
+        """Refuses to delete measurements that only the hub has; a shard under another name is not lost."""
+        if self.replaces or self.ready.kind == "model":
+            return
+        ours = {sha for path in self.ready.files().values() for sha in (hash_file(path).sha256, blob_id(path))}
+        lost = [path for path, sha in head.files.items() if path.startswith("measurements/") and sha not in ours]
+        if lost:
+            raise HubError(
+                f"{self.repo.name} holds {len(lost)} shards of measurements that this folder lacks ({lost[0]}), "
+                "perhaps from other people. Send yours with `costhub contribute`, or remove these shards from "
+                "the hub with --replace."
+            )
+
+
 def _check(ready: Staged) -> None:
-    told = personal_texts(ready.files())
-    if told:
-        raise RefusedError(f"{told[0]} Nothing was sent; remove it, because everyone could read it.")
+    personal = personal_texts(ready.files())
+    if personal:
+        raise RefusedError(f"{personal[0]} Nothing was sent; remove it, because everyone could read it.")
     if ready.kind == "model":
         check_model(ready.folder)
         return
@@ -150,16 +217,6 @@ def _recorded_changes(card: Path) -> list[dict[str, Any]]:
         return []  # not a card of costhub
 
 
-def _changes(repo: Repository, ready: Staged, head: Head | None) -> tuple[dict[str, Path], list[str]]:
-    """The files to send, and those of an earlier version to delete."""
-    files = ready.files()
-    if head is None:
-        return dict(files), []
-    added = {path: local for path, local in files.items() if not head.has(path, local)}
-    ours = _version_files(repo, head)
-    return added, sorted(path for path in head.files if path in ours and path not in files)
-
-
 def _version_files(repo: Repository, head: Head) -> set[str]:
     """The files of the version in the repository; what people add beside them stays."""
     if repo.kind == "dataset":
@@ -171,50 +228,3 @@ def _version_files(repo: Repository, head: Head) -> set[str]:
         return {MANIFEST, *read_manifest(repo.fetch(head, MANIFEST).parent).files}
     except ModelError:  # not a manifest of costhub
         return set()
-
-
-def _plan(repo: Repository, ready: Staged, head: Head | None, replace: bool) -> PublishPlan:
-    added, removed = _changes(repo, ready, head)
-    _refuse_loss(repo, ready, head, replace)
-    return PublishPlan(
-        repo.folder.as_posix() if isinstance(repo, FolderRepo) else f"hf-hub:{repo.name}",
-        repo.kind,
-        {path: local.stat().st_size for path, local in added.items()},
-        removed,
-        len(ready.files()) - len(added),
-        head is None,
-    )
-
-
-def _refuse_loss(repo: Repository, ready: Staged, head: Head | None, replace: bool) -> None:
-    """Refuses to delete measurements that only the hub has; a shard under another name is not lost."""
-    if replace or head is None or ready.kind == "model":
-        return
-    ours = {sha for path in ready.files().values() for sha in (hash_file(path).sha256, blob_id(path))}
-    lost = [p for p, sha in head.files.items() if p.startswith("measurements/") and sha not in ours]
-    if lost:
-        raise HubError(
-            f"{repo.name} holds {len(lost)} shards of measurements that this folder lacks ({lost[0]}), "
-            "perhaps from other people. Send yours with `costhub contribute`, or remove these shards from "
-            "the hub with --replace."
-        )
-
-
-def _push(repo: Repository, ready: Staged, plan: PublishPlan, message: str, replace: bool) -> PushedCommit:
-    for attempt in range(ATTEMPTS):
-        head = repo.head()
-        if head is None:
-            raise HubError(f"{plan.to} was deleted meanwhile. Run the command again.")
-        added, removed = _changes(repo, ready, head)
-        _refuse_loss(repo, ready, head, replace)
-        if not set(removed) <= set(plan.removed):
-            raise StaleError(f"{plan.to} was changed by somebody else meanwhile. Run the command again.")
-        if not added and not removed:
-            return PushedCommit(head.commit, plan.to)
-        try:
-            return repo.commit(head, added, removed, message=f"Publish {message} with costhub")
-        except StaleError:
-            if attempt == ATTEMPTS - 1:
-                raise
-            time.sleep(0.1 * 2**attempt)
-    raise AssertionError("the last attempt raises")

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import costhub
-from costhub.dataset.check.folder import Reader, check_with
+from costhub.dataset.check.folder import Reader, check_folder
 from costhub.dataset.check.measurements import ENTRY, CheckContext, Ledger, Rows, WorkloadFacts
 from costhub.dataset.check.rule import Finding
 from costhub.dataset.folder import DataFolder
@@ -63,7 +63,7 @@ class Damaged:
             writer.write_table(table)
 
     def findings(self, *, deep: bool = False) -> list[Finding]:
-        return check_with(self.reader, self.path, deep=deep)
+        return check_folder(self.path, progress=False, reader=self.reader, deep=deep)
 
     def broken(self, *, deep: bool = False) -> set[str]:
         return {finding.rule for finding in self.findings(deep=deep)}

@@ -12,7 +12,7 @@ import pytest
 import costhub
 from costhub.dataset.check import folder as reader_module
 from costhub.dataset.check.files import Listing, TableFile
-from costhub.dataset.check.folder import Reader, check_folder, check_with, time_limit_s
+from costhub.dataset.check.folder import Reader, check_folder, time_limit_s
 from costhub.dataset.check.measurements import CheckContext
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.schema import arrow_schema, table_from_rows
@@ -122,7 +122,7 @@ def test_a_folder_that_changes_meanwhile_is_an_error(damaged: Any) -> None:
     [taken] = damaged.path.glob("measurements/*/*.parquet")
 
     with Beside(taken) as reader, pytest.raises(DataError, match="when nothing writes there"):
-        check_with(reader, damaged.path)
+        check_folder(damaged.path, progress=False, reader=reader)
 
 
 def test_no_folder_is_an_error(tmp_path: Path) -> None:

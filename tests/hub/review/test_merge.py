@@ -149,7 +149,7 @@ def test_a_head_that_never_stands_still_ends_in_a_sentence(
     pull = find_pull_request(offered())
     assert pull is not None
     folder = pull.fetch(tmp_path / "place")
-    monkeypatch.setattr(module.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr("costhub.hub.remote.remote_repo.time.sleep", lambda seconds: None)
     hugging_face.faults.append(sys.modules["loopback_hub"].Fault("POST .*/commit/", status=412, times=99))
 
     with pytest.raises(HubError, match="changed by somebody else"):

@@ -99,7 +99,9 @@ def time_limit_s(source: TableFile) -> float:
 _SAMPLED = ("record_id", "workload_id", "trace", "target")
 
 
-def check_folder(path: str | Path, *, deep: bool = False, progress: bool = True) -> list[Finding]:
+def check_folder(
+    path: str | Path, *, deep: bool = False, progress: bool = True, reader: Reader | None = None
+) -> list[Finding]:
     """Checks a data folder against every rule, in one pass over its rows.
 
     Files are opened in a child process with limits on memory and time: one that brings it down is a finding.
@@ -107,7 +109,8 @@ def check_folder(path: str | Path, *, deep: bool = False, progress: bool = True)
     Args:
         path: The data folder.
         deep: Also apply the rules that load every module into TVM and replay a sample of the traces.
-        progress: Show a progress bar, where stderr is a terminal.
+        progress: Show a progress bar if stderr is a terminal.
+        reader: What opens the files; by default a new one.
 
     Returns:
         The findings, by rule; empty if the folder is clean.
@@ -116,12 +119,9 @@ def check_folder(path: str | Path, *, deep: bool = False, progress: bool = True)
         DataError: `path` is not a data folder, or another program changed it during the check.
         MeasureError: A child process does not start.
     """
-    with Reader() as reader:
-        return check_with(reader, path, deep=deep, progress=progress)
-
-
-def check_with(reader: Reader, path: str | Path, *, deep: bool = False, progress: bool = False) -> list[Finding]:
-    """Checks a data folder with a reader that has started already, as for many folders in turn."""
+    if reader is None:
+        with Reader() as own:
+            return check_folder(path, deep=deep, progress=progress, reader=own)
     check = _Check(reader, Listing(path), progress=progress)
     try:
         check.apply_folder_rules()

@@ -1,7 +1,4 @@
-"""Provides FolderRepo, a repository in a hub that is a folder, and open_repository.
-
-Which tells by the address which kind it is.
-"""
+"""Provides FolderRepo, a repository in a hub that is a folder, and open_repository, for either kind of hub."""
 
 from __future__ import annotations
 
@@ -23,6 +20,8 @@ from costhub.hub.remote.address import Address, AddressError, parse_address
 from costhub.hub.remote.manifest import hash_file, visible_files
 from costhub.hub.remote.remote_repo import Head, Kind, PushedCommit, RemoteRepo, StaleError
 
+_REPOSITORY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
+
 
 class FolderRepo:
     """`<root>/{models,datasets}/ORG/NAME`, changed as a whole; like RemoteRepo, without history."""
@@ -41,6 +40,7 @@ class FolderRepo:
         self.root = Path(root)
         self.name, self.kind = name, kind
         self.folder = self.root / f"{kind}s" / name
+        self.address = self.folder.as_posix()
         if not self.root.is_dir():
             raise HubError(f"{root} is not a folder. Create it, or give the folder of a hub.")
 
@@ -198,9 +198,6 @@ def _copy(source: Path, target: Path) -> None:
 
 
 Repository = RemoteRepo | FolderRepo
-
-
-_REPOSITORY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def open_repository(to: str, name: str | None, kind: Kind) -> Repository:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from costhub.errors import HubError, first_line
 from costhub.hub.remote.hugging_face import quiet_without_terminal
@@ -23,10 +24,27 @@ _STALE = (409, 412)
 _READ_ONLY = (405, 501)
 """What a read-only server answers."""
 _CHUNK_BYTES = 1 << 20
+ATTEMPTS = 6
+"""Attempts to commit, each on a new head after somebody else moved it."""
+
+Committed = TypeVar("Committed")
 
 
 class StaleError(HubError):
     """Somebody else committed meanwhile; look at the new head and try again."""
+
+
+def repeat_if_stale(commit: Callable[[], Committed]) -> Committed:
+    """Repeats a commit, which looks at the head each time, while somebody else moves the head.
+
+    Raises:
+        StaleError: It did not succeed within `ATTEMPTS`.
+    """
+    for attempt in range(ATTEMPTS - 1):
+        with contextlib.suppress(StaleError):
+            return commit()
+        time.sleep(0.1 * 2**attempt)
+    return commit()
 
 
 @dataclass(frozen=True)
@@ -70,6 +88,7 @@ class RemoteRepo:
 
         quiet_without_terminal()
         self.name, self.kind = name, kind
+        self.address = f"hf-hub:{name}"
         self.api: HfApi = HfApi(library_name="costhub")
 
     def head(self, revision: str = "main") -> Head | None:
@@ -301,7 +320,3 @@ def blob_id(path: Path) -> str:
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()
-
-
-ATTEMPTS = 6
-"""Attempts to commit, each on a new head after somebody else moved it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -14,7 +13,7 @@ from costhub.dataset.shards.lock import LOCK, FolderLock
 from costhub.dataset.shards.shard_set import MERGE_ROWS, add_shard, remove_temporaries
 from costhub.errors import HubError
 from costhub.hub.contribute import INBOX
-from costhub.hub.remote.remote_repo import ATTEMPTS, Head, PushedCommit, StaleError
+from costhub.hub.remote.remote_repo import PushedCommit, repeat_if_stale
 from costhub.hub.review.fetch import PullRequest, fetch_tables
 
 _TABLES = ("devices", "workloads", "measurements")
@@ -86,20 +85,9 @@ def merge_pull_request(pull: PullRequest, reviewed: Path) -> PushedCommit:
     Raises:
         HubError: The hub does not accept it.
     """
-    for attempt in range(ATTEMPTS):
-        head = pull.repo.head()
-        if head is None:
-            raise HubError(f"hf-hub:{pull.repo.name} was deleted meanwhile. Run the command again.")
-        try:
-            pushed = _commit(pull, reviewed, head)
-        except StaleError:
-            if attempt == ATTEMPTS - 1:
-                raise
-            time.sleep(0.1 * 2**attempt)
-        else:
-            _close(pull, pushed)
-            return pushed
-    raise AssertionError("the last attempt raises")
+    pushed = repeat_if_stale(lambda: _commit(pull, reviewed))
+    _close(pull, pushed)
+    return pushed
 
 
 def close_known(pull: PullRequest) -> None:
@@ -125,7 +113,10 @@ def _close(pull: PullRequest, pushed: PushedCommit) -> None:
         ) from error
 
 
-def _commit(pull: PullRequest, reviewed: Path, head: Head) -> PushedCommit:
+def _commit(pull: PullRequest, reviewed: Path) -> PushedCommit:
+    head = pull.repo.head()
+    if head is None:
+        raise HubError(f"hf-hub:{pull.repo.name} was deleted meanwhile. Run the command again.")
     device_ids = DataFolder.open(reviewed).device_ids()
     held = fetch_tables(pull.repo, head.commit, device_ids)
     with tempfile.TemporaryDirectory(prefix="costhub-") as temporary:
