@@ -38,7 +38,7 @@ def test_every_workload_is_a_module_with_one_function() -> None:
 
 
 def test_every_suite_says_where_its_workloads_are_from() -> None:
-    content = json.loads((resources.files("costhub.collector") / "suites.json").read_text())
+    content = json.loads((resources.files("costhub.collector.workloads") / "suites.json").read_text())
     assert all(body["source"] for body in content.values())
     assert {"int8", "float16", "elementwise", "reduce", "pool", "fused", "grouped"} < set(content)
 

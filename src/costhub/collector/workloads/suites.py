@@ -67,7 +67,7 @@ def suites() -> dict[str, tuple[SuiteWorkload, ...]]:
         >>> len(suites()["resnet18"]), suites()["resnet18"][6].name
         (12, 'resnet18.c7')
     """
-    content = json.loads((resources.files("costhub.collector") / "suites.json").read_text())
+    content = json.loads((resources.files("costhub.collector.workloads") / "suites.json").read_text())
     networks = _networks(content)
     return {
         suite: tuple(
