@@ -35,6 +35,7 @@ BENCHMARKS = {
     "operators": "search.operators",
     "strategies": "search.strategies",
     "speed": "search.speed",
+    "measurer": "search.measurer",
 }
 """Command -> module below this package. Each takes `--quick` and `--json`, and needs neither."""
 

@@ -26,13 +26,13 @@ from costhub.hub.catalogue.devices import complete_device_row
 from costhub.models.folder import load_model
 from costhub.models.protocol import CostModel
 from costhub.search.tune import tune
-from scripts.bench.common import machine
+from scripts.bench.common import machine, options
 from scripts.bench.common.data import copy_dataset
 from scripts.bench.common.remeasure import best_trace, remeasure, replayed
 from scripts.bench.search.held_out import WORKLOADS, held_out, trained
 
 ON, OFF = "monitored", "unmonitored"
-# The check needs a few searches to meet a disturbance, and these three differ in how long a program runs.
+# Three workloads whose programs differ in how long they run.
 CHOSEN = WORKLOADS[:3]
 BURST = "import time\nwhile True:\n    end = time.time() + 3\n    while time.time() < end: pass\n    time.sleep(12)"
 
@@ -88,14 +88,14 @@ def compared(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 
 @click.command()
-@click.option("--data", type=click.Path(path_type=Path), help="By default a copy of the embedded dataset.")
+@options.data()
 @click.option("--model", "folder", type=click.Path(path_type=Path), help="By default one that is trained first.")
-@click.option("--workload", "workloads", multiple=True, default=CHOSEN)
-@click.option("--trials", default=64, show_default=True)
-@click.option("--seeds", default=3, show_default=True)
+@options.workloads(CHOSEN)
+@options.trials(64)
+@options.seeds(3)
 @click.option("--bursts", is_flag=True, help="Keep one core busy for 3 s of every 15 during the searches.")
-@click.option("--quick", is_flag=True, help="One workload, one seed, 16 trials.")
-@click.option("--json", "path", type=click.Path(path_type=Path))
+@options.quick("One workload, one seed, 16 trials.")
+@options.json_file()
 def main(
     data: Path | None,
     folder: Path | None,
@@ -138,11 +138,5 @@ def main(
     for row in rows:
         row["best_us"] = best_us[row["workload"], row.pop("trace")]
     summary = compared(rows)
-    if path:
-        about = {"trials": trials, "bursts": bursts, **summary}
-        path.write_text(json.dumps({**machine.describe(), **about, "rows": rows}, indent=1))
+    machine.write_result(path, {"trials": trials, "bursts": bursts, **summary, "rows": rows})
     click.echo(json.dumps(summary, indent=1))
-
-
-if __name__ == "__main__":
-    main()
