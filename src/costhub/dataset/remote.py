@@ -7,7 +7,6 @@ import re
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
-from types import TracebackType
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -191,9 +190,7 @@ class SparseCopy:
     def __enter__(self) -> SparseCopy:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def fetch(self, row_group: int, columns: Collection[str]) -> None:

@@ -62,7 +62,7 @@ def split_by_network(workload_rows: WorkloadRows, hold_out: Sequence[str], *, na
 
     Args:
         workload_rows: Rows with `workload_id` and `networks`.
-        hold_out: Names of networks; case does not matter, nor does ``-`` or ``_``.
+        hold_out: Names of networks; case does not matter, and ``-`` equals ``_``.
         name: Name of the split; composed of the networks' names by default.
 
     Raises:
