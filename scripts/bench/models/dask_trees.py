@@ -42,7 +42,8 @@ def fit_trees_dask(
         import xgboost.dask as dxgb
     except ImportError as error:
         raise CosthubError(
-            "Training on a cluster needs Dask, which is not installed; `pip install 'costhub[dask]'` adds it."
+            "Training on a cluster needs Dask, which is not installed; "
+            "`pip install 'dask[array,dataframe]' distributed` adds it."
         ) from error
     first = blocks[0]
     check_training(first)

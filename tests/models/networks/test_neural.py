@@ -279,6 +279,7 @@ def test_programs_that_tell_nothing_are_refused(train: Programs) -> None:
         Mlp(feature_spec="demo@1").fit_blocks(alone, None, seed=0, progress=False)
 
 
+@pytest.mark.slow
 def test_two_processes_end_with_equal_weights_and_have_learned(
     torchrun: Callable[..., str], train: Programs, unseen: Programs, tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
     """A cluster of two processes on this machine, reachable from this machine only."""
-    distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'costhub[dask]'")
+    distributed = pytest.importorskip("distributed", reason="needs Dask")
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
@@ -34,7 +34,8 @@ def blocks_of(programs: Programs) -> list[Programs]:
     return [programs.of_workloads({name}) for name in programs.workload_ids]
 
 
-@pytest.mark.parametrize("objective", ["regression", pytest.param("rank", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["regression", "rank"])
 def test_trees_of_two_workers_rank_as_those_of_one_process(
     objective: str, client: Client, train: Programs, unseen: Programs
 ) -> None:
@@ -49,6 +50,7 @@ def test_trees_of_two_workers_rank_as_those_of_one_process(
     assert abs(evaluate(together, unseen).pairwise - evaluate(alone, unseen).pairwise) < 0.05
 
 
+@pytest.mark.slow
 def test_training_stops_on_validation(client: Client, train: Programs) -> None:
     model = Gbt(feature_spec="demo@1", options=GbtOptions(rounds=300, learning_rate=0.5, patience=3))
 
@@ -60,8 +62,8 @@ def test_training_stops_on_validation(client: Client, train: Programs) -> None:
     assert model.booster.num_boosted_rounds() < 300
 
 
-def test_without_dask_the_extra_is_named(train: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_dask_the_message_says_what_to_install(train: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xgboost.dask", None)
 
-    with pytest.raises(CosthubError, match=r"pip install 'costhub\[dask\]'"):
+    with pytest.raises(CosthubError, match=r"pip install 'dask\[array,dataframe\]' distributed"):
         fit_trees_dask(Gbt(feature_spec="demo@1"), [train], None, client=None, seed=0)  # type: ignore[arg-type]
