@@ -20,7 +20,6 @@ import pytest
 from hypothesis import settings
 
 from costhub.dataset.programs import Programs
-from costhub.isolation.limits import limit_memory
 
 # Threads that wait for one another must not spin: with two workers on two cores they would take each
 # other's time. Read when torch and xgboost are loaded, hence here.
@@ -42,7 +41,6 @@ def _memory_unbounded() -> Iterator[None]:
     yield
     if resource.getrlimit(resource.RLIMIT_AS) != _MEMORY:
         resource.setrlimit(resource.RLIMIT_AS, _MEMORY)
-        limit_memory.cache_clear()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -3,35 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 import resource
 from dataclasses import dataclass
-
-STRANGERS_MEMORY_BYTES = 8 << 30
-
-
-@functools.lru_cache(maxsize=1)
-def limit_memory(most_bytes: int = STRANGERS_MEMORY_BYTES, *, beyond_tvm: bool = True) -> None:
-    """Limits the memory of this process beyond Python and its libraries; only the first call counts.
-
-    Args:
-        most_bytes: Further bytes that it may map.
-        beyond_tvm: Load TVM first, so that its libraries do not count.
-    """
-    if beyond_tvm:
-        import tvm  # noqa: F401
-
-    try:
-        with open("/proc/self/statm", encoding="ascii") as file:
-            taken = int(file.read().split()[0]) * resource.getpagesize()
-    except OSError:  # not Linux: no limit
-        return
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    limit = taken + most_bytes
-    if hard == resource.RLIM_INFINITY or limit < hard:
-        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-
 
 # What TVM, LLVM, Python and the C++ library print when an allocation fails under the limit.
 OUT_OF_MEMORY = ("bad_alloc", "out of memory", "MemoryError", "Cannot allocate memory", "cannot map zero")
