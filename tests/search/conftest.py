@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from costhub.collector.device.local import local_target
+from costhub.collector.device.local import find_local, local_target
+from costhub.collector.measurer import Measurer, local_measurer
 from costhub.collector.workloads.suites import SuiteWorkload
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.programs import Programs
@@ -63,6 +64,12 @@ def linear() -> type[LinearModel]:
 @pytest.fixture(scope="session")
 def target() -> str:
     return json.dumps(local_target())
+
+
+@pytest.fixture(scope="module")
+def measurer() -> Iterator[Measurer]:
+    with local_measurer(find_local(["auto"])) as found:
+        yield found
 
 
 SILENT = logging.getLogger("costhub.tests.silent")

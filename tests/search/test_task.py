@@ -9,36 +9,39 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.collector.device.local import find_local
-from costhub.collector.measurer import local_measurer
+from costhub.collector.measurer import Measurer
 from costhub.collector.workloads.suites import SuiteWorkload, find_workload
 from costhub.dataset.workload import parse_target
 from costhub.papers.autotvm import Annealing, Diverse
 from costhub.papers.release import Clustered, Ppo
 from costhub.search.database import FILES, SearchDatabase
-from costhub.search.result import SearchOptions, TuneResult
-from costhub.search.strategies.strategy import RandomTopK
+from costhub.search.options import Search
+from costhub.search.result import TuneResult
+from costhub.search.selection import Selection
+from costhub.search.strategies.strategy import Evolutionary, RandomTopK, Strategy
 from costhub.search.tune import tune
 
-OPTIONS = SearchOptions(population=64, generations=1, trials_per_round=8)
+STRATEGY = Evolutionary(population=64, generations=1)
 
 
-def search(out: Path, target: str, model: Any, trials: int, mod: Any = None, **more: Any) -> TuneResult:
+def search(
+    out: Path,
+    measurer: Measurer,
+    model: Any,
+    trials: int,
+    mod: Any = None,
+    strategy: Strategy | None = None,
+    selection: Selection | None = None,
+    on_trial: Any = None,
+) -> TuneResult:
     mod = mod if mod is not None else find_workload("matmul.128x128x128").module()
-    with local_measurer(find_local(["auto"])) as measurer:
-        return tune(
-            mod,
-            "m",
-            model=model,
-            measurer=measurer,
-            out=out,
-            trials=trials,
-            options=OPTIONS,
-            **more,
-        )
+    how = Search(model, strategy=strategy or STRATEGY, selection=selection, trials_per_round=8)
+    return tune(mod, "m", how, measurer, out=out, trials=trials, on_trial=on_trial)
 
 
-def test_an_interrupted_search_goes_on_and_repeats_nothing(tmp_path: Path, target: str, linear: Any) -> None:
+def test_an_interrupted_search_goes_on_and_repeats_nothing(
+    tmp_path: Path, measurer: Measurer, target: str, linear: Any
+) -> None:
     model = linear(np.full(172, -0.01))
 
     def stop(done: int, best_us: float | None) -> None:
@@ -46,13 +49,13 @@ def test_an_interrupted_search_goes_on_and_repeats_nothing(tmp_path: Path, targe
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        search(tmp_path, target, model, 24, on_trial=stop)
+        search(tmp_path, measurer, model, 24, on_trial=stop)
     mod = find_workload("matmul.128x128x128").module()
     before = SearchDatabase(tmp_path).known(mod, parse_target(target))
     assert len(before) == 11
 
     told: list[int] = []
-    result = search(tmp_path, target, model, 24, on_trial=lambda done, _: told.append(done))
+    result = search(tmp_path, measurer, model, 24, on_trial=lambda done, _: told.append(done))
 
     after = SearchDatabase(tmp_path).known(mod, parse_target(target))
     assert (result.trials, len(after), told) == (24, 24, list(range(12, 25)))
@@ -62,19 +65,19 @@ def test_an_interrupted_search_goes_on_and_repeats_nothing(tmp_path: Path, targe
 
 
 @pytest.mark.slow
-def test_a_finished_search_is_not_repeated(tmp_path: Path, target: str, linear: Any) -> None:
+def test_a_finished_search_is_not_repeated(tmp_path: Path, measurer: Measurer, target: str, linear: Any) -> None:
     model = linear(np.full(172, -0.01))
-    first = search(tmp_path, target, model, 8)
+    first = search(tmp_path, measurer, model, 8)
 
-    again = search(tmp_path, target, model, 8)
+    again = search(tmp_path, measurer, model, 8)
 
     assert (again.trials, again.best_us) == (8, pytest.approx(first.best_us))
 
 
-def test_a_small_space_ends_the_search(tmp_path: Path, target: str, linear: Any) -> None:
+def test_a_small_space_ends_the_search(tmp_path: Path, measurer: Measurer, target: str, linear: Any) -> None:
     tiny = SuiteWorkload("matmul.tiny", "matmul", (1, 1, 2)).module()
 
-    result = search(tmp_path, target, linear(np.full(172, -0.01)), 400, mod=tiny)
+    result = search(tmp_path, measurer, linear(np.full(172, -0.01)), 400, mod=tiny)
 
     assert 0 < result.trials < 400
 
@@ -90,14 +93,14 @@ def test_a_small_space_ends_the_search(tmp_path: Path, target: str, linear: Any)
     ids=["annealing, diverse", "evolutionary, clustered", "ppo, clustered", "random-top-k"],
 )
 def test_any_strategy_and_selection_goes_on_where_it_was_stopped(
-    tmp_path: Path, target: str, linear: Any, strategy: Any, selection: Any
+    tmp_path: Path, measurer: Measurer, target: str, linear: Any, strategy: Any, selection: Any
 ) -> None:
     mod = SuiteWorkload("matmul.64", "matmul", (64, 64, 64)).module()
     model, how = linear(np.full(172, -0.01)), {"strategy": strategy, "selection": selection}
-    search(tmp_path, target, model, 10, mod=mod, **how)
+    search(tmp_path, measurer, model, 10, mod=mod, **how)
 
     told: list[int] = []
-    result = search(tmp_path, target, model, 24, mod=mod, on_trial=lambda done, _: told.append(done), **how)
+    result = search(tmp_path, measurer, model, 24, mod=mod, on_trial=lambda done, _: told.append(done), **how)
 
     traces = [json.dumps(json.loads(line)[1][0]) for line in (tmp_path / FILES[1]).read_text().splitlines()]
     assert len(set(traces)) == len(traces) == result.trials == 24

@@ -10,49 +10,33 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.collector.device.local import find_local
-from costhub.collector.measurer import local_measurer
+from costhub.collector.measurer import Measurer
 from costhub.collector.workloads.suites import find_workload
 from costhub.errors import MeasureError, ScoreError, WorkloadError
-from costhub.search.result import SearchOptions, TuneResult
-from costhub.search.scheduler import SearchProgress, TrialBatch
-from costhub.search.tune import Job, _trials_left, summary, tune, tune_all
+from costhub.search.options import Job, Search
+from costhub.search.result import TuneResult
+from costhub.search.scheduler import SearchProgress, StopRule, TrialBatch
+from costhub.search.strategies.strategy import Evolutionary
+from costhub.search.tune import _trials_left, tune, tune_all
 
-OPTIONS = SearchOptions(population=64, generations=1, trials_per_round=8)
+STRATEGY = Evolutionary(population=64, generations=1)
 
 
 def search(
-    tmp_path: Path,
-    target: str,
-    model: Any,
-    *,
-    mod: Any = None,
-    trials: int = 16,
-    on_trial: Any = None,
-    draft: Any = None,
+    tmp_path: Path, measurer: Measurer, model: Any, *, mod: Any = None, trials: int = 16, draft: Any = None, **more: Any
 ) -> TuneResult:
     mod = mod if mod is not None else find_workload("matmul.128x128x128").module()
-    with local_measurer(find_local(["auto"])) as measurer:
-        return tune(
-            mod,
-            "m",
-            model=model,
-            measurer=measurer,
-            out=tmp_path,
-            trials=trials,
-            options=OPTIONS,
-            draft=draft,
-            on_trial=on_trial,
-        )
+    how = Search(model, draft=draft, strategy=STRATEGY, trials_per_round=8)
+    return tune(mod, "m", how, measurer, out=tmp_path, trials=trials, **more)
 
 
 def test_stock_tvm_compiles_a_correct_and_faster_module_from_the_database(
-    tmp_path: Path, target: str, linear: Any
+    tmp_path: Path, measurer: Measurer, target: str, linear: Any
 ) -> None:
     import tvm
     from tvm.s_tir import meta_schedule as ms
 
-    result = search(tmp_path, target, linear(np.full(172, -0.01)))
+    result = search(tmp_path, measurer, linear(np.full(172, -0.01)))
 
     assert result.trials == 16
     assert result.failures == 0
@@ -61,7 +45,7 @@ def test_stock_tvm_compiles_a_correct_and_faster_module_from_the_database(
     assert result.best_us < result.untuned_us
     assert result.curve[-1][2] == result.best_us
     assert result.health.updates == 2
-    assert json.loads(json.dumps(summary(result)))["speedup"] > 1
+    assert json.loads(json.dumps(result.to_json()))["speedup"] > 1
 
     mod = find_workload("matmul.128x128x128").module()
     parsed = tvm.target.Target(json.loads(target))
@@ -72,11 +56,11 @@ def test_stock_tvm_compiles_a_correct_and_faster_module_from_the_database(
     np.testing.assert_allclose(out.numpy(), a @ b, rtol=1e-4)
 
 
-def test_a_search_with_a_draft_says_where_its_seconds_went(tmp_path: Path, target: str, linear: Any) -> None:
+def test_a_search_with_a_draft_says_where_its_seconds_went(tmp_path: Path, measurer: Measurer, linear: Any) -> None:
     draft = linear(np.full(48, -0.01))
     draft.feature_spec = "trace_tokens@1"
 
-    result = search(tmp_path, target, linear(np.full(172, -0.01)), trials=8, draft=draft)
+    result = search(tmp_path, measurer, linear(np.full(172, -0.01)), trials=8, draft=draft)
 
     assert (result.trials, result.failures) == (8, 0)
     assert set(result.stages) == {"evolution", "features", "prediction", "learning", "building", "running", "other"}
@@ -85,13 +69,13 @@ def test_a_search_with_a_draft_says_where_its_seconds_went(tmp_path: Path, targe
 
 
 def test_a_model_without_usable_scores_ends_the_search_with_its_own_error(
-    tmp_path: Path, target: str, linear: Any
+    tmp_path: Path, measurer: Measurer, linear: Any
 ) -> None:
     with pytest.raises(ScoreError, match="NaN"):
-        search(tmp_path, target, linear(np.full(172, np.nan)))
+        search(tmp_path, measurer, linear(np.full(172, np.nan)))
 
 
-def test_a_workload_tvm_cannot_schedule_is_a_sentence(tmp_path: Path, target: str, linear: Any) -> None:
+def test_a_workload_tvm_cannot_schedule_is_a_sentence(tmp_path: Path, measurer: Measurer, linear: Any) -> None:
     import tvm
     from tvm.script import tirx as T
 
@@ -100,7 +84,7 @@ def test_a_workload_tvm_cannot_schedule_is_a_sentence(tmp_path: Path, target: st
         T.evaluate(0)
 
     with pytest.raises(WorkloadError):
-        search(tmp_path, target, linear(np.full(172, -0.01)), mod=tvm.IRModule({"main": nothing}))
+        search(tmp_path, measurer, linear(np.full(172, -0.01)), mod=tvm.IRModule({"main": nothing}))
 
 
 @pytest.mark.parametrize(
@@ -111,28 +95,23 @@ def test_a_workload_tvm_cannot_schedule_is_a_sentence(tmp_path: Path, target: st
     ],
 )
 def test_what_ends_a_search_comes_out_as_what_it_is(
-    tmp_path: Path, target: str, linear: Any, error: BaseException
+    tmp_path: Path, measurer: Measurer, linear: Any, error: BaseException
 ) -> None:
     def on_trial(done: int, best_us: float | None) -> None:
         raise error
 
     with pytest.raises(type(error), match=str(error)):
-        search(tmp_path, target, linear(np.full(172, -0.01)), on_trial=on_trial)
+        search(tmp_path, measurer, linear(np.full(172, -0.01)), on_trial=on_trial)
 
 
-def search_all(tmp_path: Path, target: str, model: Any, jobs: list[Job], **more: Any) -> list[TuneResult]:
-    with local_measurer(find_local(["auto"])) as measurer:
-        return tune_all(
-            jobs,
-            model=model,
-            measurer=measurer,
-            out=tmp_path,
-            options=OPTIONS,
-            **more,
-        )
+def search_all(
+    tmp_path: Path, measurer: Measurer, model: Any, jobs: list[Job], *, rule: StopRule | None = None, **more: Any
+) -> list[TuneResult]:
+    how = Search(model, strategy=STRATEGY, trials_per_round=8, stop_rule=rule)
+    return tune_all(jobs, how, measurer, out=tmp_path, **more)
 
 
-def test_workloads_share_the_trials_and_the_database(tmp_path: Path, target: str, linear: Any) -> None:
+def test_workloads_share_the_trials_and_the_database(tmp_path: Path, measurer: Measurer, linear: Any) -> None:
     from tvm.s_tir import meta_schedule as ms
 
     names = ("matmul.128x128x128", "softmax.64x1000")
@@ -141,7 +120,7 @@ def test_workloads_share_the_trials_and_the_database(tmp_path: Path, target: str
 
     found = search_all(
         tmp_path,
-        target,
+        measurer,
         linear(np.full(172, -0.01)),
         jobs,
         trials=40,
@@ -156,7 +135,7 @@ def test_workloads_share_the_trials_and_the_database(tmp_path: Path, target: str
     assert len(records) == 40
 
 
-def test_a_rule_ends_the_search_before_the_trials_are_spent(tmp_path: Path, target: str, linear: Any) -> None:
+def test_a_rule_ends_the_search_before_the_trials_are_spent(tmp_path: Path, measurer: Measurer, linear: Any) -> None:
     class TwoBatches:
         def should_continue(self, batches: Sequence[TrialBatch]) -> bool:
             assert all(np.isfinite(batch.scores).all() for batch in batches)
@@ -164,19 +143,21 @@ def test_a_rule_ends_the_search_before_the_trials_are_spent(tmp_path: Path, targ
             return len(batches) < 2
 
     job = Job("m", find_workload("matmul.128x128x128").module())
-    (found,) = search_all(tmp_path, target, linear(np.full(172, -0.01)), [job], trials=64, rule=TwoBatches())
+    (found,) = search_all(tmp_path, measurer, linear(np.full(172, -0.01)), [job], trials=64, rule=TwoBatches())
 
     assert found.trials == 16
 
 
-def test_a_workload_that_joins_a_finished_search_is_measured_first(tmp_path: Path, target: str, linear: Any) -> None:
+def test_a_workload_that_joins_a_finished_search_is_measured_first(
+    tmp_path: Path, measurer: Measurer, linear: Any
+) -> None:
     names = ("matmul.128x128x128", "softmax.64x1000")
     jobs = [Job(name, find_workload(name).module()) for name in names]
     model = linear(np.full(172, -0.01))
-    (first,) = search_all(tmp_path, target, model, jobs[:1], trials=8)
+    (first,) = search_all(tmp_path, measurer, model, jobs[:1], trials=8)
     stood: list[SearchProgress] = []
 
-    old, new = search_all(tmp_path, target, model, jobs, trials=16, on_batch=stood.append)
+    old, new = search_all(tmp_path, measurer, model, jobs, trials=16, on_batch=stood.append)
 
     assert (old.trials, new.trials) == (8, 8)
     assert old.best_us == pytest.approx(first.best_us)
@@ -184,11 +165,11 @@ def test_a_workload_that_joins_a_finished_search_is_measured_first(tmp_path: Pat
     assert [(now.trials, now.most, now.begun) for now in stood] == [(8, 16, 1), (16, 16, 2)]
 
 
-def test_two_workloads_of_one_name_are_refused(tmp_path: Path, target: str, linear: Any) -> None:
+def test_two_workloads_of_one_name_are_refused(tmp_path: Path, measurer: Measurer, linear: Any) -> None:
     job = Job("m", find_workload("matmul.128x128x128").module())
 
     with pytest.raises(WorkloadError, match="two are called m"):
-        search_all(tmp_path, target, linear(np.zeros(172)), [job, job], trials=8)
+        search_all(tmp_path, measurer, linear(np.zeros(172)), [job, job], trials=8)
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,9 @@ from costhub.dataset.intrinsics import load_intrinsics
 from costhub.errors import MeasureError, UnknownNameError, WorkloadError
 from costhub.papers.autotvm import Annealing
 from costhub.papers.release import Ppo
-from costhub.search.result import SearchOptions
-from costhub.search.strategies.strategy import RandomTopK
+from costhub.search.strategies.strategy import Evolutionary, RandomTopK
 
-QUICK = SearchOptions(population=64, generations=1, trials_per_round=8)
+QUICK = Evolutionary(population=64, generations=1)
 
 
 def test_three_lines_of_a_script_search_with_a_model_of_the_hub(tmp_path: Path) -> None:
@@ -25,7 +24,7 @@ def test_three_lines_of_a_script_search_with_a_model_of_the_hub(tmp_path: Path) 
     from tvm.s_tir import meta_schedule as ms
 
     mod, target = find_workload("matmul.128x128x128").module(), tvm.target.Target(local_target())
-    arguments = costhub.tvm.tune_kwargs("auto", target=target, options=QUICK)
+    arguments = costhub.tvm.tune_kwargs("auto", target=target, strategy=QUICK, trials_per_round=8)
 
     database = ms.tune_tir(mod, target, str(tmp_path), max_trials_global=16, seed=1, **arguments)
 
@@ -46,7 +45,9 @@ def test_tvms_own_loop_measures_on_boards(
     monkeypatch.setattr(ms.tir_integration, "get_loggers_from_work_dir", lambda *_: [logging.getLogger("costhub.tvm")])
     mod, target = find_workload("matmul.128x128x128").module(), tvm.target.Target(local_target())
     tracker, key = two_boards
-    arguments = costhub.tvm.tune_kwargs("auto", target=target, tracker=tracker, key=key, options=QUICK)
+    arguments = costhub.tvm.tune_kwargs(
+        "auto", target=target, tracker=tracker, key=key, strategy=QUICK, trials_per_round=8
+    )
 
     database = ms.tune_tir(mod, target, str(tmp_path), max_trials_global=8, seed=1, **arguments)
 
@@ -66,7 +67,7 @@ def test_tvms_own_loop_takes_our_strategies(tmp_path: Path, strategy: str, monke
     # TVM 0.27 cannot make the log files of a second search in one process while pytest captures its output.
     monkeypatch.setattr(ms.tir_integration, "get_loggers_from_work_dir", lambda *_: [logging.getLogger("costhub.tvm")])
     mod, target = SuiteWorkload("matmul.64", "matmul", (64, 64, 64)).module(), tvm.target.Target(local_target())
-    arguments = costhub.tvm.tune_kwargs("auto", target=target, strategy=strategy, options=QUICK)
+    arguments = costhub.tvm.tune_kwargs("auto", target=target, strategy=strategy, trials_per_round=8)
 
     database = ms.tune_tir(mod, target, str(tmp_path), max_trials_global=12, seed=1, **arguments)
 

@@ -25,6 +25,7 @@ from costhub.collector.workloads.suites import find_workload
 from costhub.hub.catalogue.devices import complete_device_row
 from costhub.models.folder import load_model
 from costhub.models.protocol import CostModel
+from costhub.search.options import Search
 from costhub.search.tune import tune
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import copy_dataset
@@ -67,7 +68,7 @@ def searched(measurer: Measurer, model: CostModel, workload: str, seed: int, tri
     """One search, and the trace of its best program."""
     with tempfile.TemporaryDirectory() as folder:
         mod = find_workload(workload).module()
-        result = tune(mod, workload, model=model, measurer=measurer, out=Path(folder), trials=trials, seed=seed)
+        result = tune(mod, workload, Search(model, seed=seed), measurer, out=Path(folder), trials=trials)
         best = best_trace(Path(folder), trials)
     return {"seconds": result.seconds, "trials": result.trials, "claimed_us": result.best_us, "trace": best}
 

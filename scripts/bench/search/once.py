@@ -85,6 +85,7 @@ class WorkloadSearch:
     def costhub(self, model: str, method: str, draft: str | None = None) -> SearchCourse:
         """`tune`; the seconds include loading the model and starting processes."""
         from costhub.models.folder import load_model
+        from costhub.search.options import Search
         from costhub.search.tune import tune
         from costhub.transfer.methods.by_name import find_method
 
@@ -97,13 +98,10 @@ class WorkloadSearch:
             result = tune(
                 mod,
                 self.workload,
-                model=pretrained,
-                draft=drafting,
-                method=find_method(method),
-                measurer=measurer,
+                Search(pretrained, draft=drafting, method=find_method(method), seed=self.seed),
+                measurer,
                 out=self.out,
                 trials=self.trials,
-                seed=self.seed,
                 on_trial=lambda n, _: rounds.append((n, time.perf_counter() - start)),
             )
         return SearchCourse(rounds, result.stages)
@@ -162,7 +160,8 @@ class NetworkSearch:
     def costhub(self, model: str) -> SearchCourse:
         """`tune_all`; the seconds include loading the model and starting processes."""
         from costhub.models.folder import load_model
-        from costhub.search.tune import Job, tune_all
+        from costhub.search.options import Job, Search
+        from costhub.search.tune import tune_all
 
         rounds: list[tuple[int, float]] = []
         start = time.perf_counter()
@@ -171,11 +170,10 @@ class NetworkSearch:
         with local_measurer(find_local(["auto"])) as measurer:
             results = tune_all(
                 jobs,
-                model=pretrained,
-                measurer=measurer,
+                Search(pretrained, seed=self.seed),
+                measurer,
                 out=self.out,
                 trials=self.trials,
-                seed=self.seed,
                 on_trial=lambda *_: rounds.append((len(rounds) + 1, time.perf_counter() - start)),
             )
         stages: dict[str, float] = {}

@@ -28,8 +28,9 @@ from costhub.models.protocol import CostModel
 from costhub.models.train import train_model
 from costhub.papers.pruner import DraftModel
 from costhub.papers.tlp import TokenAttention, TokenAttentionOptions
-from costhub.search.result import SearchOptions
+from costhub.search.options import Search
 from costhub.search.search_model import SearchModel
+from costhub.search.strategies.strategy import Evolutionary
 from costhub.search.tune import tune
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import copy_dataset
@@ -76,27 +77,17 @@ def of_tokens(model: Any, rows: Any, counts: Any) -> float:
 OPERATIONS = {"gbt": of_trees, "mlp": of_mlp, "tokens": of_tokens}
 
 
-TVMS = SearchOptions(population=512, generations=4, trials_per_round=64)
-"""The sizes of TVM's own search; costhub's has 256 candidates and two generations for 16 trials."""
+SIZES = ((Evolutionary(), 16), (Evolutionary(population=512, generations=4), 64))
+"""Strategy and trials per round, of costhub's search and of TVM's own."""
 
 
-def search(
-    workload: str, name: str, model: CostModel, draft: CostModel | None, trials: int, options: SearchOptions
-) -> dict[str, Any]:
+def search(workload: str, name: str, how: Search, trials: int) -> dict[str, Any]:
     """One search: its seconds by stage, and its result."""
     mod = find_workload(workload).module()
     with tempfile.TemporaryDirectory() as folder, local_measurer(find_local(["auto"])) as measurer:
-        result = tune(
-            mod,
-            workload,
-            model=model,
-            draft=draft,
-            measurer=measurer,
-            out=Path(folder),
-            trials=trials,
-            options=options,
-        )
-    sizes = {"population": options.population, "generations": options.generations}
+        result = tune(mod, workload, how, measurer, out=Path(folder), trials=trials)
+    assert isinstance(how.strategy, Evolutionary)
+    sizes = {"population": how.strategy.population, "generations": how.strategy.generations}
     return {
         "workload": workload,
         "model": name,
@@ -112,8 +103,8 @@ def searches(workload: str, models: dict[str, CostModel], trials: int) -> list[d
     """The MLP alone and behind a draft, with costhub's sizes and with TVM's."""
     drafts = {"mlp": None, "mlp behind a draft": models["draft"]}
     return [
-        search(workload, name, models["mlp"], draft, trials, options)
-        for options in (SearchOptions(), TVMS)
+        search(workload, name, Search(models["mlp"], draft=draft, strategy=strategy, trials_per_round=each), trials)
+        for strategy, each in SIZES
         for name, draft in drafts.items()
     ]
 

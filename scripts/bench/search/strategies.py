@@ -16,6 +16,7 @@ from costhub.collector.workloads.suites import find_workload
 from costhub.hub.catalogue.devices import complete_device_row
 from costhub.models.folder import load_model
 from costhub.models.protocol import CostModel
+from costhub.search.options import Search
 from costhub.search.selection import SELECTIONS, find_selection
 from costhub.search.strategies.by_name import find_strategy
 from costhub.search.tune import tune
@@ -45,13 +46,10 @@ class SearchBench:
             result = tune(
                 find_workload(workload).module(),
                 workload,
-                model=model,
-                measurer=self.measurer,
+                Search(model, strategy=find_strategy(strategy), selection=find_selection(selection), seed=seed),
+                self.measurer,
                 out=Path(folder),
                 trials=trials,
-                strategy=find_strategy(strategy),
-                selection=find_selection(selection),
-                seed=seed,
             )
             best = best_trace(Path(folder), trials) if result.curve else None
         return {

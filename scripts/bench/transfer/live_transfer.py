@@ -21,7 +21,8 @@ from costhub.hub.catalogue.find import find_model
 from costhub.models.folder import load_model
 from costhub.models.protocol import CostModel
 from costhub.search.database import SearchDatabase
-from costhub.search.result import SearchOptions, TrialMeter, TuneResult
+from costhub.search.options import Search
+from costhub.search.result import TrialMeter, TuneResult
 from costhub.search.search_model import Health
 from costhub.search.task import SearchTask
 from costhub.search.tune import tune
@@ -55,31 +56,26 @@ class LiveSearch:
         return tune(
             find_workload(workload).module(),
             workload,
-            model=model,
-            method=find_method(method),
-            measurer=self.measurer,
+            Search(model, method=find_method(method), seed=seed),
+            self.measurer,
             out=out,
             trials=self.trials,
-            seed=seed,
         )
 
-    def stock(self, workload: str, out: Path, seed: int) -> TuneResult:
-        """The same search with TVM's own model; sizes and measurements are costhub's."""
-        import tvm
+    def stock(self, workload: str, model: CostModel, out: Path, seed: int) -> TuneResult:
+        """The same search led by TVM's own model, and not by `model`; sizes and measurements are costhub's."""
         from tvm.s_tir import meta_schedule as ms
 
-        meter = TrialMeter(None)
+        meter = TrialMeter()
         task = SearchTask(
             find_workload(workload).module(),
-            tvm.target.Target(self.measurer.target),
+            Search(model, seed=seed),
+            self.measurer,
             model=ms.cost_model.XGBModel(num_warmup_samples=0),
             score=None,
-            records=SearchDatabase(out),
+            database=SearchDatabase(out),
             meter=meter,
-            measurer=self.measurer,
-            most=self.trials,
-            options=SearchOptions(),
-            seed=seed,
+            trials=self.trials,
         )
         while meter.trials < self.trials and task.round(self.trials - meter.trials):
             pass
@@ -120,7 +116,7 @@ def searches(
             if name in ours:
                 results[name] = bench.led_by(workload, *ours[name], own, seed)
             else:
-                results[name] = bench.stock(workload, own, seed)
+                results[name] = bench.stock(workload, source, own, seed)
         best_us = remeasure({m: best_modules(out[m], workload, bench.trials) for m in out})
     for name, result in results.items():
         yield {

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from costhub.collector.workload_queue import WorkloadSpec
     from costhub.collector.workloads.network_kernels import NetworkReport
     from costhub.dataset.folder import DataFolder
-    from costhub.search.tune import Job
+    from costhub.search.options import Job
 
 
 @contextmanager
@@ -101,7 +101,7 @@ def named_jobs(text: str) -> list[Job]:
     """
     from costhub.collector.workloads.suites import find_suites
     from costhub.dataset.workload import module_from_json
-    from costhub.search.tune import Job
+    from costhub.search.options import Job
 
     path = Path(text)
     if path.suffix != ".json":
@@ -129,7 +129,7 @@ def network_jobs(networks: Sequence[str], target: str, *, fast_math: bool = Fals
         UnknownNameError: No network has that name.
     """
     from costhub.collector.workloads.network_kernels import network_workloads
-    from costhub.search.tune import Job
+    from costhub.search.options import Job
 
     if not networks:
         return []

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from costhub.collector.measurer import Measurer
     from costhub.hub.catalogue.hubs import ModelEntry
+    from costhub.search.options import Job
     from costhub.search.result import TuneResult
     from costhub.search.selection import Selection
     from costhub.search.strategies.strategy import Strategy
-    from costhub.search.tune import Job
     from costhub.search.whole_network.finish import FinishedNetwork
     from costhub.transfer.methods.method import TransferMethod
 
@@ -245,25 +245,22 @@ def _tune(
     from costhub.cli.tune_output import TuneProgress, refuse_newer_report
     from costhub.hub.catalogue.devices import complete_device_row
     from costhub.models.folder import load_model
+    from costhub.search.options import Search
     from costhub.search.tune import tune_all
 
     refuse_newer_report(out)
     known = complete_device_row(measurer.device)
     model = load_model(folder)[0].bind(known)
     draft = load_model(drafting)[0].bind(known) if drafting else None
+    search = Search(model, draft=draft, method=how.method, strategy=how.strategy, selection=how.selection, seed=seed)
     total = trials * len(jobs)
     with TuneProgress(total) as progress:
         results = tune_all(
             jobs,
-            model=model,
-            draft=draft,
-            measurer=measurer,
+            search,
+            measurer,
             out=out,
             trials=total,
-            method=how.method,
-            strategy=how.strategy,
-            selection=how.selection,
-            seed=seed,
             on_trial=progress.trial,
             on_batch=progress.batch,
         )

@@ -194,14 +194,13 @@ class TuneReport:
         return [f"{result.workload}.png" for result in self.results]
 
     def _summary(self, networks: Sequence[FinishedNetwork]) -> dict[str, Any]:
-        from costhub.search.tune import summary as plain
         from costhub.search.whole_network.estimate import network_curve, with_time_shares
         from costhub.versions import costhub_version, installed_versions
 
         device = self.device
         rows = [
             {
-                **plain(result),
+                **result.to_json(),
                 "weight": self.weights[result.workload],
                 "curve": [(trial, best) for trial, _, best in result.curve],
             }

@@ -18,8 +18,8 @@ from costhub.dataset.features.spec import Features
 from costhub.dataset.programs import IntArray, Programs
 from costhub.models.networks.gradient import StepRule
 from costhub.models.networks.neural import NeuralModel
-from costhub.models.protocol import CostModel
-from costhub.search.search_model import Scores, SearchModel
+from costhub.models.protocol import CostModel, Scores
+from costhub.search.search_model import SearchModel
 from costhub.transfer.methods.method import adapt_sub_models
 
 
@@ -72,7 +72,7 @@ class SlowCopy(StepRule):
 
 
 MIN_VERIFIED = 16
-"""Candidates of a batch that the full model scores at the least."""
+"""The full model scores at least this many candidates of a batch."""
 _FIT_STEP = 16
 
 
@@ -129,12 +129,7 @@ class DraftModel:
         self._lines: dict[str, _ScoreLine] = {}
 
     def predict(self, task_id: str, drafts: Features, features_of: Callable[[IntArray], Features]) -> Scores:
-        """(n,) positive scores; a candidate without features gets the lowest of the batch.
-
-        Args:
-            task_id: The workload and target of the candidates.
-            drafts: Features of the n candidates for the draft.
-            features_of: Computes the features for the full model of the candidates at given positions.
+        """See `DraftScorer`.
 
         Raises:
             ScoreError: Even a pretrained model gives NaN or infinity.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from time import perf_counter
+from typing import Any
 
 from costhub.search.search_model import Health
 
@@ -66,19 +68,6 @@ class StageTimer:
         return before
 
 
-OnTrial = Callable[[int, float | None], None]
-"""Told after each trial of the number so far and the best latency in us."""
-
-
-@dataclass(frozen=True)
-class SearchOptions:
-    """Sizes of a search; the first two are for TVM's evolutionary search, other strategies have their own."""
-
-    population: int = 256
-    generations: int = 2
-    trials_per_round: int = 16
-
-
 @dataclass
 class TuneResult:
     """What a search found for one workload."""
@@ -107,11 +96,16 @@ class TuneResult:
         """Untuned over best latency."""
         return self.untuned_us / self.best_us if self.untuned_us and self.best_us else None
 
+    def to_json(self) -> dict[str, Any]:
+        """The result as plain JSON values."""
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return {**plain, "speedup": self.speedup}
+
 
 class TrialMeter:
     """Counts the trials of one task, keeps the curve of its best latency, and times it in its turns."""
 
-    def __init__(self, on_trial: OnTrial | None) -> None:
+    def __init__(self, on_trial: Callable[[int, float | None], None] | None = None) -> None:
         self.stages = StageTimer(WAITING)
         self.trials = self.failures = 0
         self.best_us: float | None = None

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from costhub.dataset.features.spec import Features
 from costhub.dataset.features.specs import find_spec
-from costhub.dataset.programs import FloatArray, Programs
+from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.errors import ScoreError
-from costhub.models.protocol import CostModel
+from costhub.models.protocol import CostModel, Scores
 from costhub.transfer.methods.method import Brief, Frozen, TransferMethod
+
+log = logging.getLogger("costhub")
 
 # exp stays far from overflow and from zero; a score 20 spreads from the mean is an outlier either way.
 MAX_SPREADS = 20.0
-
-Scores = npt.NDArray[np.float64]
 
 
 class PositiveScores:
@@ -55,12 +55,9 @@ class PositiveScores:
         return positive
 
 
-log = logging.getLogger("costhub")
-
-
 @dataclass
 class Health:
-    """What a search should know about the scores it was given; shown in its report."""
+    """How usable the scores of a search were; shown in its report."""
 
     constant_rounds: int = 0
     """Rounds in which all candidates scored the same: the search was a random one there."""
@@ -71,7 +68,7 @@ class Health:
 
 @dataclass
 class _TaskState:
-    """What is known of one task under search."""
+    """One task under search: its model and what was measured."""
 
     model: CostModel
     features: list[FloatArray] = field(default_factory=list)
@@ -100,7 +97,7 @@ class SearchModel:
         self.health = Health()
         self._tasks: dict[str, _TaskState] = {}
 
-    def predict(self, task_id: str, features: list[FloatArray | None]) -> Scores:
+    def predict(self, task_id: str, features: Features) -> Scores:
         """(n,) positive scores of candidates; one without features gets the lowest of the batch.
 
         Raises:
@@ -108,7 +105,7 @@ class SearchModel:
         """
         return self.positive(task_id, self.raw(task_id, features))
 
-    def raw(self, task_id: str, features: list[FloatArray | None]) -> Scores:
+    def raw(self, task_id: str, features: Features) -> Scores:
         """(n,) scores as the task's model gives them, NaN for a candidate without features.
 
         Raises:
@@ -133,7 +130,7 @@ class SearchModel:
         """The model that scores a task now: the pretrained one, or what became of it."""
         return self._task(task_id).model
 
-    def update(self, task_id: str, features: list[FloatArray | None], latency_s: npt.NDArray[np.float64]) -> None:
+    def update(self, task_id: str, features: Features, latency_s: Scores) -> None:
         """Learns from measured candidates; a failed one has an infinite latency and is left out."""
         task = self._task(task_id)
         task.constant = False
@@ -187,6 +184,22 @@ class SearchModel:
         task.scores.reset()
 
 
+class DraftScorer(Protocol):
+    """Scores candidates by two models, of which a cheap one decides what the full one scores; both learn."""
+
+    full: SearchModel
+    draft: SearchModel
+
+    def predict(self, task_id: str, drafts: Features, features_of: Callable[[IntArray], Features]) -> Scores:
+        """(n,) positive scores; a candidate without features gets the lowest of the batch.
+
+        Args:
+            task_id: The workload and target of the candidates.
+            drafts: Features of the n candidates for the cheap model.
+            features_of: Computes the features for the full model of the candidates at given positions.
+        """
+
+
 @dataclass(frozen=True)
 class ScheduleScorer:
     """A `costhub.collector.propose.sampler.Scorer` made of a pretrained model, which it does not change.
@@ -197,7 +210,7 @@ class ScheduleScorer:
 
     model: CostModel
 
-    def score(self, context: Any, schedules: Sequence[Any]) -> npt.NDArray[np.float64]:
+    def score(self, context: Any, schedules: Sequence[Any]) -> Scores:
         """(n,) scores, higher is faster; a schedule without features gets the lowest of the batch.
 
         Args:

@@ -17,11 +17,12 @@ from costhub.dataset.workload import module_to_json
 from costhub.errors import CosthubError, WorkloadError, last_line
 from costhub.models.protocol import Scores
 from costhub.search.database import SearchDatabase
-from costhub.search.result import BUILDING, EVOLUTION, LEARNING, OTHER, RUNNING, SearchOptions, TrialMeter
+from costhub.search.options import Search
+from costhub.search.result import BUILDING, EVOLUTION, LEARNING, OTHER, RUNNING, TrialMeter
 from costhub.search.scheduler import TrialBatch
-from costhub.search.selection import PROPOSED_PER_TRIAL, Selection, Shortlist
+from costhub.search.selection import PROPOSED_PER_TRIAL, Shortlist
 from costhub.search.strategies.search_space import latency_of
-from costhub.search.strategies.strategy import Evolutionary, Strategy
+from costhub.search.strategies.strategy import Evolutionary
 from costhub.search.tvm_seam import program_arguments, register_errors
 
 MAX_REPEATED_BATCHES = 8
@@ -35,17 +36,13 @@ class SearchTask:
 
     Args:
         mod: The workload, a ``tvm.IRModule`` with one function.
-        target: The ``tvm.target.Target``.
+        search: What proposes and selects; its models and scheduling are the caller's business.
+        measurer: Builds and measures candidates.
         model: A ``ms.cost_model.CostModel``, which leads the search and learns.
         score: The same model's own scores of candidates in a context, for the task scheduler.
-        records: What was measured before, and where new records go.
+        database: What was measured before, and where new records go.
         meter: Counts trials and seconds; the model's stopwatch is the same.
-        measurer: Builds and measures candidates.
-        most: Trials that this task may have at most.
-        options: Sizes of the search.
-        seed: Of the search.
-        strategy: How programs are proposed; by default TVM's evolutionary search with the sizes of `options`.
-        selection: Chooses among more programs than are measured; by default the strategy's best are.
+        trials: The most that this task may have.
 
     Raises:
         WorkloadError: TVM cannot build a design space.
@@ -54,50 +51,50 @@ class SearchTask:
     def __init__(
         self,
         mod: Any,
-        target: Any,
+        search: Search,
+        measurer: Measurer,
         *,
         model: Any,
         score: Callable[[Any, Sequence[Any]], Scores] | None,
-        records: SearchDatabase,
+        database: SearchDatabase,
         meter: TrialMeter,
-        measurer: Measurer,
-        most: int,
-        options: SearchOptions,
-        seed: int,
-        strategy: Strategy | None = None,
-        selection: Selection | None = None,
+        trials: int,
     ) -> None:
+        import tvm
         from tvm.s_tir import meta_schedule as ms
 
-        self.mod, self.target, self.meter = mod, target, meter
-        self._model, self._records, self._measurer = model, records, measurer
-        self._score = score
+        self.mod, self.meter, self.model = mod, meter, model
+        self.target = tvm.target.Target(measurer.target)
+        self.before: TrialBatch | None = None
+        """What earlier searches measured, in no order, with the scores of a model that has not learned from it; None
+        where nothing of it ran."""
+        self._measurer, self._database, self._score = measurer, database, score
         self._seen: set[int] = set()
         self._next: list[Any] | None = None
-        self.before: TrialBatch | None = None
-        """What earlier searches measured, in no order, with the scores of a model that has not learned from
-        it; None where nothing of it ran."""
-        self._batch = min(options.trials_per_round, most)
-        self._shortlist = None if selection is None else Shortlist(selection, self._scores, seed=seed)
-        pool = 1 if selection is None else PROPOSED_PER_TRIAL
-        strategy = strategy or Evolutionary(options.population, options.generations)
+        self._batch = min(search.trials_per_round, trials)
+        self._shortlist = None
+        proposed_per_trial = 1
+        if search.selection is not None:
+            self._shortlist = Shortlist(search.selection, self._scores, seed=search.seed)
+            proposed_per_trial = PROPOSED_PER_TRIAL
+        strategy = search.strategy or Evolutionary()
         _SILENT.setLevel(logging.ERROR)
         with meter.stages.during(EVOLUTION), _search_errors():
             (function,) = mod.functions.values()
             self._context = ms.TuneContext(
                 function,
-                target=target,
+                target=self.target,
                 space_generator="post-order-apply",
                 search_strategy=strategy.to_tvm(),
-                rand_state=ms.utils.fork_seed(seed + 1, n=1)[0],
+                rand_state=ms.utils.fork_seed(search.seed + 1, n=1)[0],
                 logger=_SILENT,
             ).clone()
             self._resume()
             self._context.pre_tuning(
-                pool * most,
-                pool * self._batch,
+                proposed_per_trial * trials,
+                proposed_per_trial * self._batch,
                 self._context.generate_design_space(),
-                records.database,
+                database.database,
                 model,
             )
 
@@ -122,7 +119,7 @@ class SearchTask:
             scores = self._scores(candidates)
             results = self._measured(candidates)
             with stages.during(LEARNING):
-                self._model.update(self._context, candidates, results)
+                self.model.update(self._context, candidates, results)
             with stages.during(EVOLUTION):
                 self._context.notify_runner_results(candidates, results)
         latency_s = np.array([latency_of(result) for result in results])
@@ -192,7 +189,7 @@ class SearchTask:
         """Adds a record; returns the ``ms.runner.RunnerResult``."""
         from tvm.s_tir import meta_schedule as ms
 
-        self._records.add(self.mod, candidate, list(run_s) or None, self.target)
+        self._database.add(self.mod, candidate, list(run_s) or None, self.target)
         self.meter.measured(statistics.median(run_s) if run_s else None, status)
         return ms.runner.RunnerResult(list(run_s) or None, error)
 
@@ -200,7 +197,7 @@ class SearchTask:
         """Counts and learns what an earlier search has measured."""
         from tvm.s_tir import meta_schedule as ms
 
-        known = self._records.known(self.mod, self.target)
+        known = self._database.known(self.mod, self.target)
         if not known:
             return
         latency_s = np.array([math.inf if each.latency_s is None else each.latency_s for each in known])
@@ -215,7 +212,7 @@ class SearchTask:
         if np.isfinite(latency_s).any():
             self.before = TrialBatch(latency_s, self._scores(candidates), waiting=0.0)
         with self.meter.stages.during(LEARNING):
-            self._model.update(self._context, candidates, results)
+            self.model.update(self._context, candidates, results)
 
 
 def _structural_hash(candidate: Any) -> int:

@@ -22,9 +22,8 @@ from costhub.dataset.features.specs import find_spec
 from costhub.dataset.workload import module_to_json
 from costhub.models.folder import load_model
 from costhub.models.protocol import Scores
-from costhub.papers.pruner import DraftModel
 from costhub.search.result import FEATURES, LEARNING, PREDICTION, StageTimer
-from costhub.search.search_model import SearchModel
+from costhub.search.search_model import DraftScorer, SearchModel
 from costhub.search.strategies.search_space import latency_of
 
 ERROR_CLASSES = (
@@ -117,7 +116,7 @@ class TvmCostModel(PyCostModel):  # type: ignore[misc]  # TVM's base is untyped
     """
 
     def __init__(
-        self, search_model: SearchModel, *, draft: DraftModel | None = None, stages: StageTimer | None = None
+        self, search_model: SearchModel, *, draft: DraftScorer | None = None, stages: StageTimer | None = None
     ) -> None:
         super().__init__()
         self.search_model = search_model

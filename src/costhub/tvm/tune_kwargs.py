@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from costhub.collector.measurer import Measurer
-    from costhub.search.result import SearchOptions
+    from costhub.search.strategies.strategy import Strategy
 
 
 def CostModel(  # noqa: N802
@@ -59,8 +59,8 @@ def tune_kwargs(
     method: str = "brief",
     tracker: str | None = None,
     key: str | None = None,
-    strategy: str = "evolutionary",
-    options: SearchOptions | None = None,
+    strategy: str | Strategy = "evolutionary",
+    trials_per_round: int = 16,
     seed: int = 0,
 ) -> dict[str, Any]:
     """The arguments with which TVM's own tuning functions search as `costhub tune` does.
@@ -71,8 +71,9 @@ def tune_kwargs(
         method: As for `CostModel`.
         tracker: ``HOST:PORT`` of a TVM RPC tracker whose boards measure; by default this machine does.
         key: The key under which the boards are registered at the tracker.
-        strategy: How programs are proposed: a key of `costhub.search.strategies.by_name.STRATEGIES`.
-        options: Sizes of the search.
+        strategy: How programs are proposed: a key of `costhub.search.strategies.by_name.STRATEGIES`, or a strategy
+            with sizes of its own.
+        trials_per_round: Programs measured before the model learns.
         seed: Seeds the learning.
 
     Returns:
@@ -86,15 +87,10 @@ def tune_kwargs(
         UnknownNameError: There is no such strategy.
         CosthubError: As `CostModel`.
     """
-    from costhub.search.result import SearchOptions
     from costhub.search.strategies.by_name import find_strategy
-    from costhub.search.strategies.strategy import Evolutionary
     from costhub.search.tvm_seam import TvmBuilder, TvmRunner
 
-    sizes = options or SearchOptions()
-    search = find_strategy(strategy)
-    if isinstance(search, Evolutionary):
-        search = Evolutionary(sizes.population, sizes.generations)
+    search = find_strategy(strategy) if isinstance(strategy, str) else strategy
     as_json = str(_target(target))  # TVM prints a target as JSON
     processes = ExitStack()
     measurer = processes.enter_context(_measurer(as_json, tracker, key))
@@ -102,7 +98,7 @@ def tune_kwargs(
     return {
         "cost_model": CostModel(model, device=measurer.device, method=method, seed=seed),
         "strategy": search.to_tvm(),
-        "num_trials_per_iter": sizes.trials_per_round,
+        "num_trials_per_iter": trials_per_round,
         "builder": TvmBuilder(measurer.builder),
         "runner": TvmRunner(measurer),
     }

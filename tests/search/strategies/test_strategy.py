@@ -14,7 +14,6 @@ from costhub.collector.workloads.suites import SuiteWorkload
 from costhub.errors import UnknownNameError
 from costhub.papers.autotvm import Annealing
 from costhub.papers.release import Ppo
-from costhub.search.result import SearchOptions
 from costhub.search.strategies.by_name import STRATEGIES, find_strategy
 from costhub.search.strategies.search_space import SearchSpace
 from costhub.search.strategies.strategy import Evolutionary, Exploration, Explorer, Random, RandomTopK
@@ -148,9 +147,6 @@ def test_a_search_that_goes_on_begins_with_what_the_database_holds(
 def test_it_is_tvms_own_with_the_sizes_of_a_search() -> None:
     from tvm.s_tir.meta_schedule.search_strategy import EvolutionarySearch
 
-    sizes, strategy = SearchOptions(), Evolutionary()
-
-    assert (strategy.population, strategy.generations) == (sizes.population, sizes.generations)
     made = Evolutionary(32, 1).to_tvm()
     assert isinstance(made, EvolutionarySearch)
     assert (made.population_size, made.genetic_num_iters) == (32, 1)

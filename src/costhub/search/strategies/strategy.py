@@ -160,8 +160,8 @@ class Evolutionary:
 
 
 RANDOM_POOL = 768
-"""Programs that a strategy scores for a batch: as many as TVM's evolutionary search with the sizes of
-`SearchOptions`, so that strategies compare."""
+"""Programs that a strategy scores for a batch: as many as `Evolutionary`, so that strategies
+compare."""
 
 
 @dataclass(frozen=True)

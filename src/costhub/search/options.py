@@ -1,0 +1,57 @@
+"""Provides Job and Search: what to tune, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from costhub.models.protocol import CostModel
+    from costhub.search.scheduler import Priority, StopRule
+    from costhub.search.selection import Selection
+    from costhub.search.strategies.strategy import Strategy
+    from costhub.transfer.methods.method import TransferMethod
+
+OnTrial = Callable[[str, int, float | None], None]
+"""Called after each trial with the workload, its number of trials so far and its best latency in us."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A workload to tune."""
+
+    name: str
+    mod: Any
+    """A ``tvm.IRModule`` with one function."""
+    weight: float = 1.0
+    """How often it occurs, for example in a network."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """The model that leads a search, and what proposes, selects and learns.
+
+    Example:
+        >>> from costhub.models.architectures import new_model
+        >>> Search(new_model("gbt", feature_spec="tiles@1"), seed=3).trials_per_round
+        16
+    """
+
+    model: CostModel
+    """The pretrained model; it is not changed."""
+    draft: CostModel | None = None
+    """A cheap model that ranks all candidates, so that `model` scores only the best of them."""
+    method: TransferMethod | None = None
+    """How the models learn from what is measured; by default `Brief`."""
+    strategy: Strategy | None = None
+    """How programs are proposed; by default `Evolutionary`, TVM's own."""
+    selection: Selection | None = None
+    """Chooses what to measure among four times as many programs; by default the strategy's best are measured."""
+    trials_per_round: int = 16
+    """Programs measured before the model learns."""
+    priority: Priority | None = None
+    """Chooses the workload that is measured next; by default `ExpectedGain`."""
+    stop_rule: StopRule | None = None
+    """Ends the measuring of a workload, whose trials go to the others; by default all trials are spent."""
+    seed: int = 0
