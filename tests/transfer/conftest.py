@@ -32,7 +32,7 @@ def source_programs() -> Programs:
 
 
 @pytest.fixture(scope="session")
-def target() -> Programs:
+def measured_here() -> Programs:
     """A few programs of other workloads, measured on the target."""
     return made(8, 16, seed=1, changed=0.7)
 

@@ -44,47 +44,51 @@ def test_every_weight_goes_the_same_share_of_the_way(share: float) -> None:
         torch.testing.assert_close(moved, (1 - share) * new + share * old)
 
 
-def test_only_the_last_time_is_told_of_the_masks(sources: dict[str, CostModel], target: Programs) -> None:
+def test_only_the_last_time_is_told_of_the_masks(sources: dict[str, CostModel], measured_here: Programs) -> None:
     networks = Lottery(ratio=0.1, epochs=3)
 
     for _ in range(2):
-        Corrected(networks).adapt(sources["blend"], target, seed=0)
+        Corrected(networks).adapt(sources["blend"], measured_here, seed=0)
 
     assert [len(epochs) for epochs in networks.shares] == [3]
     assert [len(epochs) for epochs in networks.kept] == [2]
 
 
 def test_trees_are_corrected_and_networks_learn_as_they_are_told(
-    sources: dict[str, CostModel], target: Programs
+    sources: dict[str, CostModel], measured_here: Programs
 ) -> None:
     by_hand = copy.deepcopy(sources["gbt"])
     assert isinstance(by_hand, Gbt)
-    by_hand.correct(target, seed=2)
+    by_hand.correct(measured_here, seed=2)
     scores = {}
     for networks in (Lottery(ratio=0.1), FineTune()):
-        adapted = Corrected(networks, prior=0).adapt(sources["blend"], target, seed=2)
-        alone = networks.adapt(sources["blend"], target, seed=2)
+        adapted = Corrected(networks, prior=0).adapt(sources["blend"], measured_here, seed=2)
+        alone = networks.adapt(sources["blend"], measured_here, seed=2)
         assert isinstance(adapted, Blend)
         assert isinstance(alone, Blend)
-        own = adapted.members[1].predict(target.rows, target.counts)
-        np.testing.assert_array_equal(own, alone.members[1].predict(target.rows, target.counts))
+        own = adapted.members[1].predict(measured_here.rows, measured_here.counts)
+        np.testing.assert_array_equal(own, alone.members[1].predict(measured_here.rows, measured_here.counts))
         scores[networks.name] = own
 
-    found = Corrected(prior=0).adapt(sources["gbt"], target, seed=2).predict(target.rows, target.counts)
-    np.testing.assert_array_equal(found, by_hand.predict(target.rows, target.counts))
+    found = (
+        Corrected(prior=0)
+        .adapt(sources["gbt"], measured_here, seed=2)
+        .predict(measured_here.rows, measured_here.counts)
+    )
+    np.testing.assert_array_equal(found, by_hand.predict(measured_here.rows, measured_here.counts))
     assert not np.array_equal(scores["lottery"], scores["fine-tune"])
 
 
 @pytest.mark.parametrize("arch", ["mlp", "gbt", "blend"])
 def test_the_more_the_source_counts_the_less_is_learned(
-    arch: str, sources: dict[str, CostModel], target: Programs
+    arch: str, sources: dict[str, CostModel], measured_here: Programs
 ) -> None:
-    source = sources[arch].predict(target.rows, target.counts)
+    source = sources[arch].predict(measured_here.rows, measured_here.counts)
 
     moved = []
     for prior in (0.0, 64.0, 1e3, 1e6):
-        adapted = Corrected(prior=prior).adapt(sources[arch], target, seed=2)
-        moved.append(float(np.abs(adapted.predict(target.rows, target.counts) - source).mean()))
+        adapted = Corrected(prior=prior).adapt(sources[arch], measured_here, seed=2)
+        moved.append(float(np.abs(adapted.predict(measured_here.rows, measured_here.counts) - source).mean()))
 
     assert moved == sorted(moved, reverse=True)
     assert moved[-1] < 0.01 * moved[0]

@@ -30,10 +30,12 @@ def scores(model: CostModel, programs: Programs) -> np.ndarray:
 
 @pytest.mark.parametrize("arch", ["gbt", "mlp", "blend"])
 @pytest.mark.parametrize("name", METHODS)
-def test_the_source_stays_as_it_is(name: str, arch: str, sources: Models, target: Programs, unseen: Programs) -> None:
+def test_the_source_stays_as_it_is(
+    name: str, arch: str, sources: Models, measured_here: Programs, unseen: Programs
+) -> None:
     before = scores(sources[arch], unseen)
 
-    adapted = find_method(name).adapt(sources[arch], target, seed=0)
+    adapted = find_method(name).adapt(sources[arch], measured_here, seed=0)
 
     np.testing.assert_array_equal(scores(sources[arch], unseen), before)
     assert np.array_equal(scores(adapted, unseen), before) == (name == "frozen")
@@ -42,81 +44,81 @@ def test_the_source_stays_as_it_is(name: str, arch: str, sources: Models, target
 @pytest.mark.parametrize("arch", ["gbt", "mlp", "blend"])
 @pytest.mark.parametrize("name", LEARNING)
 def test_the_adapted_model_ranks_the_target_better(
-    name: str, arch: str, sources: Models, target: Programs, unseen: Programs
+    name: str, arch: str, sources: Models, measured_here: Programs, unseen: Programs
 ) -> None:
-    adapted = find_method(name).adapt(sources[arch], target, seed=0)
+    adapted = find_method(name).adapt(sources[arch], measured_here, seed=0)
 
     assert evaluate(adapted, unseen).pairwise > evaluate(sources[arch], unseen).pairwise + 0.005
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_equal_seeds_give_equal_models(name: str, sources: Models, target: Programs, unseen: Programs) -> None:
-    found = [scores(find_method(name).adapt(sources["blend"], target, seed=3), unseen) for _ in range(2)]
+def test_equal_seeds_give_equal_models(name: str, sources: Models, measured_here: Programs, unseen: Programs) -> None:
+    found = [scores(find_method(name).adapt(sources["blend"], measured_here, seed=3), unseen) for _ in range(2)]
 
     np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_with_nothing_to_learn_from_it_ranks_like_the_source(
-    name: str, sources: Models, target: Programs, unseen: Programs
+    name: str, sources: Models, measured_here: Programs, unseen: Programs
 ) -> None:
-    nothing = target.select(np.zeros(0, np.int64))
+    nothing = measured_here.select(np.zeros(0, np.int64))
 
-    for few in (nothing, target.select(np.array([0]))):
+    for few in (nothing, measured_here.select(np.array([0]))):
         adapted = find_method(name).adapt(sources["blend"], few, seed=0)
         np.testing.assert_array_equal(scores(adapted, unseen), scores(sources["blend"], unseen))
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_result_is_saved_and_loaded_like_any_model(
-    name: str, sources: Models, target: Programs, unseen: Programs, tmp_path: Path
+    name: str, sources: Models, measured_here: Programs, unseen: Programs, tmp_path: Path
 ) -> None:
-    adapted = find_method(name).adapt(sources["blend"], target, seed=0)
-    info = describe_model(adapted, target, device_id="acme-two", seed=0, licence="Apache-2.0")
+    adapted = find_method(name).adapt(sources["blend"], measured_here, seed=0)
+    info = describe_model(adapted, measured_here, device_id="acme-two", seed=0, licence="Apache-2.0")
 
     loaded, _ = load_model(save_model(adapted, tmp_path / "model", info))
 
     np.testing.assert_allclose(scores(loaded, unseen), scores(adapted, unseen), rtol=1e-6)
 
 
-def test_trees_and_others_are_updated_by_default(sources: Models, target: Programs, unseen: Programs) -> None:
+def test_trees_and_others_are_updated_by_default(sources: Models, measured_here: Programs, unseen: Programs) -> None:
     updated = copy.deepcopy(sources["gbt"])
-    updated.update(target, seed=5)
+    updated.update(measured_here, seed=5)
 
-    adapted = adapt_sub_models(sources["gbt"], target, seed=5, network=lambda *_: None)
+    adapted = adapt_sub_models(sources["gbt"], measured_here, seed=5, network=lambda *_: None)
 
     np.testing.assert_array_equal(scores(adapted, unseen), scores(updated, unseen))
 
 
-def test_each_part_learns_as_its_kind(sources: Models, target: Programs) -> None:
+def test_each_part_learns_as_its_kind(sources: Models, measured_here: Programs) -> None:
     seen: list[tuple[str, int, int]] = []
 
     adapt_sub_models(
         sources["blend"],
-        target,
+        measured_here,
         seed=7,
         network=lambda part, own, seed: seen.append((part.arch, own.n, seed)),
         trees=lambda part, own, seed: seen.append((part.arch, own.n, seed)),
     )
 
-    assert seen == [("gbt", target.n, 7), ("mlp", target.n, 8)]
+    assert seen == [("gbt", measured_here.n, 7), ("mlp", measured_here.n, 8)]
 
 
-def test_trees_of_ranks_continue_under_every_method(source_programs: Programs, target: Programs) -> None:
+def test_trees_of_ranks_continue_under_every_method(source_programs: Programs, measured_here: Programs) -> None:
     from costhub.models.trees.gbt import GbtOptions
 
     ranks = Gbt(feature_spec="demo@1", options=GbtOptions(objective="rank", rounds=10))
     ranks.fit(source_programs, None, seed=0, progress=False)
 
-    adapted = find_method("corrected").adapt(ranks, target, seed=0)
+    adapted = find_method("corrected").adapt(ranks, measured_here, seed=0)
 
     assert isinstance(adapted, Gbt)
     assert adapted.booster is not None
     assert adapted.booster.num_boosted_rounds() == 10 + ranks.options.update_rounds
 
 
-def test_the_copy_shares_no_weights(sources: dict[str, CostModel], target: Programs) -> None:
-    source, copied = sources["mlp"], Frozen().adapt(sources["mlp"], target, seed=0)
+def test_the_copy_shares_no_weights(sources: dict[str, CostModel], measured_here: Programs) -> None:
+    source, copied = sources["mlp"], Frozen().adapt(sources["mlp"], measured_here, seed=0)
 
     assert isinstance(source, Mlp)
     assert isinstance(copied, Mlp)
@@ -124,50 +126,50 @@ def test_the_copy_shares_no_weights(sources: dict[str, CostModel], target: Progr
     assert not mine & {weight.data_ptr() for weight in copied.networks[0].parameters()}
 
 
-def test_it_is_what_update_does_to_a_copy(sources: dict[str, CostModel], target: Programs) -> None:
+def test_it_is_what_update_does_to_a_copy(sources: dict[str, CostModel], measured_here: Programs) -> None:
     for arch, source in sources.items():
-        before = source.predict(target.rows, target.counts)
+        before = source.predict(measured_here.rows, measured_here.counts)
         updated = copy.deepcopy(source)
-        updated.update(target, seed=0)
+        updated.update(measured_here, seed=0)
 
-        adapted = Brief().adapt(source, target, seed=0)
+        adapted = Brief().adapt(source, measured_here, seed=0)
 
-        assert np.array_equal(source.predict(target.rows, target.counts), before), arch
+        assert np.array_equal(source.predict(measured_here.rows, measured_here.counts), before), arch
         if arch in ("mlp", "gbt"):  # of one part, which gets the seed itself
-            theirs = updated.predict(target.rows, target.counts)
-            assert np.array_equal(adapted.predict(target.rows, target.counts), theirs), arch
+            theirs = updated.predict(measured_here.rows, measured_here.counts)
+            assert np.array_equal(adapted.predict(measured_here.rows, measured_here.counts), theirs), arch
 
 
-def test_a_network_takes_plain_steps(sources: dict[str, CostModel], target: Programs) -> None:
+def test_a_network_takes_plain_steps(sources: dict[str, CostModel], measured_here: Programs) -> None:
     by_hand = copy.deepcopy(sources["mlp"])
     assert isinstance(by_hand, Mlp)
-    by_hand.fine_tune(target, epochs=3, learning_rate=2e-3, seed=4)
+    by_hand.fine_tune(measured_here, epochs=3, learning_rate=2e-3, seed=4)
 
-    adapted = FineTune(epochs=3, learning_rate=2e-3).adapt(sources["mlp"], target, seed=4)
+    adapted = FineTune(epochs=3, learning_rate=2e-3).adapt(sources["mlp"], measured_here, seed=4)
 
-    found, expected = (m.predict(target.rows, target.counts) for m in (adapted, by_hand))
+    found, expected = (m.predict(measured_here.rows, measured_here.counts) for m in (adapted, by_hand))
     np.testing.assert_array_equal(found, expected)
 
 
-def test_the_global_model_is_the_source(sources: dict[str, CostModel], target: Programs) -> None:
-    adapted = ResidualTrees().adapt(sources["mlp"], target, seed=0)
+def test_the_global_model_is_the_source(sources: dict[str, CostModel], measured_here: Programs) -> None:
+    adapted = ResidualTrees().adapt(sources["mlp"], measured_here, seed=0)
 
     assert isinstance(adapted, Residual)
     assert adapted.local is not None
     assert adapted.slope > 0
-    found, expected = (m.predict(target.rows, target.counts) for m in (adapted.base, sources["mlp"]))
+    found, expected = (m.predict(measured_here.rows, measured_here.counts) for m in (adapted.base, sources["mlp"]))
     np.testing.assert_array_equal(found, expected)
 
 
 def test_of_a_source_with_a_local_model_the_global_one_is_carried_over(
-    sources: dict[str, CostModel], target: Programs
+    sources: dict[str, CostModel], measured_here: Programs
 ) -> None:
-    source = ResidualTrees().adapt(sources["mlp"], target, seed=0)
+    source = ResidualTrees().adapt(sources["mlp"], measured_here, seed=0)
 
-    again = ResidualTrees().adapt(source, target, seed=0)
+    again = ResidualTrees().adapt(source, measured_here, seed=0)
 
     assert isinstance(again, Residual)
-    found, expected = (m.predict(target.rows, target.counts) for m in (again, source))
+    found, expected = (m.predict(measured_here.rows, measured_here.counts) for m in (again, source))
     np.testing.assert_array_equal(found, expected)
 
 

@@ -11,7 +11,14 @@ from costhub.models.networks.batches import Batch, Examples
 from costhub.models.networks.mlp import Mlp, SegmentSumNetwork
 from costhub.models.networks.scaler import Scaler
 from costhub.models.protocol import CostModel
-from costhub.papers.moses import DomainAdversary, GradientReversal, MosesLottery
+from costhub.papers.moses import (
+    CoefficientOfVariation,
+    DomainAdversary,
+    GradientReversal,
+    MosesLottery,
+    coefficient_of_variation,
+)
+from costhub.search.scheduler import TrialBatch
 from costhub.transfer.methods.corrected import Corrected
 
 Models = dict[str, CostModel]
@@ -51,9 +58,11 @@ def test_the_term_is_the_verdict_on_both_domains(source_programs: Programs) -> N
     assert 1.0 + 2.0 * 0.4 < found.item() < 1.0 + 2.0 * 1.0
 
 
-def test_the_discriminator_learns_what_the_network_learns_to_hide(source_programs: Programs, target: Programs) -> None:
+def test_the_discriminator_learns_what_the_network_learns_to_hide(
+    source_programs: Programs, measured_here: Programs
+) -> None:
     network, adversary, _ = set_up(source_programs, weight=1.0)
-    far = Examples(target, [Scaler.fit(target.rows - 2.0, bins=0)])  # scaled as something far away
+    far = Examples(measured_here, [Scaler.fit(measured_here.rows - 2.0, bins=0)])  # scaled as something far away
     batch = far.take(torch.arange(64).numpy())
     losses = []
     for _ in range(200):
@@ -90,11 +99,13 @@ def test_a_threshold_chooses_fewer_where_one_parameter_dominates() -> None:
 
 
 def test_the_adversarial_term_changes_what_is_learned(
-    sources: Models, target: Programs, source_programs: Programs
+    sources: Models, measured_here: Programs, source_programs: Programs
 ) -> None:
     found = [
         weights(
-            MosesLottery(domain=domain, epochs=2).adapt(sources["mlp"], target, seed=0, source_programs=source_programs)
+            MosesLottery(domain=domain, epochs=2).adapt(
+                sources["mlp"], measured_here, seed=0, source_programs=source_programs
+            )
         )["encode_1.weight"]
         for domain in (0.0, 0.5, 0.5)
     ]
@@ -103,17 +114,65 @@ def test_the_adversarial_term_changes_what_is_learned(
     assert torch.equal(found[1], found[2])
 
 
-def test_the_adversarial_term_needs_the_source(sources: Models, target: Programs) -> None:
+def test_the_adversarial_term_needs_the_source(sources: Models, measured_here: Programs) -> None:
     with pytest.raises(ModelError, match="compares with programs of the source"):
-        MosesLottery(domain=0.1).adapt(sources["mlp"], target, seed=0)
+        MosesLottery(domain=0.1).adapt(sources["mlp"], measured_here, seed=0)
     with pytest.raises(ModelError, match="compares with programs of the source"):
-        Corrected(MosesLottery(domain=0.1)).adapt(sources["mlp"], target, seed=0)
+        Corrected(MosesLottery(domain=0.1)).adapt(sources["mlp"], measured_here, seed=0)
 
 
-def test_a_blend_compares_its_network_alone(sources: Models, target: Programs, source_programs: Programs) -> None:
+def test_a_blend_compares_its_network_alone(
+    sources: Models, measured_here: Programs, source_programs: Programs
+) -> None:
     method = MosesLottery(domain=0.1, epochs=1)
 
-    method.adapt(sources["blend"], target, seed=0, source_programs=source_programs)
+    method.adapt(sources["blend"], measured_here, seed=0, source_programs=source_programs)
 
     assert len(method.shares) == 1
     assert np.isfinite(list(method.shares[0][0].values())).all()
+
+
+def batches(*scores: list[float]) -> list[TrialBatch]:
+    return [TrialBatch(np.ones(len(own)), np.array(own), waiting=0.0) for own in scores]
+
+
+def test_the_coefficient_is_that_of_predicted_throughput() -> None:
+    # Throughputs of 1 and 3: mean 2, standard deviation 1.
+    told = batches([0.0, float(np.log(3.0))])
+
+    assert CoefficientOfVariation(trials=64, window=1, threshold=0.49).should_continue(told)
+    assert not CoefficientOfVariation(trials=64, window=1, threshold=0.51).should_continue(told)
+
+
+def test_a_level_of_the_scores_does_not_change_it_and_a_larger_spread_does() -> None:
+    told = [[0.1, 0.5, 0.2], [5.1, 5.5, 5.2], [0.1, 0.9, 0.2]]
+
+    same, moved, wider = (coefficient_of_variation(batches(scores)) for scores in told)
+
+    assert same == pytest.approx(moved)
+    assert wider > same
+
+
+def test_only_the_last_batches_count() -> None:
+    told = batches([0.0, -9.0], [-1.0, -1.001], [-1.0, -1.001])
+
+    assert not CoefficientOfVariation(trials=64, window=2).should_continue(told)
+    assert CoefficientOfVariation(trials=64, window=3).should_continue(told)
+    assert CoefficientOfVariation(trials=64, window=4).should_continue(told)
+
+
+def test_the_predicted_part_is_never_measured() -> None:
+    uncertain = batches(*([[0.0, -5.0]] * 8))
+    rule = CoefficientOfVariation(trials=20, share=0.5)
+
+    assert [rule.should_continue(uncertain[:count]) for count in (4, 5, 6)] == [True, False, False]
+
+
+def test_scores_of_any_size_do_not_overflow() -> None:
+    assert CoefficientOfVariation(trials=64, window=1).should_continue(batches([5000.0, -5000.0]))
+
+
+@pytest.mark.parametrize("options", [{"share": 0.0}, {"share": 1.1}, {"window": 0}])
+def test_options_out_of_range_are_refused(options: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="share must be above 0"):
+        CoefficientOfVariation(trials=64, **options)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Two models, one list of scores: the full model sees the best of the draft's, and all scores compare."""
+"""The slow copy, and a draft that the full model verifies."""
 
 from __future__ import annotations
 
@@ -6,10 +6,39 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from costhub.dataset.programs import Programs
 from costhub.errors import ScoreError
-from costhub.papers.pruner import MIN_VERIFIED, DraftModel
+from costhub.models.networks.mlp import Mlp
+from costhub.models.protocol import CostModel
+from costhub.papers.pruner import MIN_VERIFIED, DraftModel, Momentum
 from costhub.search.search_model import SearchModel
+from costhub.transfer.methods.method import FineTune
+
+Models = dict[str, CostModel]
+
+
+def distance(one: CostModel, other: CostModel) -> float:
+    assert isinstance(one, Mlp)
+    assert isinstance(other, Mlp)
+    pairs = zip(one.networks[0].parameters(), other.networks[0].parameters(), strict=True)
+    return float(torch.stack([(a - b).detach().norm() for a, b in pairs]).norm())
+
+
+def test_the_slow_copy_stays_nearer_to_the_source(sources: Models, measured_here: Programs) -> None:
+    source, fast = sources["mlp"], FineTune().adapt(sources["mlp"], measured_here, seed=0)
+    found = [Momentum(keep=keep).adapt(source, measured_here, seed=0) for keep in (0.0, 0.9, 0.99)]
+
+    away = [distance(model, source) for model in found]
+
+    assert away[0] == pytest.approx(distance(fast, source))
+    assert away[0] > away[1] > away[2] > 0
+
+
+def test_keeping_all_is_the_source(sources: Models, measured_here: Programs) -> None:
+    assert distance(Momentum(keep=1.0).adapt(sources["mlp"], measured_here, seed=0), sources["mlp"]) == 0.0
+
 
 N = 256
 
