@@ -18,7 +18,7 @@ else:
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src/costhub"
-STAGES = ("collector", "dataset", "models", "transfer", "cards")
+STAGES = ("collector", "dataset", "models", "transfer", "search", "cards")
 
 # Modules without a test of their own, each with the reason.
 UNTESTED: dict[str, str] = {}

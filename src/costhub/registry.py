@@ -51,9 +51,18 @@ class Registry(Mapping[str, T], Generic[T]):
             UnknownNameError: Nothing has this name; the message lists the close ones.
             CosthubError: A package adds the name, but cannot be loaded; or packages contradict each other.
         """
+        self.check(name)
+        return self[name]
+
+    def check(self, name: str) -> None:
+        """Refuses a wrong name, and imports nothing.
+
+        Raises:
+            UnknownNameError: Nothing has this name; the message lists the close ones.
+            CosthubError: Packages contradict each other.
+        """
         if name not in self:
             raise UnknownNameError(self.kind, name, close_or_all(name, tuple(self)), self.listing)
-        return self[name]
 
     def __getitem__(self, name: str) -> T:
         if name not in self._core:

@@ -190,10 +190,12 @@ def command(
 
 def _search_parts(method: str, strategy: str, select: str) -> SearchParts:
     """The parts of a search by their names."""
-    from costhub.search.selection import find_selection
-    from costhub.search.strategies.by_name import find_strategy
-    from costhub.transfer.methods.by_name import find_method
+    from costhub.search.selection import SELECTIONS, find_selection
+    from costhub.search.strategies.by_name import STRATEGIES, find_strategy
+    from costhub.transfer.methods.by_name import METHODS, find_method
 
+    for registry, name in ((METHODS, method), (STRATEGIES, strategy), (SELECTIONS, select)):
+        registry.check(name)  # before any of them loads torch or TVM
     said = f"{strategy} search, {select}; the model learns from each round by: {method}"
     return SearchParts(find_method(method), find_strategy(strategy), find_selection(select), said)
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from costhub.registry import Registry
-from costhub.search.strategies.strategy import Evolutionary, Random, RandomTopK, Strategy
+from typing import TYPE_CHECKING
 
+from costhub.registry import Registry
+
+if TYPE_CHECKING:
+    from costhub.search.strategies.strategy import Strategy
+
+# As texts, so that a wrong name is refused before TVM is loaded.
 STRATEGIES: Registry[type[Strategy]] = Registry(
     "strategy",
     {
-        "evolutionary": Evolutionary,
-        "random-top-k": RandomTopK,
-        "random": Random,
+        "evolutionary": "costhub.search.strategies.strategy:Evolutionary",
+        "random-top-k": "costhub.search.strategies.strategy:RandomTopK",
+        "random": "costhub.search.strategies.strategy:Random",
     },
     group="costhub.strategies",
     listing="`costhub tune --help`",

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from costhub.registry import Registry
-from costhub.transfer.methods.corrected import Corrected
-from costhub.transfer.methods.lottery import Lottery
-from costhub.transfer.methods.method import Brief, FineTune, Frozen, ResidualTrees, TransferMethod
+from typing import TYPE_CHECKING
 
+from costhub.registry import Registry
+
+if TYPE_CHECKING:
+    from costhub.transfer.methods.method import TransferMethod
+
+# As texts, so that a wrong name is refused before torch is loaded.
 METHODS: Registry[type[TransferMethod]] = Registry(
     "method",
     {
-        "frozen": Frozen,
-        "brief": Brief,
-        "fine-tune": FineTune,
-        "corrected": Corrected,
-        "residual": ResidualTrees,
-        "lottery": Lottery,
+        "frozen": "costhub.transfer.methods.method:Frozen",
+        "brief": "costhub.transfer.methods.method:Brief",
+        "fine-tune": "costhub.transfer.methods.method:FineTune",
+        "corrected": "costhub.transfer.methods.corrected:Corrected",
+        "residual": "costhub.transfer.methods.method:ResidualTrees",
+        "lottery": "costhub.transfer.methods.lottery:Lottery",
     },
     group="costhub.methods",
     listing="`costhub adapt --help`",
