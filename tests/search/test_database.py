@@ -39,11 +39,11 @@ def test_what_was_added_is_known_to_the_next_search_failures_included(filled: Pa
     again, here = SearchDatabase(filled), parse_target(target)
     elsewhere = parse_target(json.dumps({**json.loads(target), "num-cores": 99}))
 
-    known = again.known(find_workload("matmul.128x128x128").module(), here)
+    known = again.records(find_workload("matmul.128x128x128").module(), here)
 
     assert [each.run_s for each in known] == [pytest.approx((1e-3, 2e-3)), pytest.approx((3e-3,)), None]
-    assert again.known(find_workload("softmax.64x1000").module(), here) == []
-    assert again.known(find_workload("matmul.128x128x128").module(), elsewhere) == []
+    assert again.records(find_workload("softmax.64x1000").module(), here) == []
+    assert again.records(find_workload("matmul.128x128x128").module(), elsewhere) == []
 
 
 @pytest.mark.parametrize("kept", [0.2, 0.9, 1.0])
@@ -53,7 +53,7 @@ def test_a_search_cut_while_it_writes_loses_that_record_alone(filled: Path, targ
     path.write_bytes(b"".join(lines) + last[: int(kept * (len(last) - 1))])
 
     mod = find_workload("matmul.128x128x128").module()
-    known = SearchDatabase(filled).known(mod, parse_target(target))
+    known = SearchDatabase(filled).records(mod, parse_target(target))
 
     assert len(known) == 2
 

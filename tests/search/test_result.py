@@ -49,7 +49,7 @@ def test_trials_of_before_count_and_take_no_time() -> None:
     told: list[tuple[int, float | None]] = []
     meter = TrialMeter(lambda done, best_us: told.append((done, best_us)))
 
-    meter.known([3e-6, 4e-6, float("inf")])
+    meter.measured_before([3e-6, 4e-6, float("inf")])
     with meter.stages.during(RUNNING):
         meter.measured(2e-6, "ok")
         meter.measured(5e-6, "ok")

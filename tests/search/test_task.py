@@ -51,13 +51,13 @@ def test_an_interrupted_search_goes_on_and_repeats_nothing(
     with pytest.raises(KeyboardInterrupt):
         search(tmp_path, measurer, model, 24, on_trial=stop)
     mod = find_workload("matmul.128x128x128").module()
-    before = SearchDatabase(tmp_path).known(mod, parse_target(target))
+    before = SearchDatabase(tmp_path).records(mod, parse_target(target))
     assert len(before) == 11
 
     told: list[int] = []
     result = search(tmp_path, measurer, model, 24, on_trial=lambda done, _: told.append(done))
 
-    after = SearchDatabase(tmp_path).known(mod, parse_target(target))
+    after = SearchDatabase(tmp_path).records(mod, parse_target(target))
     assert (result.trials, len(after), told) == (24, 24, list(range(12, 25)))
     traces = [json.dumps(json.loads(line)[1][0]) for line in (tmp_path / FILES[1]).read_text().splitlines()]
     assert len(set(traces)) == 24

@@ -61,9 +61,9 @@ class AnnealingChains:
         best, since = self._best(count), 0
         for step in range(self.options.steps):
             scores = self._step(scores, self.options.hottest * (1 - step / self.options.steps))
-            found = self._best(count)
-            since = 0 if found != best else since + 1
-            best = found
+            now = self._best(count)
+            since = 0 if now != best else since + 1
+            best = now
             if since >= self.options.patience:
                 break
 
@@ -108,7 +108,7 @@ def acceptance(gain: float, temperature: float) -> float:
 
 @dataclass(frozen=True)
 class Diverse:
-    """Greedy choice by score and by decisions that no candidate of the batch has made yet.
+    """Greedy choice by score and by decisions that are new to the batch.
 
     Of the best `top` * count candidates, it looks for the set S that maximises
 

@@ -176,13 +176,13 @@ def advantages(rewards: FloatArray, values: FloatArray, *, discount: float, gae:
         >>> advantages(np.ones((2, 1)), np.zeros((3, 1)), discount=0.5, gae=1.0).tolist()
         [[1.5], [1.0]]
     """
-    found: FloatArray = np.zeros_like(rewards)
+    estimates: FloatArray = np.zeros_like(rewards)
     running: Any = np.zeros(rewards.shape[1])
     for step in reversed(range(len(rewards))):
         surprise = rewards[step] + discount * values[step + 1] - values[step]
         running = surprise + discount * gae * running
-        found[step] = running
-    return found
+        estimates[step] = running
+    return estimates
 
 
 def _log_probability(log_policy: Tensor, actions: Tensor) -> Tensor:
@@ -200,7 +200,7 @@ class Ppo(Explorer):
 
     Chosen here: programs of different sketches have different knobs, so each sketch has an agent of its own;
     several programs are changed side by side; an episode begins with the best programs of earlier episodes
-    and as many random ones; if TVM finds the new knobs impossible, the program stays as it is and the reward
+    and as many random ones; if TVM finds the new knobs impossible, the program is not changed and the reward
     is the lowest score before and after that step. A batch scores at most as many programs as TVM's search.
     """
 
@@ -225,14 +225,14 @@ class _SketchEpisode:
     """The programs of one sketch in an episode."""
 
     sketch: str
-    dials: SketchKnobs
+    sketch_knobs: SketchKnobs
     agent: PpoAgent
     programs: list[ScheduledProgram]
     turns: list[AgentStep] = field(default_factory=list)
     rewards: list[Scores] = field(default_factory=list)
 
     def states(self) -> FloatArray:
-        return np.stack([self.dials.state(program.trace) for program in self.programs])
+        return np.stack([self.sketch_knobs.state(program.trace) for program in self.programs])
 
     def learn(self) -> None:
         if self.turns:
@@ -282,16 +282,16 @@ class PpoExploration:
             by_sketch.setdefault(knobs.sketch, []).append(program)
         for sketch, own in by_sketch.items():
             if sketch not in self._agents:
-                dials = SketchKnobs.of(own[0].trace)
+                sketch_knobs = SketchKnobs.of(own[0].trace)
                 seed = int(self.space.rng.integers(2**31))
                 # A sketch without knobs has one program for each that is drawn; there is nothing to learn.
                 self._agents[sketch] = (
-                    dials,
-                    PpoAgent(max(1, dials.state_size), max(1, len(dials.knobs)), seed=seed),
+                    sketch_knobs,
+                    PpoAgent(max(1, sketch_knobs.state_size), max(1, len(sketch_knobs.knobs)), seed=seed),
                 )
-            dials, agent = self._agents[sketch]
-            if dials.knobs:
-                yield _SketchEpisode(sketch, dials, agent, own)
+            sketch_knobs, agent = self._agents[sketch]
+            if sketch_knobs.knobs:
+                yield _SketchEpisode(sketch, sketch_knobs, agent, own)
 
     def _step(self, groups: list[_SketchEpisode]) -> float:
         """Turns the knobs of all programs; returns the best score reached."""
@@ -300,26 +300,28 @@ class PpoExploration:
             turn = group.agent.act(group.states())
             group.turns.append(turn)
             proposals += [
-                partial(_turned_knobs, group.dials, program, directions)
+                partial(_turned_knobs, group.sketch_knobs, program, directions)
                 for program, directions in zip(group.programs, turn.directions, strict=True)
             ]
-        made = self.space.programs(proposals)
-        scores = np.full(len(made), np.nan)
-        there = [program is not None for program in made]
-        if any(there):
-            scores[there] = self.space.score([program for program in made if program is not None])
+        turned = self.space.programs(proposals)
+        scores = np.full(len(turned), np.nan)
+        possible = [program is not None for program in turned]
+        if any(possible):
+            scores[possible] = self.space.score([program for program in turned if program is not None])
         before = self.space.score([program for group in groups for program in group.programs])
         worst = float(np.nanmin([*scores, *before]))
         place = 0
         for group in groups:
             own = slice(place, place := place + len(group.programs))
-            group.programs = [new or old for new, old in zip(made[own], group.programs, strict=True)]
+            group.programs = [new or old for new, old in zip(turned[own], group.programs, strict=True)]
             group.rewards.append(np.where(np.isnan(scores[own]), worst, scores[own]))
-        return float(np.nanmax(scores)) if any(there) else -np.inf
+        return float(np.nanmax(scores)) if any(possible) else -np.inf
 
 
-def _turned_knobs(dials: SketchKnobs, program: ScheduledProgram, directions: IntArray, _: np.random.Generator) -> Any:
-    return dials.turned(program.trace, directions)
+def _turned_knobs(
+    sketch_knobs: SketchKnobs, program: ScheduledProgram, directions: IntArray, _: np.random.Generator
+) -> Any:
+    return sketch_knobs.turned(program.trace, directions)
 
 
 MIN_CLUSTERS, MAX_CLUSTERS = 8, 64

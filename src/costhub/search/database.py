@@ -29,13 +29,13 @@ class SearchDatabase:
             drop_unfinished_line(folder / name)
         self.database = ms.database.JSONDatabase(work_dir=os.fspath(folder))
 
-    def known(self, mod: Any, target: Any) -> list[DatabaseRecord]:
-        """What has been measured of a workload for a target, the fastest program first, failures last."""
+    def records(self, mod: Any, target: Any) -> list[DatabaseRecord]:
+        """The measured programs of a workload for a target, the fastest first, failures last."""
         workload = self.database.commit_workload(mod)
         return read_records(self.database, target, workload)
 
     def add(self, mod: Any, candidate: Any, run_s: Sequence[float] | None, target: Any) -> None:
-        """Keeps one measured candidate; no seconds where it failed."""
+        """Adds one measured candidate; no seconds where it failed."""
         from tvm.s_tir import meta_schedule as ms
 
         record = ms.database.TuningRecord(

@@ -65,13 +65,13 @@ class Knobs:
             DataError: As `read`.
         """
         first = list(instructions[: before_postproc(instructions)])
-        made = {place: _decision(value) for place, value in decision_pairs(decisions) if place >= 0}
+        decided = {place: _decision(value) for place, value in decision_pairs(decisions) if place >= 0}
         for place, instruction in enumerate(first):
             first[place], size = _annotated(instruction)
             if size is not None:
-                made[place] = (size,)
+                decided[place] = (size,)
         sketch = hashlib.sha256(json.dumps(first, separators=(",", ":")).encode()).hexdigest()
-        return cls(sketch, tuple(sorted((p, made[p]) for p in made if p < len(first))))
+        return cls(sketch, tuple(sorted((p, decided[p]) for p in decided if p < len(first))))
 
     @property
     def components(self) -> frozenset[tuple[str, int, Decision]]:

@@ -113,8 +113,8 @@ class TrialMeter:
         self.curve: list[tuple[int, float, float]] = []
         self._on_trial = on_trial
 
-    def known(self, latency_s: Sequence[float]) -> None:
-        """Counts what an earlier search measured, infinite where it failed: it took no time now.
+    def measured_before(self, latency_s: Sequence[float]) -> None:
+        """Counts what an earlier search measured, infinite where it failed, without time of this search.
 
         The database does not keep their order, so the curve begins with the best of them.
         """
@@ -125,7 +125,7 @@ class TrialMeter:
             self._ran(min(ran), 0.0)
 
     def measured(self, latency_s: float | None, status: str) -> None:
-        """Counts a trial; None for one that failed, and how it did."""
+        """Counts a trial, with its status; None for one that failed."""
         self.trials += 1
         if latency_s is None:
             self.failures += 1
@@ -140,7 +140,7 @@ class TrialMeter:
         self.curve.append((self.trials, seconds, self.best_us))
 
     def result(self, workload: str, health: Health, untuned_us: float | None) -> TuneResult:
-        """What came out."""
+        """The result of the search."""
         stages = self.stages.seconds()
         return TuneResult(
             workload,

@@ -99,7 +99,7 @@ class StopRule(Protocol):
         """Whether the task should be measured further.
 
         Args:
-            batches: All that was measured of it, one batch at the least, in the order of measuring.
+            batches: All that was measured of it, at least one batch, in the order of measuring.
         """
 
 
@@ -123,10 +123,10 @@ class GainEstimate:
 
     Example:
         >>> scores, waiting = np.array([-0.1, -0.2, -0.3, -0.4]), (-0.05, -0.45)
-        >>> told = [TrialBatch(np.exp(-scores), scores, waiting=score) for score in waiting]
-        >>> [round(GainEstimate(record_gain=0.0)([batch]), 3) for batch in told]
+        >>> batches = [TrialBatch(np.exp(-scores), scores, waiting=score) for score in waiting]
+        >>> [round(GainEstimate(record_gain=0.0)([batch]), 3) for batch in batches]
         [0.05, 0.0]
-        >>> GainEstimate(record_gain=0.1)(told[1:])
+        >>> GainEstimate(record_gain=0.1)(batches[1:])
         0.05
     """
 
@@ -274,29 +274,29 @@ class TaskScheduler:
         return max(open_tasks, key=self.priority).name if open_tasks else None
 
     def add(self, name: str, batch: TrialBatch) -> None:
-        """Tells what was measured of a task.
+        """Adds what was measured of a task.
 
         Raises:
-            KeyError: There is no such task.
+            KeyError: No task has this name.
         """
         task = self.tasks[name]
         task.batches.append(batch)
         task.exhausted = batch.waiting == -math.inf
 
     def set_waiting(self, name: str, waiting: float) -> None:
-        """Tells what waits after the last batch of a task, see `TrialBatch.waiting`.
+        """Sets what waits after the last batch of a task, see `TrialBatch.waiting`.
 
         Raises:
-            KeyError: There is no such task.
+            KeyError: No task has this name.
         """
         task = self.tasks[name]
         self.add(name, replace(task.batches.pop(), waiting=waiting))
 
     def close(self, name: str) -> None:
-        """Tells that a task has no more programs; its trials go to the others.
+        """Notes that a task has no more programs; its trials go to the others.
 
         Raises:
-            KeyError: There is no such task.
+            KeyError: No task has this name.
         """
         self.tasks[name].exhausted = True
 
@@ -319,7 +319,7 @@ class SearchProgress:
     latency_us: float | None
     """Sum of the kernels' best latencies, each times its calls; None while one has no program that ran."""
     gain: float | None
-    """Share of `latency_us` that one more batch of every task is expected to save; None if not known."""
+    """Share of `latency_us` that one more batch of every task is expected to save; None if unknown."""
 
 
 def search_progress(scheduler: TaskScheduler, *, foreseen: bool = True) -> SearchProgress:

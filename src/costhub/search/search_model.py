@@ -112,18 +112,18 @@ class SearchModel:
             ScoreError: Even the pretrained model gives NaN or infinity.
         """
         raw = np.full(len(features), np.nan)
-        known = np.array([f is not None for f in features], dtype=bool)
-        raw[known] = self._raw(self._task(task_id), [f for f in features if f is not None])
+        usable = np.array([f is not None for f in features], dtype=bool)
+        raw[usable] = self._raw(self._task(task_id), [f for f in features if f is not None])
         return raw
 
     def positive(self, task_id: str, raw: Scores) -> Scores:
         """(n,) raw scores of the task's model as TVM needs them; NaN becomes the lowest of the batch."""
-        task, known = self._task(task_id), ~np.isnan(raw)
-        self._note_constant(task, raw[known])
+        task, usable = self._task(task_id), ~np.isnan(raw)
+        self._note_constant(task, raw[usable])
         scores = np.full(len(raw), np.exp(-MAX_SPREADS))
-        scores[known] = task.scores(raw[known])
-        if known.any():
-            scores[~known] = scores[known].min()
+        scores[usable] = task.scores(raw[usable])
+        if usable.any():
+            scores[~usable] = scores[usable].min()
         return scores
 
     def model_of(self, task_id: str) -> CostModel:
@@ -226,11 +226,11 @@ class ScheduleScorer:
         arguments = ms.arg_info.ArgInfo.from_entry_func(context.mod, remove_preproc=False)
         candidates = [ms.MeasureCandidate(schedule, arguments) for schedule in schedules]
         features = find_spec(self.model.feature_spec).extract_candidates(context, candidates)
-        known = [rows for rows in features if rows is not None]
+        usable = [rows for rows in features if rows is not None]
         scores = np.zeros(len(features))
-        if not known:
+        if not usable:
             return scores
-        raw = self.model.predict(np.concatenate(known), np.array([len(rows) for rows in known]))
+        raw = self.model.predict(np.concatenate(usable), np.array([len(rows) for rows in usable]))
         if not np.isfinite(raw).all():
             odd = int((~np.isfinite(raw)).sum())
             raise ScoreError(

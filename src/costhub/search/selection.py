@@ -45,12 +45,12 @@ def epsilon_greedy(
 
 @dataclass(frozen=True)
 class Candidates:
-    """Programs of one workload that a search has come upon, with what a model thinks of them.
+    """Programs of one workload that a search has proposed, with their scores.
 
     Example:
         >>> a, b = Knobs("s", ((1, 4),)), Knobs("s", ((1, 8),))
-        >>> found = Candidates(np.array([0.1, 0.7, 0.7]), [a, b, b])
-        >>> found.best_first().tolist(), found.is_new().tolist()
+        >>> candidates = Candidates(np.array([0.1, 0.7, 0.7]), [a, b, b])
+        >>> candidates.best_first().tolist(), candidates.is_new().tolist()
         ([1, 0], [True, True, True])
     """
 
@@ -96,7 +96,7 @@ class Selection(Protocol):
 
         Args:
             candidates: What there is to choose from.
-            count: How many to choose at the most; fewer where fewer are new.
+            count: The most to choose; fewer where fewer are new.
             seed: The only source of chance; give every batch of a search one of its own.
 
         Returns:
@@ -158,7 +158,7 @@ class Shortlist:
         """Up to `count` candidates, in the order of measuring; none where nothing is left.
 
         Args:
-            proposed: New ``MeasureCandidate`` objects, none of which came before.
+            proposed: New ``MeasureCandidate`` objects, each proposed for the first time.
             count: How many are to be measured.
 
         Raises:

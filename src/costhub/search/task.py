@@ -197,17 +197,17 @@ class SearchTask:
         """Counts and learns what an earlier search has measured."""
         from tvm.s_tir import meta_schedule as ms
 
-        known = self._database.known(self.mod, self.target)
-        if not known:
+        records = self._database.records(self.mod, self.target)
+        if not records:
             return
-        latency_s = np.array([math.inf if each.latency_s is None else each.latency_s for each in known])
-        self.meter.known(latency_s.tolist())
-        candidates = [each.record.as_measure_candidate() for each in known]
+        latency_s = np.array([math.inf if each.latency_s is None else each.latency_s for each in records])
+        self.meter.measured_before(latency_s.tolist())
+        candidates = [each.record.as_measure_candidate() for each in records]
         self._seen.update(map(_structural_hash, candidates))
         if self._shortlist is not None:
             self._shortlist.measured(candidates)
         results = [
-            ms.runner.RunnerResult(list(each.run_s or ()) or None, None if each.run_s else FAILED) for each in known
+            ms.runner.RunnerResult(list(each.run_s or ()) or None, None if each.run_s else FAILED) for each in records
         ]
         if np.isfinite(latency_s).any():
             self.before = TrialBatch(latency_s, self._scores(candidates), waiting=0.0)

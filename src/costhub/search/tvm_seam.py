@@ -124,7 +124,7 @@ class TvmCostModel(PyCostModel):  # type: ignore[misc]  # TVM's base is untyped
         self.stages = stages or StageTimer()
 
     def load(self, path: str) -> None:
-        """Replaces the pretrained model by the model folder `path`; there is no draft of the new one."""
+        """Replaces the pretrained model by the model folder `path`, without a draft."""
         base, _ = load_model(Path(path))
         self.search_model = SearchModel(base, method=self.search_model.method, seed=self.search_model.seed)
         self.draft = None
@@ -151,8 +151,8 @@ class TvmCostModel(PyCostModel):  # type: ignore[misc]  # TVM's base is untyped
         with self.stages.during(PREDICTION):
             features = self._features(self.search_model, context, candidates)
             scores = self.search_model.raw(_task_id(context), features)
-        known = scores[~np.isnan(scores)]
-        return np.where(np.isnan(scores), known.min() if len(known) else 0.0, scores)
+        lowest = np.nanmin(scores) if not np.isnan(scores).all() else 0.0
+        return np.where(np.isnan(scores), lowest, scores)
 
     def update(self, context: Any, candidates: Sequence[Any], results: Sequence[Any]) -> None:
         """Learns from the runner's results; a failed run is not a latency."""

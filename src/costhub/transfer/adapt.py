@@ -113,8 +113,8 @@ def adapt(
         >>> here = Programs(rows, ones, workload, ("a", "b", "c", "d"), np.exp(rows[:, 0]).astype(float))
         >>> source = new_model("gbt", feature_spec="demo@1", options={"objective": "log", "rounds": 20})
         >>> source.fit(here, None, seed=0, progress=False)
-        >>> found = adapt(source, here, trials=48, batch=16, progress=False)
-        >>> found.trials, len(found.verdicts), found.chosen
+        >>> adaptation = adapt(source, here, trials=48, batch=16, progress=False)
+        >>> adaptation.trials, len(adaptation.verdicts), adaptation.chosen
         (48, 3, 'adapted')
     """
     learned = _programs_to_learn(programs, trials, seed)

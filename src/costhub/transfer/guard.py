@@ -106,18 +106,18 @@ class Guard:
         before = sum(part.n for part in self._measured)
         shares = self._test(batch)
         self._measured.append(batch)
-        known = Programs.join(self._measured)
-        adapted = self.method.adapt(self.source, known, seed=self.seed, source_programs=self.source_programs)
-        if np.isfinite(adapted.predict(known.rows, known.counts)).all():
+        learned = Programs.join(self._measured)
+        adapted = self.method.adapt(self.source, learned, seed=self.seed, source_programs=self.source_programs)
+        if np.isfinite(adapted.predict(learned.rows, learned.counts)).all():
             self._models[ADAPTED] = adapted
-        self._learn_alone(known)
+        self._learn_alone(learned)
         verdict = BatchVerdict(before, shares, self.chosen)
         self.verdicts.append(verdict)
         return verdict
 
     def _test(self, batch: Programs) -> dict[str, float]:
         """Notes the share of pairs that each candidate ranks right, workload by workload."""
-        found = {}
+        pairwise = {}
         for name, model in self._models.items():
             try:
                 shares = [row.pairwise for row in evaluate(model, batch).workloads]
@@ -125,17 +125,17 @@ class Guard:
                 return {}
             if name != ADAPTED or self._measured:  # until then it is the source itself
                 self._shares[name] += shares
-            found[name] = float(np.mean(shares))
-        return found
+            pairwise[name] = float(np.mean(shares))
+        return pairwise
 
-    def _learn_alone(self, known: Programs) -> None:
-        if not is_informative(known):
+    def _learn_alone(self, learned: Programs) -> None:
+        if not is_informative(learned):
             return
         if self.local is None:
             model = new_model("blend", feature_spec=self.source.feature_spec, options=LOCAL_MODEL)
         else:
             model = self.local()
-        model.fit(known, None, seed=self.seed, progress=False)
+        model.fit(learned, None, seed=self.seed, progress=False)
         self._models[LOCAL] = model
 
     def _source_knows(self) -> bool:

@@ -54,8 +54,8 @@ def rank_sources(
             parts of all models, so that all are ranked on the same programs.
         seed: Chooses the programs.
         probed: How many to rank on.
-        tell_apart: Choose programs that the sources contradict each other about (`telling`), rather than at
-            random (`round_robin`).
+        tell_apart: Choose programs about which the sources disagree (`most_disagreed`), rather than at random
+            (`round_robin`).
 
     Raises:
         DataError: None of the programs ran, or all of them are equally fast.

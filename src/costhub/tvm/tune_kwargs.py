@@ -35,7 +35,7 @@ def CostModel(  # noqa: N802
         rounds of constant scores.
 
     Raises:
-        CosthubError: There is no such model or method.
+        CosthubError: No model or method has this name.
     """
     from costhub.collector.device.identify import identify
     from costhub.hub.catalogue.devices import complete_device_row
@@ -84,7 +84,7 @@ def tune_kwargs(
         MeasureError: No tracker answers, it has no such board, or nothing here runs programs of that target.
         DeviceError: This machine has no such device, or the boards cannot say what they are.
         WorkloadError: TVM does not accept the target.
-        UnknownNameError: There is no such strategy.
+        UnknownNameError: No strategy has this name.
         CosthubError: As `CostModel`.
     """
     from costhub.search.strategies.by_name import find_strategy

@@ -18,6 +18,13 @@ from costhub.models.protocol import Scores
 
 FAILED_S = 1e10
 """The seconds that TVM notes for a program that failed (src/s_tir/meta_schedule/measure_callback)."""
+EPSILON = 0.05
+"""Share of candidates that are chosen at random, as in AutoTVM."""
+MIN_SCORE = 1e-9
+"""What counts as a score of zero, which has no logarithm; below that of `PositiveScores`."""
+DRAWS_PER_PROGRAM, MAX_BARREN_DRAWS = 4, 256
+"""Draws for each requested program, and draws in a row without a new one, after which a space is taken to have
+no more: on GPUs nine of ten may be rejected."""
 
 
 @dataclass(frozen=True)
@@ -52,22 +59,11 @@ def read_records(database: Any, target: Any, workload: Any = None) -> list[Datab
     return records
 
 
-EPSILON = 0.05
-"""AutoTVM's share of candidates that are chosen at random."""
-
-
 def latency_of(result: Any) -> float:
     """Median seconds of a ``ms.runner.RunnerResult``; infinite for a run that failed."""
     if result.error_msg is not None or not result.run_secs:
         return math.inf
     return statistics.median(float(s) for s in result.run_secs)
-
-
-MIN_SCORE = 1e-9
-"""What counts as a score of zero, which has no logarithm; below that of `PositiveScores`."""
-DRAWS_PER_PROGRAM, MAX_BARREN_DRAWS = 4, 256
-"""Draws for each requested program, and draws in a row without a new one, after which a space is taken to have
-no more: on GPUs nine of ten may be rejected."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +73,7 @@ class ScheduledProgram:
     schedule: Any
     """Its ``Schedule``."""
     structure: int
-    """The same for programs that are the same, whatever was decided."""
+    """Equal for equal programs, whatever was decided."""
 
     @property
     def trace(self) -> Any:
@@ -94,7 +90,7 @@ class SearchSpace:
     Args:
         context: The ``ms.TuneContext`` of workload and target.
         sketches: Its design space.
-        cost_model: The ``ms.cost_model.CostModel`` that leads the search; None where no one asks for scores.
+        cost_model: The ``ms.cost_model.CostModel`` that leads the search; None for strategies that do not score.
         seed: The only source of chance.
     """
 
@@ -115,12 +111,12 @@ class SearchSpace:
         """Forgets the scores: the model may have learned."""
         self._scored.clear()
 
-    def measured_before(self, known: Sequence[tuple[Any, float | None]]) -> None:
+    def measured_before(self, measured: Sequence[tuple[Any, float | None]]) -> None:
         """Takes traces and latencies of an earlier search, None where one failed; none is proposed again."""
-        for program in self.programs([partial(_unchanged, trace) for trace, _ in known]):
+        for program in self.programs([partial(_unchanged, trace) for trace, _ in measured]):
             if program is not None:
                 self._proposed.add(program.structure)
-        for trace, latency_s in known:
+        for trace, latency_s in measured:
             if latency_s is not None:
                 self.add_measured(trace, latency_s)
 
@@ -131,23 +127,23 @@ class SearchSpace:
 
     def fastest(self, count: int) -> list[ScheduledProgram]:
         """The `count` fastest programs measured so far, the fastest first."""
-        known = heapq.nsmallest(count, self._measured, key=lambda pair: pair[0])
-        made = self.programs([partial(_unchanged, trace) for _, trace in known])
-        return [program for program in made if program is not None]
+        fastest = heapq.nsmallest(count, self._measured, key=lambda pair: pair[0])
+        programs = self.programs([partial(_unchanged, trace) for _, trace in fastest])
+        return [program for program in programs if program is not None]
 
     def random(self, count: int) -> list[ScheduledProgram]:
         """Up to `count` different random programs that were not proposed; fewer if the space has no more."""
-        found: dict[int, ScheduledProgram] = {}
+        new: dict[int, ScheduledProgram] = {}
         most = max(MAX_BARREN_DRAWS, DRAWS_PER_PROGRAM * count)
         drawn = barren = 0
-        while len(found) < count and drawn < most and barren < MAX_BARREN_DRAWS:
-            batch, before = min(count - len(found), most - drawn), len(found)
+        while len(new) < count and drawn < most and barren < MAX_BARREN_DRAWS:
+            batch, before = min(count - len(new), most - drawn), len(new)
             for program in self.programs([self._design.random] * batch):
                 if program is not None and program.structure not in self._proposed:
-                    found.setdefault(program.structure, program)
+                    new.setdefault(program.structure, program)
             drawn += batch
-            barren = 0 if len(found) > before else barren + batch
-        return list(found.values())
+            barren = 0 if len(new) > before else barren + batch
+        return list(new.values())
 
     def neighbours(self, traces: Sequence[Any]) -> list[ScheduledProgram | None]:
         """One program near each trace, by one of TVM's mutators; None where that makes no program."""

@@ -20,6 +20,9 @@ from costhub.search.strategies.search_space import (
     read_records,
 )
 
+RANDOM_POOL = 768
+"""Programs that a strategy scores for a batch: as many as `Evolutionary`, which makes strategies comparable."""
+
 
 class Strategy(Protocol):
     """A way to search, for `costhub.search.tune.tune` and TVM's own tuning functions alike."""
@@ -33,7 +36,7 @@ class Strategy(Protocol):
 
 
 class Exploration(Protocol):
-    """A strategy at work on one workload; what it keeps lives as long as the search."""
+    """A strategy at work on one workload, as long as the search lasts."""
 
     def explore(self, count: int) -> None:
         """Scores programs by ``space.score``; the best of them that are new will be measured.
@@ -44,9 +47,9 @@ class Exploration(Protocol):
 
 
 class Explorer(ABC):
-    """A strategy in plain Python: it only scores programs; what all such strategies share is done for it.
+    """A strategy in plain Python: it only scores programs.
 
-    Shared are post-processing, the random programs among those that are measured, and TVM's interface.
+    Post-processing, the random programs among those that are measured, and TVM's interface are the same for all.
     """
 
     name: str
@@ -63,7 +66,7 @@ class Explorer(ABC):
 
 @derived_object
 class TvmStrategy(PySearchStrategy):  # type: ignore[misc]  # TVM's base is untyped
-    """Proposes the programs that an explorer has found to score best, and a few random ones.
+    """Proposes the programs to which an explorer gave the best scores, and a few random ones.
 
     *Learning to Optimize Tensor Programs* (Chen et al., NeurIPS 2018), section 3.3, has a share of 0.05 of
     random ones, and so has TVM's evolutionary search.
@@ -91,13 +94,13 @@ class TvmStrategy(PySearchStrategy):  # type: ignore[misc]  # TVM's base is unty
         database: Any = None,
         cost_model: Any = None,
     ) -> None:
-        """Begins to search; what the database holds of the workload and target is known."""
+        """Begins to search from what the database holds of the workload and target."""
         self._left, self._batch = int(max_trials), int(num_trials_per_iter)
-        known = [] if database is None else _records_of_task(database, self._context)
-        # A search that goes on must not draw once more what it drew at first.
-        seed = abs(int(self._context.rand_state)) + len(known)
+        records = [] if database is None else _records_of_task(database, self._context)
+        # A search that continues must not draw again what it drew at first.
+        seed = abs(int(self._context.rand_state)) + len(records)
         self._space = SearchSpace(self._context, list(design_spaces), cost_model, seed=seed)
-        self._space.measured_before([(each.record.trace, each.latency_s) for each in known])
+        self._space.measured_before([(each.record.trace, each.latency_s) for each in records])
         self._exploration = self.explorer.begin(self._space)
 
     def post_tuning(self) -> None:
@@ -159,11 +162,6 @@ class Evolutionary:
         )
 
 
-RANDOM_POOL = 768
-"""Programs that a strategy scores for a batch: as many as `Evolutionary`, so that strategies
-compare."""
-
-
 @dataclass(frozen=True)
 class RandomTopK(Explorer):
     """Draws a new pool for each batch: the simplest use of a model, which other strategies must beat."""
@@ -201,7 +199,7 @@ class _RandomPool:
 
 
 class _NoScores:
-    """Finds nothing, so that random programs fill the batch."""
+    """Scores nothing, so that random programs fill the batch."""
 
     def explore(self, count: int) -> None:
         pass
