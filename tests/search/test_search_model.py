@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from typing import Any
 
@@ -16,7 +17,7 @@ from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.trace import replay
 from costhub.errors import ScoreError
-from costhub.isolation.child import Worker
+from costhub.isolation.child import Child
 from costhub.models.trees.gbt import Gbt
 from costhub.search.search_model import PositiveScores, ScheduleScorer, SearchModel
 from costhub.transfer.methods.method import Frozen
@@ -218,5 +219,5 @@ def test_a_model_that_gives_nan_is_refused(linear: Any, mod: Any, target: str) -
 def test_it_travels_to_a_child_with_its_model() -> None:
     # A user's own design space is sampled in a child, and the scorer goes along.
     scorer = ScheduleScorer(Gbt(feature_spec="per_store@1"))
-    with Worker("costhub.isolation.child:echo") as child:
-        assert child.call(scorer, timeout_s=60).model.config() == scorer.model.config()
+    with Child() as child:
+        assert child.call(copy.copy, scorer, timeout_s=60).model.config() == scorer.model.config()
