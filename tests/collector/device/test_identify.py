@@ -1,4 +1,4 @@
-"""Instruction sets that a CPU can be limited to."""
+"""What this machine is: its CPU, its GPU, and the instruction sets that it can be limited to."""
 
 from __future__ import annotations
 

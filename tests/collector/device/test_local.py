@@ -1,4 +1,4 @@
-"""The target of this machine is one that TVM's CPU rules accept."""
+"""The devices that this machine offers, and targets that TVM's CPU rules accept."""
 
 from __future__ import annotations
 

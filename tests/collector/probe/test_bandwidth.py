@@ -1,3 +1,5 @@
+"""Bandwidth of arrays of growing size, and of each cache."""
+
 from __future__ import annotations
 
 import json

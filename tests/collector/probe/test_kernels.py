@@ -1,3 +1,5 @@
+"""The probe's kernels: what they compile to, how often they are called, the clock and the overhead."""
+
 from __future__ import annotations
 
 import json

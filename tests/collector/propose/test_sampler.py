@@ -1,4 +1,4 @@
-"""Shares of the sources: read from text, refused where they do not sum to 1, kept over many calls."""
+"""Programs of a design space: by shares of random ones, mutations and picks of a model, each at most once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Design spaces by name: TVM's, the built-in ones, and one of the user's own, as docs/spaces.md has it."""
+"""Design spaces: by name, TVM's, the built-in ones and one of the user's own; and the schedules drawn from them."""
 
 from __future__ import annotations
 

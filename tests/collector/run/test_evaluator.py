@@ -1,4 +1,4 @@
-"""What programs are run on: no zeros, no denormals, and no index out of range."""
+"""How often a program is called, and on what: no zeros, no denormals, and no index out of range."""
 
 from __future__ import annotations
 

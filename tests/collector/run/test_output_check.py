@@ -1,4 +1,4 @@
-"""Weights in the layout that a schedule chose: the program computes the same with them."""
+"""What a program computes is compared with the default program, in whatever layout its weights are."""
 
 from __future__ import annotations
 

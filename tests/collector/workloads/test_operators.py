@@ -1,4 +1,4 @@
-"""The operators of our own compute what torch computes."""
+"""The operators of suites compute what torch computes, and their families are those of the classifier."""
 
 from __future__ import annotations
 

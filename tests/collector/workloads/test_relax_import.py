@@ -1,4 +1,4 @@
-"""Polynomials for exp, tanh and erf: near the right values everywhere, and without calls of the C library."""
+"""Networks as relax modules: imported, fused, and with polynomials for exp, tanh and erf."""
 
 from __future__ import annotations
 
