@@ -45,13 +45,13 @@ def test_a_machine_that_stays_busy_is_not_waited_for_again_and_again(
     built = builder.build([programs[0].module_json])[0]
     assert built.artifact is not None
     readings += [1.0, 1.0, 1.0, *[2.0] * 6, 3.0, 2.5, 4.0]
-    watched = DriftMonitor(runner)
+    monitor = DriftMonitor(runner)
 
-    watched.look()
-    _, around = watched.run(built.artifact, programs[0].arguments)
+    monitor.look()
+    _, around = monitor.run(built.artifact, programs[0].arguments)
 
     assert around.reference_after_s == 3.0, "measured once"
-    assert watched.look().reference_drift == pytest.approx(1.5), "read once"
+    assert monitor.look().reference_drift == pytest.approx(1.5), "read once"
 
 
 def test_waiting_takes_a_small_share_of_a_session(
@@ -72,18 +72,30 @@ def test_a_program_after_which_the_machine_is_found_busy_is_measured_again(
     assert built.artifact is not None
     # Three for the baseline, one before; busy after the first run, quiet again, quiet after the second.
     readings += [1.0, 1.0, 1.0, 1.0, 1.8, 1.0, 1.02, 9.0]
-    watched = DriftMonitor(runner)
+    monitor = DriftMonitor(runner)
 
-    watched.look()
-    ran, around = watched.run(built.artifact, programs[0].arguments)
+    monitor.look()
+    ran, around = monitor.run(built.artifact, programs[0].arguments)
 
     assert ran.status == "ok"
     assert around.reference_after_s == 1.02
     assert around.reference_drift == 0.0
 
 
+def test_nothing_is_timed_after_a_program_that_failed(runner: Runner, readings: list[float]) -> None:
+    readings += [1.0, 1.0, 1.0, 1.0, 9.0]
+    monitor = DriftMonitor(runner)
+    before = monitor.look()
+
+    result, state = monitor.run("/nowhere/program.so", ())
+
+    assert result.status == "run_error"
+    assert state == before
+    assert state.reference_after_s is None
+
+
 def test_the_real_reference_kernel_hardly_drifts_and_quick_agrees_with_full(runner: Runner) -> None:
-    watched = DriftMonitor(runner)
-    around = watched.look()
+    monitor = DriftMonitor(runner)
+    around = monitor.look()
     assert around.reference_s > 0
     assert abs(around.reference_drift) < 5

@@ -33,7 +33,7 @@ class MachineState:
     reference_drift: float | None = None
     """How much slower the reference kernel was than at its fastest: 0.1 is 10 %."""
     reference_after_s: float | None = None
-    """Seconds of the reference kernel right after the program."""
+    """Seconds of the reference kernel right after the program; None where the program failed."""
     clock_mhz: float | None = None
     temperature_c: float | None = None
 
@@ -103,8 +103,10 @@ class DriftMonitor:
         """
         for repetition in range(1 + REPETITIONS):
             result = self.runner.run(artifact, arguments, timeout_s=timeout_s, check=check, module_json=module_json)
+            if result.status != "ok":  # without a latency; after a crash the kernel would start a process, too
+                return result, self._state
             after_s = self.runner.reference_s(quick=True)
-            if self._drift(after_s) <= MOST_DRIFT or result.status != "ok" or self._is_busy:
+            if self._drift(after_s) <= MOST_DRIFT or self._is_busy:
                 break
             if repetition < REPETITIONS:
                 self.look()
