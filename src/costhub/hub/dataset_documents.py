@@ -33,6 +33,9 @@ from costhub.dataset.stats.observations import read_observations
 from costhub.hub.remote.manifest import hash_file
 
 _FACT_COLUMNS = ("device_id", "workload_id", "status", "licence", "contributor", "tvm_version")
+SAMPLE_ROWS = 100
+"""Of each device, at most."""
+_TABLES = ("devices", "workloads", "measurements")
 
 
 @dataclass(frozen=True)
@@ -94,11 +97,6 @@ def count_facts(batches: Iterable[pa.RecordBatch]) -> DataFacts:
         contributors=contributors,
         tvm_versions=versions,
     )
-
-
-SAMPLE_ROWS = 100
-"""Of each device, at most."""
-_TABLES = ("devices", "workloads", "measurements")
 
 
 def write_dataset_documents(

@@ -30,6 +30,7 @@ PICTURE_FOLDER = "pictures"
 MAX_PICTURE_BYTES = 8 << 20
 MAX_OPERATORS = 100
 _PNG = b"\x89PNG\r\n\x1a\n"
+INDEX_PAGE = "index.html"
 
 
 def read_site_model(folder: Path, name: str) -> tuple[SiteModel, dict[str, bytes]]:
@@ -222,9 +223,6 @@ def _left_out_message(path: Path, error: Exception) -> str:
     """Why something is left out; an error's message need not name the path."""
     text = one_line(str(error))
     return text if str(path) in text else f"{one_line(str(path))}: {text}"
-
-
-INDEX_PAGE = "index.html"
 
 
 def write_site(out: str | Path, page: str, pictures: Mapping[str, bytes]) -> Path:

@@ -29,6 +29,15 @@ from costhub.hub.model_check.model_files import check_model_files
 from costhub.hub.remote.manifest import copy_verified, scan, write_manifest
 from costhub.hub.remote.remote_repo import Kind
 
+_NAME_COLUMNS = (*(name for name in PERSONAL_COLUMNS if name != "contributor"), "space")
+"""`contributor` names the person who measured, who agrees to that by sending it."""
+_DEVICE_NAME_COLUMNS = ("device_id", "aliases", "model_name", "driver", "probe_method", "governor")
+_COMMON_NAMES = frozenset(
+    {"localhost", "root", "user", "users", "home", "ubuntu", "debian", "runner", "admin", "nobody", "builder"}
+)
+_SHORTEST_NAME = 4
+"""A shorter name occurs in too many words."""
+
 
 @dataclass(frozen=True)
 class Staged:
@@ -140,16 +149,6 @@ def _files_to_send(source: Path) -> list[str]:
 
 def _changed_meanwhile(source: Path) -> DataError:
     return DataError(f"{source} changed while it was copied; stop the program that writes there, then try again.")
-
-
-_NAME_COLUMNS = (*(name for name in PERSONAL_COLUMNS if name != "contributor"), "space")
-"""`contributor` names the person who measured, who agrees to that by sending it."""
-_DEVICE_NAME_COLUMNS = ("device_id", "aliases", "model_name", "driver", "probe_method", "governor")
-_COMMON_NAMES = frozenset(
-    {"localhost", "root", "user", "users", "home", "ubuntu", "debian", "runner", "admin", "nobody", "builder"}
-)
-_SHORTEST_NAME = 4
-"""A shorter name occurs in too many words."""
 
 
 def personal_texts(files: Mapping[str, Path]) -> list[str]:

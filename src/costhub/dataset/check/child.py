@@ -38,6 +38,9 @@ BATCH_ROWS = 4096
 KNOWN_VERSIONS = tuple(str(version).encode() for version in range(1, SCHEMA_VERSION + 1))
 MODULE_ROWS = 64
 """A module may have megabytes."""
+LIMITS = Limits(further_bytes=2 << 30)
+"""For the process that reads; parsers of damaged files may ask for any amount."""
+_FLOAT32 = frozenset({"float32", "float64"})
 
 
 class UnreadableFile(Exception):
@@ -99,11 +102,6 @@ def _check_schema(file: pq.ParquetFile, table: str) -> None:
     if sorted(schema.names) != sorted(expected):
         extra = min(column for column in schema.names if column not in expected)
         raise UnreadableFile(SCHEMA.id, f"It has the unknown column {extra!r}.")
-
-
-LIMITS = Limits(further_bytes=2 << 30)
-"""For the process that reads; parsers of damaged files may ask for any amount."""
-_FLOAT32 = frozenset({"float32", "float64"})
 
 
 @dataclass

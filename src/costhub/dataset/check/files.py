@@ -14,18 +14,41 @@ from costhub.dataset.shards.shard import TEMP_PREFIX, SealState, seal_state
 from costhub.dataset.shards.shard_set import SHARD_PATTERN, shard_name, shard_paths
 from costhub.terminal_text import first_few
 
+MOST_FILE_BYTES = 2 << 30
+MOST_ROWS = {"devices": 10_000, "workloads": 200_000, "measurements": 2_000_000}
+MOST_GROUP_BYTES = 1 << 30
+"""Of a row group once decompressed, according to its footer."""
+READABLE = Rule(
+    id="CH001",
+    title="every shard and journal can be read",
+    severity="error",
+    fix="Fetch the file again, or remove it and measure again; a journal's bad line can be removed by hand.",
+)
+SEALED = Rule(
+    id="CH003",
+    title="a shard has a seal",
+    severity="error",
+    fix="Write it with costhub (DataFolder, MeasurementWriter); other tools do not seal.",
+)
+SCHEMA = Rule(
+    id="CH004",
+    title="a shard has the columns of its table, and no nulls where none may be",
+    severity="error",
+    fix="Write it with costhub; costhub.dataset.schema lists the columns of every table.",
+)
+VERSION = Rule(
+    id="CH005",
+    title="the schema version of a shard is known",
+    severity="error",
+    fix="Upgrade costhub where the version is newer; otherwise write the file again with costhub.",
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class FolderRule(Rule):
     """A rule on names and files: yields (where, message) for every breach, without parsing anything."""
 
     find: Callable[[Listing], Iterator[tuple[str, str]]]
-
-
-MOST_FILE_BYTES = 2 << 30
-MOST_ROWS = {"devices": 10_000, "workloads": 200_000, "measurements": 2_000_000}
-MOST_GROUP_BYTES = 1 << 30
-"""Of a row group once decompressed, according to its footer."""
 
 
 @dataclass(frozen=True)
@@ -134,36 +157,12 @@ def _is_broken(listing: Listing, path: Path) -> bool:
         return False  # reading it reports the problem
 
 
-READABLE = Rule(
-    id="CH001",
-    title="every shard and journal can be read",
-    severity="error",
-    fix="Fetch the file again, or remove it and measure again; a journal's bad line can be removed by hand.",
-)
 UNCHANGED = FolderRule(
     id="CH002",
     title="a shard has not changed since it was written: its seal is intact",
     severity="error",
     fix="Fetch the file again from its source. To change data on purpose, write it with costhub.",
     find=broken_seals,
-)
-SEALED = Rule(
-    id="CH003",
-    title="a shard has a seal",
-    severity="error",
-    fix="Write it with costhub (DataFolder, MeasurementWriter); other tools do not seal.",
-)
-SCHEMA = Rule(
-    id="CH004",
-    title="a shard has the columns of its table, and no nulls where none may be",
-    severity="error",
-    fix="Write it with costhub; costhub.dataset.schema lists the columns of every table.",
-)
-VERSION = Rule(
-    id="CH005",
-    title="the schema version of a shard is known",
-    severity="error",
-    fix="Upgrade costhub where the version is newer; otherwise write the file again with costhub.",
 )
 SIZE = FolderRule(
     id="CH006",

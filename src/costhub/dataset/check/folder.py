@@ -29,6 +29,7 @@ from costhub.progress import bar
 FILE_TIMEOUT_S = 10.0
 MEGABYTE_TIMEOUT_S = 10.0
 """A megabyte holds some 5,000 rows, which take half a second on an idle core."""
+_SAMPLED = ("record_id", "workload_id", "trace", "target")
 
 
 class Reader:
@@ -94,9 +95,6 @@ class Reader:
 def time_limit_s(source: TableFile) -> float:
     """Seconds that reading a file may take."""
     return FILE_TIMEOUT_S + MEGABYTE_TIMEOUT_S * source.path.stat().st_size / 1e6
-
-
-_SAMPLED = ("record_id", "workload_id", "trace", "target")
 
 
 def check_folder(

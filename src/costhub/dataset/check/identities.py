@@ -14,6 +14,14 @@ from costhub.dataset.check.measurements import CheckContext, Ledger, LedgerRule,
 from costhub.dataset.check.rule import Rule
 from costhub.dataset.trace import program_id
 
+KEYS = Rule(
+    id="CH015",
+    title="a device or workload occurs once in its table",
+    severity="error",
+    fix="Put it into the folder again (DataFolder.put_device, put_workloads): the last one written stays.",
+)
+_CPU_TARGETS = frozenset({"llvm", "c"})
+
 
 def repeated_records(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, Mask]]:
     """Finds record ids that occur again; the next writer clears a journal's by itself."""
@@ -60,65 +68,6 @@ def misplaced(rows: Rows) -> Iterator[tuple[str, Mask]]:
     """Finds measurements in the folder of another device."""
     here = rows.where(pc.equal(rows.column("device_id"), pa.scalar(rows.device_id)))
     yield "device_id is not the name of the file's folder.", ~here
-
-
-KEYS = Rule(
-    id="CH015",
-    title="a device or workload occurs once in its table",
-    severity="error",
-    fix="Put it into the folder again (DataFolder.put_device, put_workloads): the last one written stays.",
-)
-IDENTITY_RULES = (
-    LedgerRule(
-        id="CH010",
-        title="a record_id occurs once",
-        severity="error",
-        fix="Remove one of the two rows; if they are different measurements, give one of them another id.",
-        find=repeated_records,
-    ),
-    RowRule(
-        id="CH011",
-        title="a program_id is the hash of its workload and trace",
-        severity="error",
-        fix="Compute it with costhub.dataset.trace.program_id; if the trace was changed, drop the row.",
-        find=wrong_programs,
-    ),
-    RowRule(
-        id="CH012",
-        title="the workload of a measurement is described",
-        severity="error",
-        fix="Add the workload (DataFolder.put_workloads), or remove its measurements.",
-        find=unknown_workloads,
-        shown="workload_id",
-    ),
-    RowRule(
-        id="CH013",
-        title="the device of a measurement is described",
-        severity="error",
-        fix="Add the device (DataFolder.put_device, costhub probe), or remove its measurements.",
-        find=unknown_devices,
-        shown="device_id",
-    ),
-    RowRule(
-        id="CH014",
-        title="measurements are in the folder of their device",
-        severity="error",
-        fix="Move the file to the folder of its device, or correct device_id.",
-        find=misplaced,
-        shown="device_id",
-    ),
-    KEYS,
-    LedgerRule(
-        id="CH016",
-        title="a measurement has one record_id",
-        severity="error",
-        fix="Keep one of the rows: copies count a measurement twice and leak from training data into test data.",
-        find=repeated_runs,
-    ),
-)
-
-
-_CPU_TARGETS = frozenset({"llvm", "c"})
 
 
 def bad_traces(rows: Rows) -> Iterator[tuple[str, Mask]]:
@@ -189,7 +138,53 @@ def _parse(text: str | None) -> Any:
         return None
 
 
-TRACE_RULES = (
+IDENTITY_RULES = (
+    LedgerRule(
+        id="CH010",
+        title="a record_id occurs once",
+        severity="error",
+        fix="Remove one of the two rows; if they are different measurements, give one of them another id.",
+        find=repeated_records,
+    ),
+    RowRule(
+        id="CH011",
+        title="a program_id is the hash of its workload and trace",
+        severity="error",
+        fix="Compute it with costhub.dataset.trace.program_id; if the trace was changed, drop the row.",
+        find=wrong_programs,
+    ),
+    RowRule(
+        id="CH012",
+        title="the workload of a measurement is described",
+        severity="error",
+        fix="Add the workload (DataFolder.put_workloads), or remove its measurements.",
+        find=unknown_workloads,
+        shown="workload_id",
+    ),
+    RowRule(
+        id="CH013",
+        title="the device of a measurement is described",
+        severity="error",
+        fix="Add the device (DataFolder.put_device, costhub probe), or remove its measurements.",
+        find=unknown_devices,
+        shown="device_id",
+    ),
+    RowRule(
+        id="CH014",
+        title="measurements are in the folder of their device",
+        severity="error",
+        fix="Move the file to the folder of its device, or correct device_id.",
+        find=misplaced,
+        shown="device_id",
+    ),
+    KEYS,
+    LedgerRule(
+        id="CH016",
+        title="a measurement has one record_id",
+        severity="error",
+        fix="Keep one of the rows: copies count a measurement twice and leak from training data into test data.",
+        find=repeated_runs,
+    ),
     RowRule(
         id="CH017",
         title="a trace is the JSON that TVM writes",

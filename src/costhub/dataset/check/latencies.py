@@ -18,8 +18,27 @@ LEAST_GFLOPS_PER_CORE = {"cpu": 0.5}
 LEAST_GFLOPS_PER_MULTIPROCESSOR = 64.0
 MOST_SLOWER = 30.0
 """How much slower than the device's other files, on the workloads they share; 1.4 at most on both GPUs."""
-ENOUGH_ROWS_OF_UNITS = 20
+ENOUGH_ROWS = 20
+"""Rows of a file, device or workload that a statistic needs."""
 ENOUGH_WORKLOADS = 3
+# Measured on 26,115 programs of a virtual machine with two cores, an H200 and an A100: the slowest repeat
+# is 1.35, 1.05 and 1.08 times the fastest in 99 of 100 rows, and 16 times at most.
+LEAST_OUTLIER = 32.0
+NOISE_POWER = 8.0
+"""An outlier's spread is this power of the spread that 99 of 100 rows of the device keep."""
+IDENTICAL_SHARE = 0.05
+"""11 of 15,450 rows of the A100 have three repeats alike."""
+DISAGREEMENT = 8.0
+"""Programs measured several times: 1.3 at most on both GPUs."""
+MOST_SHARED = 0.05
+"""Share of rows with the commonest latency; 3 of 1,427 in a file of the A100, the most at hand."""
+FEW_DIGITS = 3
+MOST_ROUNDED = 0.5
+"""Share of rows with at most FEW_DIGITS digits; none of 26,115 rows of three devices."""
+LEAST_DISTINCT = 0.2
+"""Distinct digits per row, whatever the exponent; 99 % on the A100."""
+LEAST_SPREAD_OF_STEPS = 1e-3
+"""Relative spread of the steps between sorted latencies; 0.7 at least in measurements."""
 
 
 def wrong_units(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, Mask]]:
@@ -34,14 +53,14 @@ def wrong_units(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, Ma
         least = np.sort(np.vstack([best, np.full_like(best[:1], np.inf)]), axis=0)
         others = np.where(best == least[0], least[1], least[0])
         for rows, mine, theirs in zip(files, best, others, strict=True):
-            if len(rows) < ENOUGH_ROWS_OF_UNITS:
+            if len(rows) < ENOUGH_ROWS:
                 continue
             if _median_ratio(mine, bound_s, 1) > MOST_ABOVE_BOUND:
                 slow.append(rows)
             elif _median_ratio(mine, theirs, ENOUGH_WORKLOADS) > MOST_SLOWER:
                 slower.append(rows)
     question = "is run_s in seconds?"
-    message = f"the best programs take over {MOST_ABOVE_BOUND:g} times what the peak lets expect; {question}"
+    message = f"the best programs take over {MOST_ABOVE_BOUND:g} times as long as the peak suggests; {question}"
     yield message, ledger.mask(slow)
     message = f"the best programs take over {MOST_SLOWER:g} times as long as in other files; {question}"
     yield message, ledger.mask(slower)
@@ -71,36 +90,13 @@ def _median_ratio(mine: Floats, other: Floats, enough: int) -> float:
     return float(np.median(mine[known] / other[known])) if known.sum() >= enough else 0.0
 
 
-UNIT_RULES = (
-    LedgerRule(
-        id="CH032",
-        title="latencies are in seconds",
-        severity="error",
-        fix="Convert run_s to seconds: divide milliseconds by 1e3, microseconds by 1e6.",
-        find=wrong_units,
-    ),
-)
-
-
-# Measured on 26,115 programs of a virtual machine with two cores, an H200 and an A100: the slowest repeat
-# is 1.35, 1.05 and 1.08 times the fastest in 99 of 100 rows, and 16 times at most.
-LEAST_OUTLIER = 32.0
-NOISE_POWER = 8.0
-"""An outlier's spread is this power of the spread that 99 of 100 rows of the device keep."""
-ENOUGH_ROWS_OF_REPEATS = 20
-IDENTICAL_SHARE = 0.05
-"""11 of 15,450 rows of the A100 have three repeats alike."""
-DISAGREEMENT = 8.0
-"""Programs measured several times: 1.3 at most on both GPUs."""
-
-
 def outlying_repeats(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, Mask]]:
     """Finds rows with one repeat further from the others than noise explains."""
     timed = ledger.is_timed & (ledger["repeats"] > 1) & np.isfinite(ledger["spread"])
     found = []
     for rows in ledger.groups("device", within=timed):
         spread = ledger["spread"][rows].astype(np.float64)
-        usual = np.quantile(spread, 0.99) if len(rows) >= ENOUGH_ROWS_OF_REPEATS else 1.0
+        usual = np.quantile(spread, 0.99) if len(rows) >= ENOUGH_ROWS else 1.0
         # Many outliers would raise the quantile that is to find them, but not the median.
         usual = min(usual, float(np.median(spread)) ** NOISE_POWER * 1.5)
         found.append(rows[spread > max(LEAST_OUTLIER, usual**NOISE_POWER)])
@@ -113,7 +109,7 @@ def identical_repeats(ledger: Ledger, context: CheckContext) -> Iterator[tuple[s
     found = []
     for rows in ledger.groups("file", within=ledger.is_timed & (ledger["repeats"] > 1)):
         same = rows[ledger["spread"][rows] == 1]
-        if len(rows) >= ENOUGH_ROWS_OF_REPEATS and len(same) > IDENTICAL_SHARE * len(rows):
+        if len(rows) >= ENOUGH_ROWS and len(same) > IDENTICAL_SHARE * len(rows):
             found.append(same)
     message = "the repeats in run_s are the same number; at most one row in twenty was expected to be."
     yield message, ledger.mask(found)
@@ -132,7 +128,48 @@ def disagreeing_programs(ledger: Ledger, context: CheckContext) -> Iterator[tupl
     yield message, ledger.mask([order[latency > DISAGREEMENT * fastest]])
 
 
-REPEAT_RULES = (
+def generated(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, Mask]]:
+    """Finds files with one latency for many programs, with typed figures, or with even steps."""
+    shared, rounded, alike, even = [], [], [], []
+    for rows in ledger.groups("file", within=ledger.is_timed):
+        if len(rows) < ENOUGH_ROWS:
+            continue
+        latency_s = ledger["latency_s"][rows]
+        _, place, counts = np.unique(latency_s, return_inverse=True, return_counts=True)
+        is_shared = counts[place] > max(10, MOST_SHARED * len(rows))
+        mantissa = latency_s / 10.0 ** np.floor(np.log10(latency_s))
+        is_round = np.abs(mantissa - np.round(mantissa, FEW_DIGITS - 1)) < 1e-9
+        if is_shared.any():
+            shared.append(rows[is_shared])
+        elif is_round.mean() > MOST_ROUNDED:
+            rounded.append(rows[is_round])
+        elif len(np.unique(np.round(mantissa, 6))) < LEAST_DISTINCT * len(rows):
+            alike.append(rows)
+    for rows in ledger.groups("file", "workload", within=ledger.is_timed):
+        latency_s = ledger["latency_s"][rows]
+        if len(rows) >= ENOUGH_ROWS and (_is_even(latency_s) or _is_even(np.log(latency_s))):
+            even.append(rows)
+    yield "many different programs have the very same latency.", ledger.mask(shared)
+    message = f"most latencies have at most {FEW_DIGITS} digits, and measured ones have more."
+    yield message, ledger.mask(rounded)
+    yield "few distinct digits occur among the latencies, whatever the exponent.", ledger.mask(alike)
+    yield "the latencies of a workload go up in even steps.", ledger.mask(even)
+
+
+def _is_even(values: Floats) -> bool:
+    steps = np.diff(np.sort(values))
+    mean = steps.mean()
+    return bool(mean > 0 and steps.std() < LEAST_SPREAD_OF_STEPS * mean)
+
+
+LATENCY_RULES = (
+    LedgerRule(
+        id="CH032",
+        title="latencies are in seconds",
+        severity="error",
+        fix="Convert run_s to seconds: divide milliseconds by 1e3, microseconds by 1e6.",
+        find=wrong_units,
+    ),
     LedgerRule(
         id="CH033",
         title="the repeats of a program agree, within the usual noise of its device",
@@ -154,56 +191,6 @@ REPEAT_RULES = (
         fix="Find out which session was disturbed or used another unit, and drop its rows.",
         find=disagreeing_programs,
     ),
-)
-
-
-ENOUGH_ROWS_OF_GENERATED = 20
-MOST_SHARED = 0.05
-"""Share of rows with the commonest latency; 3 of 1,427 in a file of the A100, the most at hand."""
-FEW_DIGITS = 3
-MOST_ROUNDED = 0.5
-"""Share of rows with at most DIGITS digits; none of 26,115 rows of three devices."""
-LEAST_DISTINCT = 0.2
-"""Distinct digits per row, whatever the exponent; 99 % on the A100."""
-LEAST_SPREAD_OF_STEPS = 1e-3
-"""Relative spread of the steps between sorted latencies; 0.7 at least in measurements."""
-
-
-def generated(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, Mask]]:
-    """Finds files with one latency for many programs, with typed figures, or with even steps."""
-    shared, rounded, alike, even = [], [], [], []
-    for rows in ledger.groups("file", within=ledger.is_timed):
-        if len(rows) < ENOUGH_ROWS_OF_GENERATED:
-            continue
-        latency_s = ledger["latency_s"][rows]
-        _, place, counts = np.unique(latency_s, return_inverse=True, return_counts=True)
-        is_shared = counts[place] > max(10, MOST_SHARED * len(rows))
-        mantissa = latency_s / 10.0 ** np.floor(np.log10(latency_s))
-        is_round = np.abs(mantissa - np.round(mantissa, FEW_DIGITS - 1)) < 1e-9
-        if is_shared.any():
-            shared.append(rows[is_shared])
-        elif is_round.mean() > MOST_ROUNDED:
-            rounded.append(rows[is_round])
-        elif len(np.unique(np.round(mantissa, 6))) < LEAST_DISTINCT * len(rows):
-            alike.append(rows)
-    for rows in ledger.groups("file", "workload", within=ledger.is_timed):
-        latency_s = ledger["latency_s"][rows]
-        if len(rows) >= ENOUGH_ROWS_OF_GENERATED and (_is_even(latency_s) or _is_even(np.log(latency_s))):
-            even.append(rows)
-    yield "many different programs have the very same latency.", ledger.mask(shared)
-    message = f"most latencies have at most {FEW_DIGITS} digits, and measured ones have more."
-    yield message, ledger.mask(rounded)
-    yield "few distinct digits occur among the latencies, whatever the exponent.", ledger.mask(alike)
-    yield "the latencies of a workload go up in even steps.", ledger.mask(even)
-
-
-def _is_even(values: Floats) -> bool:
-    steps = np.diff(np.sort(values))
-    mean = steps.mean()
-    return bool(mean > 0 and steps.std() < LEAST_SPREAD_OF_STEPS * mean)
-
-
-GENERATED_RULES = (
     LedgerRule(
         id="CH036",
         title="latencies do not look generated",

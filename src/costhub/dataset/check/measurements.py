@@ -18,6 +18,30 @@ from costhub.dataset.check.rule import Rule
 from costhub.dataset.latency import repeats_by_length
 
 Mask = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+ENTRY = np.dtype(
+    [
+        ("file", np.int32),
+        ("name", "S16"),
+        ("record", np.uint64),
+        ("program", np.uint64),
+        ("run", np.uint64),
+        ("workload", np.int32),
+        ("device", np.int32),
+        ("session", np.uint64),
+        ("time_us", np.int64),
+        ("latency_s", np.float64),
+        ("spread", np.float32),
+        ("repeats", np.int32),
+        ("reference_s", np.float64),
+        ("drift", np.float32),
+        ("clock_mhz", np.float32),
+        ("temperature_c", np.float32),
+    ]
+)
+"""100 bytes a row. `record`, `program`, `run` and `session` are hashes; `spread` is slowest / fastest."""
+NO_TIME = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +66,6 @@ class LedgerRule(Rule):
     """A rule across measurements: yields (message, mask) over the ledger of all of them."""
 
     find: Callable[[Ledger, CheckContext], Iterator[tuple[str, Mask]]]
-
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -84,9 +105,6 @@ class CheckContext:
     def workload_ids(self) -> pa.Array:
         """Ids of the workloads, in order."""
         return pa.array(self.workloads, pa.string())
-
-
-Ints = npt.NDArray[np.int64]
 
 
 class Rows:
@@ -184,31 +202,6 @@ class Rows:
         columns = [self.texts(name) for name in names]
         digests = (hashlib.blake2b(repr(row).encode(), digest_size=8).digest() for row in zip(*columns, strict=True))
         return np.frombuffer(b"".join(digests), np.uint64)
-
-
-ENTRY = np.dtype(
-    [
-        ("file", np.int32),
-        ("name", "S16"),
-        ("record", np.uint64),
-        ("program", np.uint64),
-        ("run", np.uint64),
-        ("workload", np.int32),
-        ("device", np.int32),
-        ("session", np.uint64),
-        ("time_us", np.int64),
-        ("latency_s", np.float64),
-        ("spread", np.float32),
-        ("repeats", np.int32),
-        ("reference_s", np.float64),
-        ("drift", np.float32),
-        ("clock_mhz", np.float32),
-        ("temperature_c", np.float32),
-    ]
-)
-"""100 bytes a row. `record`, `program`, `run` and `session` are hashes; `spread` is slowest / fastest."""
-
-NO_TIME = np.iinfo(np.int64).min
 
 
 class Ledger:

@@ -14,6 +14,14 @@ from costhub.dataset.schema import STATUSES
 _BUILD_FAILURES = pa.array(["build_error", "build_timeout"])
 _CLOCK_MARGIN = 1.05
 """Two clocks measure run_s and run_wall_s."""
+PEAK_MARGIN = 1.2
+"""Probes miss the true peak by some per cent; beyond this factor the measurement is wrong, not the probe."""
+BANDWIDTH_MARGIN = 2.0
+"""A probe by dot products is less of a peak, and strided kernels leave part of their arguments unread."""
+_CACHE_LEVELS = (("l1_gbs", "l1d_bytes", True), ("l2_gbs", "l2_bytes", True), ("l3_gbs", "l3_bytes", False))
+"""(bandwidth, size, whether every core has its own)"""
+_CACHE_REUSE = 4.0
+"""Between two runs a cache may keep a part of what exceeds it; nothing of what is this much larger."""
 
 
 def unknown_statuses(rows: Rows) -> Iterator[tuple[str, Mask]]:
@@ -62,55 +70,6 @@ def shorter_than_its_repeats(rows: Rows) -> Iterator[tuple[str, Mask]]:
     yield message, rows.is_ok & (repeats_s > wall_s * _CLOCK_MARGIN)
 
 
-OUTCOME_RULES = (
-    RowRule(
-        id="CH025",
-        title="a status is one of the schema's",
-        severity="error",
-        fix="Use unknown_error for a failure whose stage is not known.",
-        find=unknown_statuses,
-    ),
-    RowRule(
-        id="CH026",
-        title="an ok measurement has finite, positive latencies",
-        severity="error",
-        fix="Remove the rows, or correct their status.",
-        find=bad_latencies,
-    ),
-    RowRule(
-        id="CH027",
-        title="a failed measurement has an error text and no latencies",
-        severity="error",
-        fix="Empty run_s of a failure (MetaSchedule's 1e10 too), and keep the error text or say 'unknown'.",
-        find=bad_failures,
-    ),
-    RowRule(
-        id="CH028",
-        title="the columns of a row do not contradict its status",
-        severity="error",
-        fix="Find out which column is wrong, in the program that wrote the rows, and measure again.",
-        find=contradictions,
-    ),
-    RowRule(
-        id="CH029",
-        title="a run takes at least as long as its repeats",
-        severity="error",
-        fix="Convert run_s and run_wall_s to seconds.",
-        find=shorter_than_its_repeats,
-    ),
-)
-
-
-PEAK_MARGIN = 1.2
-"""Probes miss the true peak by some per cent; beyond this factor the measurement is wrong, not the probe."""
-BANDWIDTH_MARGIN = 2.0
-"""A probe by dot products is less of a peak, and strided kernels leave part of their arguments unread."""
-_CACHE_LEVELS = (("l1_gbs", "l1d_bytes", True), ("l2_gbs", "l2_bytes", True), ("l3_gbs", "l3_bytes", False))
-"""(bandwidth, size, whether every core has its own)"""
-_CACHE_REUSE = 4.0
-"""Between two runs a cache may keep a part of what exceeds it; nothing of what is this much larger."""
-
-
 def faster_than_peak(rows: Rows) -> Iterator[tuple[str, Mask]]:
     """Finds programs that would need more GFLOP/s than the device has, where its peak is known."""
     # Peaks are of float32: tensor cores and narrow types may well exceed them.
@@ -152,7 +111,42 @@ def _bandwidth_limit(context: CheckContext, device: int, size: Floats) -> Floats
     return found
 
 
-ROOFLINE_RULES = (
+OUTCOME_RULES = (
+    RowRule(
+        id="CH025",
+        title="a status is one of the schema's",
+        severity="error",
+        fix="Use unknown_error for a failure whose stage is not known.",
+        find=unknown_statuses,
+    ),
+    RowRule(
+        id="CH026",
+        title="an ok measurement has finite, positive latencies",
+        severity="error",
+        fix="Remove the rows, or correct their status.",
+        find=bad_latencies,
+    ),
+    RowRule(
+        id="CH027",
+        title="a failed measurement has an error text and no latencies",
+        severity="error",
+        fix="Empty run_s of a failure (MetaSchedule's 1e10 too), and keep the error text or say 'unknown'.",
+        find=bad_failures,
+    ),
+    RowRule(
+        id="CH028",
+        title="the columns of a row do not contradict its status",
+        severity="error",
+        fix="Find out which column is wrong, in the program that wrote the rows, and measure again.",
+        find=contradictions,
+    ),
+    RowRule(
+        id="CH029",
+        title="a run takes at least as long as its repeats",
+        severity="error",
+        fix="Convert run_s and run_wall_s to seconds.",
+        find=shorter_than_its_repeats,
+    ),
     RowRule(
         id="CH030",
         title="no program is faster than the device can compute",

@@ -9,6 +9,9 @@ from typing import Literal
 from costhub.terminal_text import clean, first_few
 
 Severity = Literal["error", "warning"]
+_NAMED = 3
+_MOST_MESSAGES = 20
+"""Messages of one rule on one file; a stranger's file could cause any number of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,13 +45,6 @@ class Finding:
     fix: str
     rows: int = 0
     """How many rows; 0 if the finding is about a file."""
-
-
-_NAMED = 3
-
-
-_MOST_MESSAGES = 20
-"""Messages of one rule on one file; a stranger's file could cause any number of them."""
 
 
 @dataclass

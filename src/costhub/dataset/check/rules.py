@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from costhub.dataset.check.deep import DEEP_RULES as DEEP
-from costhub.dataset.check.files import FILE_RULES as FILES
-from costhub.dataset.check.identities import IDENTITY_RULES as IDENTITIES
-from costhub.dataset.check.identities import TRACE_RULES as TRACES
-from costhub.dataset.check.latencies import GENERATED_RULES as GENERATED
-from costhub.dataset.check.latencies import REPEAT_RULES as REPEATS
-from costhub.dataset.check.latencies import UNIT_RULES as UNITS
-from costhub.dataset.check.outcomes import OUTCOME_RULES as OUTCOMES
-from costhub.dataset.check.outcomes import ROOFLINE_RULES as ROOFLINE
+from costhub.dataset.check.deep import DEEP_RULES
+from costhub.dataset.check.files import FILE_RULES
+from costhub.dataset.check.identities import IDENTITY_RULES
+from costhub.dataset.check.latencies import LATENCY_RULES
+from costhub.dataset.check.outcomes import OUTCOME_RULES
 from costhub.dataset.check.rule import Rule
-from costhub.dataset.check.sessions import SESSION_RULES as SESSIONS
-from costhub.dataset.check.tables import DEVICE_RULES as DEVICES
-from costhub.dataset.check.tables import WORKLOAD_RULES as WORKLOADS
-from costhub.dataset.check.texts import PERSONAL_RULES as PERSONAL
-from costhub.dataset.check.texts import PROVENANCE_RULES as PROVENANCE
-from costhub.dataset.check.texts import TEXT_RULES as TEXTS
+from costhub.dataset.check.sessions import SESSION_RULES
+from costhub.dataset.check.tables import TABLE_RULES
+from costhub.dataset.check.texts import TEXT_RULES
 
-_THEMES = (
-    *(FILES, IDENTITIES, TRACES, WORKLOADS, DEEP, DEVICES, OUTCOMES, ROOFLINE),
-    *(UNITS, REPEATS, GENERATED, SESSIONS, TEXTS, PROVENANCE, PERSONAL),
+_FAMILIES = (
+    *(FILE_RULES, IDENTITY_RULES, TABLE_RULES, DEEP_RULES),
+    *(OUTCOME_RULES, LATENCY_RULES, SESSION_RULES, TEXT_RULES),
 )
 
 RULES: dict[str, Rule] = {
-    rule.id: rule for rule in sorted((rule for theme in _THEMES for rule in theme), key=lambda rule: rule.id)
+    rule.id: rule for rule in sorted((rule for family in _FAMILIES for rule in family), key=lambda rule: rule.id)
 }
 
 

@@ -45,18 +45,6 @@ def impossible_devices(row: dict[str, Any]) -> Iterator[str]:
         yield "device_id or kind is empty."
 
 
-DEVICE_RULES = (
-    TableRule(
-        id="CH024",
-        title="a device's figures are possible",
-        severity="error",
-        fix="Run costhub probe on the device and put its row again; leave out unknown figures.",
-        tables=("devices",),
-        find=impossible_devices,
-    ),
-)
-
-
 def impossible_workloads(row: dict[str, Any]) -> Iterator[str]:
     """Finds rows whose shapes, dtypes, FLOP and bytes do not go together."""
     if not (math.isfinite(row["flop"]) and row["flop"] >= 0):
@@ -95,18 +83,6 @@ def _bytes(shapes: list[list[int]], dtypes: list[str]) -> float | None:
     return float(sum(math.prod(shape) * size for shape, size in zip(shapes, sizes, strict=True)))
 
 
-WORKLOAD_RULES = (
-    TableRule(
-        id="CH020",
-        title="a workload's shapes, dtypes, FLOP and bytes go together",
-        severity="error",
-        fix="Make the row with costhub.dataset.workload.workload_row and put it again.",
-        tables=("workloads",),
-        find=impossible_workloads,
-    ),
-)
-
-
 def useful_share(module_json: str) -> float:
     """The share of FLOP that remains if one x in c meets each condition ``x % c == 0``; 1 without such conditions.
 
@@ -138,3 +114,23 @@ def _divisor(nodes: list[Any], equal: dict[str, Any]) -> int:
     right = nodes[left["data"]["b"]]
     value = nodes[right["data"]["value"]]["data"] if right["type"] == "ir.IntImm" else 1
     return value if type(value) is int and 1 < value <= 16 else 1
+
+
+TABLE_RULES = (
+    TableRule(
+        id="CH024",
+        title="a device's figures are possible",
+        severity="error",
+        fix="Run costhub probe on the device and put its row again; leave out unknown figures.",
+        tables=("devices",),
+        find=impossible_devices,
+    ),
+    TableRule(
+        id="CH020",
+        title="a workload's shapes, dtypes, FLOP and bytes go together",
+        severity="error",
+        fix="Make the row with costhub.dataset.workload.workload_row and put it again.",
+        tables=("workloads",),
+        find=impossible_workloads,
+    ),
+)

@@ -25,6 +25,32 @@ TEXT_COLUMNS = tuple(c.name for c in columns_of("measurements") if c.type == pa.
 # Tab and newline are fine in an error text; terminals interpret the escape character.
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
 _ANY_CONTROL = r"[\x00-\x1f\x7f]"
+_VERSION_NUMBER = re.compile(r"(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?(?:[.+-]?[a-z0-9][a-z0-9.+-]*)?", re.IGNORECASE)
+PERSONAL_COLUMNS = (
+    *("error", "session", "contributor", "proposed_by", "licence", "target"),
+    *("board", "governor", "cpu_affinity"),
+    *("tvm_version", "compiler_version", "driver_version", "costhub_version"),
+)
+_VERSION_COLUMNS = frozenset({"tvm_version", "compiler_version", "driver_version", "costhub_version", "driver"})
+"""Four numbers with dots are a version there, not an address."""
+_NOT_PERSONAL = frozenset({"conda", "runner", "ubuntu", "user", "builder", "nobody"})
+"""Homes that build machines and images have; they reveal nothing about a person."""
+# All lengths are bounded, or a long text of a stranger would take as long as its square.
+# A local domain, or a machine with a number within a domain: gpu03.cs.example.edu.
+_LOCAL = r"[\w-]{1,63}(?:\.[\w-]{1,63}){0,9}\.(?:local|localdomain|lan|internal|intranet|corp|home\.arpa)"
+_NUMBERED = r"[a-z][\w-]{0,62}\d[\w-]{0,62}(?:\.[a-z][\w-]{0,62}){1,9}\.(?:com|net|org|edu|gov|cloud|[a-z]{2})"
+_HOST = re.compile(rf"(?<![\w./-])(?:{_LOCAL}|{_NUMBERED})(?![\w.-])|\bhostname\s*[=:]\s*[\w-]+", re.IGNORECASE)
+_HOME = re.compile(r"(?:/home/|/Users/|[A-Za-z]:\\+(?:Users|Documents and Settings)\\+)([\w.-]+)")
+_AT = re.compile(r"(?<![\w.@+-])[\w.+-]{1,64}@([\w-]{1,63}(?:\.[\w-]{1,63}){0,9})")
+# Versioned symbols of ELF files look like an account: memcpy@GLIBC_2.14, puts@plt.
+_SYMBOL = re.compile(r"plt|got|GLIBC|GLIBCXX|CXXABI|OPENMP|LLVM|GCC|lib", re.IGNORECASE)
+_IPV4 = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\w)")
+_IPV6 = re.compile(r"(?<![\w:])(?=[0-9a-f:.]{0,45}\d)[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}(?![\w:])", re.IGNORECASE)
+_MAC = re.compile(r"(?<![\w:])[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5}(?![\w:])", re.IGNORECASE)
+_URL = re.compile(r"https?://[\w./?&=%#~:+-]+")
+_COARSE = r"@|(?i:/home/|/users/|\\users\\|\\documents and|hostname)|\w\.\w|[0-9A-Fa-f:][:-][0-9A-Fa-f]{0,4}[:-]"
+"""What any of the above needs, for a fast first look over a whole column."""
+_FIX = "Remove it from the text; costhub needs no names of people, accounts, folders or machines."
 
 
 def oversized_texts(rows: Rows) -> Iterator[tuple[str, Mask]]:
@@ -64,42 +90,6 @@ def oversized_entries(row: dict[str, Any]) -> Iterator[str]:
             yield f"{name} has more than {MOST_ITEMS:,} entries."
 
 
-TEXT_RULES = (
-    RowRule(
-        id="CH045",
-        title="no text is far longer than its column is for",
-        severity="error",
-        fix="Cut error texts to their end; shorten names; drop rows whose trace is that long.",
-        find=oversized_texts,
-    ),
-    RowRule(
-        id="CH046",
-        title="texts hold no control characters",
-        severity="warning",
-        fix="Remove colours and other escape sequences from the text.",
-        find=control_characters,
-    ),
-    RowRule(
-        id="CH047",
-        title="names are not empty",
-        severity="error",
-        fix="Give every row its ids, and say who proposed it ('unknown' if nobody knows).",
-        find=empty_names,
-    ),
-    TableRule(
-        id="CH052",
-        title="no text of a device or workload is far longer than its column is for",
-        severity="error",
-        fix="Shorten it.",
-        tables=("devices", "workloads"),
-        find=oversized_entries,
-    ),
-)
-
-
-_VERSION_NUMBER = re.compile(r"(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?(?:[.+-]?[a-z0-9][a-z0-9.+-]*)?", re.IGNORECASE)
-
-
 def missing_licence(rows: Rows) -> Iterator[tuple[str, Mask]]:
     """Finds rows without a licence, which nobody may use."""
     named = rows.where(pc.match_substring_regex(rows.column("licence"), r"\S"))
@@ -123,50 +113,6 @@ def unknown_versions(rows: Rows) -> Iterator[tuple[str, Mask]]:
 def _release(text: str) -> tuple[int, ...] | None:
     match = _VERSION_NUMBER.fullmatch(text)
     return tuple(int(part or 0) for part in match.groups()) if match else None
-
-
-PROVENANCE_RULES = (
-    RowRule(
-        id="CH048",
-        title="every row has a licence",
-        severity="warning",
-        fix="Ask who measured it, and write the SPDX name of the licence.",
-        find=missing_licence,
-    ),
-    RowRule(
-        id="CH049",
-        title="the version of costhub that wrote a row is known",
-        severity="warning",
-        fix="Upgrade costhub and check again: newer rows may keep other rules.",
-        find=unknown_versions,
-    ),
-)
-
-
-PERSONAL_COLUMNS = (
-    *("error", "session", "contributor", "proposed_by", "licence", "target"),
-    *("board", "governor", "cpu_affinity"),
-    *("tvm_version", "compiler_version", "driver_version", "costhub_version"),
-)
-_VERSION_COLUMNS = frozenset({"tvm_version", "compiler_version", "driver_version", "costhub_version", "driver"})
-"""Four numbers with dots are a version there, not an address."""
-_NOT_PERSONAL = frozenset({"conda", "runner", "ubuntu", "user", "builder", "nobody"})
-"""Homes that build machines and images have; they reveal nothing about a person."""
-# All lengths are bounded, or a long text of a stranger would take as long as its square.
-# A local domain, or a machine with a number within a domain: gpu03.cs.example.edu.
-_LOCAL = r"[\w-]{1,63}(?:\.[\w-]{1,63}){0,9}\.(?:local|localdomain|lan|internal|intranet|corp|home\.arpa)"
-_NUMBERED = r"[a-z][\w-]{0,62}\d[\w-]{0,62}(?:\.[a-z][\w-]{0,62}){1,9}\.(?:com|net|org|edu|gov|cloud|[a-z]{2})"
-_HOST = re.compile(rf"(?<![\w./-])(?:{_LOCAL}|{_NUMBERED})(?![\w.-])|\bhostname\s*[=:]\s*[\w-]+", re.IGNORECASE)
-_HOME = re.compile(r"(?:/home/|/Users/|[A-Za-z]:\\+(?:Users|Documents and Settings)\\+)([\w.-]+)")
-_AT = re.compile(r"(?<![\w.@+-])[\w.+-]{1,64}@([\w-]{1,63}(?:\.[\w-]{1,63}){0,9})")
-# Versioned symbols of ELF files look like an account: memcpy@GLIBC_2.14, puts@plt.
-_SYMBOL = re.compile(r"plt|got|GLIBC|GLIBCXX|CXXABI|OPENMP|LLVM|GCC|lib", re.IGNORECASE)
-_IPV4 = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\w)")
-_IPV6 = re.compile(r"(?<![\w:])(?=[0-9a-f:.]{0,45}\d)[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,7}(?![\w:])", re.IGNORECASE)
-_MAC = re.compile(r"(?<![\w:])[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5}(?![\w:])", re.IGNORECASE)
-_URL = re.compile(r"https?://[\w./?&=%#~:+-]+")
-_COARSE = r"@|(?i:/home/|/users/|\\users\\|\\documents and|hostname)|\w\.\w|[0-9A-Fa-f:][:-][0-9A-Fa-f]{0,4}[:-]"
-"""What any of the above needs, for a fast first look over a whole column."""
 
 
 def personal_data(text: str, *, is_version: bool = False) -> list[str]:
@@ -230,8 +176,50 @@ def personal_entries(row: dict[str, Any]) -> Iterator[str]:
                     yield f"{name} holds {kind}."
 
 
-_FIX = "Remove it from the text; costhub needs no names of people, accounts, folders or machines."
-PERSONAL_RULES = (
+TEXT_RULES = (
+    RowRule(
+        id="CH045",
+        title="no text is far longer than its column is for",
+        severity="error",
+        fix="Cut error texts to their end; shorten names; drop rows whose trace is that long.",
+        find=oversized_texts,
+    ),
+    RowRule(
+        id="CH046",
+        title="texts hold no control characters",
+        severity="warning",
+        fix="Remove colours and other escape sequences from the text.",
+        find=control_characters,
+    ),
+    RowRule(
+        id="CH047",
+        title="names are not empty",
+        severity="error",
+        fix="Give every row its ids, and say who proposed it ('unknown' if nobody knows).",
+        find=empty_names,
+    ),
+    TableRule(
+        id="CH052",
+        title="no text of a device or workload is far longer than its column is for",
+        severity="error",
+        fix="Shorten it.",
+        tables=("devices", "workloads"),
+        find=oversized_entries,
+    ),
+    RowRule(
+        id="CH048",
+        title="every row has a licence",
+        severity="warning",
+        fix="Ask who measured it, and write the SPDX name of the licence.",
+        find=missing_licence,
+    ),
+    RowRule(
+        id="CH049",
+        title="the version of costhub that wrote a row is known",
+        severity="warning",
+        fix="Upgrade costhub and check again: newer rows may keep other rules.",
+        find=unknown_versions,
+    ),
     RowRule(
         id="CH050",
         title="no text of a measurement holds personal data",

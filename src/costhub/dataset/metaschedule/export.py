@@ -25,6 +25,7 @@ from costhub.progress import bar
 Records = list[str | None]
 RecordsCall = tuple[str, str, tuple[MeasuredTrace, ...]]
 """Measurements of one workload (its module, as JSON) and one target."""
+_CHUNK_ROWS = 64
 
 
 class ExportPool:
@@ -62,9 +63,6 @@ class ExportPool:
 def _single_programs(args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     module_json, target, programs = args
     return [(module_json, target, some) for some in ((), *((program,) for program in programs))]
-
-
-_CHUNK_ROWS = 64
 
 
 @dataclass

@@ -19,6 +19,7 @@ from costhub.dataset.workload import module_from_json, parse_target, workload_ro
 from costhub.errors import WorkloadError, last_line
 
 _POSTPROC = "EnterPostproc"
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,6 @@ def _postprocess(module_json: str, schedule: Any, target: str) -> None:
         raise WorkloadError(f"its post-processing cannot be redone ({last_line(error)})") from error
     if not accepted:
         raise WorkloadError("TVM 0.27 refuses its schedule when it redoes the post-processing")
-
-
-_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)

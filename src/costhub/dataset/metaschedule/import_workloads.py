@@ -19,6 +19,9 @@ from costhub.isolation.pool import ChildPool, LostCall, load_tvm
 
 ReplayCall = tuple[str, str, tuple[str, ...]]
 """The module of a workload, the target as it was recorded, and traces."""
+GivenName = str | Mapping[str, Any] | None
+MOST_LINE_BYTES = 64 << 20
+_BATCH_LINES = 64
 
 
 class ImportPool:
@@ -60,9 +63,6 @@ def _joined_replies(replies: Sequence[ReplayedTraces | str]) -> ReplayedTraces |
 
 def _reason_lost(lost: LostCall) -> str:
     return f"TVM {lost.why} on it" if lost.why == "crashed" else f"TVM {lost.why} over it"
-
-
-GivenName = str | Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -144,11 +144,6 @@ def _name_text(value: Any) -> str:
         raise ValueError(value)
     value.encode()
     return value
-
-
-MOST_LINE_BYTES = 64 << 20
-
-_BATCH_LINES = 64
 
 
 @dataclass

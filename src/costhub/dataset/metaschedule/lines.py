@@ -19,8 +19,11 @@ from costhub.errors import DataError
 WORKLOADS_FILE = "database_workload.json"
 RECORDS_FILE = "database_tuning_record.json"
 BLANK = "the line is blank"
-
 _SKIP_BYTES = 1 << 20
+FAILED_S = 1e9
+"""MetaSchedule stores 1e10 seconds for a program that failed; anything this long counts as failed."""
+Arguments = tuple[tuple[str, tuple[int, ...]], ...]
+MOST_REFUSALS = 1000
 
 
 @dataclass(frozen=True)
@@ -82,12 +85,6 @@ def _next_line(file: IO[bytes] | gzip.GzipFile, most_bytes: int) -> tuple[bytes,
     while too_long and rest and not rest.endswith(b"\n"):
         rest = file.readline(_SKIP_BYTES)
     return text, too_long
-
-
-FAILED_S = 1e9
-"""MetaSchedule stores 1e10 seconds for a program that failed; anything this long counts as failed."""
-
-Arguments = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 @dataclass(frozen=True)
@@ -168,9 +165,6 @@ def _arguments(value: Any) -> Arguments | None:
         return tuple((str(dtype), tuple(int(extent) for extent in shape)) for _, dtype, shape in value)
     except (ValueError, TypeError, OverflowError) as error:
         raise DataError('its arguments are not like ["TENSOR", "float32", [64, 64]]') from error
-
-
-MOST_REFUSALS = 1000
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from costhub.dataset.metaschedule.old_graph import OldGraph, OldNode
 from costhub.errors import WorkloadError, last_line
 
 Make = Callable[["Rebuilder", "OldNode"], Any]
-
 BINARY = "Add Sub Mul Div Mod FloorDiv FloorMod Min Max EQ NE LT LE GT GE And Or".split()
 # Calls of these are node types today.
 _NODES_OF_CALLS = {
@@ -21,6 +20,7 @@ _NODES_OF_CALLS = {
     "shift_left": "LShift",
     "shift_right": "RShift",
 }
+_DEFAULT_BUFFER = 1
 
 
 def _binary(kind: str) -> Make:
@@ -107,9 +107,6 @@ EXPRESSIONS: dict[str, Make] = {
     "Call": _call,
 }
 """How each kind of expression is made."""
-
-
-_DEFAULT_BUFFER = 1
 
 
 def _range(to: Rebuilder, node: OldNode) -> Any:

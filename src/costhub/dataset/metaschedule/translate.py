@@ -25,6 +25,8 @@ _ADDED_ATTRIBUTES: dict[str, tuple[Any, ...]] = {
     "Tensorize": ("", 1),
 }
 _WITH_CONSUMERS = ("CacheRead", "CacheWrite")
+_LIST_OPTIONS = ("keys", "mattr", "libs")
+_LENGTH_BYTES = 8
 
 
 def translate_trace(instructions: list[Any]) -> list[Any]:
@@ -64,9 +66,6 @@ def _translate_object(text: str) -> str:
     except (ValueError, RecursionError):
         return text
     return str(tvm.ir.save_json(rebuild_object(graph))) if is_old(graph) else text
-
-
-_LIST_OPTIONS = ("keys", "mattr", "libs")
 
 
 @functools.lru_cache(maxsize=256)
@@ -143,9 +142,6 @@ def _device_kind(target: Any) -> str:
     from tvm_ffi import Device
 
     return str(Device(int(target.get_target_device_type()), 0).type)
-
-
-_LENGTH_BYTES = 8
 
 
 def read_workload(line: bytes) -> tuple[Any, str | None]:

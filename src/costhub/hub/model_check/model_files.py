@@ -21,6 +21,9 @@ MAX_DEPTH = 4
 """Nested folders: a compound model of compound models has two."""
 _PNG = b"\x89PNG\r\n\x1a\n"
 _KINDS_OF_FILES = ".json, .md, .png, .safetensors and .ubj"
+MAX_HEADER_BYTES = 1 << 20
+MAX_TENSORS = 10_000
+_DTYPE_BYTES = {"F32": 4, "F64": 8, "I64": 8}
 
 
 @dataclass(frozen=True)
@@ -147,11 +150,6 @@ def read_strict_json(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ModelError(f"{path.name} does not hold a JSON object. Train or fetch it again.")
     return found
-
-
-MAX_HEADER_BYTES = 1 << 20
-MAX_TENSORS = 10_000
-_DTYPE_BYTES = {"F32": 4, "F64": 8, "I64": 8}
 
 
 def check_tensor_header(path: Path) -> None:

@@ -24,7 +24,6 @@ MAX_MANIFEST_BYTES = 1 << 20
 MAX_FILES = 100
 MAX_TOTAL_BYTES = 2 << 30
 """A cost model has a few MB; a larger folder is refused before it fills a disk."""
-
 _CHUNK_BYTES = 1 << 20
 
 
@@ -165,9 +164,6 @@ def check_entry(path: Path, name: str, expected: FileEntry, got: FileEntry) -> N
         )
 
 
-_COPY_BYTES = 1 << 20
-
-
 def copy_verified(
     source: Path,
     target: Path,
@@ -230,7 +226,7 @@ def _copy_file(source: Path, target: Path, name: str, expected: FileEntry) -> No
         raise ModelError(f"{source} is missing, though {MANIFEST} lists it. Fetch the folder again.") from None
     with reader, target.open("wb") as writer:
         # One byte beyond the expected size is enough to know that the file differs.
-        while size <= expected.size and (chunk := reader.read(min(_COPY_BYTES, expected.size + 1 - size))):
+        while size <= expected.size and (chunk := reader.read(min(_CHUNK_BYTES, expected.size + 1 - size))):
             digest.update(chunk)
             writer.write(chunk)
             size += len(chunk)

@@ -17,6 +17,19 @@ from costhub.dataset.latency import median_latency_s
 from costhub.models.metrics import rank_correlation
 from costhub.terminal_text import clean
 
+COMPARED_COLUMNS = ("record_id", "program_id", "workload_id", "status", "run_s")
+# Measured on a virtual machine with two cores: 112 programs of two sessions differ by 1.06 times in the
+# median and 1.7 times at most, and ranks agree by 0.94 in the worst workload. On two GPUs, programs measured
+# twice differ by 1.3 times at most.
+MOST_SHIFT = 1.5
+"""Of the median program that both measured."""
+LEAST_AGREEMENT = 0.8
+"""Rank correlation of the programs that both measured, mean over workloads."""
+MOST_GAIN = 4.0
+"""Best latency of a workload in the hub / best one contributed."""
+_ENOUGH_PROGRAMS = 5
+"""Programs in common that a ratio or a ranking needs."""
+
 
 @dataclass(frozen=True)
 class Reason:
@@ -46,20 +59,6 @@ class ReviewVerdict:
     def to_json(self) -> dict[str, Any]:
         """The verdict for machines."""
         return {"accepted": self.is_accepted, **asdict(self)}
-
-
-COMPARED_COLUMNS = ("record_id", "program_id", "workload_id", "status", "run_s")
-# Measured on a virtual machine with two cores: 112 programs of two sessions differ by 1.06 times in the
-# median and 1.7 times at most, and ranks agree by 0.94 in the worst workload. On two GPUs, programs measured
-# twice differ by 1.3 times at most.
-MOST_SHIFT = 1.5
-"""Of the median program that both measured."""
-LEAST_AGREEMENT = 0.8
-"""Rank correlation of the programs that both measured, mean over workloads."""
-MOST_GAIN = 4.0
-"""Best latency of a workload in the hub / best one contributed."""
-_ENOUGH_PROGRAMS = 5
-"""Programs in common that a ratio or a ranking needs."""
 
 
 @dataclass(frozen=True)

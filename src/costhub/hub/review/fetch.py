@@ -17,6 +17,15 @@ from costhub.hub.remote.manifest import MAX_TOTAL_BYTES, hash_file
 from costhub.hub.remote.remote_repo import Head, Kind, RemoteRepo
 from costhub.terminal_text import clean
 
+MOST_FILES = 1000
+_ADDRESS = re.compile(r"hf-hub:([^/@\s]+/[^/@\s]+)@refs/pr/([1-9]\d{0,6})")
+_PAGE_ADDRESS = re.compile(r"https?://[^/\s]+/(datasets/)?([^/\s]+/[^/\s]+)/discussions/([1-9]\d{0,6})/?")
+_DATASET_FOLDERS = ("devices/", "workloads/", "measurements/", "splits/", f"{INBOX}/")
+_CONTRIBUTED_PATH = re.compile(
+    r"contributions/([0-9a-f]{16})/"
+    r"((?:devices|workloads|measurements/[A-Za-z0-9][A-Za-z0-9._+-]{0,100})/train-\d{5}-of-\d{5}\.parquet)"
+)
+
 
 def fetch_compared(against: str, device_ids: Sequence[str]) -> Path | None:
     """What a hub holds of some devices, with its tables of devices and workloads.
@@ -75,16 +84,6 @@ def fetch_tables(repo: RemoteRepo, revision: str, device_ids: Sequence[str]) -> 
         )
     (folder / "measurements").mkdir(exist_ok=True)
     return folder
-
-
-MOST_FILES = 1000
-_ADDRESS = re.compile(r"hf-hub:([^/@\s]+/[^/@\s]+)@refs/pr/([1-9]\d{0,6})")
-_PAGE_ADDRESS = re.compile(r"https?://[^/\s]+/(datasets/)?([^/\s]+/[^/\s]+)/discussions/([1-9]\d{0,6})/?")
-_DATASET_FOLDERS = ("devices/", "workloads/", "measurements/", "splits/", f"{INBOX}/")
-_CONTRIBUTED_PATH = re.compile(
-    r"contributions/([0-9a-f]{16})/"
-    r"((?:devices|workloads|measurements/[A-Za-z0-9][A-Za-z0-9._+-]{0,100})/train-\d{5}-of-\d{5}\.parquet)"
-)
 
 
 @dataclass(frozen=True)
