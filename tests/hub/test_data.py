@@ -1,23 +1,28 @@
-"""The client reads its settings when it is imported, so what talks to the server runs in a child process."""
+"""Measurements from a folder, from a hub on this machine, and from the Hugging Face hub."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from costhub.cli import main
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_measurements as load_from_path
 from costhub.errors import AmbiguousNameError, CosthubError, DataError, UnknownNameError
 from costhub.hub.data import iter_measurements, load_measurements, locate_data
 from costhub.hub.remote.address import AddressError
+
+ROOT = Path(__file__).parents[2]
+build_groups = runpy.run_path(str(ROOT / "tests/dataset/grouped_folder.py"))["build_groups"]
+SHARD = "measurements/cpu0/train-00000-of-00001.parquet"
 
 
 @pytest.fixture
@@ -93,15 +98,6 @@ def test_an_error_in_the_block_is_not_taken_for_an_unknown_name(shelf: Path) -> 
         raise CosthubError("mine")
 
 
-ROOT = Path(__file__).parents[2]
-build_groups = runpy.run_path(str(ROOT / "tests/dataset/grouped_folder.py"))["build_groups"]
-SHARD = "measurements/cpu0/train-00000-of-00001.parquet"
-Run = Callable[..., subprocess.CompletedProcess[str]]
-
-LOAD = "import costhub; t = costhub.load_measurements({}); print(t.num_rows, t.column_names)"
-ITERATE = "import costhub; print([b.num_rows for b in costhub.iter_measurements({})])"
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> DataFolder:
     return build_groups(tmp_path_factory.mktemp("grouped") / "data")
@@ -113,80 +109,66 @@ def files(folder: DataFolder) -> dict[str, bytes]:
     return {path.relative_to(folder.path).as_posix(): path.read_bytes() for path in paths}
 
 
-@pytest.fixture
-def python(tmp_path: Path, server: Any) -> Run:
-    """Runs a program against the server; a CosthubError becomes its last line."""
-
-    def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        # Nothing of the caller's Hugging Face settings may reach the test, a token least of all.
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "COSTHUB_"))}
-        env |= {"HF_ENDPOINT": server.url, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}
-        env |= {"PYTHONPATH": str(ROOT / "src"), **environment}
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False, timeout=60
-        )
-        assert "During handling" not in done.stderr
-        return done
-
-    return run
+def run_in_a_process(tmp_path: Path, url: str, code: str, **environment: str) -> str:
+    """Runs a program as people do: the client reads its settings from the environment."""
+    # Nothing of the caller's Hugging Face settings may reach the test, a token least of all.
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "COSTHUB_"))}
+    env |= {"HF_ENDPOINT": url, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}
+    env |= {"PYTHONPATH": str(ROOT / "src"), **environment}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
-def test_one_workload_costs_a_small_share_of_the_file(
-    python: Run, server: Any, files: dict[str, bytes], folder: DataFolder
-) -> None:
-    commit = server.commit("datasets/acme/cpu0", files)
+def test_one_workload_costs_a_small_share_of_the_file(hugging_face: Any, files: dict[str, bytes]) -> None:
+    commit = hugging_face.commit("datasets/acme/cpu0", files)
 
-    done = python(ITERATE.format("'hf-hub:acme/cpu0', workload='matmul3', batch_rows=100"))
+    batches = iter_measurements("hf-hub:acme/cpu0", workload="matmul3", batch_rows=100)
 
-    assert (done.stdout, done.stderr) == ("[100, 100, 50]\n", "")
+    assert [batch.num_rows for batch in batches] == [100, 100, 50]
     # One row group of twenty, and the footer.
-    assert server.bytes_served[SHARD] < 0.15 * len(files[SHARD])
+    assert hugging_face.bytes_served[SHARD] < 0.15 * len(files[SHARD])
     # Only the first question leaves the commit open: a push in between cannot mix two versions.
-    asked = [request for request in server.requests if "/cpu0" in request]
+    asked = [request for request in hugging_face.requests if "/cpu0" in request]
     assert asked[0] == "GET /api/datasets/acme/cpu0"
     assert [request for request in asked[1:] if commit not in request] == []
 
 
-def test_counting_what_is_there_fetches_no_traces(python: Run, server: Any, files: dict[str, bytes]) -> None:
-    server.commit("datasets/acme/cpu0", files)
+def test_counting_what_is_there_fetches_no_traces(
+    hugging_face: Any, files: dict[str, bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    hugging_face.commit("datasets/acme/cpu0", files)
 
-    done = python("from costhub.cli.main import run; run(['stats', 'hf-hub:acme/cpu0', '--json'])")
+    assert main.run(["stats", "hf-hub:acme/cpu0", "--json"]) == 0
 
-    assert json.loads(done.stdout)["measurements"] == 5000
-    assert server.bytes_served[SHARD] < 0.15 * len(files[SHARD])
+    assert json.loads(capsys.readouterr().out)["measurements"] == 5000
+    assert hugging_face.bytes_served[SHARD] < 0.15 * len(files[SHARD])
 
 
 def test_what_is_loaded_from_the_hub_is_what_is_in_the_folder(
-    python: Run, server: Any, files: dict[str, bytes], folder: DataFolder, tmp_path: Path
+    hugging_face: Any, files: dict[str, bytes], folder: DataFolder
 ) -> None:
-    server.commit("datasets/acme/cpu0", files, ref="v1")
-    server.commit("datasets/acme/cpu0", {"README.md": b"emptied"})
-    out = tmp_path / "out.arrow"
-    code = f"""
-import costhub, pyarrow as pa
-table = costhub.load_measurements("hf-hub:acme/cpu0@v1", operator="softmax", columns=["record_id", "run_s"])
-with pa.OSFile({str(out)!r}, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-    writer.write_table(table)
-"""
-    assert python(code).stderr == ""
+    hugging_face.commit("datasets/acme/cpu0", files, ref="v1")
+    hugging_face.commit("datasets/acme/cpu0", {"README.md": b"emptied"})
+    choice: dict[str, Any] = {"operator": "softmax", "columns": ["record_id", "run_s"]}
 
-    import pyarrow as pa
+    table = load_measurements("hf-hub:acme/cpu0@v1", **choice)
 
-    with pa.OSFile(str(out)) as source:
-        found = pa.ipc.open_file(source).read_all()
-    here = load_from_path(folder.path, operator="softmax", columns=["record_id", "run_s"])
-    assert found.num_rows == 500
-    assert found.equals(here)
+    assert table.num_rows == 500
+    assert table.equals(load_from_path(folder.path, **choice))
 
 
-def test_what_was_downloaded_needs_no_network(python: Run, server: Any, files: dict[str, bytes]) -> None:
+def test_what_was_downloaded_needs_no_network(server: Any, files: dict[str, bytes], tmp_path: Path) -> None:
     server.commit("datasets/acme/cpu0", files)
-    python("from huggingface_hub import snapshot_download; snapshot_download('acme/cpu0', repo_type='dataset')")
+    download = "from huggingface_hub import snapshot_download; snapshot_download('acme/cpu0', repo_type='dataset')"
+    run_in_a_process(tmp_path, server.url, download)
     server.requests.clear()
 
-    done = python(LOAD.format("'hf-hub:acme/cpu0', workload='matmul3', columns=['status']"), HF_HUB_OFFLINE="1")
+    load = "costhub.load_measurements('hf-hub:acme/cpu0', workload='matmul3', columns=['status'])"
+    out = run_in_a_process(
+        tmp_path, server.url, f"import costhub; t = {load}; print(t.num_rows, t.column_names)", HF_HUB_OFFLINE="1"
+    )
 
-    assert done.stdout == "250 ['status']\n"
+    assert out == "250 ['status']\n"
     assert server.requests == []
 
 
@@ -201,41 +183,38 @@ def test_what_was_downloaded_needs_no_network(python: Run, server: Any, files: d
     ],
 )
 def test_what_the_hub_does_not_have_is_a_sentence(
-    python: Run, server: Any, files: dict[str, bytes], address: str, sentence: str
+    hugging_face: Any, files: dict[str, bytes], address: str, sentence: str
 ) -> None:
-    server.commit("datasets/acme/cpu0", files)
-    server.commit("datasets/acme/model", {"config.json": b"{}"})
-    server.gated.add("datasets/acme/closed")
+    hugging_face.commit("datasets/acme/cpu0", files)
+    hugging_face.commit("datasets/acme/model", {"config.json": b"{}"})
+    hugging_face.gated.add("datasets/acme/closed")
 
-    done = python(LOAD.format(repr(address)))
-
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("costhub.errors.DataError: ")
-    assert sentence in last
+    with pytest.raises(DataError, match=re.escape(sentence)):
+        load_measurements(address)
 
 
 @pytest.mark.parametrize(
-    "environment",
+    ("setting", "value"),
     [
-        {"HF_HUB_OFFLINE": "1"},
-        pytest.param({"HF_ENDPOINT": "http://127.0.0.1:9"}, marks=pytest.mark.slow),  # retried for a while
+        ("HF_HUB_OFFLINE", True),
+        pytest.param("ENDPOINT", "http://127.0.0.1:9", marks=pytest.mark.slow),  # retried for a while
     ],
 )
-def test_a_hub_that_cannot_be_asked_is_a_sentence(python: Run, environment: dict[str, str]) -> None:
-    done = python(LOAD.format("'hf-hub:acme/cpu0'"), **environment)
+def test_a_hub_that_cannot_be_asked_is_a_sentence(
+    hugging_face: Any, monkeypatch: pytest.MonkeyPatch, setting: str, value: object
+) -> None:
+    monkeypatch.setattr(f"huggingface_hub.constants.{setting}", value)
 
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("costhub.errors.DataError: hf-hub:acme/cpu0 could not be fetched from http://127")
+    with pytest.raises(DataError, match=r"^hf-hub:acme/cpu0 could not be fetched from http://127"):
+        load_measurements("hf-hub:acme/cpu0")
 
 
-def test_a_hub_that_stops_in_the_middle_is_a_sentence(python: Run, server: Any, files: dict[str, bytes]) -> None:
-    server.commit("datasets/acme/cpu0", files)
-    server.fail_after = 6
+def test_a_hub_that_stops_in_the_middle_is_a_sentence(hugging_face: Any, files: dict[str, bytes]) -> None:
+    hugging_face.commit("datasets/acme/cpu0", files)
+    hugging_face.fail_after = 6
 
-    done = python(ITERATE.format("'hf-hub:acme/cpu0'"))
-
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("costhub.errors.DataError: hf-hub:acme/cpu0 could not be fetched from http://127")
+    with pytest.raises(DataError, match=r"^hf-hub:acme/cpu0 could not be fetched from http://127"):
+        list(iter_measurements("hf-hub:acme/cpu0"))
 
 
 def test_a_dataset_of_the_hubs_is_found_by_its_name(hub: Path, folder: DataFolder) -> None:

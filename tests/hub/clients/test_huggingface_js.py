@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 Run = Callable[..., str]
 VARIABLE = "COSTHUB_NODE_MODULES"
 SCRIPTS = Path(__file__).parent

@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 Run = Callable[..., str]
 VARIABLE = "COSTHUB_OLAH"
 MAIN = "from costhub.cli.main import main; main({!r})"

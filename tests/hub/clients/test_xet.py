@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 pytest.importorskip("hf_xet")
+
+pytestmark = pytest.mark.slow
 Run = Callable[..., str]
 MAIN = "from costhub.cli.main import main; main({!r})"
 

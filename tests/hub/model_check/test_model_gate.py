@@ -25,8 +25,7 @@ from costhub.cards.markdown import join, split
 from costhub.cards.model_card import parse, render
 from costhub.errors import CosthubError, ModelError
 from costhub.hub.model_check import model_gate
-from costhub.hub.model_check.model_child import find_problem
-from costhub.hub.model_check.model_gate import check_model
+from costhub.hub.model_check.model_gate import check_model, find_problem
 from costhub.hub.remote.manifest import write_manifest
 
 Spoil = Callable[[Path], object]

@@ -1,4 +1,4 @@
-"""The client reads its settings when it is imported, so each case runs in a process of its own."""
+"""`costhub pull` from a hub: what arrives, what is refused, and what is a sentence."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from costhub.cli import main
 from costhub.dataset.programs import Programs
 from costhub.hub.remote.manifest import verify, write_manifest
 from costhub.models.folder import save_model
@@ -19,7 +21,18 @@ from costhub.models.networks.mlp import Mlp, MlpOptions
 from costhub.models.train import describe_model
 
 SRC = Path(__file__).parents[3] / "src"
-Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command ended with."""
+
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Done]
 
 
 @pytest.fixture
@@ -37,19 +50,25 @@ def files(tmp_path: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def pull(tmp_path: Path, server: Any) -> Run:
-    """Runs `costhub pull` against the server."""
+def pull(tmp_path: Path, hugging_face: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs `costhub pull` against the server, in this process."""
+    monkeypatch.setenv("COSTHUB_CACHE", str(tmp_path / "cache"))
 
-    def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        # Nothing of the caller's Hugging Face settings may reach the test, a token least of all.
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "COSTHUB_"))}
-        env |= {"HF_ENDPOINT": server.url, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}
-        env |= {"COSTHUB_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(SRC), **environment}
-        code = "from costhub.cli.main import main; main()"
-        command = [sys.executable, "-c", code, "pull", *arguments]
-        return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
+    def run(*arguments: str) -> Done:
+        return Done(main.run(["pull", *arguments]), *capsys.readouterr())
 
     return run
+
+
+def pull_in_a_process(tmp_path: Path, url: str, *arguments: str, **environment: str) -> Done:
+    """Runs `costhub pull` as people do: the client reads its settings from the environment."""
+    # Nothing of the caller's Hugging Face settings may reach the test, a token least of all.
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "COSTHUB_"))}
+    env |= {"HF_ENDPOINT": url, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}
+    env |= {"COSTHUB_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(SRC), **environment}
+    command = [sys.executable, "-c", "from costhub.cli.main import main; main()", "pull", *arguments]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
+    return Done(done.returncode, done.stdout, done.stderr)
 
 
 def test_a_repository_is_fetched_pinned_and_verified(pull: Run, server: Any, files: dict[str, bytes]) -> None:
@@ -57,9 +76,9 @@ def test_a_repository_is_fetched_pinned_and_verified(pull: Run, server: Any, fil
 
     done = pull("hf-hub:acme/one-mlp")
 
-    assert (done.returncode, done.stderr) == (0, "")
-    assert f"at commit {commit[:12]}" in done.stdout
-    folder = Path(done.stdout.splitlines()[-1])
+    assert (done.code, done.err) == (0, "")
+    assert f"at commit {commit[:12]}" in done.out
+    folder = Path(done.out.splitlines()[-1])
     assert set(verify(folder).files) == {"config.json", "model.safetensors"}
     # Only the first question may leave the commit open: a push in between cannot mix two versions.
     asked = [request for request in server.requests if "/one-mlp" in request]
@@ -71,27 +90,27 @@ def test_a_tag_pins_an_older_commit(pull: Run, server: Any, files: dict[str, byt
     server.commit("acme/one-mlp", files, ref="v1")
     server.commit("acme/one-mlp", {"README.md": b"emptied"})
 
-    assert pull("hf-hub:acme/one-mlp@v1", "--out", str(tmp_path / "old")).returncode == 0
+    assert pull("hf-hub:acme/one-mlp@v1", "--out", str(tmp_path / "old")).code == 0
     newest = pull("hf-hub:acme/one-mlp")
-    assert newest.returncode == 2
-    assert "holds no config.json" in newest.stderr
+    assert newest.code == 2
+    assert "holds no config.json" in newest.err
 
 
-def test_what_was_pulled_once_needs_no_network(pull: Run, server: Any, files: dict[str, bytes]) -> None:
+def test_what_was_pulled_once_needs_no_network(server: Any, files: dict[str, bytes], tmp_path: Path) -> None:
     server.commit("acme/one-mlp", files)
-    first = pull("hf-hub:acme/one-mlp")
+    first = pull_in_a_process(tmp_path, server.url, "hf-hub:acme/one-mlp")
     server.requests.clear()
 
-    again = pull("hf-hub:acme/one-mlp", HF_HUB_OFFLINE="1")
+    again = pull_in_a_process(tmp_path, server.url, "hf-hub:acme/one-mlp", HF_HUB_OFFLINE="1")
 
-    assert (again.returncode, again.stdout) == (0, first.stdout)
+    assert (again.code, again.out) == (0, first.out)
     assert server.requests == []
 
 
 def test_files_that_no_model_has_are_not_fetched(pull: Run, server: Any, files: dict[str, bytes]) -> None:
     server.commit("acme/one-mlp", files | {"evil.pkl": b"cos\nsystem", "run.py": b"boom"})
 
-    assert pull("hf-hub:acme/one-mlp").returncode == 0
+    assert pull("hf-hub:acme/one-mlp").code == 0
     assert [request for request in server.requests if request.endswith((".pkl", ".py"))] == []
 
 
@@ -101,9 +120,9 @@ def test_a_corrupted_file_is_refused(pull: Run, server: Any, files: dict[str, by
 
     done = pull("hf-hub:acme/one-mlp", "--out", str(tmp_path / "mine"))
 
-    assert done.returncode == 2
-    assert done.stderr.startswith("costhub: ")
-    assert "is damaged or was changed" in done.stderr
+    assert done.code == 2
+    assert done.err.startswith("costhub: ")
+    assert "is damaged or was changed" in done.err
     assert not (tmp_path / "mine").exists()
 
 
@@ -130,9 +149,9 @@ def test_what_a_stranger_wrote_is_looked_at_before_it_is_there(
 
     done = pull("hf-hub:acme/evil")
 
-    assert done.returncode == 2
-    assert sentence in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.code == 2
+    assert sentence in done.err
+    assert "Traceback" not in done.err
     assert list((tmp_path / "cache").rglob("config.json")) == []
 
 
@@ -153,9 +172,9 @@ def test_what_the_hub_does_not_have_is_a_sentence(
 
     done = pull(address)
 
-    assert done.returncode == 2
-    assert sentence in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    assert done.code == 2
+    assert sentence in done.err
+    assert len(done.err.splitlines()) == 1
 
 
 def test_a_repository_too_large_for_a_model_is_not_fetched(pull: Run, server: Any) -> None:
@@ -167,14 +186,16 @@ def test_a_repository_too_large_for_a_model_is_not_fetched(pull: Run, server: An
 
     done = pull("hf-hub:acme/huge")
 
-    assert done.returncode == 2
-    assert "more than the" in done.stderr
+    assert done.code == 2
+    assert "more than the" in done.err
     assert [request for request in server.requests if "/resolve/" in request] == []
 
 
-def test_a_hub_that_cannot_be_reached_is_a_sentence(pull: Run) -> None:
-    done = pull("hf-hub:acme/one-mlp", HF_ENDPOINT="http://127.0.0.1:9")
+def test_a_hub_that_cannot_be_reached_is_a_sentence(pull: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
 
-    assert done.returncode == 2
-    assert "could not be fetched from http://127.0.0.1:9" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    done = pull("hf-hub:acme/one-mlp")
+
+    assert done.code == 2
+    assert "could not be fetched from http://127.0.0.1:9" in done.err
+    assert len(done.err.splitlines()) == 1

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from costhub.errors import ModelError
-from costhub.hub.model_check import model_child
-from costhub.hub.model_check.model_child import find_problem, load_in_child
+from costhub.hub.model_check import model_gate
+from costhub.hub.model_check.model_gate import find_problem, load_in_child
 from costhub.isolation.child import ChildDied, ChildTimeout
 
 
@@ -49,7 +49,7 @@ def test_what_brings_the_child_down_is_a_sentence(
         def call(self, function: object, folder: str, *, timeout_s: float) -> str:
             raise error
 
-    monkeypatch.setattr(model_child, "Child", Dying)
+    monkeypatch.setattr(model_gate, "Child", Dying)
 
     with pytest.raises(ModelError, match=sentence):
         load_in_child(tmp_path)
@@ -60,6 +60,6 @@ def test_whatever_a_parser_raises_is_a_sentence(error: Exception, monkeypatch: p
     def fail(folder: str) -> None:
         raise error
 
-    monkeypatch.setattr(model_child, "load_model", fail)
+    monkeypatch.setattr(model_gate, "load_model", fail)
 
     assert find_problem("x").endswith(".")
