@@ -97,7 +97,7 @@ def loop_nest(mod: Any) -> LoopNest:
     Args:
         mod: A ``tvm.IRModule`` of TIR blocks, such as ``Schedule.mod``.
     """
-    reader = _Reader()
+    reader = _NestReader()
     # The order of TVM's maps is not stable.
     functions = {str(name.name_hint): function for name, function in mod.functions.items()}
     for name in sorted(functions):
@@ -105,7 +105,7 @@ def loop_nest(mod: Any) -> LoopNest:
     return LoopNest(reader.nodes, reader.buffers)
 
 
-class _Reader:
+class _NestReader:
     def __init__(self) -> None:
         self.nodes = [Node("root", -1)]
         self.buffers: list[Buffer] = []
