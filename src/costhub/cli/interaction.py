@@ -64,7 +64,7 @@ def size_text(size: int) -> str:
     """A size in a readable unit.
 
     Example:
-        >>> in_bytes(999), in_bytes(4_161_119)
+        >>> size_text(999), size_text(4_161_119)
         ('999 B', '4.2 MB')
     """
     shown = float(size)

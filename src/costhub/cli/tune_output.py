@@ -102,11 +102,11 @@ def progress_text(standing: SearchProgress, left_s: float | None = None) -> str:
 
     Example:
         >>> from costhub.search.scheduler import SearchProgress
-        >>> said(SearchProgress(64, 320, 4, 5, None, None), 125.0)
+        >>> progress_text(SearchProgress(64, 320, 4, 5, None, None), 125.0)
         '64 of 320 trials, 4 of 5 kernels begun, about 2 min left'
-        >>> said(SearchProgress(96, 320, 5, 5, 1234.5, 0.0312))
+        >>> progress_text(SearchProgress(96, 320, 5, 5, 1234.5, 0.0312))
         '96 of 320 trials, 5 kernels: 1,234.5 us together, another batch of each may save 3.1%'
-        >>> said(SearchProgress(16, 64, 1, 1, 12.34, 0.05))
+        >>> progress_text(SearchProgress(16, 64, 1, 1, 12.34, 0.05))
         '16 of 64 trials: 12.3 us in all, another batch may save 5.0%'
     """
     several = standing.tasks > 1

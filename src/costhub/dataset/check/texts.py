@@ -123,7 +123,7 @@ def personal_data(text: str, *, is_version: bool = False) -> list[str]:
         is_version: Four numbers with dots are a version in it.
 
     Example:
-        >>> kinds("cannot open /home/ada/run.log"), kinds("std::bad_alloc in tvm.tirx at 12:30:01")
+        >>> personal_data("cannot open /home/ada/run.log"), personal_data("std::bad_alloc in tvm.tirx at 12:30:01")
         (['a home folder'], [])
     """
     text = _URL.sub(" ", text)

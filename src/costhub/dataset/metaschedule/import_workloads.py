@@ -82,7 +82,7 @@ class WorkloadNaming:
             DataError: It is neither a string nor an object with a name and perhaps networks.
 
         Example:
-            >>> Naming.parse({"name": "resnet18_C1", "networks": {"resnet18": 1}}, 0).networks
+            >>> WorkloadNaming.parse({"name": "resnet18_C1", "networks": {"resnet18": 1}}, 0).networks
             (('resnet18', 1.0),)
         """
         entry: Any = {"name": given} if isinstance(given, str) or given is None else given
@@ -117,7 +117,7 @@ def default_name(row: Mapping[str, Any]) -> str:
     """A name made of a workload's operator and the shapes of its arguments.
 
     Example:
-        >>> made_name({"operator": "matmul", "shapes": "[[8, 4], [4, 2], [8, 2]]"})
+        >>> default_name({"operator": "matmul", "shapes": "[[8, 4], [4, 2], [8, 2]]"})
         'matmul_8x4_4x2_8x2'
     """
     shapes = ["x".join(map(str, shape)) or "scalar" for shape in json.loads(row["shapes"])]

@@ -36,7 +36,7 @@ def translate_trace(instructions: list[Any]) -> list[Any]:
         WorkloadError: An instruction holds something that TVM 0.27 does not support.
 
     Example:
-        >>> today_trace([["GetBlock", [], ["C", "main"], ["b0"]], ["Split", ["l1", 4, 8], [1], ["l2", "l3"]]])
+        >>> translate_trace([["GetBlock", [], ["C", "main"], ["b0"]], ["Split", ["l1", 4, 8], [1], ["l2", "l3"]]])
         [['GetSBlock', [], ['C', 'main'], ['b0']], ['Split', ['l1', 4, 8], [1, 0], ['l2', 'l3']]]
     """
     return [_translate_instruction(*instruction) for instruction in instructions]
@@ -86,7 +86,7 @@ def translate_target(target: str) -> tuple[str, str]:
         WorkloadError: It has none of these forms, or a kind that TVM does not know.
 
     Example:
-        >>> today_target('"llvm -mcpu=znver4 -num-cores 2 -link-params=1"')
+        >>> translate_target('"llvm -mcpu=znver4 -num-cores 2 -link-params=1"')
         ('{"kind":"llvm","mcpu":"znver4","num-cores":2}', 'cpu')
     """
     value = json.loads(target)

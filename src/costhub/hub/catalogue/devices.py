@@ -185,7 +185,7 @@ def complete_device_row(row: Mapping[str, Any]) -> dict[str, Any]:
         CosthubError: An index, or the file of `keep_figures`, cannot be read.
 
     Example:
-        >>> completed({"device_id": "nvidia-h200", "cores": 64})["kind"]
+        >>> complete_device_row({"device_id": "nvidia-h200", "cores": 64})["kind"]
         'cuda'
     """
     name = row["device_id"]
@@ -196,7 +196,7 @@ def complete_device_row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def keep_probed_figures(row: Mapping[str, Any]) -> None:
-    """Keeps the figures probed on this machine in the cache, where `completed` finds them."""
+    """Keeps the figures probed on this machine in the cache, where `complete_device_row` finds them."""
     register_device(row, path=_probed_figures_file())
 
 

@@ -102,7 +102,7 @@ def xet_as_client_errors() -> Iterator[None]:
     """Turns the plain errors that hf_xet raises for a failed download into the client's error.
 
     Example:
-        >>> with xet_errors():
+        >>> with xet_as_client_errors():
         ...     raise RuntimeError("Task error: CAS")
         Traceback (most recent call last):
         ...
