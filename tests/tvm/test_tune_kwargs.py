@@ -35,6 +35,7 @@ def test_three_lines_of_a_script_search_with_a_model_of_the_hub(tmp_path: Path) 
     assert ms.tir_integration.compile_tir(database, mod, target) is not None
 
 
+@pytest.mark.slow
 def test_tvms_own_loop_measures_on_boards(
     tmp_path: Path, two_boards: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

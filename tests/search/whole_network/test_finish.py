@@ -86,6 +86,7 @@ def test_a_network_is_written_where_its_outputs_are_torchs(
     assert output.shape == (1, 10)
 
 
+@pytest.mark.slow
 def test_a_network_for_a_board_is_run_there(
     files: tuple[Path, Path], database: Path, target: str, tmp_path: Path, two_boards: tuple[str, str]
 ) -> None:
@@ -108,6 +109,7 @@ def test_a_network_for_a_board_is_run_there(
     assert found.library == str(tmp_path / "small.so")
 
 
+@pytest.mark.slow
 def test_a_board_that_is_not_there_is_a_sentence_and_no_library(
     files: tuple[Path, Path], database: Path, target: str, tmp_path: Path
 ) -> None:

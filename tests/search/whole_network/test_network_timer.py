@@ -128,6 +128,7 @@ def test_forms_compute_what_torch_does_and_are_timed_in_turns(
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_what_does_not_load_is_a_sentence_and_the_session_goes_on(
     two_boards: tuple[str, str], library: str, tmp_path: Path
 ) -> None:
@@ -142,6 +143,7 @@ def test_what_does_not_load_is_a_sentence_and_the_session_goes_on(
     assert found["right"].calls > 1
 
 
+@pytest.mark.slow
 def test_what_was_taken_before_the_session_was_lost_is_kept(
     two_boards: tuple[str, str], library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +165,7 @@ def test_what_was_taken_before_the_session_was_lost_is_kept(
             contest.load_library("second", library)
 
 
+@pytest.mark.slow
 def test_a_board_of_another_kind_than_those_of_the_search_is_refused(two_boards: tuple[str, str]) -> None:
     address, key = two_boards
     boards = Boards(*address_of(address), key)
