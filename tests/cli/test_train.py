@@ -274,7 +274,7 @@ def test_a_folder_of_something_else_is_refused_before_the_work(
     (tmp_path / "notes/thesis.tex").write_text("years of work")
 
     assert run(["train", "--data", str(data), "--arch", "gbt", "--out", str(tmp_path / "notes")]) == 2
-    assert "exists and is no model folder" in capsys.readouterr().err
+    assert "exists and is not a model folder" in capsys.readouterr().err
 
 
 def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:

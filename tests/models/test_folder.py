@@ -101,7 +101,7 @@ def test_a_folder_that_holds_something_else_is_left_alone(fitted: Fitted, tmp_pa
     (tmp_path / "notes/thesis.tex").write_text("years of work")
     model, info = fitted("mlp")
 
-    with pytest.raises(ModelError, match="exists and is no model folder"):
+    with pytest.raises(ModelError, match="exists and is not a model folder"):
         save_model(model, tmp_path / "notes", info)
     assert (tmp_path / "notes/thesis.tex").read_text() == "years of work"
 
@@ -112,7 +112,7 @@ def test_an_empty_folder_is_filled_and_a_file_is_not(fitted: Fitted, tmp_path: P
     (tmp_path / "file").write_text("")
 
     assert load_model(save_model(model, tmp_path / "empty", info))[1].arch == "mlp"
-    with pytest.raises(ModelError, match="exists and is no model folder"):
+    with pytest.raises(ModelError, match="exists and is not a model folder"):
         save_model(model, tmp_path / "file", info)
 
 

@@ -36,7 +36,7 @@ def test_an_unknown_part_is_refused() -> None:
 
 
 def test_a_model_of_one_part_gets_the_rows_of_that_part() -> None:
-    taken = take_parts(ROWS, COUNTS, feature_spec=SPEC, wanted=list(PARTS))
+    taken = take_parts(ROWS, COUNTS, feature_spec=SPEC, specs=list(PARTS))
 
     for (rows, counts), (own, sizes) in zip(taken, PARTS.values(), strict=True):
         np.testing.assert_array_equal(rows, own)
@@ -44,9 +44,7 @@ def test_a_model_of_one_part_gets_the_rows_of_that_part() -> None:
 
 
 def test_a_model_of_several_parts_gets_them_in_the_order_of_its_own_spec() -> None:
-    (rows, counts), (whole, _) = take_parts(
-        ROWS, COUNTS, feature_spec=SPEC, wanted=["trace_tokens@1+per_store@1", SPEC]
-    )
+    (rows, counts), (whole, _) = take_parts(ROWS, COUNTS, feature_spec=SPEC, specs=["trace_tokens@1+per_store@1", SPEC])
 
     expected, sizes = combine([PARTS["trace_tokens@1"], PARTS["per_store@1"]])
     np.testing.assert_array_equal(rows, expected)
@@ -57,7 +55,7 @@ def test_a_model_of_several_parts_gets_them_in_the_order_of_its_own_spec() -> No
 def test_a_simple_spec_is_passed_on_as_it_is() -> None:
     rows, counts = PARTS["per_store@1"]
 
-    assert take_parts(rows, counts, feature_spec="demo@1", wanted=["demo@1"])[0][0] is rows
+    assert take_parts(rows, counts, feature_spec="demo@1", specs=["demo@1"])[0][0] is rows
 
 
 def test_specs_are_joined_in_order_and_no_part_comes_twice() -> None:
@@ -68,7 +66,7 @@ def test_specs_are_joined_in_order_and_no_part_comes_twice() -> None:
 def test_programs_are_read_with_other_rows_and_are_the_same_otherwise() -> None:
     programs = made_programs(SPEC, workloads=2, each=5)
 
-    one, whole = read_as(programs, feature_spec=SPEC, wanted=["relation@1", SPEC])
+    one, whole = read_as(programs, feature_spec=SPEC, specs=["relation@1", SPEC])
 
     assert one.rows.shape[1] == 123
     np.testing.assert_array_equal(one.latency_s, programs.latency_s)

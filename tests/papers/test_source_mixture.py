@@ -186,13 +186,13 @@ def programs() -> Programs:
 
 def fitted(arch: str, programs: Programs, options: dict[str, object], spec: str = SPEC) -> CostModel:
     model = new_model(arch, feature_spec=spec, options=options)
-    [own] = read_as(programs, feature_spec=SPEC, wanted=[spec])
+    [own] = read_as(programs, feature_spec=SPEC, specs=[spec])
     model.fit(own, None, seed=0, progress=False)
     return model
 
 
 def expected(models: list[CostModel], programs: Programs) -> np.ndarray:
-    own = read_as(programs, feature_spec=SPEC, wanted=[model.feature_spec for model in models])
+    own = read_as(programs, feature_spec=SPEC, specs=[model.feature_spec for model in models])
     scores = np.stack([m.predict(p.rows, p.counts) for m, p in zip(models, own, strict=True)])
     found: np.ndarray = STANDARD.weight @ STANDARD(scores)
     return found

@@ -17,7 +17,7 @@ from costhub.models.protocol import CostModel, Scores
 from costhub.models.trees.gbt import Gbt, GbtOptions
 from costhub.testing import Subject, properties
 from costhub.testing.made_programs import made_programs
-from costhub.testing.properties import agreement, require, require_equal, require_model_error, scores_of
+from costhub.testing.properties import agreement, checked_scores, require, require_equal, require_model_error
 
 
 def make(spec: str = "demo@1") -> Gbt:
@@ -106,7 +106,7 @@ def test_the_right_error_is_asked_for() -> None:
 )
 def test_what_is_no_score_is_refused(scores: object, sentence: str) -> None:
     with pytest.raises(AssertionError, match=sentence):
-        scores_of(Fixed(scores), made_programs("demo@1"))
+        checked_scores(Fixed(scores), made_programs("demo@1"))
 
 
 def test_agreement_counts_measured_pairs_within_groups() -> None:

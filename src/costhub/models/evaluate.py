@@ -202,7 +202,7 @@ def _score_group(
 
 
 def evaluate_blocks(model: CostModel, blocks: Sequence[Programs], *, noise_floor: float = NOISE_FLOOR) -> Evaluation:
-    """What `evaluate` gives of all programs of the blocks, of which one block is in memory at a time.
+    """What `evaluate` gives for the programs of all blocks, with one block in memory at a time.
 
     Raises:
         ModelError: As `evaluate`.

@@ -54,20 +54,20 @@ def save_model(
     check_replaceable(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
-        made = Path(temporary) / "new"
-        made.mkdir()
-        model.save_weights(made)
+        new = Path(temporary) / "new"
+        new.mkdir()
+        model.save_weights(new)
         contents: dict[str, str | bytes] = {
             CONFIG: json.dumps(config_of(model, info), indent=2, allow_nan=False) + "\n",
             **(documents or {}),
         }
         for name, content in contents.items():
-            (made / name).write_bytes(content.encode() if isinstance(content, str) else content)
-        _sync(made)
+            (new / name).write_bytes(content.encode() if isinstance(content, str) else content)
+        _sync(new)
         if folder.exists():
-            swap_in(folder, made, Path(f"{temporary}-old"))
+            swap_in(folder, new, Path(f"{temporary}-old"))
         else:
-            made.rename(folder)
+            new.rename(folder)
     return folder
 
 
@@ -114,7 +114,7 @@ def check_replaceable(folder: str | Path) -> None:
         if not empty:
             _read_config(folder)
     except (ModelError, NotADirectoryError, FileNotFoundError) as error:
-        raise ModelError(f"{folder} exists and is no model folder; give the name of a new folder.") from error
+        raise ModelError(f"{folder} exists and is not a model folder; give the name of a new folder.") from error
 
 
 def config_of(model: CostModel, info: ModelInfo) -> dict[str, Any]:
@@ -127,16 +127,16 @@ def _read_config(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ModelError(f"{folder} is not a model folder: it has no {CONFIG}. `costhub train` makes one.")
     if path.stat().st_size > MAX_CONFIG_BYTES:
-        raise ModelError(f"{path} has more than {MAX_CONFIG_BYTES} bytes, so it is no model configuration.")
+        raise ModelError(f"{path} has more than {MAX_CONFIG_BYTES} bytes, so it is not a model configuration.")
     try:
         config = json.loads(path.read_bytes())
     except (ValueError, RecursionError, OSError) as error:
         raise ModelError(f"{path} cannot be read as JSON ({error}); fetch or train the model again.") from error
-    found = config.get("costhub_format") if isinstance(config, dict) else None
-    if type(found) is not int:
+    version = config.get("costhub_format") if isinstance(config, dict) else None
+    if type(version) is not int:
         raise ModelError(f"{path} has no costhub_format, so it was not written by costhub.")
-    if found != FORMAT:
-        raise ModelError(f"{path} has format {found}, this costhub reads {FORMAT}. Update costhub.")
+    if version != FORMAT:
+        raise ModelError(f"{path} has format {version}, this costhub reads {FORMAT}. Update costhub.")
     return dict(config)
 
 

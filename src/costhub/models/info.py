@@ -39,7 +39,7 @@ class ModelInfo:
     data_credit: str | None = None
     """Who measured what it learned from, see `dataset.credit`; None also in folders of early versions."""
     train_workloads: tuple[str, ...] = ()
-    """Ids of the workloads it learned from, those that told when to stop included."""
+    """Ids of the workloads it learned from, those that decided when to stop included."""
     test_workloads: tuple[str, ...] = ()
     """Ids of the workloads held out for `metrics`."""
     train_devices: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class ModelInfo:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *, path: str) -> ModelInfo:
-        """Builds the info from the content of a `config.json`; keys it does not know are left alone.
+        """Builds the info from the content of a `config.json`; unknown keys are ignored.
 
         Args:
             config: The content.
@@ -61,16 +61,16 @@ class ModelInfo:
         Raises:
             ModelError: A field is missing or has another type.
         """
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for name in (f.name for f in fields(cls)):
             kind, fits = _FIELDS[name]
             if name not in config and name in _LATER:
                 continue
             if name not in config or not fits(config[name]):
-                said = f"has {config[name]!r:.60}" if name in config else "has none"
-                raise ModelError(f"{path} needs {name}, {kind}, but {said}; fetch or train the model again.")
-            found[name] = tuple(config[name]) if isinstance(config[name], list) else config[name]
-        return cls(**found)
+                actual = f"has {config[name]!r:.60}" if name in config else "has none"
+                raise ModelError(f"{path} needs {name}, {kind}, but {actual}; fetch or train the model again.")
+            values[name] = tuple(config[name]) if isinstance(config[name], list) else config[name]
+        return cls(**values)
 
 
 def _is_text(value: object) -> bool:

@@ -11,7 +11,7 @@ from costhub.errors import DataError, ModelError
 
 
 def not_fitted_error() -> ModelError:
-    """The error of a model that has no weights to use."""
+    """The error of a model that has no weights yet."""
     return ModelError("The model has no weights yet; fit it on measured programs or load a model folder.")
 
 
@@ -51,7 +51,7 @@ def check_training(train: Programs) -> None:
 
 
 def nothing_to_learn_error(count: int, what: str = "programs") -> DataError:
-    """The error of so many programs of which no two of one workload differ in latency."""
+    """The error of programs of which no two of one workload differ in latency; `count` says how many there are."""
     return DataError(
         f"There is nothing to learn from {count} {what}: some workload needs two programs whose "
         "latencies differ. Measure more programs."
@@ -86,4 +86,4 @@ def check_weights_file(path: Path, what: str) -> None:
     if not path.is_file():
         raise ModelError(f"{path.parent} lacks {path.name}, {what} of the model. Fetch the folder again.")
     if path.stat().st_size > MAX_WEIGHTS_BYTES:
-        raise ModelError(f"{path} has more than {MAX_WEIGHTS_BYTES} bytes, so it is no cost model.")
+        raise ModelError(f"{path} has more than {MAX_WEIGHTS_BYTES} bytes, so it is not a cost model.")

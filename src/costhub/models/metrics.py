@@ -48,8 +48,8 @@ def best_of_k_s(scores: Array, latency_s: Array, *, k: int) -> float:
 def weighted_top_k(best_s: Array, chosen_s: Array, weight: Array) -> float:
     """Weighted sum of best latencies / that of chosen ones: what a network keeps of its speed.
 
-    sum_l w_l min c / sum_l w_l min_K c. For the layers of one network this is the figure of which TenSet
-    (Zheng et al., NeurIPS Datasets and Benchmarks 2021) takes the mean over networks; for the layers of all
+    sum_l w_l min c / sum_l w_l min_K c. For the layers of one network this is the figure whose mean over
+    networks TenSet (Zheng et al., NeurIPS Datasets and Benchmarks 2021) takes; for the layers of all
     networks together it is the top-k score of TLP (Zhai et al., ASPLOS 2023).
 
     Args:

@@ -33,15 +33,15 @@ def added_option(default: Value, *, before: Value | None = None) -> Value:
     return dataclasses.field(default=default, metadata={_BEFORE: default if before is None else before})
 
 
-def parse_options(kind: type[Options], found: Mapping[str, Any], *, arch: str) -> Options:
+def parse_options(kind: type[Options], values: Mapping[str, Any], *, arch: str) -> Options:
     """Builds the options dataclass of an architecture from untrusted JSON values.
 
     Every field but those that were added later (`added_option`) must be there with the type of its default, and
-    nothing else may be. Ranges are the business of `__post_init__`, which raises ValueError.
+    nothing else may be. `__post_init__` checks ranges and raises ValueError.
 
     Args:
         kind: A dataclass whose fields all have defaults of type int, float, bool or str.
-        found: Name -> value.
+        values: Name -> value.
         arch: For the message.
 
     Raises:
@@ -49,30 +49,30 @@ def parse_options(kind: type[Options], found: Mapping[str, Any], *, arch: str) -
     """
     defaults = {field.name: field.default for field in fields(kind)}
     before = {field.name: field.metadata[_BEFORE] for field in fields(kind) if _BEFORE in field.metadata}
-    found = {**before, **found}
-    if set(found) != set(defaults):
-        odd = sorted(set(found) ^ set(defaults))
+    values = {**before, **values}
+    if set(values) != set(defaults):
+        differing = sorted(set(values) ^ set(defaults))
         raise ModelError(
-            f"The options of this {arch} model do not fit the code (missing or unknown: {', '.join(odd)}); "
+            f"The options of this {arch} model do not fit the code (missing or unknown: {', '.join(differing)}); "
             "it was saved by another version of costhub, so fetch or train it again."
         )
     for name, default in defaults.items():
         # JSON writes 1.0 as 1 in some hands, so an int passes for a float; a bool passes for nothing but a
         # bool.
-        wanted = (int, float) if type(default) is float else (type(default),)
-        if type(found[name]) not in wanted:
+        kinds = (int, float) if type(default) is float else (type(default),)
+        if type(values[name]) not in kinds:
             raise ModelError(
                 f"The option {name} of this {arch} model must be {type(default).__name__}, "
-                f"got {found[name]!r}; fetch or train the model again."
+                f"got {values[name]!r}; fetch or train the model again."
             )
     try:
-        return kind(**found)
+        return kind(**values)
     except ValueError as error:
         raise ModelError(f"The options of this {arch} model cannot be used: {error}") from error
 
 
 def changed_options(options: Options, changes: Mapping[str, object], *, arch: str) -> Options:
-    """Options with some of them changed, as a person asks for it.
+    """Options with some of them changed, as a person gives them.
 
     Args:
         options: A dataclass whose fields are of type int, float, bool or str.
@@ -86,8 +86,9 @@ def changed_options(options: Options, changes: Mapping[str, object], *, arch: st
     present = {field.name: getattr(options, field.name) for field in fields(options)}
     for name in changes:
         if name not in present:
-            known = tuple(present)
-            raise UnknownNameError(f"option of {arch}", name, close_or_all(name, known), "`costhub train --help`")
+            raise UnknownNameError(
+                f"option of {arch}", name, close_or_all(name, tuple(present)), "`costhub train --help`"
+            )
     try:
         return replace(options, **{name: _read(name, changes[name], present[name]) for name in changes})
     except ValueError as error:
@@ -100,20 +101,20 @@ def _read(name: str, value: object, present: object) -> object:
     try:
         if kind is bool and isinstance(value, str):
             return _TRUTH[value.lower()]
-        # 64.5 is no number of units, and True is no number at all.
+        # 64.5 is not a number of units, and True is not a number at all.
         if isinstance(value, str) or type(value) is kind or (kind is float and type(value) is int):
             return kind(value)  # type: ignore[call-arg]
     except (ValueError, KeyError):
         pass
-    wanted = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a text"}
-    raise ValueError(f"{name} must be {wanted[kind.__name__]}, got {value!r}.")
+    description = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a text"}
+    raise ValueError(f"{name} must be {description[kind.__name__]}, got {value!r}.")
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """Refuses a value that is none of the choices.
+    """Refuses a value that is not one of the choices.
 
     Raises:
-        ValueError: It is none of them.
+        ValueError: It is not one of them.
     """
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}.")
@@ -133,12 +134,12 @@ def check_ranges(limits: Mapping[str, tuple[float, float, float]]) -> None:
             raise ValueError(f"{name} must be between {low:g} and {high:g}, got {value:g}.")
 
 
-def check_width(name: str, found: object, *, arch: str) -> int:
+def check_width(name: str, value: object, *, arch: str) -> int:
     """A number of columns from untrusted JSON.
 
     Raises:
-        ModelError: It is no whole number, or not between 1 and 65,536.
+        ModelError: It is not a whole number between 1 and 65,536.
     """
-    if type(found) is not int or not 1 <= found <= 65_536:
-        raise ModelError(f"{name} of this {arch} model must be 1 to 65536, got {found!r}; fetch it again.")
-    return found
+    if type(value) is not int or not 1 <= value <= 65_536:
+        raise ModelError(f"{name} of this {arch} model must be 1 to 65536, got {value!r}; fetch it again.")
+    return value

@@ -66,43 +66,43 @@ def part_leads(feature_spec: str) -> tuple[bool, ...]:
         >>> part_leads("per_store@1+tiles@1"), part_leads("demo@1")
         ((False, True), (False,))
     """
-    known = set(spec_names())
-    return tuple(name in known and find_spec(name).leads for name in part_names(feature_spec))
+    ours = set(spec_names())
+    return tuple(name in ours and find_spec(name).leads for name in part_names(feature_spec))
 
 
-def take_parts(rows: FloatArray, counts: IntArray, *, feature_spec: str, wanted: Sequence[str]) -> list[Rows]:
+def take_parts(rows: FloatArray, counts: IntArray, *, feature_spec: str, specs: Sequence[str]) -> list[Rows]:
     """The rows that each of several models reads, of a composite spec that is taken apart once.
 
     Args:
         rows: (r, d) rows of `feature_spec`.
         counts: (n,) number of rows of each program.
         feature_spec: Simple or composite.
-        wanted: For each model the name of a spec that is made of parts of `feature_spec`, in any order.
+        specs: For each model the name of a spec that consists of parts of `feature_spec`, in any order.
 
     Returns:
         For each model its rows and counts.
     """
     names = part_names(feature_spec)
-    if all(name == feature_spec for name in wanted):
-        return [(rows, counts)] * len(wanted)
+    if all(name == feature_spec for name in specs):
+        return [(rows, counts)] * len(specs)
     parts = dict(zip(names, split_parts(rows, counts, part_widths(feature_spec, rows.shape[1])), strict=True))
-    made: dict[str, Rows] = {feature_spec: (rows, counts), **parts}
-    for name in wanted:
-        if name not in made:
-            made[name] = combine([parts[part] for part in part_names(name)])
-    return [made[name] for name in wanted]
+    by_spec: dict[str, Rows] = {feature_spec: (rows, counts), **parts}
+    for name in specs:
+        if name not in by_spec:
+            by_spec[name] = combine([parts[part] for part in part_names(name)])
+    return [by_spec[name] for name in specs]
 
 
-def read_as(programs: Programs, *, feature_spec: str, wanted: Sequence[str]) -> list[Programs]:
+def read_as(programs: Programs, *, feature_spec: str, specs: Sequence[str]) -> list[Programs]:
     """The same programs with the rows that each of several models reads.
 
     Args:
         programs: With rows of `feature_spec`.
         feature_spec: Simple or composite.
-        wanted: As in `take_parts`.
+        specs: As in `take_parts`.
     """
-    parts = take_parts(programs.rows, programs.counts, feature_spec=feature_spec, wanted=wanted)
+    parts = take_parts(programs.rows, programs.counts, feature_spec=feature_spec, specs=specs)
     return [
         replace(programs, rows=rows, counts=counts, spec=name if programs.spec else "")
-        for name, (rows, counts) in zip(wanted, parts, strict=True)
+        for name, (rows, counts) in zip(specs, parts, strict=True)
     ]

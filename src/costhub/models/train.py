@@ -48,7 +48,7 @@ def train_model(
         progress: Show a progress bar on a terminal.
         feature_spec: Name and version of the layout of the rows; by default that of the programs, or
             `per_store@1` where they name none.
-        devices: Rows of the `devices` table by id, for an architecture that is told what devices can do.
+        devices: Rows of the `devices` table by id, for an architecture that scores by what a device can do.
         options: Options of the architecture, as in `new_model`.
         checkpoint: Folder in which an architecture that is `Resumable` keeps the progress of a long training:
             after an interruption the same call continues from there and ends with the same model. The folder

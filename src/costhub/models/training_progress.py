@@ -20,7 +20,7 @@ def training_id(train: Programs, valid: Programs | None, settings: Mapping[str, 
 
     Args:
         train: What is learned from.
-        valid: What tells when to stop.
+        valid: What decides when to stop.
         settings: All else that the result depends on, as JSON values.
     """
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())

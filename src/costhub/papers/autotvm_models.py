@@ -75,11 +75,11 @@ class Ensemble(CostModel):
         check_training(train)
         members = self._new_members(self.options)
         seeds = np.random.SeedSequence(seed).generate_state(len(members))
-        with bar(len(members), desc="training", unit="model", enabled=progress) as shown:
+        with bar(len(members), desc="training", unit="model", enabled=progress) as progress_bar:
             for member, own_seed in zip(members, map(int, seeds), strict=True):
                 drawn = bootstrap(train, np.random.default_rng(own_seed))
                 member.fit(drawn, valid, seed=own_seed, progress=False)
-                shown.update()
+                progress_bar.update()
         self.members, self.columns = members, train.rows.shape[1]
 
     def predict(self, rows: FloatArray, counts: IntArray) -> Scores:

@@ -123,17 +123,17 @@ class AttentionLayer(nn.Module):
         return changed
 
     def _attend(self, projected: Tensor, blocks: Sequence[PaddedBlock]) -> Tensor:
-        found = []
+        attended = []
         for block in blocks:
             heads = projected[block.rows].reshape(*block.rows.shape, 3, self._heads, -1)
             query, key, value = heads.permute(2, 0, 3, 1, 4).unbind(0)
             mixed = functional.scaled_dot_product_attention(
                 query, key, value, attn_mask=block.is_token[:, None, None, :]
             )
-            found.append(mixed.transpose(1, 2).flatten(2)[block.is_token])
+            attended.append(mixed.transpose(1, 2).flatten(2)[block.is_token])
         empty = projected.new_zeros(len(projected), projected.shape[1] // 3)
         order = [block.rows[block.is_token] for block in blocks]
-        return empty.index_copy(0, torch.cat(order), torch.cat(found)) if blocks else empty
+        return empty.index_copy(0, torch.cat(order), torch.cat(attended)) if blocks else empty
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ _CATEGORIES = {
     # Which of some choices: -2 and -1 are places outside all loops, and a schedule seldom has 30 loops.
     "choice": (-2, 29),
 }
-"""Columns of trace_tokens@1 that are no quantities, with the smallest and the largest number."""
+"""Columns of trace_tokens@1 that are not quantities, with the smallest and the largest number."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ class TokenAttention(NeuralModel[TokenAttentionOptions]):
     """The instructions of a trace attend to one another, see `TokenAttentionNetwork`.
 
     Made for `trace_tokens@1`, which is computed from the text of a trace: no program is built or lowered to
-    be scored. What matters most is there as it is: the factors of a tile and, where an instruction uses a
+    be scored. What matters most is in the trace: the factors of a tile and, where an instruction uses a
     number that was sampled, that number.
 
     A trace does not say what it is applied to. Of the shape of the workload it shows the lengths of loops, as

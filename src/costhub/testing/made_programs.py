@@ -15,7 +15,7 @@ from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.models.parts import part_names, part_widths
 
 COLUMNS = 6
-"""Width of the rows of a spec that is none of costhub's, unless another is given."""
+"""Width of the rows of a spec that is not costhub's, unless another is given."""
 
 STRUCTURE = {
     LOOP_CONTEXT: ("parent", "depth"),
@@ -33,7 +33,7 @@ def made_programs(
     vocabulary, and rows of a composite spec say which part they are of.
 
     Args:
-        feature_spec: Name of the feature spec; of a simple one that is none of costhub's, any name.
+        feature_spec: Name of the feature spec; any name for a simple one that is not costhub's.
         columns: Width of a row where costhub does not know the spec; `COLUMNS` by default.
         workloads: How many workloads.
         each: Programs per workload.
@@ -158,7 +158,7 @@ def rescaled(programs: Programs) -> Programs:
 
 
 def partly_failed(programs: Programs, *, every: int) -> Programs:
-    """The programs, of which every `every`-th has failed."""
+    """The programs, with every `every`-th failed."""
     failed = np.arange(programs.n) % every == 0
     return replace(programs, latency_s=np.where(failed, np.inf, programs.latency_s))
 

@@ -88,11 +88,11 @@ def require(condition: object, sentence: str) -> None:
         raise AssertionError(sentence)
 
 
-def require_equal(found: Scores, expected: Scores, what: str, *, tolerance: float = 1e-4) -> None:
+def require_equal(scores: Scores, expected: Scores, what: str, *, tolerance: float = 1e-4) -> None:
     """Refuses scores that differ by more than rounding.
 
     Args:
-        found: (n,) scores.
+        scores: (n,) scores.
         expected: (n,) scores.
         what: Says which scores must be equal to which, for the message.
         tolerance: Largest difference, as a share of the standard deviation of the scores. At 0 they must be
@@ -102,9 +102,9 @@ def require_equal(found: Scores, expected: Scores, what: str, *, tolerance: floa
         return
     # Single precision has seven digits, so scores far from 0 differ by more.
     most = tolerance * float(expected.std()) + bool(tolerance) * 1e-6 * float(np.abs(expected).max())
-    distance = np.abs(found - expected)
-    odd = int((distance > most).sum())
-    require(not odd, f"{what}, but {odd} of {len(expected)} scores differ by up to {distance.max():.3g}.")
+    distance = np.abs(scores - expected)
+    count = int((distance > most).sum())
+    require(not count, f"{what}, but {count} of {len(expected)} scores differ by up to {distance.max():.3g}.")
 
 
 def require_model_error(use: Callable[[], object], what: str) -> None:
@@ -123,14 +123,14 @@ def require_model_error(use: Callable[[], object], what: str) -> None:
     raise AssertionError(f"{what} must raise ModelError, but did not.")
 
 
-def scores_of(model: CostModel, programs: Programs) -> Scores:
+def checked_scores(model: CostModel, programs: Programs) -> Scores:
     """(n,) scores, after checking that they are a finite double for each program."""
     scores: Any = model.predict(programs.rows, programs.counts)
-    said = f"{getattr(scores, 'dtype', type(scores).__name__)} of shape {getattr(scores, 'shape', None)}"
+    actual = f"{getattr(scores, 'dtype', type(scores).__name__)} of shape {getattr(scores, 'shape', None)}"
     good = isinstance(scores, np.ndarray) and scores.shape == (programs.n,) and scores.dtype == np.float64
-    require(good, f"predict must return float64 of shape {(programs.n,)}, got {said}.")
-    odd = int((~np.isfinite(scores)).sum())
-    require(not odd, f"{odd} of {programs.n} scores are NaN or infinite.")
+    require(good, f"predict must return float64 of shape {(programs.n,)}, got {actual}.")
+    count = int((~np.isfinite(scores)).sum())
+    require(not count, f"{count} of {programs.n} scores are NaN or infinite.")
     checked: Scores = scores
     return checked
 
@@ -138,7 +138,7 @@ def scores_of(model: CostModel, programs: Programs) -> Scores:
 def agreement(model: CostModel, programs: Programs) -> float:
     """Share of the measured pairs within a group that the model has in the right order; 0.5 is chance."""
     programs = programs.measured()
-    scores = scores_of(model, programs)
+    scores = checked_scores(model, programs)
     groups = [programs.group == number for number in np.unique(programs.group)]
     shares = [
         pairwise(scores[own], programs.latency_s[own], noise_floor=0.0)
@@ -163,8 +163,8 @@ def _property(sentence: str) -> Callable[[Property], Property]:
             try:
                 check(subject)
             except Exception as error:  # a stranger's model may raise anything, and all of it is a finding
-                said = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
-                first_line = said.strip().partition("\n")[0].rstrip(".")
+                reason = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
+                first_line = reason.strip().partition("\n")[0].rstrip(".")
                 raise AssertionError(f"{subject.name} breaks the property {sentence!r}: {first_line}.") from error
 
         PROPERTIES.append(worded)
@@ -176,8 +176,8 @@ def _property(sentence: str) -> Callable[[Property], Property]:
 @_property("higher scores are for faster programs")
 def higher_is_faster(subject: Subject) -> None:
     """After `fit`, the programs it was fitted on are ranked better than by chance."""
-    found = agreement(subject.fitted, subject.train)
-    require(found > 0.55, f"it has {found:.0%} of the pairs it was fitted on in the right order.")
+    share = agreement(subject.fitted, subject.train)
+    require(share > 0.55, f"it has {share:.0%} of the pairs it was fitted on in the right order.")
 
 
 @_property("a model without weights refuses to score, learn and save")
@@ -204,29 +204,29 @@ def other_width(subject: Subject) -> None:
 @_property("no programs have no scores")
 def no_programs(subject: Subject) -> None:
     """A search may have nothing to score."""
-    scores_of(subject.fitted, none_of(subject.unseen))
+    checked_scores(subject.fitted, none_of(subject.unseen))
 
 
 @_property("a program without rows has a score")
 def no_rows(subject: Subject) -> None:
     """Always the same one, whether other programs have rows or not."""
     mixed = without_rows(subject.unseen, every=2)
-    without = scores_of(subject.fitted, mixed)[mixed.counts == 0]
-    alone = scores_of(subject.fitted, without_rows(subject.unseen, every=1))
+    without = checked_scores(subject.fitted, mixed)[mixed.counts == 0]
+    alone = checked_scores(subject.fitted, without_rows(subject.unseen, every=1))
     require_equal(without, np.full(len(without), alone[0]), "Programs without rows must score the same")
 
 
 @_property("a program of one row has a score")
 def one_row(subject: Subject) -> None:
     """There may be no spread over rows to divide by."""
-    scores_of(subject.fitted, first_rows(subject.unseen))
+    checked_scores(subject.fitted, first_rows(subject.unseen))
 
 
 @_property("features beyond anything seen have finite scores")
 def extreme_rows(subject: Subject) -> None:
     """A NaN would silently make a search a random one."""
     for value in (1e30, -1e30, 1e-30, 0.0):
-        scores_of(subject.fitted, filled(subject.unseen, value, feature_spec=subject.feature_spec))
+        checked_scores(subject.fitted, filled(subject.unseen, value, feature_spec=subject.feature_spec))
 
 
 @_property("a score does not depend on the other programs of the batch")
@@ -234,8 +234,8 @@ def batch_independence(subject: Subject) -> None:
     """A search scores batches of all sizes and keeps the best of several."""
     unseen = subject.unseen
     places = np.split(np.arange(unseen.n), [1, 2, 3, unseen.n // 2])
-    apart = [scores_of(subject.fitted, unseen.select(own)) for own in places]
-    together = scores_of(subject.fitted, unseen)
+    apart = [checked_scores(subject.fitted, unseen.select(own)) for own in places]
+    together = checked_scores(subject.fitted, unseen)
     require_equal(np.concatenate(apart), together, "A program must score alone as it does among others")
 
 
@@ -243,17 +243,17 @@ def batch_independence(subject: Subject) -> None:
 def permutation(subject: Subject) -> None:
     """The order of the programs means nothing."""
     order = np.random.default_rng(0).permutation(subject.unseen.n)
-    permuted = scores_of(subject.fitted, subject.unseen.select(order))
-    expected = scores_of(subject.fitted, subject.unseen)[order]
+    permuted = checked_scores(subject.fitted, subject.unseen.select(order))
+    expected = checked_scores(subject.fitted, subject.unseen)[order]
     require_equal(permuted, expected, "Permuted programs must have permuted scores")
 
 
 @_property("rows and latencies are only read")
 def only_read(subject: Subject) -> None:
-    """Callers go on to use what they pass."""
+    """Callers continue to use what they pass."""
     passed = copy.deepcopy(subject.unseen)
     model = subject.fit(passed)
-    scores_of(model, passed)
+    checked_scores(model, passed)
     model.update(passed, seed=0)
     for name in ("rows", "counts", "workload", "latency_s"):
         same = np.array_equal(getattr(passed, name), getattr(subject.unseen, name))
@@ -264,8 +264,8 @@ def only_read(subject: Subject) -> None:
 def determinism(subject: Subject) -> None:
     """Nothing but the seed is left to chance."""
     again, first = (
-        scores_of(subject.fit(subject.train), subject.unseen),
-        scores_of(subject.fitted, subject.unseen),
+        checked_scores(subject.fit(subject.train), subject.unseen),
+        checked_scores(subject.fitted, subject.unseen),
     )
     require_equal(again, first, "Two fits with one seed must score alike", tolerance=1e-3)
 
@@ -273,16 +273,16 @@ def determinism(subject: Subject) -> None:
 @_property("latencies are compared within a workload only")
 def monotone_relabelling(subject: Subject) -> None:
     """All latencies of a workload times a constant are the same ranking, so they give the same model."""
-    found = scores_of(subject.fit(rescaled(subject.train)), subject.unseen)
-    expected = scores_of(subject.fitted, subject.unseen)
+    actual = checked_scores(subject.fit(rescaled(subject.train)), subject.unseen)
+    expected = checked_scores(subject.fitted, subject.unseen)
     what = "Latencies scaled by a constant for each workload must give the same model"
-    require_equal(found, expected, what, tolerance=1e-2)
+    require_equal(actual, expected, what, tolerance=1e-2)
 
 
 @_property("a failed program can be learned from")
 def failed_programs(subject: Subject) -> None:
     """Its latency is infinite, its throughput 0."""
-    scores_of(subject.fit(partly_failed(subject.train, every=4)), subject.unseen)
+    checked_scores(subject.fit(partly_failed(subject.train, every=4)), subject.unseen)
 
 
 @_property("a saved model comes back as it was")
@@ -292,8 +292,8 @@ def save_and_load(subject: Subject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         subject.fitted.save_weights(Path(folder))
         loaded.load_weights(Path(folder), json.loads(json.dumps(subject.fitted.config(), allow_nan=False)))
-    expected = scores_of(subject.fitted, subject.unseen)
-    require_equal(scores_of(loaded, subject.unseen), expected, "A loaded model must score as the saved one")
+    expected = checked_scores(subject.fitted, subject.unseen)
+    require_equal(checked_scores(loaded, subject.unseen), expected, "A loaded model must score as the saved one")
     require(loaded.config() == subject.fitted.config(), "config() differs after loading.")
 
 
@@ -301,22 +301,22 @@ def save_and_load(subject: Subject) -> None:
 def independent_copies(subject: Subject) -> None:
     """A search updates a `copy.deepcopy` for each of its tasks."""
     model = subject.fit(subject.train)
-    before = scores_of(model, subject.unseen)
+    before = checked_scores(model, subject.unseen)
     copy.deepcopy(model).update(reversed_order(subject.unseen), seed=0)
-    require_equal(scores_of(model, subject.unseen), before, "The original must score as before", tolerance=0.0)
+    require_equal(checked_scores(model, subject.unseen), before, "The original must score as before", tolerance=0.0)
 
 
 @_property("an update with nothing to learn changes nothing")
 def update_with_nothing(subject: Subject) -> None:
     """No program, one program, and programs that are equally fast."""
-    before = scores_of(subject.fitted, subject.unseen)
+    before = checked_scores(subject.fitted, subject.unseen)
     one = subject.unseen.select(np.array([0]))
     equally_fast = replace(subject.unseen, latency_s=np.full(subject.unseen.n, 1e-3))
     for programs in (none_of(subject.unseen), one, equally_fast):
         model = copy.deepcopy(subject.fitted)
         model.update(programs, seed=0)
         what = f"{programs.n} programs that do not differ must leave the scores as they are"
-        require_equal(scores_of(model, subject.unseen), before, what)
+        require_equal(checked_scores(model, subject.unseen), before, what)
 
 
 @_property("an update learns the order of what was measured")
@@ -328,8 +328,8 @@ def update_learns(subject: Subject) -> None:
     for seed in range(3):
         model.update(measured, seed=seed)
     after = agreement(model, measured)
-    said = f"of the measured pairs {before:.1%} were in the right order before three updates, {after:.1%} after."
-    require(after > before + 0.02, said)
+    shares = f"of the measured pairs {before:.1%} were in the right order before three updates, {after:.1%} after."
+    require(after > before + 0.02, shares)
 
 
 @_property("the search of TVM can use the scores")
@@ -337,7 +337,7 @@ def positive_at_the_seam(subject: Subject) -> None:
     """TVM clamps scores at zero, so they are made positive for it, see `search.search_model`."""
     from costhub.search.search_model import PositiveScores
 
-    raw = scores_of(subject.fitted, subject.unseen)
+    raw = checked_scores(subject.fitted, subject.unseen)
     with np.errstate(all="ignore"):
         positive = PositiveScores()(raw)
     good = np.isfinite(positive).all() and (positive > 0.0).all()

@@ -65,7 +65,7 @@ def rank_sources(
     whole = joined_spec(specs)
 
     def score(some: Programs) -> Scores:
-        read = read_as(some, feature_spec=whole, wanted=specs)
+        read = read_as(some, feature_spec=whole, specs=specs)
         return np.stack([m.predict_programs(own) for m, own in zip(sources.values(), read, strict=True)])
 
     measured = programs(whole).measured()

@@ -193,7 +193,7 @@ def test_options_that_cannot_be_are_refused(options: dict[str, str], sentence: s
 
 
 def test_a_member_that_reads_what_is_not_there_is_refused() -> None:
-    with pytest.raises(ModelError, match=r"reads trace_tokens@1, which is no part of per_store@1\+relation@1"):
+    with pytest.raises(ModelError, match=r"reads trace_tokens@1, which is not a part of per_store@1\+relation@1"):
         Blend(feature_spec=SPEC, options=BlendOptions(members="gbt gbt:trace_tokens@1+per_store@1"))
 
 

@@ -97,7 +97,7 @@ def test_without_relations_rows_get_the_numbers_of_the_device_only(train: Progra
 
 
 def test_unbound_it_does_not_score(model: Conditioned, train: Programs) -> None:
-    with pytest.raises(ModelError, match="was not told for which one; call its `bind`"):
+    with pytest.raises(ModelError, match="is bound to none; call its `bind`"):
         model.predict(train.rows, train.counts)
 
 
@@ -158,7 +158,7 @@ def test_programs_of_a_device_without_a_row_are_refused(train: Programs, model: 
     new = Conditioned(feature_spec=SPEC, devices=known, base=BASE["gbt"]())
     alien = dataclasses.replace(measured("one"), device_ids=("alien",))
 
-    with pytest.raises(ModelError, match="programs of the device 'sixteen', of which nothing is known"):
+    with pytest.raises(ModelError, match="programs of the device 'sixteen', which the model does not know"):
         new.fit(train, None, seed=0, progress=False)
     with pytest.raises(ModelError, match="programs of the device 'alien'"):
         model.predict_programs(alien)

@@ -85,9 +85,9 @@ def test_after_a_break_the_same_trees_are_grown(
         return boost_trees(parameters, learned, valid if stops else None, rounds=ROUNDS, patience=20, **more)
 
     with pytest.raises(KeyboardInterrupt):
-        grow(checkpoint=kept, shown=interrupt_at(13))
+        grow(checkpoint=kept, on_trees=interrupt_at(13))
     told: list[int] = []
-    found = grow(checkpoint=kept, shown=told.append)
+    found = grow(checkpoint=kept, on_trees=told.append)
 
     assert told[0] == 10
     assert raw(found) == raw(grow(checkpoint=TreeCheckpoint(tmp_path / "unbroken.ubj", "one")))

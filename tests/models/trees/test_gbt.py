@@ -152,7 +152,7 @@ def test_every_part_of_a_composite_spec_is_read() -> None:
 
 
 def take(programs: Programs, part: str) -> Programs:
-    ((rows, counts),) = take_parts(programs.rows, programs.counts, feature_spec=programs.spec, wanted=[part])
+    ((rows, counts),) = take_parts(programs.rows, programs.counts, feature_spec=programs.spec, specs=[part])
     return replace(programs, rows=rows, counts=counts, spec=part)
 
 

@@ -61,15 +61,15 @@ class ScoreScale:
         return {name: values.tolist() for name, values in asdict(self).items()}
 
     @classmethod
-    def from_json(cls, found: object, *, members: int) -> ScoreScale:
+    def from_json(cls, values: object, *, members: int) -> ScoreScale:
         """Reads what `to_json` gave, from an untrusted file.
 
         Raises:
-            ModelError: It is no list of a finite number for each member, or a spread or weight is of no use.
+            ModelError: It lacks a finite number for each member, or a spread or weight is out of range.
         """
         names = [field.name for field in fields(cls)]
-        if isinstance(found, dict) and all(_are_finite_numbers(found.get(name), members) for name in names):
-            standard = cls(*(np.array(found[name], np.float64) for name in names))
+        if isinstance(values, dict) and all(_are_finite_numbers(values.get(name), members) for name in names):
+            standard = cls(*(np.array(values[name], np.float64) for name in names))
             if (standard.spread > 0.0).all() and (standard.weight >= 0.0).all():
                 return standard
         raise ModelError(
@@ -97,11 +97,11 @@ def fitted_weights(standardised: Scores, valid: Programs) -> Scores:
     best, chosen = -math.inf, equal
     for weight in grid:
         try:
-            found = evaluate_scores(weight @ standardised, valid)
+            evaluation = evaluate_scores(weight @ standardised, valid)
         except DataError:  # the programs differ by less than the noise, so nothing tells weights apart
             return equal
-        if found.top_1 + found.pairwise >= best:
-            best, chosen = found.top_1 + found.pairwise, weight
+        if evaluation.top_1 + evaluation.pairwise >= best:
+            best, chosen = evaluation.top_1 + evaluation.pairwise, weight
     return chosen
 
 
@@ -156,7 +156,7 @@ class Blend(CostModel):
         options: What it is made of.
 
     Raises:
-        ModelError: A member reads a part that `feature_spec` lacks, or has an option that there is not.
+        ModelError: A member reads a part that `feature_spec` lacks, or has an unknown option.
 
     Example:
         >>> rows = np.random.default_rng(0).normal(size=(64, 3)).astype(np.float32)
@@ -180,7 +180,7 @@ class Blend(CostModel):
         self.standard: ScoreScale | None = None
 
     def fit(self, train: Programs, valid: Programs | None, *, seed: int, progress: bool = True) -> None:
-        """Learns from scratch; `valid`, of other workloads, tells when to stop, and the fitted weights.
+        """Learns from scratch; `valid`, of other workloads, decides when to stop, and the fitted weights.
 
         Without validation programs fitted weights are equal ones.
 
@@ -194,16 +194,16 @@ class Blend(CostModel):
         seeds = np.random.SeedSequence(seed).generate_state(len(members))
         held_out = [None] * len(members) if valid is None else self._of_members(members, valid)
         own_train = self._of_members(members, train)
-        with bar(len(members), desc="training", unit="model", enabled=progress) as shown:
+        with bar(len(members), desc="training", unit="model", enabled=progress) as progress_bar:
             for i, member in enumerate(members):
                 member.fit(own_train[i], held_out[i], seed=int(seeds[i]), progress=False)
-                shown.update()
+                progress_bar.update()
         scores = np.stack([m.predict(p.rows, p.counts) for m, p in zip(members, own_train, strict=True)])
         standard = ScoreScale.of(scores, train.group)
         self.members, self.columns, self.standard = members, columns, standard
         if self.options.weights == "fitted" and valid is not None and is_informative(valid):
-            found = standard(self._by_member(valid.rows, valid.counts))
-            self.standard = replace(standard, weight=fitted_weights(found, valid))
+            standardised = standard(self._by_member(valid.rows, valid.counts))
+            self.standard = replace(standard, weight=fitted_weights(standardised, valid))
 
     def predict(self, rows: FloatArray, counts: IntArray) -> Scores:
         """(n,) scores, see `CostModel.predict`."""
@@ -258,12 +258,12 @@ class Blend(CostModel):
 
     def _new_members(self, options: BlendOptions) -> list[CostModel]:
         members = [member.new(feature_spec=self.feature_spec) for member in options.parsed()]
-        known = part_names(self.feature_spec)
+        parts = part_names(self.feature_spec)
         for member in members:
-            odd = [part for part in part_names(member.feature_spec) if part not in known]
-            if odd:
+            missing = [part for part in part_names(member.feature_spec) if part not in parts]
+            if missing:
                 raise ModelError(
-                    f"A member of the blend reads {odd[0]}, which is no part of {self.feature_spec}; name "
+                    f"A member of the blend reads {missing[0]}, which is not a part of {self.feature_spec}; name "
                     "the parts of all members in the feature spec, joined with +."
                 )
         return members
@@ -277,13 +277,13 @@ class Blend(CostModel):
 
     def _of_members(self, members: list[CostModel], programs: Programs) -> list[Programs]:
         """The same programs with the rows that each member reads."""
-        wanted = [member.feature_spec for member in members]
-        return read_as(programs, feature_spec=self.feature_spec, wanted=wanted)
+        specs = [member.feature_spec for member in members]
+        return read_as(programs, feature_spec=self.feature_spec, specs=specs)
 
     def _by_member(self, rows: FloatArray, counts: IntArray) -> Scores:
         """(members, n) scores, each on its member's own scale."""
-        wanted = [member.feature_spec for member in self.members]
-        parts = take_parts(rows, counts, feature_spec=self.feature_spec, wanted=wanted)
+        specs = [member.feature_spec for member in self.members]
+        parts = take_parts(rows, counts, feature_spec=self.feature_spec, specs=specs)
         return np.stack([m.predict(*part) for m, part in zip(self.members, parts, strict=True)])
 
     def _fitted(self) -> tuple[int, ScoreScale]:

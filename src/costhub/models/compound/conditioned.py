@@ -1,4 +1,4 @@
-"""Provides Conditioned: one cost model for many devices, told what each can do, also for unseen ones."""
+"""Provides Conditioned: one cost model for many devices, by what each can do; it scores for unseen devices too."""
 
 from __future__ import annotations
 
@@ -106,10 +106,10 @@ class Conditioned(CostModel):
                 from.
 
         Returns:
-            A copy; this model stays as it is.
+            A copy; this model does not change.
 
         Raises:
-            ModelError: No kind is given, or none of the devices learned from was of that kind.
+            ModelError: The row gives no kind, or the model has learned from no device of that kind.
         """
         vector = self._vector(device)
         bound = copy.deepcopy(self)
@@ -117,7 +117,7 @@ class Conditioned(CostModel):
         return bound
 
     def fit(self, train: Programs, valid: Programs | None, *, seed: int, progress: bool = True) -> None:
-        """Learns from scratch; `valid`, of other workloads, tells when to stop.
+        """Learns from scratch; `valid`, of other workloads, decides when to stop.
 
         Raises:
             DataError: No workload has two programs of different latency.
@@ -140,7 +140,7 @@ class Conditioned(CostModel):
         rows = checked_rows(rows, counts, columns=columns)
         if self.device is None:
             raise ModelError(
-                "This model scores for many devices and was not told for which one; call its `bind` with a "
+                "This model scores for many devices and is bound to none; call its `bind` with a "
                 "row of the devices table first."
             )
         which = np.zeros(len(rows), np.int64)
@@ -199,10 +199,10 @@ class Conditioned(CostModel):
         inner = rest.pop("base_options", None)
         options = parse_options(ConditionedOptions, rest, arch=self.arch)
         width = columns + self._extra(options)
-        found = inner.get("columns") if isinstance(inner, Mapping) else None
-        if found != width:
+        base_columns = inner.get("columns") if isinstance(inner, Mapping) else None
+        if base_columns != width:
             raise ModelError(
-                f"{folder} holds a base that reads {found} columns, but its config.json describes {width}. "
+                f"{folder} holds a base that reads {base_columns} columns, but its config.json describes {width}. "
                 "Fetch it again."
             )
         base = _new_base(options, self.feature_spec)
@@ -237,7 +237,7 @@ class Conditioned(CostModel):
         unknown = [name for name in names if name not in self.devices]
         if unknown:
             raise ModelError(
-                f"There are programs of the device {unknown[0]!r}, of which nothing is known; give its row "
+                f"There are programs of the device {unknown[0]!r}, which the model does not know; give its row "
                 "of the devices table, or bind the model to it."
             )
         return np.stack([self._vector(self.devices[name]) for name in names]), which
@@ -266,15 +266,15 @@ def _new_base(options: ConditionedOptions, feature_spec: str) -> CostModel:
     return new_model(options.base, feature_spec=feature_spec, options=chosen)
 
 
-def _checked_vector(name: str, found: object) -> Vector:
+def _checked_vector(name: str, values: object) -> Vector:
     """(v,) numbers from untrusted JSON."""
     if (
-        not isinstance(found, list)
-        or len(found) != len(NAMES)
-        or not all(type(value) in (int, float) and abs(value) < _MOST for value in found)
+        not isinstance(values, list)
+        or len(values) != len(NAMES)
+        or not all(type(value) in (int, float) and abs(value) < _MOST for value in values)
     ):
         raise ModelError(
             f"{name} of this conditioned model must be {len(NAMES)} numbers; it is damaged or of another "
             "version of costhub: fetch or train it again."
         )
-    return np.array(found, np.float64)
+    return np.array(values, np.float64)

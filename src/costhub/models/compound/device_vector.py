@@ -80,11 +80,11 @@ def device_vector(row: Mapping[str, Any]) -> Vector:
             "device can do. Write its row with `costhub probe --out DATA`."
         )
     values = [float(row.get(name) or 0.0) for name in NUMBERS]
-    known = [0.0 < value < math.inf for value in values]
-    numbers = [math.log2(value) if ok else 0.0 for value, ok in zip(values, known, strict=True)]
-    found = kind if kind in KINDS else "other"
-    flags = [found == name for name in (*KINDS, "other")]
-    return np.array([*numbers, *(not ok for ok in known), *flags], np.float64)
+    is_known = [0.0 < value < math.inf for value in values]
+    numbers = [math.log2(value) if ok else 0.0 for value, ok in zip(values, is_known, strict=True)]
+    flag = kind if kind in KINDS else "other"
+    flags = [flag == name for name in (*KINDS, "other")]
+    return np.array([*numbers, *(not ok for ok in is_known), *flags], np.float64)
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def relation_places(feature_spec: str) -> tuple[tuple[int, int], ...]:
     """Where the two sides of each relation stand: (column of a row, entry of a device vector).
 
     Args:
-        feature_spec: Name of the layout; one that has none of the columns, or is not costhub's, has no
+        feature_spec: Name of the layout; a layout without any of the columns, or one that is not costhub's, has no
             relations.
 
     Example:

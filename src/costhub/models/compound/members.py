@@ -14,7 +14,7 @@ from costhub.models.architectures import ARCHITECTURES, new_model
 from costhub.models.protocol import CostModel
 
 COMPOUND = ("ensemble", "blend", "conditioned")
-"""Architectures made of others; they are no members themselves."""
+"""Architectures made of others, which cannot be members themselves."""
 
 _WORD = re.compile(
     r"(?P<arch>[a-z][a-z0-9_]*)(\((?P<options>[a-z0-9_]+=[\w.+-]+(,[a-z0-9_]+=[\w.+-]+)*)\))?"
@@ -28,11 +28,11 @@ class MemberSpec:
     """A model inside a model: `gbt`, `gbt(rounds=100,depth=4)`, `mlp:per_store@1`."""
 
     arch: str
-    """A key of `ARCHITECTURES`, none of `COMPOUND`."""
+    """A key of `ARCHITECTURES`, but not one of `COMPOUND`."""
     options: tuple[tuple[str, str], ...] = ()
     """Name and value of each option that differs from the default."""
     feature_spec: str = ""
-    """The feature spec it reads; empty where it reads that of the whole."""
+    """The feature spec it reads; empty if it reads that of the whole."""
 
     @classmethod
     def parse(cls, word: str) -> MemberSpec:
@@ -45,15 +45,15 @@ class MemberSpec:
             >>> MemberSpec.parse("gbt(rounds=100):per_store@1+relation@1")
             MemberSpec(arch='gbt', options=(('rounds', '100'),), feature_spec='per_store@1+relation@1')
         """
-        found = _WORD.fullmatch(word)
-        if found is None:
+        parsed = _WORD.fullmatch(word)
+        if parsed is None:
             raise ValueError(
                 f"a member must be ARCH, ARCH(NAME=VALUE,...) or either with :SPEC after it, got {word!r}."
             )
-        arch, options, spec = found["arch"], found["options"] or "", found["spec"] or ""
-        able = [name for name in ARCHITECTURES if name not in COMPOUND]
-        if arch not in able:
-            raise ValueError(f"a member must be one of {', '.join(able)}, got {arch!r}.")
+        arch, options, spec = parsed["arch"], parsed["options"] or "", parsed["spec"] or ""
+        allowed = [name for name in ARCHITECTURES if name not in COMPOUND]
+        if arch not in allowed:
+            raise ValueError(f"a member must be one of {', '.join(allowed)}, got {arch!r}.")
         pairs = tuple((name, value) for name, _, value in (pair.partition("=") for pair in options.split(",") if pair))
         if len(dict(pairs)) < len(pairs):
             raise ValueError(f"the member {word!r} gives an option twice.")
@@ -72,9 +72,9 @@ class MemberSpec:
             >>> str(MemberSpec.of(model, whole="demo@1")), str(MemberSpec.of(model, whole="demo@1+relation@1"))
             ('gbt(rounds=20)', 'gbt(rounds=20):demo@1')
         """
-        made: Any = model
-        defaults = asdict(type(made.options)())
-        changed = [(name, str(value)) for name, value in asdict(made.options).items() if value != defaults[name]]
+        own: Any = model
+        defaults = asdict(type(own.options)())
+        changed = [(name, str(value)) for name, value in asdict(own.options).items() if value != defaults[name]]
         return cls(model.arch, tuple(changed), "" if model.feature_spec == whole else model.feature_spec)
 
     def __str__(self) -> str:
@@ -87,7 +87,7 @@ class MemberSpec:
         """A model of this kind that is not yet fitted.
 
         Args:
-            feature_spec: What it reads where it names nothing else.
+            feature_spec: What it reads if it names nothing else.
 
         Raises:
             ModelError: There is no such option, or it cannot have that value.
@@ -133,16 +133,12 @@ def load_members(members: Sequence[CostModel], folder: Path, configs: object, *,
             f"{len(members)} members; fetch or train the model again."
         )
     for number, (member, config, width) in enumerate(zip(members, configs, columns, strict=True)):
-        found = _width(config)
         member.load_weights(folder / f"member_{number}", config)
-        if found != width:
+        if config.get("columns") != width:
             raise ModelError(
-                f"Member {number} in {folder} reads rows of {found} columns, but config.json describes {width}."
+                f"Member {number} in {folder} reads rows of {config.get('columns')} columns, "
+                f"but config.json describes {width}."
             )
-
-
-def _width(config: Mapping[str, Any]) -> object:
-    return config.get("columns")
 
 
 def update_members(model: CostModel, programs: Programs, *, seed: int) -> None:

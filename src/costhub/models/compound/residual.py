@@ -77,7 +77,7 @@ class Residual(CostModel):
         """Of the global model's scores."""
 
     def fit(self, train: Programs, valid: Programs | None, *, seed: int, progress: bool = True) -> None:
-        """Trains the global model; `valid`, of other workloads, tells when to stop.
+        """Trains the global model; `valid`, of other workloads, decides when to stop.
 
         Raises:
             DataError: No workload has two programs of different latency.

@@ -134,8 +134,8 @@ def epoch(group: IntArray, *, size: int, chunk: int, rng: np.random.Generator) -
         >>> [len(b) for b in drawn], sorted(np.concatenate(drawn).tolist())
         ([3, 1], [0, 1, 2, 3])
     """
-    found = chunks(group, size=chunk, rng=rng)
-    order = np.concatenate([np.zeros(0, np.int64), *(found[i] for i in rng.permutation(len(found)))])
+    pieces = chunks(group, size=chunk, rng=rng)
+    order = np.concatenate([np.zeros(0, np.int64), *(pieces[i] for i in rng.permutation(len(pieces)))])
     for start in range(0, len(order), size):
         yield order[start : start + size]
 
@@ -278,7 +278,7 @@ def sample_programs(blocks: Sequence[Programs], *, most: int, seed: int) -> Prog
 
     Args:
         blocks: The blocks.
-        most: How many to draw; all where there are no more.
+        most: How many to draw; all if there are no more.
         seed: Chooses them.
 
     Returns:

@@ -75,7 +75,7 @@ def train_network(
         valid: Programs of other workloads; the weights of the epoch in which their loss was lowest are kept,
             and training ends when it has not fallen for long. None runs all epochs.
         options: How long, how fast and for what it learns.
-        seed: Orders the programs; nothing else is left to chance.
+        seed: Orders the programs; nothing else is random.
         on_epoch: Called after each epoch with the number of epochs done and the validation loss, NaN without
             `valid`.
         checkpoint: Where the progress is kept after each epoch, and taken up from if there is any.
@@ -134,8 +134,8 @@ def _run_epoch(
         rate = options.learning_rate * _rate_share(step, options.epochs * each)
         state.optimizer.param_groups[0]["lr"] = rate
         state.optimizer.zero_grad(set_to_none=True)
-        found = rule.loss(network, batch, batch_loss(network, batch, options))
-        found.backward()  # type: ignore[no-untyped-call]
+        total = rule.loss(network, batch, batch_loss(network, batch, options))
+        total.backward()  # type: ignore[no-untyped-call]
         rule.before_step(network)
         state.optimizer.step()
         rule.after_step(network, rate)

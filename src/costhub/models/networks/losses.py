@@ -61,8 +61,8 @@ def listnet_loss(scores: Tensor, throughput: Tensor, group: Tensor, *, temperatu
     """
     numbers, dense = torch.unique(group, return_inverse=True)
     groups = len(numbers)
-    wanted = _log_softmax(throughput / temperature, dense, groups).exp()
-    return -(wanted * _log_softmax(scores, dense, groups)).sum() / max(groups, 1)
+    target = _log_softmax(throughput / temperature, dense, groups).exp()
+    return -(target * _log_softmax(scores, dense, groups)).sum() / max(groups, 1)
 
 
 def squared_error(scores: Tensor, throughput: Tensor) -> Tensor:

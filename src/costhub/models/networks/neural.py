@@ -96,7 +96,7 @@ class NeuralModel(CostModel, Generic[Options]):
 
     @property
     def raw(self) -> tuple[int, ...]:
-        """Columns that are no quantities: they reach the network unscaled, after the encoded ones."""
+        """Columns that are not quantities: they reach the network unscaled, after the encoded ones."""
         return ()
 
     @abstractmethod
@@ -109,7 +109,7 @@ class NeuralModel(CostModel, Generic[Options]):
         """
 
     def fit(self, train: Programs, valid: Programs | None, *, seed: int, progress: bool = True) -> None:
-        """Learns from scratch; `valid`, of other workloads, tells when to stop.
+        """Learns from scratch; `valid`, of other workloads, decides when to stop.
 
         Raises:
             DataError: No workload has two programs of different latency.
@@ -143,14 +143,14 @@ class NeuralModel(CostModel, Generic[Options]):
         self.scalers = tuple(Scaler.fit(own, bins=self.options.bins, raw=self.raw) for own, _ in parts)
 
     def _fit_members(
-        self, train: BatchSource, known: Programs, valid: Programs | None, *, seed: int, progress: bool
+        self, train: BatchSource, sample: Programs, valid: Programs | None, *, seed: int, progress: bool
     ) -> None:
         """Trains the networks.
 
         Args:
             train: What to learn from.
-            known: All programs of `train` or some, by which a checkpoint recognises the training.
-            valid: Programs of other workloads that tell when to stop.
+            sample: All programs of `train` or some, by which a checkpoint recognises the training.
+            valid: Programs of other workloads that decide when to stop.
             seed: As in `fit`.
             progress: Show a progress bar on a terminal.
 
@@ -160,15 +160,15 @@ class NeuralModel(CostModel, Generic[Options]):
         valid = valid if valid is not None and is_informative(valid) else None
         stop = Examples(valid, self.scalers) if valid is not None else None
         settings = {"arch": self.arch, "spec": self.feature_spec, "seed": seed, **asdict(self.options)}
-        training = training_id(known, valid, settings) if self.checkpoint is not None else ""
+        training = training_id(sample, valid, settings) if self.checkpoint is not None else ""
         self.networks = []
         epochs = self.options.epochs
-        with bar(self.options.members * epochs, desc="training", unit="epoch", enabled=progress) as shown:
+        with bar(self.options.members * epochs, desc="training", unit="epoch", enabled=progress) as progress_bar:
 
             def show(done: int, valid_loss: float) -> None:
                 if stop is not None:
-                    shown.set_postfix(valid=f"{valid_loss:.4f}", refresh=False)
-                shown.update(len(self.networks) * epochs + done - shown.n)
+                    progress_bar.set_postfix(valid=f"{valid_loss:.4f}", refresh=False)
+                progress_bar.update(len(self.networks) * epochs + done - progress_bar.n)
 
             for number, drawn in enumerate(np.random.SeedSequence(seed).generate_state(self.options.members)):
                 self.networks.append(self._fit_member(number, train, stop, int(drawn), training, show))
@@ -186,8 +186,8 @@ class NeuralModel(CostModel, Generic[Options]):
                 start = int(ends[first] - counts[first])
                 last = max(first + 1, int(np.searchsorted(ends, start + self.block_rows, side="right")))
                 inputs = self._encoded(rows[start : ends[last - 1]], counts[first:last])
-                found = torch.stack([network(*inputs) for network in networks]).mean(dim=0)
-                scores[first:last] = found.numpy()
+                block = torch.stack([network(*inputs) for network in networks]).mean(dim=0)
+                scores[first:last] = block.numpy()
                 first = last
         return scores
 
@@ -248,9 +248,9 @@ class NeuralModel(CostModel, Generic[Options]):
         columns = check_width("columns", rest.pop("columns", None), arch=self.arch)
         widths = part_widths(self.feature_spec, columns)
         self._check_raw(widths)
-        found = rest.pop("inputs", None)
+        configured = rest.pop("inputs", None)
         options = parse_options(self.options_type, rest, arch=self.arch)
-        inputs = self._checked_inputs(found, widths, options.bins)
+        inputs = self._checked_inputs(configured, widths, options.bins)
         form = type(self)(feature_spec=self.feature_spec, options=options)  # type: ignore[arg-type]
         networks = [form.build(inputs, None) for _ in range(options.members)]
         blank = [Scaler.blank(d, w - d, raw=self.raw) for d, w in zip(widths, inputs, strict=True)]
@@ -313,11 +313,11 @@ class NeuralModel(CostModel, Generic[Options]):
                 "compute the features again, or fetch the model again."
             )
 
-    def _checked_inputs(self, found: object, widths: Sequence[int], bins: int) -> list[int]:
+    def _checked_inputs(self, configured: object, widths: Sequence[int], bins: int) -> list[int]:
         """`inputs` of an untrusted config.json: a number, or a list of them for a composite spec."""
-        listed = found if isinstance(found, list) and len(widths) > 1 else [found]
+        listed = configured if isinstance(configured, list) and len(widths) > 1 else [configured]
         if len(listed) != len(widths):
-            raise ModelError(f"inputs of this {self.arch} model must be {len(widths)} numbers, got {found!r}.")
+            raise ModelError(f"inputs of this {self.arch} model must be {len(widths)} numbers, got {configured!r}.")
         inputs = [check_width("inputs", width, arch=self.arch) for width in listed]
         for columns, width in zip(widths, inputs, strict=True):
             most = columns * (1 + bins)

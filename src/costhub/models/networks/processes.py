@@ -1,4 +1,4 @@
-"""Provides what the processes of one training tell each other, through torch's own distributed package.
+"""Provides what the processes of one training exchange, through torch's own distributed package.
 
 Every function does the obvious thing in a process that trains alone.
 """
@@ -22,7 +22,7 @@ _PATIENCE = datetime.timedelta(hours=12)  # For the slowest process, which may h
 
 @contextmanager
 def joined_processes() -> Iterator[tuple[int, int]]:
-    """Joins the other processes that `torchrun` has started, if it did start this one.
+    """Joins the other processes that `torchrun` has started, if it started this one.
 
     Yields:
         The number of this process and how many there are; (0, 1) for one that is alone.
@@ -91,9 +91,9 @@ def all_gather(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     longest = max(int(size) for size in sizes)
     padded = mine.new_zeros(longest, *mine.shape[1:])
     padded[: len(mine)] = mine
-    found = [torch.empty_like(padded) for _ in sizes]
-    distributed.all_gather(found, padded)
-    return torch.cat([part[: int(size)] for part, size in zip(found, sizes, strict=True)]).numpy()
+    parts = [torch.empty_like(padded) for _ in sizes]
+    distributed.all_gather(parts, padded)
+    return torch.cat([part[: int(size)] for part, size in zip(parts, sizes, strict=True)]).numpy()
 
 
 def _is_joined() -> bool:

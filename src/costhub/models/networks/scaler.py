@@ -45,7 +45,7 @@ class Scaler:
     bin_inverse_width: FloatArray
     """(m,) 1 / width of the bin."""
     raw: tuple[int, ...] = ()
-    """Columns that are no quantities, such as the number of a parent or of a kind: they are masked, and
+    """Columns that are not quantities, such as the number of a parent or of a kind: they are masked, and
     follow the encoded columns as they are."""
 
     @classmethod
@@ -116,7 +116,7 @@ class Scaler:
 
 def _bins(rows: FloatArray, columns: IntArray, bins: int) -> tuple[IntArray, FloatArray, FloatArray]:
     """Column, low end and inverse width of every bin."""
-    found: list[tuple[int, float, float]] = []
+    rows_of_bins: list[tuple[int, float, float]] = []
     for column in columns if bins else ():
         values = rows[:, column].astype(np.float64)
         # Quantiles that are values of the column: one of two values then has no edge between them.
@@ -124,6 +124,8 @@ def _bins(rows: FloatArray, columns: IntArray, bins: int) -> tuple[IntArray, Flo
         # Edges as good as equal would make a bin that amplifies rounding.
         edges = edges[np.concatenate([[True], np.diff(edges) > 1e-4])]
         if len(edges) > 2:
-            found += [(int(column), float(low), float(1.0 / (high - low))) for low, high in itertools.pairwise(edges)]
-    table = np.array(found, dtype=np.float64).reshape(-1, 3)
+            rows_of_bins += [
+                (int(column), float(low), float(1.0 / (high - low))) for low, high in itertools.pairwise(edges)
+            ]
+    table = np.array(rows_of_bins, dtype=np.float64).reshape(-1, 3)
     return table[:, 0].astype(np.int64), table[:, 1].astype(np.float32), table[:, 2].astype(np.float32)

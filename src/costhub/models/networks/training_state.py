@@ -25,9 +25,9 @@ _NETWORK, _KEPT, _OPTIMIZER = "network.", "kept.", "optimizer."
 
 @dataclass
 class TrainingState:
-    """A network on its way, between two epochs.
+    """A network in training, between two epochs.
 
-    What `tensors` and `numbers` give, `restore` puts into a state made alike; training then goes on to the
+    `restore` puts what `tensors` and `numbers` give into an equal new state; training then continues to the
     very weights that it would have reached without a break.
     """
 
@@ -42,7 +42,7 @@ class TrainingState:
     best_epochs: int = 0
     """Epochs after which it was found."""
     kept: dict[str, Tensor] | None = None
-    """The weights with that loss; None where there is none yet."""
+    """The weights with that loss; None if there is none yet."""
 
     def end_epoch(self, valid_loss: float) -> None:
         """Counts an epoch, and keeps the weights if no earlier ones had so low a validation loss."""
@@ -53,11 +53,11 @@ class TrainingState:
 
     def tensors(self) -> dict[str, Tensor]:
         """Name -> tensor: the weights, the kept ones and the moments of the optimizer."""
-        found = {_NETWORK + name: tensor for name, tensor in self.network.state_dict().items()}
-        found.update({_KEPT + name: tensor for name, tensor in (self.kept or {}).items()})
+        tensors = {_NETWORK + name: tensor for name, tensor in self.network.state_dict().items()}
+        tensors.update({_KEPT + name: tensor for name, tensor in (self.kept or {}).items()})
         for number, moments in self.optimizer.state_dict()["state"].items():
-            found.update({f"{_OPTIMIZER}{number}.{name}": tensor for name, tensor in moments.items()})
-        return found
+            tensors.update({f"{_OPTIMIZER}{number}.{name}": tensor for name, tensor in moments.items()})
+        return tensors
 
     def numbers(self) -> dict[str, Any]:
         """The rest, as JSON values."""
@@ -69,7 +69,7 @@ class TrainingState:
         }
 
     def restore(self, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-        """Takes up what was put away."""
+        """Restores what `tensors` and `numbers` gave."""
         self.network.load_state_dict(with_prefix(_NETWORK, tensors))
         self.kept = with_prefix(_KEPT, tensors) or None
         moments: dict[int, dict[str, Tensor]] = {}
@@ -93,11 +93,11 @@ class Checkpoint:
     def save(self, state: TrainingState) -> None:
         """Writes the state; the file is the old one or the new one at any moment."""
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors().items()}
-        said = {"training": self.training, "numbers": json.dumps(state.numbers())}
-        write_progress(self.path, lambda path: save_file(tensors, path, metadata=said))
+        metadata = {"training": self.training, "numbers": json.dumps(state.numbers())}
+        write_progress(self.path, lambda path: save_file(tensors, path, metadata=metadata))
 
     def restore(self, state: TrainingState) -> None:
-        """Takes up what was saved; does nothing where there is no file yet.
+        """Restores what was saved; does nothing if there is no file yet.
 
         Raises:
             ModelError: The file is damaged, or holds the state of another training.
@@ -106,10 +106,10 @@ class Checkpoint:
             return
         try:
             with safe_open(self.path, framework="pt") as file:
-                said = file.metadata() or {}
+                metadata = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            if said.get("training") == self.training:
-                state.restore(tensors, json.loads(said["numbers"]))
+            if metadata.get("training") == self.training:
+                state.restore(tensors, json.loads(metadata["numbers"]))
                 return
         except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
             raise ModelError(

@@ -86,7 +86,7 @@ def _rows_above(parent: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
     program = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
     start = (torch.cumsum(counts, 0) - counts)[program]
     rows = torch.arange(len(parent), device=parent.device)
-    # Compared as floats: what a float can be and an integer cannot, such as NaN, is no parent either.
+    # Compared as floats: what a float can be and an integer cannot, such as NaN, is not a parent either.
     has_parent = (parent >= 0) & (parent < (rows - start).to(parent.dtype))
     return program, torch.where(has_parent, parent.where(has_parent, 0).long() + start, len(rows))
 
@@ -161,7 +161,7 @@ class TreeGruNetwork(nn.Module):
 
         Args:
             rows: (r, columns + 1) rows, programs in order: the scaled columns, then the row number of the
-                parent within the program as it is (see `Forest.of`). Without that last column, every row is a
+                parent within the program, unscaled (see `Forest.of`). Without that last column, every row is a
                 root.
             counts: (n,) number of rows of each program.
 
@@ -181,16 +181,16 @@ class TreeGruNetwork(nn.Module):
 
     def _states(self, embedded: Tensor, forest: Forest) -> Tensor:
         """(r, hidden) states of the nodes, from the leaves up; both in the order of the forest."""
-        found = [embedded[:0]]
+        states = [embedded[:0]]
         for level in reversed(forest.levels):
-            below, state = found[-1], embedded.new_zeros(level.last - level.first, embedded.shape[1])
+            below, state = states[-1], embedded.new_zeros(level.last - level.first, embedded.shape[1])
             for place, siblings in enumerate(level.children):
                 child = below[siblings.first : siblings.last]
                 if place:
                     child = self.sibling(child, state[siblings.parents])
                 state = state.index_copy(0, siblings.parents, child)
-            found.append(self.node(embedded[level.first : level.last], state))
-        return torch.cat(found[::-1])
+            states.append(self.node(embedded[level.first : level.last], state))
+        return torch.cat(states[::-1])
 
 
 @dataclass(frozen=True)

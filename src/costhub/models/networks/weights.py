@@ -43,8 +43,8 @@ def read_tensors(path: Path, expected: Mapping[str, Tensor]) -> dict[str, Tensor
         with safe_open(path, framework="pt") as file:
             _check_names(path, set(file.keys()), set(expected))
             for name, tensor in expected.items():
-                found = file.get_slice(name)
-                _check_form(path, name, tensor, found.get_shape(), found.get_dtype())
+                stored = file.get_slice(name)
+                _check_form(path, name, tensor, stored.get_shape(), stored.get_dtype())
             tensors = {name: file.get_tensor(name) for name in expected}
     except (SafetensorError, OSError) as error:
         raise ModelError(
@@ -66,11 +66,12 @@ def with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]
     return {name[len(prefix) :]: tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
-def _check_names(path: Path, found: set[str], expected: set[str]) -> None:
-    if found != expected:
-        missing, unknown = sorted(expected - found)[:3], sorted(found - expected)[:3]
-        said = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"holds unknown {', '.join(unknown)}"] * bool(unknown)
-        raise ModelError(f"{path} {' and '.join(said)}: its tensors are not those that config.json describes.")
+def _check_names(path: Path, present: set[str], expected: set[str]) -> None:
+    if present != expected:
+        missing, unknown = sorted(expected - present)[:3], sorted(present - expected)[:3]
+        lists = (("lacks", missing), ("holds unknown", unknown))
+        faults = [f"{fault} {', '.join(names)}" for fault, names in lists if names]
+        raise ModelError(f"{path} {' and '.join(faults)}: its tensors are not those that config.json describes.")
 
 
 def _check_form(path: Path, name: str, expected: Tensor, shape: list[int], dtype: str) -> None:
@@ -83,7 +84,7 @@ def _check_form(path: Path, name: str, expected: Tensor, shape: list[int], dtype
 
 
 def draw_weights(network: nn.Module, generator: torch.Generator) -> None:
-    """Gives a network that was made on the device "meta" its first weights, and nothing else its randomness.
+    """Gives a network that was made on the device "meta" its first weights, all drawn from `generator`.
 
     Linear layers, recurrent cells and tables of vectors: uniform within 1 / sqrt(inputs), biases included, as
     PyTorch itself chooses for linear layers. Normalisations begin by changing nothing.

@@ -74,18 +74,18 @@ class TreeCheckpoint:
         """
         if not self.path.is_file():
             return None
-        booster, said = _read(self.path)
-        if said["training"] != self.training:
+        booster, attributes = _read(self.path)
+        if attributes["training"] != self.training:
             raise other_training_error(self.path)
-        return booster, json.loads(said["history"] or "[]")
+        return booster, json.loads(attributes["history"] or "[]")
 
 
 def _read(path: Path) -> tuple[xgb.Booster, dict[str, str | None]]:
-    """The trees, and what was said of them, which they do not keep."""
+    """The trees, and the attributes of the checkpoint, which are removed from them."""
     booster = read_booster(path, advice="It is the progress of a training; remove it to start over.")
-    said = {name: booster.attr(name) for name in ("training", "history")}
+    attributes = {name: booster.attr(name) for name in ("training", "history")}
     booster.set_attr(training=None, history=None)
-    return booster, said
+    return booster, attributes
 
 
 def boost_trees(
@@ -96,9 +96,9 @@ def boost_trees(
     rounds: int,
     patience: int,
     checkpoint: TreeCheckpoint | None = None,
-    shown: Callable[[int], object] = lambda trees: None,
+    on_trees: Callable[[int], object] = lambda trees: None,
 ) -> xgb.Booster:
-    """Grows trees; an interrupted training goes on with the draws that it would have made.
+    """Grows trees; an interrupted training continues with the random draws that it would have made.
 
     `xgboost.train` counts the trees from 0 again when it continues, and `seed_per_iteration` draws by that
     number; so the trees are asked for one by one here.
@@ -110,7 +110,7 @@ def boost_trees(
         rounds: Most trees.
         patience: Trees without a better figure of `valid` after which it ends; the best ones are kept.
         checkpoint: Where the trees are kept as they grow.
-        shown: Called with the number of trees that are new.
+        on_trees: Called with the number of trees that are new.
 
     Raises:
         ModelError: The checkpoint is of another training.
@@ -118,7 +118,7 @@ def boost_trees(
     kept = checkpoint.restore() if checkpoint else None
     booster, history = kept or (xgb.Booster(dict(parameters), [train, *([valid] if valid else [])]), [])
     booster.set_param(dict(parameters))
-    shown(booster.num_boosted_rounds())
+    on_trees(booster.num_boosted_rounds())
     best = _best(history)
     for number in range(booster.num_boosted_rounds(), rounds):
         if valid is not None and number - 1 - best >= patience:
@@ -130,7 +130,7 @@ def boost_trees(
         if checkpoint and ((number + 1) % SAVE_EVERY == 0 or number + 1 == rounds):
             booster = checkpoint.save(booster, history)
             booster.set_param(dict(parameters))
-        shown(1)
+        on_trees(1)
     return booster if valid is None else booster[: best + 1]
 
 

@@ -30,7 +30,7 @@ OBJECTIVES = {
     "lambdarank": "rank:ndcg",
 }
 """`regression`: squared error on normalised throughput; `log`: on its logarithm, so that programs far from
-the best are told apart as well, a failed one counting as a thousand times slower than the best. The others
+the best are distinguished as well; a failed one counts as a thousand times slower than the best. The others
 compare pairs of programs of one group, a workload on a device, by the logistic loss: `rank` all pairs alike
 (AutoTVM, eq. 2), `lambdarank` by the change of discounted cumulative gain (Burges, 2010), where a program's
 gain is its normalised throughput."""
@@ -53,7 +53,7 @@ the constants of regression an update by `lambdarank` with 48 programs grew no l
 
 @dataclass(frozen=True)
 class GbtOptions:
-    """How a Gbt is built and trained; the defaults are what the benchmark found best."""
+    """How a Gbt is built and trained; the defaults did best in the benchmark."""
 
     objective: str = "regression"
     """A key of `OBJECTIVES`."""
@@ -96,7 +96,7 @@ class GbtOptions:
         return self.objective in ("rank", "lambdarank")
 
     def parameters(self, *, seed: int) -> dict[str, Any]:
-        """The same in XGBoost's words."""
+        """The same as parameters of XGBoost."""
         ranking = {
             "lambdarank_pair_method": "topk",
             "lambdarank_num_pair_per_sample": self.pairs,
@@ -151,7 +151,7 @@ class Gbt(CostModel):
         self.booster: xgb.Booster | None = None
 
     def fit(self, train: Programs, valid: Programs | None, *, seed: int, progress: bool = True) -> None:
-        """Learns from scratch; `valid`, of other workloads, tells when to stop.
+        """Learns from scratch; `valid`, of other workloads, decides when to stop.
 
         Raises:
             DataError: No workload has two programs of different latency.
@@ -192,13 +192,15 @@ class Gbt(CostModel):
                 raise nothing_to_learn_error(matrix.num_row())
             self._boost(matrix, blocks[0], valid, seed=seed, progress=progress)
 
-    def _boost(self, train: xgb.DMatrix, known: Programs, valid: Programs | None, *, seed: int, progress: bool) -> None:
+    def _boost(
+        self, train: xgb.DMatrix, sample: Programs, valid: Programs | None, *, seed: int, progress: bool
+    ) -> None:
         """Learns from scratch from what `labelled` gives, in whatever form XGBoost holds it.
 
         Args:
             train: Pooled rows and labels.
-            known: All programs of `train` or some, by which a checkpoint recognises the training.
-            valid: Programs of other workloads that tell when to stop.
+            sample: All programs of `train` or some, by which a checkpoint recognises the training.
+            valid: Programs of other workloads that decide when to stop.
             seed: As in `fit`.
             progress: Show a progress bar on a terminal.
 
@@ -209,9 +211,9 @@ class Gbt(CostModel):
         checkpoint = None
         if self.checkpoint is not None:
             settings = {"arch": self.arch, "spec": self.feature_spec, "seed": seed, **asdict(self.options)}
-            training = training_id(known, valid, settings)
+            training = training_id(sample, valid, settings)
             checkpoint = TreeCheckpoint(self.checkpoint / WEIGHTS, training)
-        with bar(self.options.rounds, desc="training", unit="tree", enabled=progress) as shown:
+        with bar(self.options.rounds, desc="training", unit="tree", enabled=progress) as progress_bar:
             self.booster = boost_trees(
                 self.options.parameters(seed=seed),
                 train,
@@ -219,9 +221,9 @@ class Gbt(CostModel):
                 rounds=self.options.rounds,
                 patience=self.options.patience,
                 checkpoint=checkpoint,
-                shown=shown.update,
+                on_trees=progress_bar.update,
             )
-        self.columns = known.rows.shape[1]
+        self.columns = sample.rows.shape[1]
 
     def predict(self, rows: FloatArray, counts: IntArray) -> Scores:
         """(n,) scores, see `CostModel.predict`."""
@@ -233,7 +235,7 @@ class Gbt(CostModel):
         return scores
 
     def update(self, programs: Programs, *, seed: int) -> None:
-        """Goes on boosting: adds a few trees that correct the present ones on these programs."""
+        """Continues boosting: adds a few trees that correct the present ones on these programs."""
         booster, columns = self._fitted()
         checked_rows(programs.rows, programs.counts, columns=columns)
         if not len(programs.rows) or not is_informative(programs):
@@ -320,12 +322,12 @@ class Gbt(CostModel):
 
         Returns:
             (n, k) pooled rows, (n,) normalised throughput or its logarithm, and (n,) group; for objectives
-            that compare within a group the programs of each stand together, for others there is no group.
+            that compare within a group, the programs of each group stand together; for the others there is no group.
         """
         pooled, label = self._pooled(programs.rows, programs.counts), self.labels(programs)
         if not self.options.compares:
             return pooled, label, None
-        order = np.argsort(programs.group, kind="stable")  # XGBoost wants the groups in one piece each
+        order = np.argsort(programs.group, kind="stable")  # XGBoost needs each group in one piece
         return pooled[order], label[order], programs.group[order]
 
     def labels(self, programs: Programs) -> Scores:
