@@ -145,9 +145,9 @@ def refuse_unfit(folder: Path, *, deep: bool) -> None:
             f"Rows have the licence {clean(closed[0], 40)!r}, which does not let a hub share them. The "
             f"accepted licences are {', '.join(sorted(HUB_LICENCES))}."
         )
-    traces = own_names_in(folder)
-    if traces:
-        raise RefusedError(f"{traces[0]} Nothing was sent; remove it from the rows, or from the device.")
+    names = own_names_in(folder)
+    if names:
+        raise RefusedError(f"{names[0]} Nothing was sent; remove it from the rows, or from the device.")
 
 
 def _head(repo: Repository, offer: Offer) -> Head:

@@ -52,12 +52,12 @@ def locate_data(where: str | Path) -> Iterator[DataAddress]:
         ...     place.path
         '/data/boards'
     """
-    found = DataAddress(str(where)) if isinstance(where, Path) else _parsed(where)
-    if isinstance(found, DataAddress):
-        yield found
+    address = DataAddress(str(where)) if isinstance(where, Path) else _parsed(where)
+    if isinstance(address, DataAddress):
+        yield address
         return
-    with readable_errors(found.name, found.revision, DataError):
-        yield _on_hugging_face(found)
+    with readable_errors(address.name, address.revision, DataError):
+        yield _on_hugging_face(address)
 
 
 def _parsed(text: str) -> DataAddress | Address:
@@ -81,23 +81,23 @@ def _in_local_hub(address: Address) -> DataAddress:
             f"{address} names a revision, which datasets have on the Hugging Face hub only. Write {name}, or "
             f"hf-hub:ORG/NAME@{address.revision}."
         )
-    known = dataset_folders()
-    fitting = [full for full in known if name in (full, full.split("/")[1])]
-    device_id = None if fitting else _device(name, known)
+    datasets = dataset_folders()
+    fitting = [full for full in datasets if name in (full, full.split("/")[1])]
+    device_id = None if fitting else _device(name, datasets)
     if device_id is not None:
-        fitting = [full for full, folder in known.items() if (folder / "measurements" / device_id).is_dir()]
+        fitting = [full for full, folder in datasets.items() if (folder / "measurements" / device_id).is_dir()]
     if len(fitting) > 1:
         raise AmbiguousNameError("dataset", name, fitting)
     if not fitting:
         raise DataError(f"No hub on this machine has measurements of {name}; {LISTING} lists what there is for each.")
-    return DataAddress(str(known[fitting[0]]), device_id=device_id)
+    return DataAddress(str(datasets[fitting[0]]), device_id=device_id)
 
 
-def _device(name: str, known: dict[str, Path]) -> str:
+def _device(name: str, datasets: dict[str, Path]) -> str:
     try:
         return resolve_device(name).device_id
     except UnknownNameError:
-        close = close_names(name, sorted({full.split("/")[1] for full in known}))
+        close = close_names(name, sorted({full.split("/")[1] for full in datasets}))
         raise UnknownNameError("dataset or device", name, close, LISTING) from None
 
 

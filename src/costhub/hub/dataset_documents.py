@@ -200,22 +200,22 @@ def _hash(record_id: str) -> bytes:
 def _devices(place: Path, observed: pa.Table) -> list[dict[str, Any]]:
     rows = {row["device_id"]: row for row in DataFolder.open(place).devices().to_pylist()}
     ran = observed.append_column("ok", pc.cast(pc.equal(observed["status"], "ok"), pa.int64()))
-    wanted = [([], "count_all"), ("ok", "sum"), ("workload_id", "count_distinct")]
-    counted = ran.group_by("device_id").aggregate(wanted).to_pylist()
+    aggregations = [([], "count_all"), ("ok", "sum"), ("workload_id", "count_distinct")]
+    counted = ran.group_by("device_id").aggregate(aggregations).to_pylist()
     facts = [key for key in DEVICE_FACTS if key != "device_id"]
-    found = []
+    devices = []
     for count in sorted(counted, key=lambda count: str(count["device_id"])):
-        known = rows.get(count["device_id"], {})
-        found.append(
+        described = rows.get(count["device_id"], {})
+        devices.append(
             {
                 "device_id": count["device_id"],
                 "rows": count["count_all"],
                 "ok": count["ok_sum"],
                 "workloads": count["workload_id_count_distinct"],
-                **{key: known[key] for key in facts if known.get(key) not in (None, [], "")},
+                **{key: described[key] for key in facts if described.get(key) not in (None, [], "")},
             }
         )
-    return found
+    return devices
 
 
 def _operators(place: Path) -> dict[str, int]:

@@ -49,16 +49,16 @@ def install_model(
     target = Path(root) / "models" / org / f"{config['device_id']}-{config['arch']}"
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".install-", dir=target.parent) as temporary:
-        made = copy_verified(source, Path(temporary) / target.name, manifest=scan(source))
+        new = copy_verified(source, Path(temporary) / target.name, manifest=scan(source))
         if evaluation is None:
-            write_card_from_figures(made, name=made.name)
+            write_card_from_figures(new, name=new.name)
         else:
-            write_card(made, config, evaluation, name=made.name)
-        write_manifest(made)
+            write_card(new, config, evaluation, name=new.name)
+        write_manifest(new)
         if target.exists():
-            swap_in(target, made, Path(f"{temporary}-old"))
+            swap_in(target, new, Path(f"{temporary}-old"))
         else:
-            made.rename(target)
+            new.rename(target)
     return target
 
 
@@ -146,8 +146,8 @@ def write_card(folder: Path, config: Mapping[str, Any], evaluation: Mapping[str,
     Raises:
         DataError: The configuration or the figures lack what a card needs.
     """
-    told = read_figures(folder, ADAPTATION)
+    adaptation = read_figures(folder, ADAPTATION)
     pictures = [name for name in PICTURES if (folder / name).is_file()]
-    transfer = None if told is None else transfer_facts(told, pictures)
+    transfer = None if adaptation is None else transfer_facts(adaptation, pictures)
     for file, content in card_documents(config, evaluation, name=name, transfer=transfer).items():
         (folder / file).write_bytes(content)

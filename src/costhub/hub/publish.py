@@ -185,9 +185,9 @@ def _check(ready: Staged) -> None:
             f"`costhub check` does not pass ({len(errors)} in all): {errors[0].rule} in {errors[0].where}: "
             f"{errors[0].message} {errors[0].fix} Nothing was sent."
         )
-    traces = own_names_in(ready.folder)
-    if traces:
-        raise RefusedError(f"{traces[0]} Nothing was sent; remove it from the rows, or from the device.")
+    names = own_names_in(ready.folder)
+    if names:
+        raise RefusedError(f"{names[0]} Nothing was sent; remove it from the rows, or from the device.")
     check_card_text(split(read_card(ready.folder / CARD))[1], CARD)
 
 

@@ -51,7 +51,7 @@ def read_site_model(folder: Path, name: str) -> tuple[SiteModel, dict[str, bytes
     _refuse_links(folder, manifest)
     config = read_config(folder)
     recorded = (read_figures(folder, EVALUATION) if EVALUATION in manifest.files else None) or {}
-    found = {
+    pictures = {
         picture: _picture(folder / picture, entry.sha256)
         for picture, entry in manifest.files.items()
         if picture.endswith(".png") and "/" not in picture
@@ -66,9 +66,9 @@ def read_site_model(folder: Path, name: str) -> tuple[SiteModel, dict[str, bytes
         errors=_read_shares(recorded.get("standard_errors"), METRICS, folder),
         operators=_operator_shares(recorded, folder),
         card=read_body(folder) if CARD in manifest.files else None,
-        pictures={picture: address for picture, (address, _) in found.items()},
+        pictures={picture: address for picture, (address, _) in pictures.items()},
     )
-    return model, dict(found.values())
+    return model, dict(pictures.values())
 
 
 def read_body(folder: Path) -> str | None:
@@ -105,10 +105,10 @@ def _picture(path: Path, sha256: str) -> tuple[str, bytes]:
     return f"{PICTURE_FOLDER}/{sha256[:16]}.png", content
 
 
-def _read_shares(found: object, names: Iterable[str], folder: Path) -> dict[str, float]:
+def _read_shares(figures: object, names: Iterable[str], folder: Path) -> dict[str, float]:
     """The numbers under some names of a mapping; all of them are shares."""
-    told = found if isinstance(found, Mapping) else {}
-    read = {name: as_number(told.get(name)) for name in names}
+    numbers = figures if isinstance(figures, Mapping) else {}
+    read = {name: as_number(numbers.get(name)) for name in names}
     shares = {name: value for name, value in read.items() if value is not None}
     for name, value in shares.items():
         if not 0.0 <= value <= 1.0:
@@ -118,11 +118,11 @@ def _read_shares(found: object, names: Iterable[str], folder: Path) -> dict[str,
 
 def _operator_shares(recorded: Mapping[str, Any], folder: Path) -> dict[str, float]:
     rows = recorded.get("operators")
-    told = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
-    found = {str(row.get("operator")): row.get("top_1") for row in told}
-    if len(found) > MAX_OPERATORS:
-        raise ModelError(f"{folder} records {len(found)} operator classes; no model has that many.")
-    return _read_shares(found, found, folder)
+    entries = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    figures = {str(row.get("operator")): row.get("top_1") for row in entries}
+    if len(figures) > MAX_OPERATORS:
+        raise ModelError(f"{folder} records {len(figures)} operator classes; no model has that many.")
+    return _read_shares(figures, figures, folder)
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def _read_dataset(folder: Path, name: str) -> SiteDataset:
 
 def _device_rows(roots: Sequence[HubRoot], used: set[str], left_out: list[str]) -> tuple[Mapping[str, Any], ...]:
     """Rows of the indexes, and of devices that only models or measurements mention."""
-    found: dict[str, Mapping[str, Any]] = {}
+    indexed: dict[str, Mapping[str, Any]] = {}
     for root in roots:
         try:
             rows = list(_index_rows(root))
@@ -209,9 +209,9 @@ def _device_rows(roots: Sequence[HubRoot], used: set[str], left_out: list[str]) 
             left_out.append(_left_out_message(root.devices_file, error))
             continue
         for row in rows:
-            found.setdefault(row["device_id"], row)
-    unknown = {device_id: {"device_id": device_id} for device_id in used - found.keys()}
-    return tuple(row for _, row in sorted({**found, **unknown}.items()))
+            indexed.setdefault(row["device_id"], row)
+    unknown = {device_id: {"device_id": device_id} for device_id in used - indexed.keys()}
+    return tuple(row for _, row in sorted({**indexed, **unknown}.items()))
 
 
 def _index_rows(root: HubRoot) -> Iterator[Mapping[str, Any]]:
@@ -242,19 +242,19 @@ def write_site(out: str | Path, page: str, pictures: Mapping[str, bytes]) -> Pat
     target = Path(out).resolve()
     refuse_occupied(target)
     target.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    new = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
-        (made / INDEX_PAGE).write_text(page, encoding="utf-8")
+        (new / INDEX_PAGE).write_text(page, encoding="utf-8")
         for address, content in pictures.items():
-            (made / address).parent.mkdir(exist_ok=True)
-            (made / address).write_bytes(content)
-        made.chmod(0o755)
+            (new / address).parent.mkdir(exist_ok=True)
+            (new / address).write_bytes(content)
+        new.chmod(0o755)
         if target.exists():
-            swap_in(target, made, Path(f"{made}-old"))
+            swap_in(target, new, Path(f"{new}-old"))
         else:
-            made.rename(target)
+            new.rename(target)
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(new, ignore_errors=True)
     return target / INDEX_PAGE
 
 

@@ -138,11 +138,11 @@ def _files_to_send(source: Path) -> list[str]:
     tables = [source / "devices", source / "workloads"]
     # Not by a pattern, which matches hidden folders: no check looks into those.
     tables += [source / "measurements" / name for name in DataFolder.open(source).device_ids()]
-    found = [path for folder in tables for path in shard_paths(folder)]
-    found += sorted(source.glob("splits/*.json"))
-    found += [path for path in (source / CARD, *(folder / JOURNAL for folder in tables[2:])) if path.is_file()]
+    files = [path for folder in tables for path in shard_paths(folder)]
+    files += sorted(source.glob("splits/*.json"))
+    files += [path for path in (source / CARD, *(folder / JOURNAL for folder in tables[2:])) if path.is_file()]
     try:
-        return [os.path.relpath(path, source) for path in found if path.stat().st_size]
+        return [os.path.relpath(path, source) for path in files if path.stat().st_size]
     except FileNotFoundError:
         raise _changed_meanwhile(source) from None
 
@@ -163,15 +163,15 @@ def personal_texts(files: Mapping[str, Path]) -> list[str]:
         Sentences, one for each file and kind of data; empty if there is none.
     """
     names = own_names()
-    found = []
+    sentences = []
     for name, path in files.items():
         if path.suffix not in (".md", ".json"):
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
-        told = [kind for kind in personal_data(text, is_version=True) if "e-mail" not in kind]
-        told += [f"{own!r}, a name of this machine or its user" for own in names if _holds_word(own, text)]
-        found += [f"{name} holds {kind}." for kind in told]
-    return found
+        kinds = [kind for kind in personal_data(text, is_version=True) if "e-mail" not in kind]
+        kinds += [f"{own!r}, a name of this machine or its user" for own in names if _holds_word(own, text)]
+        sentences += [f"{name} holds {kind}." for kind in kinds]
+    return sentences
 
 
 def own_names() -> tuple[str, ...]:
@@ -181,10 +181,10 @@ def own_names() -> tuple[str, ...]:
         >>> "root" in own_names()
         False
     """
-    found = {socket.gethostname(), socket.gethostname().partition(".")[0], Path.home().name}
+    names = {socket.gethostname(), socket.gethostname().partition(".")[0], Path.home().name}
     with contextlib.suppress(OSError, KeyError):  # a user without a name, as in some containers
-        found.add(getpass.getuser())
-    return tuple(sorted(n for n in found if len(n) >= _SHORTEST_NAME and n.casefold() not in _COMMON_NAMES))
+        names.add(getpass.getuser())
+    return tuple(sorted(n for n in names if len(n) >= _SHORTEST_NAME and n.casefold() not in _COMMON_NAMES))
 
 
 def own_names_in(folder: str | Path, names: Iterable[str] | None = None) -> list[str]:
@@ -200,16 +200,17 @@ def own_names_in(folder: str | Path, names: Iterable[str] | None = None) -> list
     Raises:
         DataError: The folder cannot be read.
     """
-    wanted = [name for name in (own_names() if names is None else names) if name]
+    searched = [name for name in (own_names() if names is None else names) if name]
     opened = DataFolder.open(folder)
     devices = opened.devices(_DEVICE_NAME_COLUMNS)
-    found: set[tuple[str, str]] = set()
+    occurrences: set[tuple[str, str]] = set()
     for batch in [*devices.to_batches(), *opened.iter_measurements(columns=_NAME_COLUMNS)]:
         for column in batch.schema.names:
             texts = _flattened(batch.column(column))
-            found |= {(column, name) for name in wanted if _any_holds(texts, name)}
+            occurrences |= {(column, name) for name in searched if _any_holds(texts, name)}
     return [
-        f"The column {column} holds {name!r}, a name of this machine or its user." for column, name in sorted(found)
+        f"The column {column} holds {name!r}, a name of this machine or its user."
+        for column, name in sorted(occurrences)
     ]
 
 

@@ -64,29 +64,29 @@ class SampledProgram:
 
 def sample_programs(ledger: Ledger) -> list[int]:
     """Positions of the programs to replay: of every workload and device the fastest, and some drawn."""
-    found: set[int] = set()
+    positions: set[int] = set()
     within = (ledger["workload"] >= 0) & (ledger["device"] >= 0)
     for rows in ledger.groups("workload", "device", within=within):
         latency_s = np.nan_to_num(ledger["latency_s"][rows], nan=math.inf)
-        found.update(rows[np.argsort(latency_s, kind="stable")[:FASTEST_PROGRAMS]].tolist())
+        positions.update(rows[np.argsort(latency_s, kind="stable")[:FASTEST_PROGRAMS]].tolist())
         # The least hashes are a draw that every machine repeats.
-        found.update(rows[np.argsort(ledger["program"][rows], kind="stable")[:DRAWN_PROGRAMS]].tolist())
-    return sorted(found)
+        positions.update(rows[np.argsort(ledger["program"][rows], kind="stable")[:DRAWN_PROGRAMS]].tolist())
+    return sorted(positions)
 
 
 def check_workload(
     child: Child, row: dict[str, Any], where: str, programs: Iterable[SampledProgram]
 ) -> Iterator[Breach]:
     """Yields what is wrong with a workload's row and with its sampled programs."""
-    found = _none_if_lost(child, module_row, row["module_json"], timeout_s=_LOAD_TIMEOUT_S)
+    computed = _none_if_lost(child, module_row, row["module_json"], timeout_s=_LOAD_TIMEOUT_S)
     name = row["workload_id"]
-    if found is None:
+    if computed is None:
         yield Breach(MODULE_IDS.id, where, "This TVM cannot read module_json as a module.", 1, [name])
         return
-    if found["workload_id"] != name:
+    if computed["workload_id"] != name:
         yield Breach(MODULE_IDS.id, where, "workload_id is not the hash of the module.", 1, [name])
     for column in ("shapes", "dtypes", "flop", "bytes"):
-        if not _agree(found[column], row[column]):
+        if not _agree(computed[column], row[column]):
             yield Breach(MODULE_FIGURES.id, where, f"{column} is not what the module has.", 1, [name])
     for program in programs:
         args = row["module_json"], program.trace, program.target
@@ -135,12 +135,12 @@ def _cached_module(module_json: str) -> Any:
     return module_from_json(module_json)
 
 
-def _agree(found: Any, stored: Any) -> bool:
-    if isinstance(found, float):
-        return math.isclose(found, stored, rel_tol=1e-6)
-    if isinstance(found, Sequence) and not isinstance(found, str):
-        return bool(list(found) == stored)
+def _agree(computed: Any, stored: Any) -> bool:
+    if isinstance(computed, float):
+        return math.isclose(computed, stored, rel_tol=1e-6)
+    if isinstance(computed, Sequence) and not isinstance(computed, str):
+        return bool(list(computed) == stored)
     try:
-        return bool(json.loads(found) == json.loads(stored))
+        return bool(json.loads(computed) == json.loads(stored))
     except (ValueError, RecursionError):
         return False

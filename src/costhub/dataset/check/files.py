@@ -103,12 +103,12 @@ class Listing:
 def misnamed(listing: Listing) -> Iterator[tuple[str, str]]:
     """Finds shards whose names do not count 0 to N-1 of N: one may be missing."""
     for folder in listing.folders:
-        found = [path.name for path in shard_paths(folder)]
-        if found != [shard_name(number, len(found)) for number in range(len(found))]:
+        names = [path.name for path in shard_paths(folder)]
+        if names != [shard_name(number, len(names)) for number in range(len(names))]:
             yield (
                 listing.within(folder),
-                f"The {len(found)} shards are named {first_few(found, len(found))}; "
-                f"{shard_name(0, len(found))} and so on were expected.",
+                f"The {len(names)} shards are named {first_few(names, len(names))}; "
+                f"{shard_name(0, len(names))} and so on were expected.",
             )
 
 

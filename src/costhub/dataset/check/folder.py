@@ -165,10 +165,10 @@ class _Check:
             for piece in self._read(source, number, lambda _: None):
                 rows: list[tuple[str, Any]] = [(row["device_id"], row) for row in piece.devices]
                 rows += [(facts.workload_id, facts) for facts in piece.workloads]
-                known: dict[str, Any] = getattr(self.context, source.table)
+                described: dict[str, Any] = getattr(self.context, source.table)
                 for key, row in rows:
                     keys[source.table][key] += 1
-                    known.setdefault(key, row)
+                    described.setdefault(key, row)
         for table, counts in keys.items():
             doubled = [key for key, count in counts.items() if count > 1]
             if doubled:
@@ -230,7 +230,7 @@ class _Check:
     def _sampled(self) -> dict[str, list[SampledProgram]]:
         """The programs to replay, by workload."""
         rows = np.array(sample_programs(self.ledger), np.int64)
-        found: dict[str, list[SampledProgram]] = defaultdict(list)
+        programs: dict[str, list[SampledProgram]] = defaultdict(list)
         starts = np.searchsorted(self.ledger["file"], np.arange(len(self.sources)))
         for file in np.unique(self.ledger["file"][rows]):
             here = rows[self.ledger["file"][rows] == file]
@@ -238,8 +238,8 @@ class _Check:
             fetched = self.reader.fetch(self.sources[file], numbers, _SAMPLED)
             for row in fetched:
                 program = SampledProgram(self.sources[file].where, row["record_id"], row["trace"], row["target"])
-                found[row["workload_id"]].append(program)
-        return found
+                programs[row["workload_id"]].append(program)
+        return programs
 
     def _rows_with_modules(self, source: TableFile) -> Iterator[dict[str, Any]]:
         for piece in self.reader.read(source, 0, lambda _: None, as_dicts=True):

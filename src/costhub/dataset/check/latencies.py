@@ -93,26 +93,26 @@ def _median_ratio(mine: Floats, other: Floats, enough: int) -> float:
 def outlying_repeats(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, Mask]]:
     """Finds rows with one repeat further from the others than noise explains."""
     timed = ledger.is_timed & (ledger["repeats"] > 1) & np.isfinite(ledger["spread"])
-    found = []
+    outliers = []
     for rows in ledger.groups("device", within=timed):
         spread = ledger["spread"][rows].astype(np.float64)
         usual = np.quantile(spread, 0.99) if len(rows) >= ENOUGH_ROWS else 1.0
         # Many outliers would raise the quantile that is to find them, but not the median.
         usual = min(usual, float(np.median(spread)) ** NOISE_POWER * 1.5)
-        found.append(rows[spread > max(LEAST_OUTLIER, usual**NOISE_POWER)])
+        outliers.append(rows[spread > max(LEAST_OUTLIER, usual**NOISE_POWER)])
     message = "one repeat in run_s is far from the others, beyond the usual noise of the device."
-    yield message, ledger.mask(found)
+    yield message, ledger.mask(outliers)
 
 
 def identical_repeats(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, Mask]]:
     """Finds files in which many rows repeat one number; timers of real devices hardly ever do."""
-    found = []
+    identical = []
     for rows in ledger.groups("file", within=ledger.is_timed & (ledger["repeats"] > 1)):
         same = rows[ledger["spread"][rows] == 1]
         if len(rows) >= ENOUGH_ROWS and len(same) > IDENTICAL_SHARE * len(rows):
-            found.append(same)
+            identical.append(same)
     message = "the repeats in run_s are the same number; at most one row in twenty was expected to be."
-    yield message, ledger.mask(found)
+    yield message, ledger.mask(identical)
 
 
 def disagreeing_programs(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, Mask]]:

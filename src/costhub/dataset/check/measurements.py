@@ -127,8 +127,8 @@ class Rows:
 
     def texts(self, name: str) -> list[str | None]:
         """A column of text as Python strings."""
-        found: list[str | None] = self.column(name).to_pylist()
-        return found
+        texts: list[str | None] = self.column(name).to_pylist()
+        return texts
 
     def floats(self, name: str) -> Floats:
         """(n,) a numeric column; NaN for null."""
@@ -176,11 +176,11 @@ class Rows:
 
     def reduce(self, over: Callable[..., Any]) -> Floats:
         """(n,) a numpy reduction of every row's repeats; NaN for a row without any."""
-        found = np.full(self.n, np.nan)
+        values_of_rows = np.full(self.n, np.nan)
         with np.errstate(invalid="ignore", over="ignore"):
             for rows, values in repeats_by_length(self.column("run_s")):
-                found[rows] = over(values, axis=1)
-        return found
+                values_of_rows[rows] = over(values, axis=1)
+        return values_of_rows
 
     @cached_property
     def workload(self) -> Ints:
@@ -193,8 +193,8 @@ class Rows:
         return self._position("device_id", self.context.device_ids())
 
     def _position(self, name: str, values: pa.Array) -> Ints:
-        found = pc.index_in(self.column(name), value_set=values).fill_null(-1)
-        positions: Ints = found.to_numpy(zero_copy_only=False).astype(np.int64)
+        indices = pc.index_in(self.column(name), value_set=values).fill_null(-1)
+        positions: Ints = indices.to_numpy(zero_copy_only=False).astype(np.int64)
         return positions
 
     def hashes(self, *names: str) -> npt.NDArray[np.uint64]:
@@ -225,8 +225,8 @@ class Ledger:
     @cached_property
     def is_timed(self) -> npt.NDArray[np.bool_]:
         """(n,) where the latency is a number above 0."""
-        found: npt.NDArray[np.bool_] = np.isfinite(self["latency_s"]) & (self["latency_s"] > 0)
-        return found
+        is_timed: npt.NDArray[np.bool_] = np.isfinite(self["latency_s"]) & (self["latency_s"] > 0)
+        return is_timed
 
     def groups(self, *names: str, within: npt.NDArray[np.bool_]) -> Iterator[Ints]:
         """Yields the positions of rows that agree in some fields, in their order, out of those `within`."""
@@ -240,10 +240,10 @@ class Ledger:
 
     def mask(self, parts: Sequence[Ints]) -> npt.NDArray[np.bool_]:
         """(n,) True at the positions in all `parts`."""
-        found = np.zeros(self.n, bool)
+        mask = np.zeros(self.n, bool)
         for rows in parts:
-            found[rows] = True
-        return found
+            mask[rows] = True
+        return mask
 
 
 def entries_of(rows: Rows, file: int) -> npt.NDArray[Any]:

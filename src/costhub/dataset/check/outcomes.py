@@ -96,19 +96,19 @@ def faster_than_memory(rows: Rows) -> Iterator[tuple[str, Mask]]:
 def _bandwidth_limit(context: CheckContext, device: int, size: Floats) -> Floats:
     """(n,) GB/s that arguments of some sizes can move at; NaN where that is not known."""
 
-    def known(name: str) -> float:
+    def figure(name: str) -> float:
         return float(context.device_column(name)[device])
 
-    found = np.full(len(size), known("dram_gbs"))
+    limit = np.full(len(size), figure("dram_gbs"))
     # From the outermost level inwards: what fits may be read from there, or from further out.
     for bandwidth, capacity, is_private in reversed(_CACHE_LEVELS):
-        room = known(capacity) * (max(known("cores"), 1.0) if is_private else 1.0) * _CACHE_REUSE
+        room = figure(capacity) * (max(figure("cores"), 1.0) if is_private else 1.0) * _CACHE_REUSE
         # Not every device has a third level; an unknown first or second one leaves the limit unknown.
-        if capacity == "l3_bytes" and np.isnan(room) and np.isnan(known(bandwidth)):
+        if capacity == "l3_bytes" and np.isnan(room) and np.isnan(figure(bandwidth)):
             continue
         fits = ~(size > room)
-        found[fits] = np.maximum(found[fits], known(bandwidth))
-    return found
+        limit[fits] = np.maximum(limit[fits], figure(bandwidth))
+    return limit
 
 
 OUTCOME_RULES = (

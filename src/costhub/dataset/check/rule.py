@@ -68,10 +68,10 @@ class Report:
     def add(self, breach: Breach) -> None:
         """Adds a breach, or adds its rows to an earlier one with the same message."""
         messages = self._breaches.setdefault((breach.rule, breach.where), {})
-        known = messages.get(breach.message)
-        if known is not None:
-            known.rows += breach.rows
-            known.names += [name for name in breach.names if name not in known.names][:_NAMED]
+        earlier = messages.get(breach.message)
+        if earlier is not None:
+            earlier.rows += breach.rows
+            earlier.names += [name for name in breach.names if name not in earlier.names][:_NAMED]
         elif len(messages) < _MOST_MESSAGES:
             messages[breach.message] = breach
 
@@ -82,9 +82,9 @@ class Report:
 
     def findings(self) -> list[Finding]:
         """The findings, in the order of the rules."""
-        found = [breach for messages in self._breaches.values() for breach in messages.values()]
+        breaches = [breach for messages in self._breaches.values() for breach in messages.values()]
         order = {rule: number for number, rule in enumerate(self._rules)}
-        return [self._finding(breach) for breach in sorted(found, key=lambda b: (order[b.rule], b.where))]
+        return [self._finding(breach) for breach in sorted(breaches, key=lambda b: (order[b.rule], b.where))]
 
     def _finding(self, breach: Breach) -> Finding:
         rule = self._rules[breach.rule]

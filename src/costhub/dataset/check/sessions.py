@@ -65,10 +65,10 @@ def drifting_conditions(ledger: Ledger, context: CheckContext) -> Iterator[tuple
 
 def _range(values: Floats) -> tuple[float, float]:
     """The 5th and the 95th percentile; twice 0 where too few values are known."""
-    known = values[np.isfinite(values)]
-    if len(known) < ENOUGH_ROWS:
+    finite = values[np.isfinite(values)]
+    if len(finite) < ENOUGH_ROWS:
         return 0.0, 0.0
-    low, high = np.quantile(known, [0.05, 0.95])
+    low, high = np.quantile(finite, [0.05, 0.95])
     return float(low), float(high)
 
 
@@ -94,16 +94,16 @@ def contradicted_reference(ledger: Ledger, context: CheckContext) -> Iterator[tu
     baseline of its batch's beginning, and is written at its end.
     """
     baseline = ledger["reference_s"] / (1.0 + ledger["drift"].astype(np.float64))
-    known = ledger.is_timed & np.isfinite(baseline) & (baseline > 0)
+    has_baseline = ledger.is_timed & np.isfinite(baseline) & (baseline > 0)
     message = "reference_s / (1 + reference_drift), the baseline, differs from that of the session's other rows."
-    found = []
-    for group in ledger.groups("device", "session", within=known):
+    contradicted = []
+    for group in ledger.groups("device", "session", within=has_baseline):
         rows = group[np.argsort(ledger["time_us"][group], kind="stable")]
         own = baseline[rows]
         far = np.abs(np.log(own / np.median(own))) > np.log(BASELINE_RATIO)
         lowest_until, highest_from = np.minimum.accumulate(own), np.maximum.accumulate(own[::-1])[::-1]
-        found.append(rows[far & ((own > SAME * lowest_until) | (own < highest_from / SAME))])
-    yield message, ledger.mask(found)
+        contradicted.append(rows[far & ((own > SAME * lowest_until) | (own < highest_from / SAME))])
+    yield message, ledger.mask(contradicted)
 
 
 def impossible_times(rows: Rows) -> Iterator[tuple[str, Mask]]:

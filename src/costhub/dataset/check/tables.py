@@ -36,9 +36,9 @@ def impossible_devices(row: dict[str, Any]) -> Iterator[str]:
         steps = [step.get("gbs") if isinstance(step, dict) else step for step in row[name] or ()]
         if not all(step is not None and math.isfinite(step) and step > 0 for step in steps):
             yield f"{name} holds a number that is not above 0."
-    known = [(name, row[name]) for name in _CACHES if row[name] is not None]
+    sizes = [(name, row[name]) for name in _CACHES if row[name] is not None]
     # A GPU states its first level per multiprocessor and its second in all: the order holds there too.
-    for (inner, smaller), (outer, larger) in itertools.pairwise(known):
+    for (inner, smaller), (outer, larger) in itertools.pairwise(sizes):
         if smaller > larger:
             yield f"{inner} is larger than {outer}."
     if not row["device_id"].strip() or not row["kind"].strip():

@@ -66,8 +66,8 @@ def control_characters(rows: Rows) -> Iterator[tuple[str, Mask]]:
     """Finds characters that belong in no name and that a terminal may interpret."""
     for name in TEXT_COLUMNS:
         pattern = _CONTROL if name == "error" else _ANY_CONTROL
-        found = rows.where(pc.match_substring_regex(rows.column(name), pattern))
-        yield f"{name} holds control characters.", found
+        matches = rows.where(pc.match_substring_regex(rows.column(name), pattern))
+        yield f"{name} holds control characters.", matches
 
 
 def empty_names(rows: Rows) -> Iterator[tuple[str, Mask]]:
@@ -127,13 +127,13 @@ def personal_data(text: str, *, is_version: bool = False) -> list[str]:
         (['a home folder'], [])
     """
     text = _URL.sub(" ", text)
-    found = {
+    kinds = {
         "a home folder": any(m[1].casefold() not in _NOT_PERSONAL for m in _HOME.finditer(text)),
         "an e-mail address or account": any(not _SYMBOL.match(m[1]) for m in _AT.finditer(text)),
         "a network address": _has_address(text, is_version=is_version),
         "the name of a machine": _HOST.search(text) is not None,
     }
-    return [kind for kind, is_there in found.items() if is_there]
+    return [kind for kind, is_there in kinds.items() if is_there]
 
 
 def _has_address(text: str, *, is_version: bool) -> bool:
@@ -157,10 +157,10 @@ def personal_rows(rows: Rows) -> Iterator[tuple[str, Mask]]:
         if not suspects.any():
             continue
         texts = rows.column(name).filter(pa.array(suspects))
-        found = {t: personal_data(t, is_version=name in _VERSION_COLUMNS) for t in pc.unique(texts).to_pylist()}
-        for kind in sorted({kind for kinds_found in found.values() for kind in kinds_found}):
+        kinds = {t: personal_data(t, is_version=name in _VERSION_COLUMNS) for t in pc.unique(texts).to_pylist()}
+        for kind in sorted({kind for kinds_found in kinds.values() for kind in kinds_found}):
             mask = np.zeros(rows.n, bool)
-            mask[suspects] = [kind in found[text] for text in texts.to_pylist()]
+            mask[suspects] = [kind in kinds[text] for text in texts.to_pylist()]
             yield f"{name} holds {kind}.", mask
 
 

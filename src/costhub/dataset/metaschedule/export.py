@@ -162,11 +162,11 @@ def export_database(
         report.workloads = len({place.number for place in places.values()})
         report.without_workload = sum(count for key, count in counts.items() if key not in places)
         if best is None:
-            found = _lines(pool, places, _usable_rows(selection.rows(), report))
+            lines = _lines(pool, places, _usable_rows(selection.rows(), report))
         else:
-            found = _best_lines(pool, selection, places, best)
+            lines = _best_lines(pool, selection, places, best)
         with bar(None if best else counts.total(), desc="export", unit="record", enabled=progress) as shown:
-            for row, line in found:
+            for row, line in lines:
                 _write_record(records, row, line, report)
                 shown.update(1)
         if not report.records:
@@ -256,10 +256,10 @@ def _best_lines(
     """Yields the best rows of each workload that replay, best first, and those before them that do not."""
     ranking = selection.best({key: place.number for key, place in places.items()}, best)
     rows = selection.rows([record_id for ranked in ranking.values() for record_id in ranked])
-    found = {row.record_id: (row, line) for row, line in _lines(pool, places, rows)}
+    lines = {row.record_id: (row, line) for row, line in _lines(pool, places, rows)}
     for _, ranked in sorted(ranking.items()):
         good = 0
-        for row, line in (found[record_id] for record_id in ranked):
+        for row, line in (lines[record_id] for record_id in ranked):
             if good < best:
                 yield row, line
                 good += line is not None

@@ -84,14 +84,14 @@ def import_database(
 
 
 def _database_files(folder: Path) -> dict[str, Path]:
-    found = {name: database_file(folder, name) for name in (WORKLOADS_FILE, RECORDS_FILE)}
-    missing = [name for name, file in found.items() if file is None]
+    files = {name: database_file(folder, name) for name in (WORKLOADS_FILE, RECORDS_FILE)}
+    missing = [name for name, file in files.items() if file is None]
     if missing:
         raise DataError(
             f"{folder} is not a MetaSchedule database: it lacks {' and '.join(missing)} (plain or gzipped); "
             "give the folder that tuning wrote."
         )
-    return {name: file for name, file in found.items() if file is not None}
+    return {name: file for name, file in files.items() if file is not None}
 
 
 def _import_records(records: Path, importer: RecordImporter, writer: MeasurementWriter, *, progress: bool) -> None:

@@ -54,11 +54,11 @@ def _single_traces(args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
 
 
 def _joined_replies(replies: Sequence[ReplayedTraces | str]) -> ReplayedTraces | str:
-    found = [reply for reply in replies if isinstance(reply, ReplayedTraces)]
-    if not found:
+    replayed = [reply for reply in replies if isinstance(reply, ReplayedTraces)]
+    if not replayed:
         return str(replies[0]) if replies else "TVM crashed on its workload or target"
     programs = [reply.programs if isinstance(reply, ReplayedTraces) else (reply,) for reply in replies]
-    return replace(found[0], programs=tuple(program for part in programs for program in part))
+    return replace(replayed[0], programs=tuple(program for part in programs for program in part))
 
 
 def _reason_lost(lost: LostCall) -> str:
@@ -88,8 +88,8 @@ class WorkloadNaming:
         entry: Any = {"name": given} if isinstance(given, str) or given is None else given
         try:
             name, networks = entry["name"], entry.get("networks") or {}
-            known = tuple((_name_text(network), float(weight)) for network, weight in networks.items())
-            return cls(None if name is None else _name_text(name), known)
+            weights = tuple((_name_text(network), float(weight)) for network, weight in networks.items())
+            return cls(None if name is None else _name_text(name), weights)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError(
                 f"Entry {number} of the names is {given!r:.80}; expected a name, or an object such as "
@@ -231,13 +231,13 @@ def name_workloads(workloads: ImportedWorkloads, there: Sequence[Mapping[str, An
         workloads: Those of a database.
         there: Rows that the folder has; one of them is replaced only if the user names its workload.
     """
-    known = {row["workload_id"]: row["name"] for row in there}
+    names = {row["workload_id"]: row["name"] for row in there}
     rows: dict[str, dict[str, Any]] = {}
     for workload in workloads.found.values():
         key = workload.workload_id
-        if key in rows or (key in known and not workload.is_named):
+        if key in rows or (key in names and not workload.is_named):
             continue
-        taken = {name for other, name in known.items() if other != key}
-        known[key] = unique_name(workload.row["name"] or default_name(workload.row), taken)
-        rows[key] = workload.row | {"name": known[key]}
+        taken = {name for other, name in names.items() if other != key}
+        names[key] = unique_name(workload.row["name"] or default_name(workload.row), taken)
+        rows[key] = workload.row | {"name": names[key]}
     return list(rows.values())

@@ -58,8 +58,8 @@ class OldGraph:
     def child(self, node: OldNode, name: str) -> OldNode | None:
         """The object in a field; None where it is null or the field is not there."""
         written = node.fields.get(name)
-        found = None if written is None or written == "null" else self[int(written)]
-        return found if found is not None and found.type_name else None
+        child = None if written is None or written == "null" else self[int(written)]
+        return child if child is not None and child.type_name else None
 
     def __getitem__(self, number: int) -> OldNode:
         if number < 0:
@@ -68,8 +68,8 @@ class OldGraph:
 
     def string(self, node: OldNode, name: str) -> str:
         """A field that is a string object; empty where it is null."""
-        found = self.child(node, name)
-        return str(found.value) if found is not None else ""
+        child = self.child(node, name)
+        return str(child.value) if child is not None else ""
 
     def pairs(self, node: OldNode) -> Iterator[tuple[Any, int]]:
         """Key and node of every entry of a map; a key that is text comes as text, any other as its number."""

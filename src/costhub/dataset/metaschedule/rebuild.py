@@ -85,9 +85,9 @@ def _call(to: Rebuilder, node: OldNode) -> Any:
 
 def _find_operator(to: Rebuilder, name: str) -> Any:
     short = name.removeprefix("tir.")
-    known = to.operators
+    operators = to.operators
     for today in (f"tirx.{short}", f"prim.{short}", name):
-        if today in known:
+        if today in operators:
             return to.tvm.ir.Op.get(today)
     raise WorkloadError(f"it calls {name}, which TVM 0.27 does not have")
 
@@ -284,10 +284,10 @@ class Rebuilder:
         """The module at the root of the graph, with its one function."""
         root = self.graph[self.graph.root]
         functions = self.graph.child(root, "functions") if root.kind == "IRModule" else None
-        found = [self.graph[number] for _, number in self.graph.pairs(functions)] if functions else []
-        if [node.kind for node in found] != ["PrimFunc"]:
+        nodes = [self.graph[number] for _, number in self.graph.pairs(functions)] if functions else []
+        if [node.kind for node in nodes] != ["PrimFunc"]:
             raise WorkloadError("its graph does not hold a module with one function in TIR")
-        return self.tvm.IRModule({"main": self._function(found[0])})
+        return self.tvm.IRModule({"main": self._function(nodes[0])})
 
     def _function(self, node: OldNode) -> Any:
         buffer_map, params = self.graph.child(node, "buffer_map"), self.graph.child(node, "params")
@@ -327,8 +327,8 @@ class Rebuilder:
 
     def attributes(self, node: OldNode, name: str) -> dict[str, Any]:
         """The entries of a map in a field, as plain values."""
-        found = self.graph.child(node, name)
-        return {str(key): self._plain(number) for key, number in self.graph.pairs(found)} if found else {}
+        entries = self.graph.child(node, name)
+        return {str(key): self._plain(number) for key, number in self.graph.pairs(entries)} if entries else {}
 
     def _plain(self, number: int) -> Any:
         """Numbers unboxed, as TVM 0.27 has them in attributes; other values as objects."""

@@ -70,13 +70,13 @@ class Device:
         for key in ("device_id", "kind"):
             if not isinstance(row.get(key), str) or not row[key]:
                 raise CosthubError(f"A device needs a {key}, got {row.get(key)!r} in {dict(row)!r}.")
-        known = {f.name: row[f.name] for f in fields(cls) if row.get(f.name) is not None}
+        columns = {f.name: row[f.name] for f in fields(cls) if row.get(f.name) is not None}
         for key in ("aliases", "isa_features"):
-            known[key] = tuple(known.get(key, ()))
-        if "probed_at" in known:
+            columns[key] = tuple(columns.get(key, ()))
+        if "probed_at" in columns:
             # A row from a new probe holds a datetime; JSON needs text.
-            known["probed_at"] = str(getattr(known["probed_at"], "isoformat", known["probed_at"].__str__)())
-        return cls(**known)
+            columns["probed_at"] = str(getattr(columns["probed_at"], "isoformat", columns["probed_at"].__str__)())
+        return cls(**columns)
 
     def row(self) -> dict[str, Any]:
         """The device as a row of the index file."""
@@ -189,10 +189,12 @@ def complete_device_row(row: Mapping[str, Any]) -> dict[str, Any]:
         'cuda'
     """
     name = row["device_id"]
-    known = _row_of(find_device(name))
-    here = _row_of(next((device for device in read_devices(_probed_figures_file()) if device.device_id == name), None))
+    indexed = _row_of(find_device(name))
+    probed = _row_of(
+        next((device for device in read_devices(_probed_figures_file()) if device.device_id == name), None)
+    )
     # The index takes precedence, because models learned from its figures.
-    return {**known, **_stated_facts(here), **_stated_facts(known), **_stated_facts(row)}
+    return {**indexed, **_stated_facts(probed), **_stated_facts(indexed), **_stated_facts(row)}
 
 
 def keep_probed_figures(row: Mapping[str, Any]) -> None:

@@ -179,11 +179,11 @@ def named_folders(roots: Iterable[HubRoot], kind: str) -> dict[str, Path]:
         roots: The hubs.
         kind: `models` or `datasets`.
     """
-    found: dict[str, Path] = {}
+    folders: dict[str, Path] = {}
     for root in roots:
         for folder in folders_in(root, kind):
-            found.setdefault(f"{folder.parent.name}/{folder.name}", folder)
-    return found
+            folders.setdefault(f"{folder.parent.name}/{folder.name}", folder)
+    return folders
 
 
 def list_datasets(device_id: str) -> tuple[str, ...]:

@@ -44,11 +44,11 @@ def resolve_device(name: str, devices: Sequence[Device] | None = None) -> Device
         UnknownNameError: No device has that name; the message lists similar ones.
         AmbiguousNameError: It is an alias of several devices, and the id of none.
     """
-    known = load_devices() if devices is None else devices
-    found = _lookup(normalise(name), known)
-    if found is None:
-        raise UnknownNameError("device", name, _close_to(name, _all_names(known)), LISTING)
-    return found
+    searched = load_devices() if devices is None else devices
+    device = _lookup(normalise(name), searched)
+    if device is None:
+        raise UnknownNameError("device", name, _close_to(name, _all_names(searched)), LISTING)
+    return device
 
 
 def resolve_name(
@@ -60,30 +60,30 @@ def resolve_name(
         UnknownNameError: It is neither; the message lists similar ones.
         AmbiguousNameError: Its device part fits several devices.
     """
-    known = load_devices() if devices is None else devices
+    searched = load_devices() if devices is None else devices
     entries = list_models() if models is None else models
-    wanted = normalise(name)
-    device = _lookup(wanted, known)
+    normalised = normalise(name)
+    device = _lookup(normalised, searched)
     if device is not None:
         return ResolvedName(device)
     archs = {entry.arch for entry in entries}
     # Longest first, so that the full name wins over an architecture that is its suffix.
     for arch in sorted(archs, key=lambda a: (-len(a), a)):
-        if wanted.endswith(f"-{normalise(arch)}"):
-            device = _lookup(wanted.removesuffix(f"-{normalise(arch)}"), known)
+        if normalised.endswith(f"-{normalise(arch)}"):
+            device = _lookup(normalised.removesuffix(f"-{normalise(arch)}"), searched)
             if device is not None:
                 return ResolvedName(device, arch)
-    names = {*_all_names(known), *(f"{name}-{e.arch}" for e in entries for name in e.devices)}
+    names = {*_all_names(searched), *(f"{name}-{e.arch}" for e in entries for name in e.devices)}
     raise UnknownNameError("device or model", name, _close_to(name, names), LISTING)
 
 
-def _lookup(wanted: str, devices: Sequence[Device]) -> Device | None:
+def _lookup(normalised: str, devices: Sequence[Device]) -> Device | None:
     for device in devices:
-        if normalise(device.device_id) == wanted:
+        if normalise(device.device_id) == normalised:
             return device
-    hits = [device for device in devices if wanted in map(normalise, device.aliases)]
+    hits = [device for device in devices if normalised in map(normalise, device.aliases)]
     if len(hits) > 1:
-        raise AmbiguousNameError("device", wanted, [device.device_id for device in hits])
+        raise AmbiguousNameError("device", normalised, [device.device_id for device in hits])
     return hits[0] if hits else None
 
 

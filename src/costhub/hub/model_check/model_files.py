@@ -86,15 +86,15 @@ def _walk(root: Path) -> Iterator[_ListedFile]:
                 raise ModelError(f"{root} holds {name}, a link; a model folder has plain files only.")
             if entry.name.startswith(".") or not entry.name.isprintable() or any(c in name for c in "\\:?"):
                 raise ModelError(f"{root} holds {name!r}, a hidden file or a name that no model file has.")
-            found = entry.stat(follow_symlinks=False)
-            if stat.S_ISDIR(found.st_mode):
+            status = entry.stat(follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode):
                 if depth == MAX_DEPTH:
                     raise ModelError(f"{root} holds folders more than {MAX_DEPTH} deep, deeper than any model.")
                 open_folders.append((Path(entry.path), f"{prefix}{entry.name}/", depth + 1))
-            elif not stat.S_ISREG(found.st_mode):
+            elif not stat.S_ISREG(status.st_mode):
                 raise ModelError(f"{root} holds {name}, which is not a plain file (but a pipe, socket or device).")
             else:
-                yield _ListedFile(Path(entry.path), name, found.st_size)
+                yield _ListedFile(Path(entry.path), name, status.st_size)
 
 
 def _check_file(file: _ListedFile) -> None:
@@ -135,21 +135,21 @@ def read_strict_json(path: Path) -> dict[str, Any]:
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        content = dict(pairs)
+        if len(content) < len(pairs):
             raise ValueError("a key occurs twice")
-        return found
+        return content
 
     def constant(name: str) -> NoReturn:
         raise ValueError(f"it holds {name}")
 
     try:
-        found = json.loads(path.read_bytes(), object_pairs_hook=unique, parse_constant=constant)
+        content = json.loads(path.read_bytes(), object_pairs_hook=unique, parse_constant=constant)
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path.name} cannot be read as JSON ({error}). Train or fetch it again.") from error
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise ModelError(f"{path.name} does not hold a JSON object. Train or fetch it again.")
-    return found
+    return content
 
 
 def check_tensor_header(path: Path) -> None:

@@ -125,8 +125,8 @@ def _info(config: Mapping[str, Any]) -> ModelInfo:
 
 
 def _check_manifest(root: Path) -> None:
-    listed, found = verify(root).files, scan(root).files
-    extra = sorted(set(found) - set(listed))
+    listed, present = verify(root).files, scan(root).files
+    extra = sorted(set(present) - set(listed))
     if extra:
         raise ModelError(f"{root} holds {clean(extra[0], 99)}, which its {MANIFEST} does not list. Remove it.")
 

@@ -109,8 +109,8 @@ class FolderRepo:
 
     def _tables(self) -> list[Path]:
         """The folders that writers lock."""
-        found = [self.folder / name for name in ("devices", "workloads", "measurements")]
-        return [*(path for path in found if path.is_dir()), *sorted(self.folder.glob("measurements/*/"))]
+        tables = [self.folder / name for name in ("devices", "workloads", "measurements")]
+        return [*(path for path in tables if path.is_dir()), *sorted(self.folder.glob("measurements/*/"))]
 
     def _replace(self, head: Head, added: Mapping[str, Path], removed: Sequence[str], place: Path) -> None:
         """Replaces the folder by a changed copy while nobody writes to it."""
@@ -119,16 +119,16 @@ class FolderRepo:
             tables = self._tables()
             for table in tables:
                 held.enter_context(FolderLock(table))
-            made = place / "new"
-            made.mkdir()
-            _carry_over(self.folder, made, {*added, *removed}, removed)
+            new = place / "new"
+            new.mkdir()
+            _carry_over(self.folder, new, {*added, *removed}, removed)
             for name, local in added.items():
-                _copy(local, made / name)
+                _copy(local, new / name)
             # Rows finished before the locks were held, or in a new device folder, must not be lost.
             self._refuse_stale(head)
             if self._tables() != tables:
                 raise StaleError(f"{self.folder} got a new device meanwhile. Run the command again.")
-            swap_in(self.folder, made, place.with_name(f"{place.name}-old"))
+            swap_in(self.folder, new, place.with_name(f"{place.name}-old"))
 
     def find_pull_request(self, mark: str) -> None:
         """Returns None: a folder has no pull requests."""
@@ -153,32 +153,32 @@ def _new_folder(folder: Path, added: Mapping[str, Path]) -> str:
     return common if common and not (folder / common).exists() else ""
 
 
-def _carry_over(folder: Path, made: Path, left: Container[str], removed: Sequence[str]) -> None:
+def _carry_over(folder: Path, new: Path, excluded: Container[str], removed: Sequence[str]) -> None:
     """Brings everything that stays, including hidden files and empty folders, into the new folder."""
     gone = {parent.as_posix() for name in removed for parent in Path(name).parents}
-    folders = [(folder, made)]
+    folders = [(folder, new)]
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if path.is_symlink():
-            if name not in left:
-                (made / name).parent.mkdir(parents=True, exist_ok=True)
-                (made / name).symlink_to(os.readlink(path))
+            if name not in excluded:
+                (new / name).parent.mkdir(parents=True, exist_ok=True)
+                (new / name).symlink_to(os.readlink(path))
         elif path.is_dir():
-            folders.append((path, made / name))
+            folders.append((path, new / name))
             if name not in gone:
-                (made / name).mkdir(parents=True, exist_ok=True)
-        elif name not in left and path.name != LOCK and not path.name.startswith(TEMP_PREFIX):
-            _keep(path, made / name)
+                (new / name).mkdir(parents=True, exist_ok=True)
+        elif name not in excluded and path.name != LOCK and not path.name.startswith(TEMP_PREFIX):
+            _keep(path, new / name)
     for source, target in reversed(folders):
         if target.is_dir():
             _keep_mode(source, target)
 
 
 def _keep_mode(source: Path, target: Path) -> None:
-    found = source.stat()
+    status = source.stat()
     with contextlib.suppress(OSError):  # a group that the user is not in
-        os.chown(target, -1, found.st_gid)
-    target.chmod(stat.S_IMODE(found.st_mode))
+        os.chown(target, -1, status.st_gid)
+    target.chmod(stat.S_IMODE(status.st_mode))
 
 
 def _keep(source: Path, target: Path) -> None:

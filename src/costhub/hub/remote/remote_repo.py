@@ -59,8 +59,8 @@ class Head:
 
     def has(self, path: str, local: Path) -> bool:
         """Whether the file at `path` has the bytes of a local one."""
-        known = self.files.get(path)
-        return known is not None and known == (hash_file(local).sha256 if len(known) == 64 else blob_id(local))
+        digest = self.files.get(path)
+        return digest is not None and digest == (hash_file(local).sha256 if len(digest) == 64 else blob_id(local))
 
 
 @dataclass(frozen=True)
@@ -109,9 +109,9 @@ class RemoteRepo:
                 return None
             commit = str(info.sha)
             tree = self.api.list_repo_tree(self.name, recursive=True, revision=commit, repo_type=self.kind)
-            found = [entry for entry in tree if isinstance(entry, RepoFile)]
-        files = {entry.path: entry.lfs.sha256 if entry.lfs else entry.blob_id for entry in found}
-        return Head(commit, files, {entry.path: entry.size for entry in found})
+            entries = [entry for entry in tree if isinstance(entry, RepoFile)]
+        files = {entry.path: entry.lfs.sha256 if entry.lfs else entry.blob_id for entry in entries}
+        return Head(commit, files, {entry.path: entry.size for entry in entries})
 
     def fetch(self, head: Head, path: str) -> Path:
         """A file of a commit, on this machine, for reading only.
@@ -191,13 +191,13 @@ class RemoteRepo:
             HubError: The tag names another commit.
         """
         with readable_write_errors(self.name):
-            known = {ref.name: ref.target_commit for ref in self.refs()}
-        if known.get(tag, commit) != commit:
+            tags = {ref.name: ref.target_commit for ref in self.refs()}
+        if tags.get(tag, commit) != commit:
             raise HubError(
-                f"hf-hub:{self.name} already has a tag {tag}, on the commit {known[tag][:12]}; a version "
+                f"hf-hub:{self.name} already has a tag {tag}, on the commit {tags[tag][:12]}; a version "
                 "never changes. Choose another name."
             )
-        return tag in known
+        return tag in tags
 
     def find_pull_request(self, mark: str) -> PushedCommit | None:
         """The first pull request, open or merged, whose title contains a mark; None without one.
@@ -217,8 +217,8 @@ class RemoteRepo:
             except RepositoryNotFoundError as error:
                 # The caller has seen the repository, so it exists.
                 raise HubError(_takes_no_writes(f"hf-hub:{self.name}")) from error
-        found = [p for p in pulls if mark in p.title and p.is_pull_request and p.status != "closed"]
-        first = min(found, key=lambda pull: pull.num, default=None)
+        marked = [p for p in pulls if mark in p.title and p.is_pull_request and p.status != "closed"]
+        first = min(marked, key=lambda pull: pull.num, default=None)
         return None if first is None else PushedCommit("", first.url, first.num)
 
     def title_of(self, number: int) -> str:
@@ -297,8 +297,8 @@ def _refused_by_server(where: str, status: int, error: Exception) -> HubError:
         )
     if status in _READ_ONLY:
         return HubError(_takes_no_writes(where))
-    said = clean(" ".join(str(getattr(error, "server_message", None) or first_line(error)).split()), 300)
-    return HubError(f"{where} answered {status} ({said}). Nothing is half done; run the command again.")
+    answer = clean(" ".join(str(getattr(error, "server_message", None) or first_line(error)).split()), 300)
+    return HubError(f"{where} answered {status} ({answer}). Nothing is half done; run the command again.")
 
 
 def _takes_no_writes(where: str) -> str:

@@ -97,11 +97,11 @@ def compare_device(device_id: str, new: pa.Table, held: pa.Table) -> Comparison:
         >>> compare_device("cpu", new, pa.Table.from_pylist([row])).copied
         1
     """
-    known = set(held["record_id"].to_pylist())
-    replayed = sum(record in known for record in new["record_id"].to_pylist())
+    records = set(held["record_id"].to_pylist())
+    replayed = sum(record in records for record in new["record_id"].to_pylist())
     runs = set(_run_lists(held))
-    copied = sum(run in runs for run in _run_lists(new, without=known))
-    ours, theirs = _latencies(new, without=known), _latencies(held)
+    copied = sum(run in runs for run in _run_lists(new, without=records))
+    ours, theirs = _latencies(new, without=records), _latencies(held)
     shared = sorted(set(ours) & set(theirs))
     pairs = np.array([(ours[key], theirs[key]) for key in shared]).reshape(-1, 2)
     enough = len(shared) >= _ENOUGH_PROGRAMS
@@ -118,48 +118,48 @@ def compare_device(device_id: str, new: pa.Table, held: pa.Table) -> Comparison:
     )
 
 
-def judge(found: Comparison) -> Iterator[Reason]:
+def judge(comparison: Comparison) -> Iterator[Reason]:
     """The reasons that follow from a comparison."""
-    where = f"{clean(found.device_id, 60)}:"
-    if found.rows and found.rows == found.replayed:
-        yield Reason("look", f"{where} the hub already holds all of the rows ({found.rows:,}).")
+    where = f"{clean(comparison.device_id, 60)}:"
+    if comparison.rows and comparison.rows == comparison.replayed:
+        yield Reason("look", f"{where} the hub already holds all of the rows ({comparison.rows:,}).")
         return
-    if found.replayed:
+    if comparison.replayed:
         yield Reason(
             "look",
-            f"{where} {found.replayed:,} of {found.rows:,} rows are already in the hub; they are left out.",
+            f"{where} {comparison.replayed:,} of {comparison.rows:,} rows are already in the hub; they are left out.",
         )
-    if found.copied:
+    if comparison.copied:
         yield Reason(
             "refuse",
-            f"{where} {found.copied:,} rows under new names have the latencies of rows of the hub, digit by digit.",
+            f"{where} {comparison.copied:,} rows under new names have the exact latencies of rows in the hub.",
         )
-    if found.shift is not None and not 1 / MOST_SHIFT <= found.shift <= MOST_SHIFT:
+    if comparison.shift is not None and not 1 / MOST_SHIFT <= comparison.shift <= MOST_SHIFT:
         yield Reason(
             "refuse",
-            f"{where} the {found.repeated:,} programs that the hub measured too take {found.shift:.2f} times "
+            f"{where} the {comparison.repeated:,} programs that the hub measured too take {comparison.shift:.2f} times "
             f"as long here; at most {MOST_SHIFT:g} times either way was expected of one device.",
         )
-    if found.agreement is not None and found.agreement < LEAST_AGREEMENT:
+    if comparison.agreement is not None and comparison.agreement < LEAST_AGREEMENT:
         yield Reason(
             "refuse",
             f"{where} the programs that the hub measured too rank differently here (rank correlation "
-            f"{found.agreement:.2f}); at least {LEAST_AGREEMENT:g} was expected on the same device.",
+            f"{comparison.agreement:.2f}); at least {LEAST_AGREEMENT:g} was expected on the same device.",
         )
-    if 0 < found.repeated < _ENOUGH_PROGRAMS:
+    if 0 < comparison.repeated < _ENOUGH_PROGRAMS:
         yield Reason(
             "look",
-            f"{where} the hub has measured only {found.repeated} of these programs too; {_ENOUGH_PROGRAMS} are needed "
-            "to compare latencies.",
+            f"{where} the hub has measured only {comparison.repeated} of these programs too; "
+            f"{_ENOUGH_PROGRAMS} are needed to compare latencies.",
         )
-    if found.gain is not None and found.gain > MOST_GAIN:
+    if comparison.gain is not None and comparison.gain > MOST_GAIN:
         yield Reason(
             "look",
-            f"{where} a workload is {found.gain:.1f} times faster than the best program in the hub.",
+            f"{where} a workload is {comparison.gain:.1f} times faster than the best program in the hub.",
         )
-    if found.held and not found.repeated:
+    if comparison.held and not comparison.repeated:
         yield Reason("look", f"{where} no program is one that the hub measured, so the latencies cannot be compared.")
-    if not found.held:
+    if not comparison.held:
         yield Reason("look", f"{where} the hub has no measurements of it yet, so there is nothing to compare with.")
 
 
@@ -174,12 +174,12 @@ def _run_lists(table: pa.Table, *, without: Container[str] = ()) -> Iterator[tup
 def _latencies(table: pa.Table, *, without: Container[str] = ()) -> dict[tuple[str, str], float]:
     """(workload, program) -> median latency of the rows that ran."""
     ran = table.filter(pc.equal(table["status"], "ok"))
-    found = defaultdict(list)
+    repeats = defaultdict(list)
     columns = [ran[name].to_pylist() for name in ("record_id", "workload_id", "program_id")]
     for record, workload, program, latency in zip(*columns, median_latency_s(ran["run_s"]), strict=True):
         if record not in without:
-            found[workload, program].append(float(latency))
-    return {key: float(np.median(latencies)) for key, latencies in found.items()}
+            repeats[workload, program].append(float(latency))
+    return {key: float(np.median(latencies)) for key, latencies in repeats.items()}
 
 
 def _agreement(workloads: list[str], pairs: npt.NDArray[np.float64]) -> float | None:

@@ -88,10 +88,10 @@ def review_contribution(
     # Outside the `try`: an unreadable hub is not a fault of the contribution.
     theirs = None if held is None else _read_hub(DataFolder.open(held), ours.device_ids(), known)
     try:
-        compared, told = _compared(ours, theirs)
+        compared, more_reasons = _compared(ours, theirs)
     except DataError as error:
         return ReviewVerdict(str(folder), "dataset", [*reasons, Reason("refuse", str(error))], findings)
-    return ReviewVerdict(str(folder), "dataset", [*reasons, *told], findings, compared)
+    return ReviewVerdict(str(folder), "dataset", [*reasons, *more_reasons], findings, compared)
 
 
 def _too_large(folder: Path) -> str:
@@ -121,11 +121,11 @@ def _read_hub(theirs: DataFolder, device_ids: Sequence[str], known: pa.Table | N
 
 def _compared(ours: DataFolder, theirs: _HubTables | None) -> tuple[list[Comparison], list[Reason]]:
     compared = [_compare(ours, theirs, device_id) for device_id in ours.device_ids()]
-    reasons = [reason for found in compared for reason in judge(found)]
-    rows = sum(found.rows for found in compared)
+    reasons = [reason for comparison in compared for reason in judge(comparison)]
+    rows = sum(comparison.rows for comparison in compared)
     if not rows:
         reasons.append(Reason("refuse", "It holds no measurement."))
-    elif rows == sum(found.replayed for found in compared):
+    elif rows == sum(comparison.replayed for comparison in compared):
         reasons.append(Reason("refuse", f"The hub already holds all of the rows ({rows:,})."))
     reasons += _unshareable_licences(ours)
     if theirs is not None:
@@ -182,8 +182,8 @@ def _differs(row: Mapping[str, Any], held: Mapping[str, Any], name: str) -> bool
     return row[name] is not None and held[name] is not None and row[name] != held[name]
 
 
-def _is_far(value: float | None, known: float | None) -> bool:
-    if not known or not known > 0:
+def _is_far(value: float | None, reference: float | None) -> bool:
+    if not reference or not reference > 0:
         return False
     # A missing figure would switch off its roofline.
-    return not value or not known / MOST_DIFFERENCE <= value <= known * MOST_DIFFERENCE
+    return not value or not reference / MOST_DIFFERENCE <= value <= reference * MOST_DIFFERENCE

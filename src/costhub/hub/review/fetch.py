@@ -65,7 +65,7 @@ def fetch_tables(repo: RemoteRepo, revision: str, device_ids: Sequence[str]) -> 
     head = repo.head(revision)
     if head is None:
         raise HubError(f"hf-hub:{repo.name} does not exist, or you may not read it. Check its name.")
-    wanted = [
+    patterns = [
         "devices/train-*",
         "workloads/train-*",
         *(f"measurements/{name}/train-*" for name in device_ids),
@@ -78,7 +78,7 @@ def fetch_tables(repo: RemoteRepo, revision: str, device_ids: Sequence[str]) -> 
                 repo.name,
                 repo_type="dataset",
                 revision=head.commit,
-                allow_patterns=wanted,
+                allow_patterns=patterns,
                 library_name="costhub",
             )
         )
@@ -197,15 +197,15 @@ def _pull_request_at(repo: RemoteRepo, number: int, main: Head) -> PullRequest:
             f"hf-hub:{repo.name}@refs/pr/{number} holds {len(ids)} contributions; one was expected, as "
             "`costhub contribute` makes it."
         )
-    (found,) = ids
-    paths = sorted(path for path, name in inside.items() if name == found)
+    (contribution,) = ids
+    paths = sorted(path for path, name in inside.items() if name == contribution)
     strange = [path for path in paths if not _CONTRIBUTED_PATH.fullmatch(path)]
     if strange:
         raise RefusedError(
             f"hf-hub:{repo.name}@refs/pr/{number} holds {clean(strange[0], 100)}; a contribution has shards only."
         )
-    beside = _changed_beside(repo, number, head, main, f"{INBOX}/{found}/")
-    return _refuse_large(PullRequest(repo, number, head.commit, paths, found, beside), head)
+    beside = _changed_beside(repo, number, head, main, f"{INBOX}/{contribution}/")
+    return _refuse_large(PullRequest(repo, number, head.commit, paths, contribution, beside), head)
 
 
 def _model_pull_request(repo: RemoteRepo, number: int, head: Head, main: Head) -> PullRequest:

@@ -50,9 +50,9 @@ def _grow(new: DataFolder, grown: DataFolder) -> int:
         place.mkdir(exist_ok=True)
         with FolderLock(place, wait=True):
             remove_temporaries(place)
-            known = grown.measurements(device_id, columns=["record_id"])["record_id"]
+            present = grown.measurements(device_id, columns=["record_id"])["record_id"]
             rows = new.measurements(device_id)
-            rows = rows.filter(pc.invert(pc.is_in(rows["record_id"], value_set=known.combine_chunks())))
+            rows = rows.filter(pc.invert(pc.is_in(rows["record_id"], value_set=present.combine_chunks())))
             for start in range(0, rows.num_rows, MERGE_ROWS):
                 add_shard(place, rows.slice(start, MERGE_ROWS))
         added += rows.num_rows

@@ -94,9 +94,9 @@ def _private_copy(folder: Path, place: Path) -> Path:
 
 def _is_known(verdict: ReviewVerdict) -> bool:
     """Whether the only problem is that the hub has every row, as after a merge whose answer was lost."""
-    rows = sum(found.rows for found in verdict.comparisons)
+    rows = sum(comparison.rows for comparison in verdict.comparisons)
     refusals = sum(reason.weight == "refuse" for reason in verdict.reasons)
-    return refusals == 1 and 0 < rows == sum(found.replayed for found in verdict.comparisons)
+    return refusals == 1 and 0 < rows == sum(comparison.replayed for comparison in verdict.comparisons)
 
 
 def _files_beside(pull: PullRequest | None) -> Iterator[Reason]:
