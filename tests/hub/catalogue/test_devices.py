@@ -165,5 +165,5 @@ def test_damaged_figures_are_named_with_what_to_do(tmp_path: Path, monkeypatch: 
 
 
 def test_a_path_without_data_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="is not a data folder"):
+    with pytest.raises(DataError, match="does not exist"):
         device_rows(tmp_path / "missing", ["acme-one"])
