@@ -111,21 +111,9 @@ def test_without_validation_all_epochs_run(train: Programs) -> None:
     assert all(map(math.isnan, seen))
 
 
-OPTIONS_STEP_RULE = NetworkOptions(
-    epochs=2,
-    learning_rate=1e-2,
-    weight_decay=1e-2,
-    batch=64,
-    chunk=16,
-    objective="gap",
-    listwise=0.2,
-    patience=3,
-)
-
-
 @dataclass
-class Noted(StepRule):
-    """Writes down what it is told."""
+class Recorded(StepRule):
+    """Records its calls."""
 
     calls: list[str] = field(default_factory=list)
     rates: list[float] = field(default_factory=list)
@@ -158,23 +146,23 @@ class Noted(StepRule):
 def trained(programs: Programs, rule: StepRule | None) -> SegmentSumNetwork:
     net = network()
     examples = Examples(programs, [Scaler.fit(programs.rows, bins=0)])
-    train_network(net, examples, None, options=OPTIONS_STEP_RULE, seed=0, rule=rule)
+    train_network(net, examples, None, options=replace(OPTIONS, epochs=2), seed=0, rule=rule)
     return net
 
 
-def test_a_rule_is_told_of_everything_in_order(train: Programs) -> None:
-    rule = Noted()
-    steps = math.ceil(train.n / OPTIONS_STEP_RULE.batch)
+def test_a_rule_is_called_at_every_step_in_order(train: Programs) -> None:
+    rule = Recorded()
+    steps = math.ceil(train.n / OPTIONS.batch)
 
     trained(train, rule)
 
     assert rule.calls == ["begin", *["epoch", *["loss", "before", "after"] * steps] * 2, "end"]
-    assert 0 < min(rule.rates) < max(rule.rates) <= OPTIONS_STEP_RULE.learning_rate
+    assert 0 < min(rule.rates) < max(rule.rates) <= OPTIONS.learning_rate
 
 
 def test_its_loss_is_the_one_that_is_learned(train: Programs) -> None:
     # Without a loss only the decay of AdamW is left, which moves all weights of a tensor by one factor.
-    weight, before = trained(train, Noted()).score.weight, network().score.weight
+    weight, before = trained(train, Recorded()).score.weight, network().score.weight
 
     ratio = (weight / before).detach()
     assert 0.99 < float(ratio.min()) <= float(ratio.max()) < 1.0
@@ -182,7 +170,7 @@ def test_its_loss_is_the_one_that_is_learned(train: Programs) -> None:
 
 
 def test_the_gradient_it_can_ask_for_is_that_of_all_programs_and_changes_nothing(train: Programs) -> None:
-    asked, plain = Noted(), trained(train, None)
+    asked, plain = Recorded(), trained(train, None)
 
     class Asks(StepRule):
         def begin_epoch(self, network: nn.Module, gradient: Callable[[], None]) -> None:

@@ -161,13 +161,13 @@ def loss(scores: np.ndarray, label: np.ndarray, group: np.ndarray) -> float:
 
 
 @pytest.fixture
-def problem_centred() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def differences() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     return rng.normal(size=12), rng.normal(size=12), rng.integers(0, 4, size=12)
 
 
-def test_the_first_derivative_is_that_of_the_loss(problem_centred: tuple[np.ndarray, ...]) -> None:
-    scores, label, group = problem_centred
+def test_the_first_derivative_is_that_of_the_loss(differences: tuple[np.ndarray, ...]) -> None:
+    scores, label, group = differences
     first, _ = centred_loss(label, group)(scores, NOTHING)
 
     for place in range(12):
@@ -176,8 +176,8 @@ def test_the_first_derivative_is_that_of_the_loss(problem_centred: tuple[np.ndar
         assert found == pytest.approx(first[place], abs=1e-7)
 
 
-def test_the_second_derivative_is_that_of_the_loss(problem_centred: tuple[np.ndarray, ...]) -> None:
-    scores, label, group = problem_centred
+def test_the_second_derivative_is_that_of_the_loss(differences: tuple[np.ndarray, ...]) -> None:
+    scores, label, group = differences
     derivatives = centred_loss(label, group)
     _, second = derivatives(scores, NOTHING)
 
@@ -187,8 +187,8 @@ def test_the_second_derivative_is_that_of_the_loss(problem_centred: tuple[np.nda
         assert (ahead - behind) / 2e-3 == pytest.approx(second[place])
 
 
-def test_the_level_of_a_group_does_not_count(problem_centred: tuple[np.ndarray, ...]) -> None:
-    scores, label, group = problem_centred
+def test_the_level_of_a_group_does_not_count(differences: tuple[np.ndarray, ...]) -> None:
+    scores, label, group = differences
     shift = np.array([5.0, -3.0, 0.0, 100.0])[group]
 
     np.testing.assert_allclose(

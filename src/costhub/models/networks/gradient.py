@@ -16,12 +16,16 @@ from costhub.models.networks.network_options import NetworkOptions
 from costhub.models.networks.processes import all_mean, data_parallel
 from costhub.models.networks.training_state import Checkpoint, TrainingState
 
+WARM_UP = 0.1
+"""Share of the steps over which the learning rate rises; it falls as a cosine over the rest."""
+_VALID_PIECE = 1024  # Programs of one group compared with each other in validation: half a million pairs.
+
 
 class StepRule:
-    """Does nothing; a subclass overrides what it needs.
+    """What a transfer method may do around the steps of a training; this one does nothing.
 
-    `train_network` calls `begin` once, `begin_epoch` before every pass, and `loss`, `before_step` and
-    `after_step` in every step. A rule serves one network at a time.
+    A subclass overrides what it needs. `train_network` calls `begin` once, `begin_epoch` before every pass, and
+    `loss`, `before_step` and `after_step` in every step. A rule serves one network at a time.
     """
 
     def begin(self, network: nn.Module) -> None:
@@ -47,11 +51,6 @@ class StepRule:
 
     def end(self, network: nn.Module) -> None:
         """The training has ended; the last chance to change the weights."""
-
-
-WARM_UP = 0.1
-"""Share of the steps over which the learning rate rises; it falls as a cosine over the rest."""
-_VALID_PIECE = 1024  # Programs of one group compared with each other in validation: half a million pairs.
 
 
 def train_network(
