@@ -104,8 +104,8 @@ class ExpectedGainStop:
 
     threshold: float = 0.01
     """Expected fall of the log latency, below which it ends."""
-    forecast: GainEstimate = field(default_factory=GainEstimate)
+    estimate: GainEstimate = field(default_factory=GainEstimate)
 
     def should_continue(self, batches: Sequence[TrialBatch]) -> bool:
         """See `StopRule`."""
-        return self.forecast(batches) >= self.threshold
+        return self.estimate(batches) >= self.threshold

@@ -89,7 +89,7 @@ class ScheduledTask:
 
 
 Priority = Callable[[ScheduledTask], float]
-"""Tells which task of several is measured next, the one with the highest value; each has a batch already."""
+"""The task with the highest value is measured next; each has a batch already."""
 
 
 class StopRule(Protocol):
@@ -104,7 +104,7 @@ class StopRule(Protocol):
 
 
 _MIN_PROGRAMS = 3
-"""Programs that a line and the spread about it take."""
+"""The fewest programs that give a line and the spread about it."""
 
 
 @dataclass(frozen=True)
@@ -188,19 +188,17 @@ class ExpectedGain:
     """Weight times best latency times the share of it that the next batch is expected to save.
 
     Example:
-        >>> import numpy as np
-        >>> from costhub.search.scheduler import TrialBatch
         >>> batch = TrialBatch(np.array([2.0, 2.0, 2.0]), np.zeros(3), waiting=0.0)
         >>> round(ExpectedGain(GainEstimate(record_gain=0.1))(ScheduledTask("conv", 3.0, [batch])), 6)
         0.3
     """
 
-    forecast: GainEstimate = field(default_factory=GainEstimate)
+    estimate: GainEstimate = field(default_factory=GainEstimate)
 
     def __call__(self, task: ScheduledTask) -> float:
         """See `Priority`, in seconds; a task without a program that ran comes last."""
         best = task.best_s
-        return task.weight * best * self.forecast(task.batches) if math.isfinite(best) else -math.inf
+        return task.weight * best * self.estimate(task.batches) if math.isfinite(best) else -math.inf
 
 
 class TaskScheduler:
@@ -219,7 +217,6 @@ class TaskScheduler:
         ValueError: There are no tasks, or a weight is not positive.
 
     Example:
-        >>> import numpy as np
         >>> scheduler = TaskScheduler({"conv": 8.0, "relu": 1.0}, trials=12)
         >>> order = []
         >>> while (name := scheduler.next_task()) is not None:
@@ -330,8 +327,6 @@ def search_progress(scheduler: TaskScheduler, *, foreseen: bool = True) -> Searc
         foreseen: Whether the last batch knows the score of what waits.
 
     Example:
-        >>> import numpy as np
-        >>> from costhub.search.scheduler import TrialBatch
         >>> scheduler = TaskScheduler({"conv": 2.0}, trials=6)
         >>> scheduler.add("conv", TrialBatch(np.full(3, 3e-6), np.zeros(3), waiting=0.0))
         >>> now = search_progress(scheduler)

@@ -16,33 +16,6 @@ from costhub.search.knobs import Knobs
 from costhub.search.strategies.search_space import EPSILON
 
 
-def epsilon_greedy(
-    waiting: IntArray, count: int, pick: Callable[[int], IntArray], *, epsilon: float, seed: int
-) -> IntArray:
-    """Candidates that `pick` chooses, and random ones after them.
-
-    *Learning to Optimize Tensor Programs* (Chen et al., NeurIPS 2018), algorithm 1, takes epsilon * count at
-    random. For a small batch that is less than one, so here each program is random with probability epsilon.
-
-    Args:
-        waiting: Positions to choose from.
-        count: How many to choose; all where there are fewer.
-        pick: Chooses so many of `waiting`.
-        epsilon: In [0, 1].
-        seed: The only source of chance.
-
-    Example:
-        >>> waiting = np.array([7, 3, 5])
-        >>> epsilon_greedy(waiting, 2, lambda n: waiting[:n], epsilon=0, seed=0).tolist()
-        [7, 3]
-    """
-    rng = np.random.default_rng(seed)
-    count = min(count, len(waiting))
-    chosen = pick(count - int(rng.binomial(count, epsilon)))
-    rest = np.setdiff1d(waiting, chosen)
-    return np.concatenate([chosen, rng.choice(rest, count - len(chosen), replace=False)])
-
-
 @dataclass(frozen=True)
 class Candidates:
     """Programs of one workload that a search has proposed, with their scores.
@@ -102,6 +75,33 @@ class Selection(Protocol):
         Returns:
             Positions of different programs that have not been measured, in the order of measuring.
         """
+
+
+def epsilon_greedy(
+    waiting: IntArray, count: int, pick: Callable[[int], IntArray], *, epsilon: float, seed: int
+) -> IntArray:
+    """Candidates that `pick` chooses, and random ones after them.
+
+    *Learning to Optimize Tensor Programs* (Chen et al., NeurIPS 2018), algorithm 1, takes epsilon * count at
+    random. For a small batch that is less than one, so here each program is random with probability epsilon.
+
+    Args:
+        waiting: Positions to choose from.
+        count: How many to choose; all where there are fewer.
+        pick: Chooses so many of `waiting`.
+        epsilon: In [0, 1].
+        seed: The only source of chance.
+
+    Example:
+        >>> waiting = np.array([7, 3, 5])
+        >>> epsilon_greedy(waiting, 2, lambda n: waiting[:n], epsilon=0, seed=0).tolist()
+        [7, 3]
+    """
+    rng = np.random.default_rng(seed)
+    count = min(count, len(waiting))
+    chosen = pick(count - int(rng.binomial(count, epsilon)))
+    rest = np.setdiff1d(waiting, chosen)
+    return np.concatenate([chosen, rng.choice(rest, count - len(chosen), replace=False)])
 
 
 @dataclass(frozen=True)
