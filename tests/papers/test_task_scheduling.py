@@ -77,8 +77,8 @@ def batch(waiting: float) -> TrialBatch:
     return TrialBatch(np.exp(-scores), scores, waiting)
 
 
-def test_it_ends_where_the_forecast_falls_below_the_threshold() -> None:
-    rule = ExpectedGainStop(threshold=0.02, forecast=GainEstimate(record_gain=0.0))
+def test_it_ends_where_the_estimate_falls_below_the_threshold() -> None:
+    rule = ExpectedGainStop(threshold=0.02, estimate=GainEstimate(record_gain=0.0))
 
     assert rule.should_continue([batch(0.03)])
     assert not rule.should_continue([batch(0.01)])

@@ -118,7 +118,7 @@ class GainEstimate:
 
     *Unforeseen* is a record by chance. Among n + 1 batches that are alike, the last is the best with
     probability 1 / (n + 1) (Renyi, 1962); `record_gain` is what a record gains. Without this part the
-    forecast is too sure of itself, as it knows nothing of what the model will still learn, and rules and
+    estimate is too sure of itself, as it knows nothing of what the model will still learn, and rules and
     allotments based on it do worse than those that ask no model (scripts/bench/transfer/controller.py).
 
     Example:
