@@ -41,6 +41,7 @@ def test_a_network_of_which_nothing_can_be_measured_is_said_to_be_one(
         pass
 
 
+@pytest.mark.slow
 def test_a_live_target_holds_out_nothing_of_few_trials(tmp_path: Path) -> None:
     about = {"device": None, "tracker": None, "key": None, "networks": (), "seed": 0, "licence": "CC-BY-4.0"}
     with live_target(tmp_path / "data", suites=("matmul.128x128x128",), trials=4, **about) as target:  # type: ignore[arg-type]

@@ -51,7 +51,7 @@ def test_bytes_that_are_no_text_are_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "bytes.json"
     path.write_bytes(b"\xff\xfe\x00")
 
-    with pytest.raises(WorkloadError, match="is not text"):
+    with pytest.raises(WorkloadError, match="is not a text file"):
         named_jobs(str(path))
 
 

@@ -234,12 +234,12 @@ def test_options_of_the_architecture_are_given_by_name(data: Path, tmp_path: Pat
         (["--objective", "ranks"], "objective must be one of regression, rank, lambdarank, gap"),
     ],
 )
-def test_options_that_cannot_be_are_refused_before_the_data_are_read(
-    given: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_options_that_cannot_be_are_refused(
+    given: list[str], sentence: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    nowhere, out = str(tmp_path / "nowhere"), str(tmp_path / "model")
+    out = str(tmp_path / "model")
 
-    assert run(["train", "--data", nowhere, "--out", out, *given]) == 2
+    assert run(["train", "--data", str(data), "--out", out, *given]) == 2
     assert sentence in capsys.readouterr().err
 
 

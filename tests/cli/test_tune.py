@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from costhub.cli.tune import _obstacle
+from costhub.cli.tune import _obstacle, _warn_of_another_kind
 from costhub.collector.device.local import local_target
 from costhub.dataset.workload import module_to_json
+from costhub.hub.catalogue.find import find_model
 
 
 @pytest.fixture(autouse=True)
@@ -28,11 +29,12 @@ def test_a_named_workload_is_tuned_with_the_embedded_model(costhub: Any, tmp_pat
     report = json.loads((out / "report.json").read_text())
     assert report["workloads"][0]["trials"] == 8
     assert report["workloads"][0]["best_us"] < report["workloads"][0]["untuned_us"]
-    assert (out / "report.md").read_text().startswith("# 1 workload on")
+    assert (out / "report.md").read_text().startswith("# 1 workload on ")
     assert (out / "matmul.128x128x128.png").stat().st_size > 5000
     assert len((out / "database_tuning_record.json").read_text().splitlines()) == 8
 
 
+@pytest.mark.slow
 def test_the_boards_of_a_tracker_are_tuned_for(costhub: Any, tmp_path: Path, two_boards: tuple[str, str]) -> None:
     tracker, key = two_boards
     where = ("--tracker", tracker, "--key", key, "--out", str(tmp_path / "tuned"))
@@ -45,12 +47,22 @@ def test_the_boards_of_a_tracker_are_tuned_for(costhub: Any, tmp_path: Path, two
     assert row["best_us"] < row["untuned_us"]
 
 
-def test_the_model_of_a_gpu_is_taken_for_a_cpu_with_a_warning(costhub: Any, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_model_of_a_gpu_is_taken_for_a_cpu(costhub: Any, tmp_path: Path) -> None:
     how = ("--model", "nvidia-h200", "--trials", "2", "--out", str(tmp_path / "tuned"))
     output = costhub("tune", "matmul.128x128x128", *how)
 
     assert output.code == 0, output.err
     assert "costhub/nvidia-h200-blend is a model for cuda devices" in output.err
+
+
+def test_the_model_of_another_kind_of_device_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    entry = find_model("nvidia-h200").entry
+
+    _warn_of_another_kind(entry, {"device_id": "acme-one", "kind": "cuda"})
+    assert capsys.readouterr().err == ""
+    _warn_of_another_kind(entry, {"device_id": "acme-one", "kind": "cpu"})
+    assert "is a model for cuda devices, but acme-one is a cpu device" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -118,14 +130,14 @@ def test_a_network_is_tuned_and_run_on_boards(costhub: Any, tmp_path: Path, two_
 
 
 def test_networks_are_not_compiled_where_that_cannot_be_done() -> None:
-    def said(**place: Any) -> str | None:
-        return _obstacle(SimpleNamespace(**place))  # type: ignore[arg-type]
+    def obstacle(**measurer: Any) -> str | None:
+        return _obstacle(SimpleNamespace(**measurer))  # type: ignore[arg-type]
 
     here, foreign = {"mtriple": local_target()["mtriple"]}, {"mtriple": "vax-dec-ultrix"}
-    assert said(device={"kind": "cpu"}, target=here, boards=None) is None
-    assert said(device={"kind": "cpu"}, target=here, boards="some") is None
-    assert said(device={"kind": "cuda"}, target={}, boards=None) == "This is done for CPUs only."
-    assert "linker for vax-dec-ultrix" in (said(device={"kind": "cpu"}, target=foreign, boards="some") or "")
+    assert obstacle(device={"kind": "cpu"}, target=here, boards=None) is None
+    assert obstacle(device={"kind": "cpu"}, target=here, boards="some") is None
+    assert obstacle(device={"kind": "cuda"}, target={}, boards=None) == "This is done for CPUs only."
+    assert "No linker for vax-dec-ultrix" in (obstacle(device={"kind": "cpu"}, target=foreign, boards="some") or "")
 
 
 @pytest.mark.parametrize(

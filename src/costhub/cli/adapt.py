@@ -13,15 +13,14 @@ import click
 
 from costhub.cli.adapt_target import AdaptTarget, StoredTarget, live_target
 from costhub.cli.figures import described_figures
-from costhub.cli.options import check_tracker_options
-from costhub.transfer.guard import ADAPTED, CANDIDATES
+from costhub.cli.measuring import check_names
+from costhub.cli.options import METHOD, check_tracker_options
 
 if TYPE_CHECKING:
     from costhub.dataset.programs import Programs
     from costhub.hub.catalogue.find import ResolvedModel
     from costhub.models.protocol import CostModel
     from costhub.transfer.adapt import Adaptation
-    from costhub.transfer.methods.method import TransferMethod
 
 
 @dataclass(frozen=True)
@@ -69,6 +68,7 @@ class AdaptedModel:
         from costhub.cards.adaptation import masks_table
         from costhub.cards.tables import TableColumn, number, plain_table
         from costhub.models.evaluate import METRICS
+        from costhub.transfer.guard import ADAPTED, CANDIDATES
 
         done = self.done
         totals = [{"model": side, **found["totals"]} for side, found in self.figures.items() if found]
@@ -122,6 +122,7 @@ DATA_LICENCE = "CC-BY-4.0"
 @click.option("--arch", help="Architecture of the source, for example mlp; by default the best one.")
 @click.option(
     "--method",
+    type=METHOD,
     default="corrected",
     show_default=True,
     help="frozen, brief, fine-tune, residual, lottery, momentum or corrected.",
@@ -169,16 +170,18 @@ def command(
 
     Stop a measurement with Ctrl-C or `kill` at any time and start it again: nothing is measured twice.
     """
+    from costhub.dataset.folder import DataFolder
+    from costhub.hub.catalogue.find import AUTO, find_model
     from costhub.models.folder import check_replaceable
-    from costhub.transfer.methods.by_name import find_method
 
     check_tracker_options(tracker, key)
     check_replaceable(out)
-    how = find_method(method)
+    named = None if name == AUTO else find_model(name, arch=arch)
     opened: AbstractContextManager[AdaptTarget]
     if data is None or suites or networks or tracker:
         if chosen is not None:
             raise click.UsageError("--split divides existing measurements; leave it out to measure new ones.")
+        check_names(suites, networks, [device or "auto"] if tracker is None else [])
         opened = live_target(
             data or out.with_name(f"{out.name}-data"),
             device=device,
@@ -191,20 +194,24 @@ def command(
             licence=DATA_LICENCE,
         )
     else:
+        DataFolder.open(data)  # refuses a folder without data before a model is loaded
         opened = nullcontext(StoredTarget(data, device, chosen, trials, seed))
     with opened as target:
-        result = _carry(name, target, how, arch=arch, seed=seed)
+        result = _carry(named, target, method, arch=arch, seed=seed)
     result.save(out, licence=licence, seed=seed)
     click.echo(result.as_json(out) if as_json else result.report(out, explain=explain))
 
 
-def _carry(name: str, target: AdaptTarget, how: TransferMethod, *, arch: str | None, seed: int) -> AdaptedModel:
+def _carry(
+    named: ResolvedModel | None, target: AdaptTarget, method: str, *, arch: str | None, seed: int
+) -> AdaptedModel:
     """Chooses the source, adapts it, and evaluates both models."""
     from costhub.dataset.credit import data_credit, joined_credit
     from costhub.hub.catalogue.hubs import read_config
+    from costhub.transfer.methods.by_name import find_method
 
-    found, source = _source(name, target.row, arch, target.first, seed)
-    done = target.adapted(source, how, seed)
+    found, source = _source(named, target.row, arch, target.first, seed)
+    done = target.adapted(source, find_method(method), seed)
     test = target.test(source.feature_spec)
     figures = {side: _figures(model, test, target.data) for side, model in (("before", source), ("after", done.model))}
     held_out = [] if test is None else sorted({test.workload_ids[i] for i in test.workload.tolist()})
@@ -214,19 +221,23 @@ def _carry(name: str, target: AdaptTarget, how: TransferMethod, *, arch: str | N
 
 
 def _source(
-    name: str, row: Mapping[str, Any], arch: str | None, programs: Callable[[str], Programs], seed: int
+    named: ResolvedModel | None,
+    row: Mapping[str, Any],
+    arch: str | None,
+    programs: Callable[[str], Programs],
+    seed: int,
 ) -> tuple[ResolvedModel, CostModel]:
-    """The source model, bound to the target: the one named, or the one that ranks the target best."""
-    from costhub.hub.catalogue.find import AUTO, find_model, models_of_kind
+    """The source model, bound to the target: the named one, or the one that ranks the target best."""
+    from costhub.hub.catalogue.find import models_of_kind
     from costhub.hub.pull import pull_resolved
     from costhub.models.folder import load_model
     from costhub.transfer.sources import PROBED_PROGRAMS, rank_sources
 
-    listed = models_of_kind(row, arch=arch) if name == AUTO else [find_model(name, arch=arch)]
+    listed = [named] if named else models_of_kind(row, arch=arch)
     candidates = {found.entry.name: found for found in listed}
     models = {each: load_model(pull_resolved(found))[0].bind(row) for each, found in candidates.items()}
     chosen, reason = listed[0].entry.name, listed[0].reason
-    if name == AUTO:
+    if named is None:
         best, *others = rank_sources(models, programs, seed=seed, tell_apart=True)
         chosen = best.name
         second = f"; next is {others[0].name} with {others[0].pairwise:.3f}" if others else ""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from costhub.cli.interaction import interruptible
-from costhub.cli.measuring import folder_of, named_workloads, open_measurer
+from costhub.cli.measuring import check_names, folder_of, named_workloads, open_measurer
 from costhub.cli.options import Duration, check_tracker_options, list_option
 from costhub.progress import bar
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from costhub.collector.collect import CollectionProgress, Profile, Proposals
     from costhub.collector.measurer import Measurer
-    from costhub.collector.propose.sampler import Scorer
+    from costhub.collector.propose.sampler import Scorer, Shares
     from costhub.collector.session import Rights
     from costhub.collector.workload_queue import QueuedWorkload, WorkloadSpec
     from costhub.dataset.folder import DataFolder
@@ -105,6 +105,8 @@ def command(
     check_tracker_options(tracker, key)
     if tracker is not None and (check_outputs or profile is not None):
         raise click.UsageError("--check-outputs and --profile are for this machine; leave out --tracker.")
+    chosen = _shares(shares, guide)
+    check_names(suites, networks, devices if tracker is None else ())
     from costhub.collector.run.evaluator import COLLECTING
     from costhub.collector.session import Rights
 
@@ -112,7 +114,7 @@ def command(
     with interruptible(), open_measurer(devices, tracker, key, evaluator=evaluator) as measurer:
         workloads = named_workloads(suites, networks, measurer)
         proposals = replace(
-            _proposals(trials, shares, guide, measurer.devices[0].stored_row),
+            _proposals(trials, chosen, guide, measurer.devices[0].stored_row),
             space=space,
             seed=seed,
             check_outputs=check_outputs,
@@ -129,14 +131,19 @@ def command(
         plot_profile({", ".join(device_ids): progress.profile.as_dict()}, profile)
 
 
-def _proposals(trials: int, shares: str | None, guide: str | None, device: dict[str, Any]) -> Proposals:
-    from costhub.collector.collect import Proposals
+def _shares(text: str | None, guide: str | None) -> Shares:
     from costhub.collector.propose.sampler import Shares
 
-    chosen = Shares.parse(shares) if shares else Shares()
+    chosen = Shares.parse(text) if text else Shares()
     if chosen.model and guide is None:
         raise click.UsageError("--shares includes a model: name it with --model.")
-    return Proposals(trials, chosen, _scorer(guide, device))
+    return chosen
+
+
+def _proposals(trials: int, shares: Shares, guide: str | None, device: dict[str, Any]) -> Proposals:
+    from costhub.collector.collect import Proposals
+
+    return Proposals(trials, shares, _scorer(guide, device))
 
 
 def _scorer(guide: str | None, device: dict[str, Any]) -> Scorer | None:

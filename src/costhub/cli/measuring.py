@@ -59,6 +59,32 @@ def folder_of(out: Path, measurer: Measurer) -> DataFolder:
     return folder
 
 
+def check_names(workloads: Sequence[str], networks: Sequence[str], devices: Sequence[str] = ()) -> None:
+    """Refuses what does not exist, before TVM or torch is imported.
+
+    Args:
+        workloads: Suites, workloads, or files with a module (.json).
+        networks: Networks by name or file.
+        devices: Devices of this machine, or `auto`; none for boards.
+
+    Raises:
+        CosthubError: One of its kinds: there is no such workload, network, file or device.
+    """
+    from costhub.collector.device.local import find_local
+    from costhub.collector.workloads.network_kernels import name_networks
+    from costhub.collector.workloads.suites import find_suites
+
+    for name in workloads:
+        if Path(name).suffix != ".json":
+            find_suites([name])
+        elif not Path(name).is_file():
+            raise WorkloadError(f"The file {name} does not exist. Write it with tvm.ir.save_json, or name a workload.")
+    name_networks(networks)
+    named = [device for device in devices if device != "auto"]
+    if named:
+        find_local(named)
+
+
 def named_workloads(suites: Sequence[str], networks: Sequence[str], measurer: Measurer) -> list[WorkloadSpec]:
     """The workloads of suites and networks by name; a kernel that two of them contain occurs twice."""
     from costhub.collector.workloads.network_kernels import network_workloads
@@ -96,7 +122,7 @@ def named_jobs(text: str) -> list[Job]:
     """The workloads that `text` names: a single one, all of a suite, or the one in a file.
 
     Raises:
-        WorkloadError: The file is missing or does not hold a TVM module.
+        WorkloadError: The file does not hold a TVM module.
         UnknownNameError: No workload has that name.
     """
     from costhub.collector.workloads.suites import find_suites
@@ -106,10 +132,6 @@ def named_jobs(text: str) -> list[Job]:
     path = Path(text)
     if path.suffix != ".json":
         return [Job(workload.name, workload.module()) for workload in find_suites([text])]
-    if not path.is_file():
-        raise WorkloadError(
-            f"The file {path} does not exist. Write it with tvm.ir.save_json(module), or name a workload."
-        )
     try:
         return [Job(path.stem, module_from_json(path.read_text()))]
     except UnicodeDecodeError as error:

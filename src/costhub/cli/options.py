@@ -1,15 +1,18 @@
-"""Provides the options that several commands share."""
+"""Provides the types and options that several commands share; none of them imports what it checks."""
 
 from __future__ import annotations
 
 import re
 import textwrap
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from costhub.cards.tables import TableColumn, counted, number, plain_table
+from costhub.registry import Registry
 
 
 def check_tracker_options(tracker: str | None, key: str | None) -> None:
@@ -36,6 +39,44 @@ class Duration(click.ParamType[float]):
             self.fail(f"{value!r} is not a duration; write for example 90s, 30m or 2h.", param, ctx)
         return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
+
+class RegisteredName(click.ParamType[str]):
+    """A name in a registry, refused before the module that implements it is imported.
+
+    Args:
+        registry: Address of the registry, `module:attribute`.
+    """
+
+    name = "name"
+
+    def __init__(self, registry: str) -> None:
+        self._address = registry
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name itself.
+
+        Raises:
+            UnknownNameError: It is not in the registry; the message lists the close ones.
+        """
+        registry = self._registry()
+        if value not in registry:
+            registry.find(value)
+        return str(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The names that begin as the incomplete one does."""
+        return [CompletionItem(name) for name in self._registry() if name.startswith(incomplete)]
+
+    def _registry(self) -> Registry[Any]:
+        module, _, attribute = self._address.partition(":")
+        registry: Registry[Any] = getattr(import_module(module), attribute)
+        return registry
+
+
+METHOD = RegisteredName("costhub.transfer.methods.by_name:METHODS")
+STRATEGY = RegisteredName("costhub.search.strategies.by_name:STRATEGIES")
+SELECTION = RegisteredName("costhub.search.selection:SELECTIONS")
+ARCHITECTURE = RegisteredName("costhub.models.architectures:ARCHITECTURES")
 
 _NETWORKS = (
     TableColumn("network", "network"),

@@ -14,6 +14,7 @@ import click
 from costhub.cli.figures import described_figures, figures_table
 from costhub.cli.interaction import interruptible
 from costhub.cli.learning import evaluated, joined_processes, read_programs, split_of, training_share
+from costhub.cli.options import ARCHITECTURE
 
 if TYPE_CHECKING:
     from costhub.dataset.blocks import ProgramBlocks
@@ -37,6 +38,7 @@ Example:
 @click.option("--data", required=True, type=click.Path(path_type=Path), help="Data folder to learn from.")
 @click.option(
     "--arch",
+    type=ARCHITECTURE,
     default="mlp",
     show_default=True,
     help="Architecture: mlp, gbt, treegru, tokens, ensemble, blend or conditioned.",
@@ -111,17 +113,26 @@ def command(
     """
     from costhub.cli.learning import model_documents
     from costhub.dataset.credit import data_credit
+    from costhub.dataset.features.specs import find_spec
     from costhub.dataset.folder import DataFolder
+    from costhub.dataset.splits.split import find_split
     from costhub.hub.catalogue.devices import device_rows
     from costhub.models.architectures import ARCHITECTURES, new_model
     from costhub.models.folder import check_replaceable, save_model
-    from costhub.models.train import describe_model, train_model
 
     check_replaceable(out)
     options = _options(objective, pairs)
+    folder = DataFolder.open(data)
+    if chosen is not None:
+        find_split(data, chosen)
+    if spec is not None:
+        find_spec(spec)
+    # What follows imports torch or XGBoost.
+    from costhub.models.train import describe_model, train_model
+
     spec = spec or ARCHITECTURES.find(arch).default_spec
     new_model(arch, feature_spec=spec, options=options)  # refuses wrong options before features are computed
-    devices = tuple(sorted(set(devices))) or (DataFolder.open(data).only_device(" with --device."),)
+    devices = tuple(sorted(set(devices))) or (folder.only_device(" with --device."),)
     partial = out.absolute().with_name(f"{out.absolute().name}.partial")
     with joined_processes(arch, stream=stream) as place:
         programs = read_programs(data, devices, spec, stream=stream, place=place)

@@ -12,7 +12,7 @@ import click
 
 from costhub.cli.interaction import interruptible
 from costhub.cli.measuring import open_measurer
-from costhub.cli.options import check_tracker_options, list_option
+from costhub.cli.options import METHOD, SELECTION, STRATEGY, check_tracker_options, list_option
 from costhub.errors import NetworkError, WorkloadError
 
 if TYPE_CHECKING:
@@ -96,18 +96,21 @@ Example:
 )
 @click.option(
     "--method",
+    type=METHOD,
     default="brief",
     show_default=True,
     help="How the model learns from measurements: brief, frozen, or a method of `costhub adapt`.",
 )
 @click.option(
     "--strategy",
+    type=STRATEGY,
     default="evolutionary",
     show_default=True,
     help="How programs are proposed: evolutionary (TVM's own), annealing, ppo, random-top-k or random.",
 )
 @click.option(
     "--select",
+    type=SELECTION,
     default="ranked",
     show_default=True,
     help="Which proposals are measured: ranked (by score), diverse or clustered.",
@@ -152,9 +155,9 @@ def command(
 
     Stop it with Ctrl-C at any time and start it again with the same --out: it continues where it stopped.
     """
-    from costhub.cli.measuring import exported_among, named_jobs, network_jobs
+    from costhub.cli.measuring import check_names, exported_among, named_jobs, network_jobs
     from costhub.cli.tune_output import TuneReport, result_text
-    from costhub.hub.catalogue.find import choose_model
+    from costhub.hub.catalogue.find import AUTO, choose_model, find_model
     from costhub.hub.pull import pull, pull_resolved
 
     if not workloads and not networks:
@@ -162,17 +165,19 @@ def command(
     check_tracker_options(tracker, key)
     if tracker is not None and device != "auto":
         raise click.UsageError("--device selects a device of this machine; leave it out with --tracker.")
-    how = _search_parts(method, strategy, select)
     names, files = exported_among(workloads)
     networks = (*networks, *files)
+    check_names(names, networks, [device] if tracker is None else [])
+    named = None if model_name == AUTO else find_model(model_name, arch=arch)
+    drafting = pull(draft) if draft else None
+    how = _search_parts(method, strategy, select)
     jobs = [job for text in names for job in named_jobs(text)]
     with interruptible(), ExitStack() as measuring:
         measurer = measuring.enter_context(open_measurer([device], tracker, key))
-        found = choose_model(model_name, measurer.device, arch=arch)
+        found = named or choose_model(AUTO, measurer.device, arch=arch)
         folder = pull_resolved(found)
         click.echo(f"Model {found.entry.name} ({found.entry.arch}). {found.reason}", err=True)
         _warn(found.entry, measurer, networks)
-        drafting = pull(draft) if draft else None
         jobs += network_jobs(networks, json.dumps(measurer.target), fast_math=fast_math)
         if not jobs:
             raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be tuned.")
