@@ -101,7 +101,7 @@ def main(collectors: int, children: int, quick: bool, seed: int, path: Path | No
     acknowledged: set[str] = set()
     orphans: list[str] = []
     for number in range(collectors):
-        life = Life(folder, place / "said.txt")
+        life = Life(folder, place / "log.txt")
         life.wait(rng.randint(1, 20))
         share = children // collectors + (number < children % collectors)
         for kind in rng.choices(KINDS, k=share):

@@ -110,7 +110,7 @@ COMMANDS = {
         lambda _, place: MAIN.format(["pull", f"hf-hub:{REPO}", "--out", str(place / "pulled")]),
         _pulled,
     ),
-    "load_measurements": Command(_prepared, lambda *_: LOAD.format(DATA), lambda hub, place, said: said),
+    "load_measurements": Command(_prepared, lambda *_: LOAD.format(DATA), lambda hub, place, stdout: stdout),
     "publish, a model": Command(
         _nothing,
         lambda sources, _: MAIN.format(

@@ -65,8 +65,8 @@ class TensetMlp:
             for start in range(0, len(counts), _SCORED):
                 part = counts[start : start + _SCORED]
                 first = int(ends[start] - counts[start])
-                found = self._score(rows[first : first + int(part.sum())], part)
-                scores[start : start + _SCORED] = found.numpy()
+                part_scores = self._score(rows[first : first + int(part.sum())], part)
+                scores[start : start + _SCORED] = part_scores.numpy()
         return scores
 
     def size_bytes(self) -> int:
@@ -82,8 +82,8 @@ class TensetMlp:
         return float(loss.detach())
 
     def _score(self, rows: FloatArray, counts: IntArray) -> Tensor:
-        found: Tensor = self.network(torch.from_numpy(rows / self.scale), torch.from_numpy(counts))
-        return found
+        scores: Tensor = self.network(torch.from_numpy(rows / self.scale), torch.from_numpy(counts))
+        return scores
 
 
 def lambda_rank(scores: Tensor, throughput: Tensor) -> Tensor:

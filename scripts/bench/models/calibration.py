@@ -1,4 +1,4 @@
-"""Provides calibrate: whether the spread of an ensemble says how far its mean is off."""
+"""Provides calibrate: whether the spread of an ensemble predicts the error of its mean."""
 
 from __future__ import annotations
 
@@ -36,29 +36,29 @@ class Calibration:
 
     def to_json(self) -> dict[str, Any]:
         """The same as JSON values."""
-        known = asdict(self)
+        fields = asdict(self)
         for key in ("rank_correlation", "ratio"):
-            known[key] = known[key] if np.isfinite(known[key]) else None
-        return {**known, "covered": {str(level): share for level, share in self.covered.items()}}
+            fields[key] = fields[key] if np.isfinite(fields[key]) else None
+        return {**fields, "covered": {str(level): share for level, share in self.covered.items()}}
 
 
 def calibrate(mean: Scores, std: Scores, programs: Programs, *, align: bool = False) -> Calibration:
     """Compares spread and error of scores that estimate normalised throughput.
 
     An interval of level p reaches k standard deviations to either side, with p = 2 Phi(k) - 1: the members
-    are taken as draws from a normal distribution around the truth.
+    count as draws from a normal distribution around the truth.
 
     Args:
         mean: (n,) scores.
         std: (n,) their spread, not negative.
-        programs: What was measured; failed programs have throughput 0 and count.
-        align: Lay a straight line through scores and throughput of each workload on each device first, and
-            scale the spread with it. Needed for rank objectives, whose scores have no unit; two numbers per
-            workload are then fitted to what is tested on.
+        programs: The measured programs; failed ones have throughput 0 and count.
+        align: Fit a straight line through scores and throughput of each workload on each device first, and
+            scale the spread with it. Rank objectives need it, since their scores have no unit; it fits two
+            numbers per workload to the test data.
 
     Raises:
         DataError: There are no programs.
-        ScoreError: A mean or a spread is no number, or a spread is negative.
+        ScoreError: A mean or a spread is not a number, or a spread is negative.
 
     Example:
         >>> pair = Programs.from_list([np.ones((1, 2))] * 2, np.array([0, 0]), ("w",), np.array([1e-3, 2e-3]))
@@ -66,9 +66,9 @@ def calibrate(mean: Scores, std: Scores, programs: Programs, *, align: bool = Fa
         0.5
     """
     if not programs.n:
-        raise DataError("There are no programs to calibrate on; measure some of workloads that are held out.")
+        raise DataError("There are no programs to calibrate on; measure some programs of held-out workloads.")
     if not (np.isfinite(mean).all() and np.isfinite(std).all() and (std >= 0).all()):
-        raise ScoreError("A score or its spread is no number, or a spread is negative; train the model again.")
+        raise ScoreError("A score or its spread is not a number, or a spread is negative; train the model again.")
     truth = programs.throughput()
     if align:
         mean, std = _aligned(mean, std, truth, programs.group)

@@ -1,4 +1,4 @@
-"""Provides fit_trees_dask: boosted trees on the workers of a Dask cluster, by XGBoost's own interface."""
+"""Provides fit_trees_dask: boosted trees on the workers of a Dask cluster, through XGBoost's interface."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def fit_trees_dask(
 ) -> None:
     """Fits a model as `Gbt.fit` does, on the workers of a cluster.
 
-    A worker reads blocks of its own and keeps their pooled rows, 2 KB a program of `per_store@1`; sums over
-    bins are all that goes between workers. Which worker reads which block is Dask's choice and changes the
-    trees a little.
+    A worker reads blocks of its own and keeps their pooled rows, 2 KB a program of `per_store@1`; workers
+    exchange only sums over bins. Dask chooses which worker reads which block, and the trees depend on this a
+    little.
 
     Args:
         model: The model.
         blocks: Blocks of whole groups, at least as many as workers. Those of a data folder are read by the
             workers, which need it at the same path.
-        valid: Programs of other workloads that tell when to stop.
+        valid: Programs of other workloads, for early stopping.
         client: Of the cluster.
         seed: As in `Gbt.fit`.
 
@@ -52,7 +52,7 @@ def fit_trees_dask(
     # A part is a sequence of one block, so that it can be sent unread.
     training = table([blocks[number : number + 1] for number in range(len(blocks))])
     stopping = [valid] if valid is not None and is_informative(valid) else []
-    found = dxgb.train(
+    trained = dxgb.train(
         client,
         model.options.parameters(seed=seed),
         training,
@@ -61,7 +61,7 @@ def fit_trees_dask(
         callbacks=[_early_stopping(model.options.patience)] if stopping else None,
         verbose_eval=False,
     )
-    model.booster, model.columns = found["booster"], columns
+    model.booster, model.columns = trained["booster"], columns
 
 
 def _matrix(
@@ -75,7 +75,6 @@ def _matrix(
     tables = [read(model, part, number) for number, part in enumerate(parts)]
 
     def column(place: int, *shape: int, dtype: str) -> Any:
-        # How many programs a part has need not be known.
         arrays = [array.from_delayed(t[place], (np.nan, *shape), dtype=dtype) for t in tables]
         return array.concatenate(arrays, allow_unknown_chunksizes=True)
 
@@ -90,14 +89,14 @@ def _matrix(
 
 
 def _early_stopping(patience: int) -> Any:
-    """Ends training, and keeps the trees up to the best."""
+    """Ends training early, and keeps the trees up to the best."""
     import xgboost as xgb
 
     return xgb.callback.EarlyStopping(rounds=patience, save_best=True)
 
 
 def _labelled(model: Gbt, part: Sequence[Programs], number: int) -> tuple[Any, Any, Any]:
-    """What `Gbt.labelled` gives of the block, on a worker; groups have different numbers in all blocks."""
+    """`Gbt.labelled` of a block, on a worker; every block has its own numbers of groups."""
     pooled, label, group = model.labelled(part[0])
     # 2^20 groups a block and 4,096 blocks fit in XGBoost's 32 bits.
     return pooled, label, None if group is None else (group + (number << 20)).astype(np.uint32)

@@ -26,10 +26,10 @@ _GAP_OF_SIGMA = 0.9539
 
 @dataclass(frozen=True)
 class MeasuredRepeats:
-    """Measurements without features: what the ceiling needs of a data folder."""
+    """Measurements without features, all that the ceiling needs."""
 
     programs: Programs
-    """Of no rows; latencies are the medians of `repeats`."""
+    """Without rows; latencies are the medians of `repeats`."""
     repeats: pa.ListArray
     """(n,) seconds of every repeat."""
 
@@ -59,17 +59,17 @@ class MeasuredRepeats:
 def noise_ceiling(
     programs: Programs, draw: Draw, *, draws: int = 20, seed: int = 0, noise_floor: float = NOISE_FLOOR
 ) -> Evaluation:
-    """Evaluates a model that knows the true latencies against measurements as noisy as those there are.
+    """Evaluates a model that knows the true latencies against equally noisy measurements.
 
     The measured latency stands for the true one. Each draw measures every program afresh with its own noise;
-    the model ranks by the true latency and is held against the fresh one. Figures are means over the draws.
+    the model ranks by the true latency and is compared with the fresh one. Figures are means over the draws.
 
-    The ceiling accounts only for the noise that `draw` knows of. Repeats of one measurement follow each other
+    The ceiling accounts only for the noise in `draw`. Repeats of one measurement follow each other
     directly, so they do not show drift between sessions, and the collector stops repeating when they agree: a
     ceiling from `repeat_noise` is too high. `gap_noise` takes the noise between two passes instead.
 
     Args:
-        programs: Measured programs; the rows are not looked at.
+        programs: Measured programs; their rows are not used.
         draw: `repeat_noise` or `gap_noise`.
         draws: Fresh measurements of everything.
         seed: Of the draws.
@@ -85,25 +85,25 @@ def noise_ceiling(
     """
     rng = np.random.default_rng(seed)
     score = -programs.latency_s
-    found: dict[tuple[str, str], list[WorkloadScore]] = {}
+    by_workload: dict[tuple[str, str], list[WorkloadScore]] = {}
     skipped: dict[str, None] = {}
     for _ in range(draws):
         fresh = replace(programs, latency_s=draw(rng))
         evaluation = evaluate_scores(score, fresh, noise_floor=noise_floor)
         skipped |= dict.fromkeys(evaluation.skipped)
         for row in evaluation.workloads:
-            found.setdefault((row.workload_id, row.device_id), []).append(row)
-    ranked = {workload_id for workload_id, _ in found}
+            by_workload.setdefault((row.workload_id, row.device_id), []).append(row)
+    ranked = {workload_id for workload_id, _ in by_workload}
     never = tuple(name for name in skipped if name not in ranked)
-    return Evaluation(tuple(map(_mean, found.values())), noise_floor, never)
+    return Evaluation(tuple(map(_mean, by_workload.values())), noise_floor, never)
 
 
 def repeat_noise(measured: MeasuredRepeats) -> Draw:
-    """Noise out of the repeats: the median of as many repeats, drawn again from the program's own.
+    """Noise of the repeats: the median of as many repeats, drawn again from the program's own.
 
-    The relative difference to the measured median is widened by sqrt(m / (m - 1)) for m repeats, as far as
-    draws with replacement from few are too alike. A program of one repeat gets the relative differences of
-    others, drawn at random; where no program has two repeats there is no noise to know of.
+    The relative difference to the measured median is widened by sqrt(m / (m - 1)) for m repeats, since draws
+    with replacement from few repeats are too similar. A program with one repeat gets the relative difference
+    of a random other program; if no program has two repeats, there is no noise.
     """
     latency_s = measured.programs.latency_s
     groups = list(repeats_by_length(measured.repeats))
@@ -116,9 +116,9 @@ def repeat_noise(measured: MeasuredRepeats) -> Draw:
                 picked = rng.integers(0, length, size=values.shape)
                 fresh = np.median(np.take_along_axis(values, picked, axis=1), axis=1)
                 relative[rows] = (fresh / latency_s[rows] - 1.0) * np.sqrt(length / (length - 1))
-        known, unknown = relative[np.isfinite(relative)], np.isnan(relative)
-        relative[unknown] = rng.choice(known, int(unknown.sum())) if len(known) else 0.0
-        # Widened, a difference of -100 % is thinkable and a negative latency is not.
+        finite, unknown = relative[np.isfinite(relative)], np.isnan(relative)
+        relative[unknown] = rng.choice(finite, int(unknown.sum())) if len(finite) else 0.0
+        # A widened difference may reach -100 %, but a latency is positive.
         return np.asarray(latency_s * np.maximum(1.0 + relative, 0.01))
 
     return draw

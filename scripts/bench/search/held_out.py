@@ -15,10 +15,27 @@ from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_programs
 from costhub.dataset.workload import workload_id
-from costhub.hub.catalogue.devices import device_rows
-from costhub.models.folder import save_model
+from costhub.hub.catalogue.devices import complete_device_row, device_rows
+from costhub.models.folder import load_model, save_model
+from costhub.models.protocol import CostModel
 from costhub.models.train import describe_model, train_model
+from scripts.bench.common.data import copy_dataset
 
+WORKLOADS = (
+    "resnet18.c7",
+    "matmul.512x512x512",
+    "depthwise.28x256",
+    "batch_matmul.12x128x128x64",
+    "norm.layer-128x768",
+    "metaschedule.c1d",
+    "metaschedule.grp",
+    "metaschedule.dil",
+    "metaschedule.t2d",
+    "softmax.512x512",
+)
+"""What the benchmarks of searches search."""
+SEED = 0
+"""Of the trainings; searches have seeds of their own."""
 NETWORKS = {"resnet-18", "mobilenet-v2", "bert-small"}
 """Their kernels are held out too, beside the searched workloads."""
 
@@ -44,56 +61,55 @@ KINDS = {
 }
 
 
+class UnseenModels:
+    """Models that have not seen the searched workloads, each trained when it is first asked for.
+
+    Args:
+        data: The data folder to learn from; by default a copy of the embedded dataset in `scratch`.
+        models: Where model folders are kept; by default in `scratch`.
+        scratch: A temporary folder.
+        workloads: Names of workloads to hold out, beside WORKLOADS and the kernels of NETWORKS.
+    """
+
+    def __init__(self, data: Path | None, models: Path | None, scratch: str, workloads: Collection[str] = ()) -> None:
+        self.data, self.models = data or copy_dataset(scratch), models or Path(scratch, "models")
+        self.models.mkdir(exist_ok=True)
+        self.without = held_out(self.data, {*WORKLOADS, *workloads})
+
+    def folder(self, name: str) -> Path:
+        """The folder of a model of one of the `KINDS`; trains the model if the folder does not exist."""
+        held = hashlib.sha256(" ".join(sorted(self.without)).encode()).hexdigest()[:8]
+        folder = self.models / f"{name}-{held}-{SEED}"
+        if not folder.exists():
+            self._train(KINDS[name], folder)
+        return folder
+
+    def bound(self, name: str) -> CostModel:
+        """The model, bound to this machine."""
+        return load_model(self.folder(name))[0].bind(complete_device_row(identify()))
+
+    def _train(self, kind: Kind, folder: Path) -> None:
+        here = identify()
+        devices = [
+            row["device_id"]
+            for row in DataFolder.open(self.data).devices(["device_id", "microarchitecture"]).to_pylist()
+            if kind.knows_this_chip or row["microarchitecture"] != here["microarchitecture"]
+        ]
+        if not devices:
+            raise click.ClickException(
+                f"{self.data} has no measurements of a chip other than {here['microarchitecture']}; "
+                "name a folder that has some with --data."
+            )
+        programs = load_programs(self.data, device=devices, spec=kind.spec)
+        train = programs.of_workloads(set(programs.workload_ids) - self.without)
+        facts = device_rows(self.data, devices)
+        model = train_model(train, kind.arch, seed=SEED, devices=facts, options=kind.options, valid=0.0)
+        info = describe_model(model, train, device_id=str(here["device_id"]), seed=SEED, licence="Apache-2.0")
+        save_model(model, folder, info)
+
+
 def held_out(data: Path, workloads: Collection[str]) -> set[str]:
     """Ids of these workloads, and of the kernels of `NETWORKS`."""
     rows = DataFolder.open(data).workloads(["workload_id", "networks"]).to_pylist()
     kernels = {row["workload_id"] for row in rows if NETWORKS & {each["name"] for each in row["networks"] or []}}
     return kernels | {workload_id(find_workload(name).module()) for name in workloads}
-
-
-def trained(name: str, data: Path, out: Path, without: set[str], seed: int = 0) -> Path:
-    """A model folder; trains the model if the folder does not exist.
-
-    Args:
-        name: A key of `KINDS`.
-        data: The data folder; the model learns from all devices that its kind allows.
-        out: Where model folders go.
-        without: Ids of workloads to hold out.
-        seed: Of the training; searches have seeds of their own.
-    """
-    held = hashlib.sha256(" ".join(sorted(without)).encode()).hexdigest()[:8]
-    folder = out / f"{name}-{held}-{seed}"
-    if folder.exists():
-        return folder
-    kind, here = KINDS[name], identify()
-    devices = [
-        row["device_id"]
-        for row in DataFolder.open(data).devices(["device_id", "microarchitecture"]).to_pylist()
-        if kind.knows_this_chip or row["microarchitecture"] != here["microarchitecture"]
-    ]
-    if not devices:
-        raise click.ClickException(
-            f"{data} has no measurements of a chip other than {here['microarchitecture']}; "
-            "name a folder that has some with --data."
-        )
-    programs = load_programs(data, device=devices, spec=kind.spec)
-    train = programs.of_workloads(set(programs.workload_ids) - without)
-    facts = device_rows(data, devices)
-    model = train_model(train, kind.arch, seed=seed, devices=facts, options=kind.options, valid=0.0)
-    info = describe_model(model, train, device_id=str(here["device_id"]), seed=seed, licence="Apache-2.0")
-    save_model(model, folder, info)
-    return folder
-
-
-WORKLOADS = (
-    "resnet18.c7",
-    "matmul.512x512x512",
-    "depthwise.28x256",
-    "batch_matmul.12x128x128x64",
-    "norm.layer-128x768",
-    "metaschedule.c1d",
-    "metaschedule.grp",
-    "metaschedule.dil",
-    "metaschedule.t2d",
-    "softmax.512x512",
-)

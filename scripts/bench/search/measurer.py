@@ -15,22 +15,18 @@ from typing import Any
 import click
 import numpy as np
 
-from costhub.collector.device.identify import identify
 from costhub.collector.device.local import find_local
 from costhub.collector.measurer import Measurer, local_measurer
 from costhub.collector.run.drift_monitor import DriftMonitor, MachineState
 from costhub.collector.run.evaluator import Arguments
 from costhub.collector.run.runner import RunResult
 from costhub.collector.workloads.suites import find_workload
-from costhub.hub.catalogue.devices import complete_device_row
-from costhub.models.folder import load_model
 from costhub.models.protocol import CostModel
 from costhub.search.options import Search
 from costhub.search.tune import tune
 from scripts.bench.common import machine, options
-from scripts.bench.common.data import copy_dataset
 from scripts.bench.common.remeasure import best_trace, remeasure, replayed
-from scripts.bench.search.held_out import WORKLOADS, held_out, trained
+from scripts.bench.search.held_out import WORKLOADS, UnseenModels
 
 ON, OFF = "monitored", "unmonitored"
 # Three workloads whose programs differ in how long they run.
@@ -90,7 +86,7 @@ def compared(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 @click.command()
 @options.data()
-@click.option("--model", "folder", type=click.Path(path_type=Path), help="By default one that is trained first.")
+@options.models_folder()
 @options.workloads(CHOSEN)
 @options.trials(64)
 @options.seeds(3)
@@ -99,7 +95,7 @@ def compared(rows: list[dict[str, Any]]) -> dict[str, float]:
 @options.json_file()
 def main(
     data: Path | None,
-    folder: Path | None,
+    models: Path | None,
     workloads: tuple[str, ...],
     trials: int,
     seeds: int,
@@ -118,10 +114,7 @@ def main(
         local_measurer(device) as monitored,
         local_measurer(device, monitor=NoMonitor) as unmonitored,
     ):
-        if folder is None:
-            data = data or copy_dataset(scratch)
-            folder = trained("costhub", data, Path(scratch), held_out(data, workloads))
-        model = load_model(folder)[0].bind(complete_device_row(identify()))
+        model = UnseenModels(data, models, scratch, workloads).bound("costhub")
         ways = {ON: monitored, OFF: unmonitored}
         for measurer in ways.values():  # the first search would pay for the start of the processes
             searched(measurer, model, workloads[0], 0, 4)

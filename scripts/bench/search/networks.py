@@ -21,15 +21,14 @@ from costhub.search.whole_network.build_service import distinguishing_input
 from costhub.search.whole_network.finish import TORCH, TORCH_COMPILE, TUNED, UNTUNED, finish_network
 from costhub.search.whole_network.network_timer import NetworkTimer
 from scripts.bench.common import machine, options
-from scripts.bench.common.data import copy_dataset
 from scripts.bench.common.fresh import result_of
-from scripts.bench.search.held_out import WORKLOADS, held_out, trained
+from scripts.bench.search.held_out import UnseenModels
 from scripts.bench.search.once import seconds_at
 from scripts.tables.networks import networks_table
 from scripts.tables.search import LIGHT
 
 NETWORKS = ("resnet18", "mobilenet_v2", "bert_small")
-"""No model has learned from their kernels, see `held_out`."""
+"""No model has learned from their kernels, see `UnseenModels`."""
 ONCE = "scripts.bench.search.once"
 ROUNDS = 30
 """All forms of a network are timed in turn in each; together they last longer than a host's disturbances."""
@@ -43,7 +42,7 @@ class NetworkMethod:
     folder: str
     milestones: tuple[int, ...]
     models: tuple[str, ...] = ()
-    """Names of `KINDS`."""
+    """Keys of `KINDS`."""
     fast_math: bool = False
     """Searched for `EXPONENTIAL` networks only."""
 
@@ -147,14 +146,12 @@ def main(
         methods, networks, seeds, torch_compile = METHODS[1:2], ("bert_small",), 1, False
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as scratch:
-        data, models = data or copy_dataset(scratch), models or Path(scratch, "models")
-        models.mkdir(exist_ok=True)
-        without = held_out(data, WORKLOADS)
+        unseen = UnseenModels(data, models, scratch)
         for network in networks:
             of_it: list[dict[str, Any]] = []
             of_network = [each for each in methods if not each.fast_math or network in EXPONENTIAL]
             for seed, method in ((seed, method) for seed in range(seeds) for method in of_network):
-                folders = [trained(name, data, models, without) for name in method.models]
+                folders = [unseen.folder(name) for name in method.models]
                 name = f"{network}-{method.folder}-{seed}"
                 folder = (searches or Path(scratch, "searches")) / name
                 course = searched(network, seed, method, folders, folder)

@@ -20,11 +20,10 @@ from costhub.collector.workloads.suites import find_suites, find_workload
 from costhub.dataset.workload import argument_shapes, module_to_json
 from costhub.search.whole_network.network_timer import KEEP_FREED_MEMORY
 from scripts.bench.common import machine, options
-from scripts.bench.common.data import copy_dataset
 from scripts.bench.common.fresh import result_of
 from scripts.bench.common.remeasure import SHORT, best_modules, rounds_of
 from scripts.bench.common.rows import earlier_rows
-from scripts.bench.search.held_out import WORKLOADS, held_out, trained
+from scripts.bench.search.held_out import UnseenModels
 from scripts.tables.networks import operators_table
 
 ONCE, TORCH = "scripts.bench.search.once", "scripts.bench.search.torch_operators"
@@ -89,15 +88,12 @@ def main(data: Path | None, models: Path | None, trials: int, seeds: int, quick:
     rows = earlier_rows(path)
     done = {(row["workload"], row["seed"], row["trials"]) for row in rows}
     with tempfile.TemporaryDirectory() as folder:
-        data, models = data or copy_dataset(folder), models or Path(folder, "models")
-        models.mkdir(exist_ok=True)
-        without = held_out(data, {*WORKLOADS, *names})
+        unseen = UnseenModels(data, models, folder, names)
         for seed, name in ((seed, name) for seed in range(seeds) for name in names):
             if (name, seed, trials) in done:
                 continue
-            model = trained("costhub", data, models, without)
             out = Path(folder, f"{name}-{seed}")
-            seconds = searched(name, trials, seed, out, model)
+            seconds = searched(name, trials, seed, out, unseen.folder("costhub"))
             tuned = best_modules(out, name, trials)
             check(name, tuned)
             row = {"workload": name, "seed": seed, "trials": trials, "seconds": seconds}

@@ -24,13 +24,10 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.logger import configure
 
-from costhub.collector.device.identify import identify
 from costhub.collector.device.local import local_target
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.programs import FloatArray
-from costhub.hub.catalogue.devices import complete_device_row
-from costhub.models.folder import load_model
 from costhub.papers.release import DIRECTIONS, AgentStep, Ppo, PpoAgent, PpoOptions
 from costhub.search.result import StageTimer
 from costhub.search.search_model import SearchModel
@@ -38,8 +35,7 @@ from costhub.search.strategies.search_space import SearchSpace
 from costhub.search.tvm_seam import TvmCostModel
 from costhub.transfer.methods.by_name import find_method
 from scripts.bench.common import machine, options
-from scripts.bench.common.data import copy_dataset
-from scripts.bench.search.held_out import WORKLOADS, held_out, trained
+from scripts.bench.search.held_out import WORKLOADS, UnseenModels
 from scripts.bench.search.once import clock
 from scripts.tables.gains import mean_with_error
 
@@ -198,10 +194,7 @@ def main(
     load_intrinsics("llvm")
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        data, models = data or copy_dataset(folder), models or Path(folder, "models")
-        models.mkdir(exist_ok=True)
-        trained_model, _ = load_model(trained("costhub", data, models, held_out(data, WORKLOADS)))
-        model = trained_model.bind(complete_device_row(identify()))
+        model = UnseenModels(data, models, folder).bound("costhub")
         for seed, workload in ((seed, workload) for seed in range(seeds) for workload in workloads):
             for agent in AGENTS:
                 rows.append(explored(workload, agent, seed, batches, model))

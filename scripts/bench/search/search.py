@@ -12,11 +12,10 @@ from typing import Any
 import click
 
 from scripts.bench.common import machine, options
-from scripts.bench.common.data import copy_dataset
 from scripts.bench.common.fresh import result_of
 from scripts.bench.common.remeasure import ROUNDS, best_trace, remeasure, replayed
 from scripts.bench.common.rows import read_rows
-from scripts.bench.search.held_out import KINDS, WORKLOADS, held_out, trained
+from scripts.bench.search.held_out import KINDS, WORKLOADS, UnseenModels
 from scripts.bench.search.once import seconds_at
 from scripts.tables.plots import plot_seconds, plot_stages, plot_trials
 from scripts.tables.search import LIGHT, STOCK, but_stock, search_table, summary
@@ -36,7 +35,7 @@ class SearchMethod:
     """The name of the search in `once.of_workload`."""
     trials: int
     models: tuple[str, ...] = ()
-    """Names of `KINDS`."""
+    """Keys of `KINDS`."""
 
 
 METHODS = (
@@ -175,16 +174,13 @@ def main(
         methods, workloads, seeds = (METHODS[0], METHODS[3]), workloads[:1], 1
     rows = read_rows(rows_path)
     with tempfile.TemporaryDirectory() as folder:
-        data, models = data or copy_dataset(folder), models or Path(folder, "models")
-        models.mkdir(exist_ok=True)
-        without = held_out(data, {*WORKLOADS, *workloads})
+        unseen = UnseenModels(data, models, folder, workloads)
         for seed, workload in ((seed, workload) for seed in range(seeds) for workload in workloads):
             more = (AS_IT_IS,) if seed == 0 and workload in workloads[:stock] else ()
             there = {row["method"] for row in rows if (row["workload"], row["seed"]) == (workload, seed)}
             missing = [each for each in (*methods, *more) if each.name not in there]
             for method in missing:
-                trained_on = [trained(name, data, models, without) for name in method.models]
-                row = searched(method, workload, seed, trained_on)
+                row = searched(method, workload, seed, [unseen.folder(name) for name in method.models])
                 rows.append(row)
                 keep(rows, rows_path)
                 click.echo(LINE.format(**{**row, **row["curve"][-1]}))

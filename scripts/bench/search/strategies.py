@@ -3,64 +3,53 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from costhub.collector.device.identify import identify
 from costhub.collector.device.local import find_local
 from costhub.collector.measurer import Measurer, local_measurer
 from costhub.collector.workloads.suites import find_workload
-from costhub.hub.catalogue.devices import complete_device_row
-from costhub.models.folder import load_model
 from costhub.models.protocol import CostModel
 from costhub.search.options import Search
-from costhub.search.selection import SELECTIONS, find_selection
+from costhub.search.selection import find_selection
 from costhub.search.strategies.by_name import find_strategy
 from costhub.search.tune import tune
 from scripts.bench.common import machine, options
-from scripts.bench.common.data import copy_dataset
 from scripts.bench.common.remeasure import best_trace, remeasure, replayed
 from scripts.bench.common.rows import Rows
-from scripts.bench.search.held_out import WORKLOADS as SEARCHED
-from scripts.bench.search.held_out import held_out, trained
+from scripts.bench.search.held_out import WORKLOADS, UnseenModels
 from scripts.tables.strategies import BASE, strategies_summary, strategies_table
 
-WORKLOADS = ("resnet18.c7", "matmul.512x512x512", "depthwise.28x256", "batch_matmul.12x128x128x64")
+CHOSEN = WORKLOADS[:4]
 STRATEGIES = ("evolutionary", "annealing", "ppo", "random-top-k")
+SELECTED = ("ranked", "diverse", "clustered")
 KEY = ("workload", "strategy", "selection", "seed", "trials")
 
 
-@dataclass(frozen=True)
-class SearchBench:
-    """Where searches run."""
-
-    measurer: Measurer
-
-    def row(self, model: CostModel, key: tuple[str, str, str, int, int]) -> dict[str, Any]:
-        """One search, and the best program that it found."""
-        workload, strategy, selection, seed, trials = key
-        with tempfile.TemporaryDirectory() as folder:
-            result = tune(
-                find_workload(workload).module(),
-                workload,
-                Search(model, strategy=find_strategy(strategy), selection=find_selection(selection), seed=seed),
-                self.measurer,
-                out=Path(folder),
-                trials=trials,
-            )
-            best = best_trace(Path(folder), trials) if result.curve else None
-        return {
-            **dict(zip(KEY, key, strict=True)),
-            "measured": result.trials,
-            "failures": result.failures,
-            "seconds": result.seconds,
-            "stages": result.stages,
-            "curve": result.curve,
-            "trace": best,
-        }
+def searched(measurer: Measurer, model: CostModel, key: tuple[str, str, str, int, int]) -> dict[str, Any]:
+    """The row of one search with the values of KEY, and the best program that it found."""
+    workload, strategy, selection, seed, trials = key
+    with tempfile.TemporaryDirectory() as folder:
+        result = tune(
+            find_workload(workload).module(),
+            workload,
+            Search(model, strategy=find_strategy(strategy), selection=find_selection(selection), seed=seed),
+            measurer,
+            out=Path(folder),
+            trials=trials,
+        )
+        best = best_trace(Path(folder), trials) if result.curve else None
+    return {
+        **dict(zip(KEY, key, strict=True)),
+        "measured": result.trials,
+        "failures": result.failures,
+        "seconds": result.seconds,
+        "stages": result.stages,
+        "curve": result.curve,
+        "trace": best,
+    }
 
 
 def measured_again(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -73,9 +62,9 @@ def measured_again(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 @click.command()
 @options.data()
 @options.models_folder()
-@options.workloads(WORKLOADS)
+@options.workloads(CHOSEN)
 @click.option("--strategy", "strategies", multiple=True, default=STRATEGIES)
-@click.option("--select", "selections", multiple=True, default=tuple(SELECTIONS))
+@click.option("--select", "selections", multiple=True, default=SELECTED)
 @options.trials(64)
 @options.seeds(3)
 @options.quick("One workload, one seed, 16 trials.")
@@ -98,19 +87,15 @@ def main(
         workloads, trials, seeds = workloads[:1], 16, 1
     kept = Rows(rows_path, KEY)
     with tempfile.TemporaryDirectory() as folder, local_measurer(find_local(["auto"])) as measurer:
-        data, models = data or copy_dataset(folder), models or Path(folder, "models")
-        models.mkdir(exist_ok=True)
-        model_folder = trained("costhub", data, models, held_out(data, {*SEARCHED, *workloads}))
-        model = load_model(model_folder)[0].bind(complete_device_row(identify()))
-        bench = SearchBench(measurer)
+        model = UnseenModels(data, models, folder, workloads).bound("costhub")
         for seed in range(seeds):
             # Workload by workload, so that searches which are compared follow one another closely.
             keys = [(w, s, c, seed, trials) for w in workloads for s in strategies for c in selections]
             waiting = [key for key in keys if key not in kept]
             if waiting:  # the first search would pay for the start of the processes
-                bench.row(model, (waiting[0][0], "random", "ranked", seed, 4))
+                searched(measurer, model, (waiting[0][0], "random", "ranked", seed, 4))
             for key in waiting:
-                row = bench.row(model, key)
+                row = searched(measurer, model, key)
                 kept.add(row)
                 best = f"{row['curve'][-1][2]:,.1f} us" if row["curve"] else "no program ran"
                 click.echo(f"{', '.join(map(str, key))}: {best}, {row['seconds']:.0f} s")

@@ -92,8 +92,8 @@ def traces_of(
 
     A workload is searched if its pool has twice as many programs as the search measures.
     """
-    ids, sizes = np.unique(pair.new.measured().workload, return_counts=True)
-    large = [pair.new.workload_ids[i] for i, n in zip(ids, sizes, strict=True) if SHARE * n >= 2 * trials]
+    ids, sizes = np.unique(pair.target_programs.measured().workload, return_counts=True)
+    large = [pair.target_programs.workload_ids[i] for i, n in zip(ids, sizes, strict=True) if SHARE * n >= 2 * trials]
     large = large[:: max(1, len(large) // workloads)][:workloads]
     columns = ["workload_id", "name", "operator", "networks"]
     rows = DataFolder.open(pair.target.data).workloads(columns).sort_by("workload_id").to_pylist()
@@ -104,9 +104,9 @@ def traces_of(
         missing = [row for row in missing if (names, row["workload_id"], seed, trials, batch) not in done]
         if not missing:
             continue
-        source = _source(pair.known.of_workloads(set(pair.known.workload_ids) - part.test), seed)
+        source = _source(pair.source_programs.of_workloads(set(pair.source_programs.workload_ids) - part.test), seed)
         for row in missing:
-            pool = _pool(pair.new.of_workloads({row["workload_id"]}).measured(), seed)
+            pool = _pool(pair.target_programs.of_workloads({row["workload_id"]}).measured(), seed)
             batches = search(pool, source, batch=batch, trials=2 * trials, seed=seed)
             weights = {network["name"]: float(network["weight"]) for network in row["networks"] or ()}
             yield Trace(

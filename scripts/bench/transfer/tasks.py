@@ -54,8 +54,8 @@ class Pair:
     target: Devices
 
     def __post_init__(self) -> None:
-        self.known, self.new = self.source.programs(), self.target.programs()
-        present = {self.new.workload_ids[number] for number in np.unique(self.new.workload)}
+        self.source_programs, self.target_programs = self.source.programs(), self.target.programs()
+        present = {self.target_programs.workload_ids[number] for number in np.unique(self.target_programs.workload)}
         columns = ["workload_id", "name", "operator"]
         about = DataFolder.open(self.target.data).workloads(columns).to_pylist()
         self._about = [row for row in about if row["workload_id"] in present]
@@ -69,8 +69,8 @@ class Pair:
 
         None if the devices share no programs.
         """
-        wanted = [test.workload_ids[number] for number in np.unique(test.workload)]
-        here, there = (_latencies(place, wanted) for place in (self.target, self.source))
+        held = [test.workload_ids[number] for number in np.unique(test.workload)]
+        here, there = (_latencies(place, held) for place in (self.target, self.source))
         both = here.join(there, keys=["workload_id", "program_id"], join_type="inner", right_suffix="_source")
         if not both.num_rows:
             return None

@@ -119,9 +119,9 @@ def rows_of(
         done: Methods and trials that are there.
     """
     out = pair.held_out(seed)
-    test = pair.new.of_workloads(set(out))
-    train = pair.known.of_workloads(set(pair.known.workload_ids) - out)
-    pool = pair.new.of_workloads(set(pair.new.workload_ids) - out)
+    test = pair.target_programs.of_workloads(set(out))
+    train = pair.source_programs.of_workloads(set(pair.source_programs.workload_ids) - out)
+    pool = pair.target_programs.of_workloads(set(pair.target_programs.workload_ids) - out)
     source = fitted(train, seed)
     about = {"source": pair.source.name, "target": pair.target.name, "seed": seed}
     shared = pair.oracle(test)
