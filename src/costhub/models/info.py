@@ -62,8 +62,8 @@ class ModelInfo:
             ModelError: A field is missing or has another type.
         """
         values: dict[str, Any] = {}
-        for name in (f.name for f in fields(cls)):
-            kind, fits = _FIELDS[name]
+        for each in fields(cls):
+            name, (kind, fits) = each.name, _KINDS[str(each.type)]
             if name not in config and name in _LATER:
                 continue
             if name not in config or not fits(config[name]):
@@ -93,26 +93,14 @@ def _is_text_list(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(v, str) for v in value)
 
 
-_TEXT = ("a text", _is_text)
-_TEXT_OR_NULL = ("a text or null", lambda value: value is None or _is_text(value))
-_COUNT = ("a whole number", _is_count)
 _LATER = frozenset({"method", "data_credit", "train_devices"})
 """Fields that the first model folders lack."""
-_FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
-    "arch": _TEXT,
-    "feature_spec": _TEXT,
-    "device_id": _TEXT,
-    "data_hash": _TEXT,
-    "data_rows": _COUNT,
-    "seed": _COUNT,
-    "versions": ("an object of texts", _is_text_map),
-    "metrics": ("an object of finite numbers", _is_number_map),
-    "created": _TEXT,
-    "licence": _TEXT,
-    "base": _TEXT_OR_NULL,
-    "method": _TEXT_OR_NULL,
-    "data_credit": _TEXT_OR_NULL,
-    "train_workloads": ("a list of texts", _is_text_list),
-    "test_workloads": ("a list of texts", _is_text_list),
-    "train_devices": ("a list of texts", _is_text_list),
+_KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
+    "str": ("a text", _is_text),
+    "str | None": ("a text or null", lambda value: value is None or _is_text(value)),
+    "int": ("a whole number", _is_count),
+    "dict[str, str]": ("an object of texts", _is_text_map),
+    "dict[str, float]": ("an object of finite numbers", _is_number_map),
+    "tuple[str, ...]": ("a list of texts", _is_text_list),
 }
+"""Annotation of a field -> what its value must be, for messages, and whether a value is it."""
