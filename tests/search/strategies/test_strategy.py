@@ -11,10 +11,8 @@ import pytest
 import tvm_ffi
 
 from costhub.collector.workloads.suites import SuiteWorkload
-from costhub.errors import UnknownNameError
 from costhub.papers.autotvm import Annealing
 from costhub.papers.release import Ppo
-from costhub.search.strategies.by_name import STRATEGIES, find_strategy
 from costhub.search.strategies.search_space import SearchSpace
 from costhub.search.strategies.strategy import Evolutionary, Exploration, Explorer, Random, RandomTopK
 
@@ -168,18 +166,3 @@ def test_random_asks_no_model(space: SearchSpace) -> None:
 
     assert space._cost_model.asked == []
     assert space.best_new(8) == []
-
-
-@pytest.mark.parametrize("name", STRATEGIES)
-def test_every_strategy_has_its_name_and_becomes_one_of_tvm(name: str) -> None:
-    from tvm.s_tir.meta_schedule.search_strategy import SearchStrategy
-
-    strategy = find_strategy(name)
-
-    assert strategy.name == name
-    assert isinstance(strategy.to_tvm(), SearchStrategy)
-
-
-def test_an_unknown_name_says_what_there_is() -> None:
-    with pytest.raises(UnknownNameError, match="annealing"):
-        find_strategy("anealing")

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from costhub.dataset.programs import Programs
-from costhub.errors import UnknownNameError
 from costhub.models.compound.residual import Residual
 from costhub.models.evaluate import evaluate
 from costhub.models.folder import load_model, save_model
@@ -171,12 +170,3 @@ def test_of_a_source_with_a_local_model_the_global_one_is_carried_over(
     assert isinstance(again, Residual)
     found, expected = (m.predict(measured_here.rows, measured_here.counts) for m in (again, source))
     np.testing.assert_array_equal(found, expected)
-
-
-def test_every_method_is_found_under_its_own_name() -> None:
-    assert {name: find_method(name).name for name in METHODS} == {name: name for name in METHODS}
-
-
-def test_an_unknown_name_is_refused_with_the_close_ones() -> None:
-    with pytest.raises(UnknownNameError, match="lottery"):
-        find_method("lotery")
