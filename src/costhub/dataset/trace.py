@@ -110,7 +110,7 @@ def read_trace(trace_json: str) -> tuple[list[Any], list[Any]] | None:
         trace_json: The pair of lists as JSON.
 
     Returns:
-        The lists, or None where the text is not such a pair or longer than `MAX_CHARACTERS`.
+        The lists, or None where the text is not such a pair or longer than `MAX_TRACE_CHARACTERS`.
 
     Example:
         >>> read_trace('[[["GetSBlock",[],["C","main"],["b0"]]],[[0,4]]]')

@@ -179,10 +179,10 @@ def device_rows(data: str | Path, device_ids: Iterable[str]) -> dict[str, dict[s
 
 
 def complete_device_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of the `devices` table, completed from the index or else from `keep_figures`.
+    """A row of the `devices` table, completed from the index or else from `keep_probed_figures`.
 
     Raises:
-        CosthubError: An index, or the file of `keep_figures`, cannot be read.
+        CosthubError: An index, or the file of `keep_probed_figures`, cannot be read.
 
     Example:
         >>> complete_device_row({"device_id": "nvidia-h200", "cores": 64})["kind"]
