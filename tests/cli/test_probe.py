@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from costhub.collector.device.identify import identify
 from costhub.dataset.folder import DataFolder
 from costhub.files import CACHE_VARIABLE
-from costhub.hub.catalogue.devices import complete_device_row
+from costhub.hub.catalogue.devices import complete_device_row, load_devices
 
 
 @pytest.fixture(autouse=True)
@@ -52,12 +53,26 @@ def test_people_read_units_and_how_it_was_measured(costhub: Any) -> None:
     assert ["bfloat16", "-", "GFLOP/s"] in [line.split() for line in output.out.splitlines()]
 
 
-def test_searches_on_this_machine_know_what_was_probed(costhub: Any) -> None:
+def test_searches_on_this_machine_know_what_was_probed(costhub: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As on a machine that the device index does not list, wherever the tests run.
+    monkeypatch.setattr("costhub.hub.catalogue.devices.find_device", lambda name: None)
+
     output = costhub("probe", "--threads", "1", "--budget", "0", "--json")
 
     row = json.loads(output.out)
     assert "now use these figures" in output.err
     assert complete_device_row(identify(threads=1))["peak_gflops"] == row["peak_gflops"] > 0
+
+
+def test_the_figures_of_the_index_take_precedence(costhub: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    shipped = next(device for device in load_devices() if device.peak_gflops)
+    listed = replace(shipped, device_id=identify(threads=1)["device_id"])
+    monkeypatch.setattr("costhub.hub.catalogue.devices.find_device", lambda name: listed)
+
+    output = costhub("probe", "--threads", "1", "--budget", "0", "--json")
+
+    assert "keep to the figures of the device index" in output.err
+    assert complete_device_row(identify(threads=1))["peak_gflops"] == listed.peak_gflops
 
 
 @pytest.mark.parametrize("broken", ["cache", "cache/devices.json"])

@@ -114,13 +114,16 @@ def _report_differences(row: Mapping[str, Any], out: Path | None) -> None:
 
 def _keep(row: Mapping[str, Any]) -> None:
     """Stores the figures where searches and adaptations on this machine find them."""
-    from costhub.hub.catalogue.devices import keep_probed_figures
+    from costhub.hub.catalogue.devices import find_device, keep_probed_figures
 
     users = "`costhub tune` and `costhub adapt` on this machine"
     try:
         keep_probed_figures(row)
     except (OSError, CosthubError) as error:  # The figures are printed all the same.
         click.echo(f"{users} will not use these figures: they cannot be stored ({error}).", err=True)
+        return
+    if find_device(row["device_id"]):  # models learned from the index's figures
+        click.echo(f"{users} keep to the figures of the device index; these are stored beside them.", err=True)
     else:
         click.echo(f"{users} now use these figures.", err=True)
 

@@ -233,6 +233,6 @@ def test_a_folder_without_anything_to_export_says_so(tmp_path: Path, tiny_matmul
     folder = DataFolder.create(tmp_path / "data")
     fill(folder, tiny_matmul, measurement, [(tiny_matmul.traces[0], [])])
 
-    with pytest.raises(DataError, match="None of 0 measurements"):
+    with pytest.raises(DataError, match="None of the 0 selected measurements"):
         export(folder, tmp_path / "db", failures=False)
     assert [path.name for path in tmp_path.iterdir()] == ["data"]

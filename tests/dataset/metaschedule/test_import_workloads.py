@@ -91,7 +91,7 @@ def test_other_entries_are_refused(given: Any) -> None:
 
 
 def test_there_must_be_a_name_per_workload() -> None:
-    with pytest.raises(DataError, match="There are 1 names for 2 workloads"):
+    with pytest.raises(DataError, match="1 names were given for 2 workloads"):
         parse_names(["a"], 2)
 
 
@@ -168,5 +168,5 @@ def test_names_must_fit_the_lines(tmp_path: Path, database: Any, children: Impor
     path = tmp_path / "w.json"
     path.write_bytes(database.workloads[0])
 
-    with pytest.raises(DataError, match="There are 2 names for 1 workloads"):
+    with pytest.raises(DataError, match="2 names were given for 1 workloads"):
         load_workloads(path, children, ImportReport(), names=["a", "b"])
