@@ -285,7 +285,7 @@ def network_top_k(evaluation: Evaluation, uses: Mapping[str, WorkloadUse], *, k:
         k: 1 or 5.
 
     Returns:
-        None where no workload that was evaluated is of a network.
+        None if no evaluated workload is of a network.
     """
     networks: dict[str, list[float]] = {}
     pooled: list[float] = []

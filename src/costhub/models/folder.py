@@ -33,8 +33,7 @@ def save_model(
 
     Args:
         model: A fitted model.
-        folder: The folder to make. A model folder that is there already is replaced; anything else is left
-            alone.
+        folder: The folder to make. An existing model folder is replaced; anything else is left alone.
         info: Where the model comes from.
         documents: Further files, name -> content, such as its card and the pictures on it.
 
@@ -42,8 +41,8 @@ def save_model(
         The folder.
 
     Raises:
-        ModelError: The model is not fitted, is not the one `info` describes, or `folder` holds something
-            else.
+        ModelError: The model is not fitted, is not the one `info` describes, or `folder` holds
+            something else.
     """
     folder = Path(folder)
     if (info.arch, info.feature_spec) != (model.arch, model.feature_spec):

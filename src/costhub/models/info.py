@@ -27,7 +27,7 @@ class ModelInfo:
     versions: dict[str, str] = field(default_factory=dict)
     """Package -> version at training."""
     metrics: dict[str, float] = field(default_factory=dict)
-    """Metric -> mean over the held-out workloads; empty where it was not evaluated."""
+    """Metric -> mean over the held-out workloads; empty if it was not evaluated."""
     created: str
     """ISO 8601, UTC."""
     licence: str
@@ -43,7 +43,7 @@ class ModelInfo:
     test_workloads: tuple[str, ...] = ()
     """Ids of the workloads held out for `metrics`."""
     train_devices: tuple[str, ...] = ()
-    """Ids of the devices it learned from; empty where `device_id` tells, as in folders of early versions."""
+    """Ids of the devices it learned from; empty if `device_id` names them, as in folders of early versions."""
 
     @property
     def device_ids(self) -> tuple[str, ...]:

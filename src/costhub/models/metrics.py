@@ -58,7 +58,7 @@ def weighted_top_k(best_s: Array, chosen_s: Array, weight: Array) -> float:
         weight: (l,) how often a workload occurs, not negative.
 
     Returns:
-        A number in (0, 1]; NaN where all weights are 0.
+        A number in (0, 1]; NaN if all weights are 0.
 
     Example:
         >>> weighted_top_k(np.array([1e-3, 3e-3]), np.array([2e-3, 3e-3]), np.array([1.0, 2.0]))
@@ -82,7 +82,7 @@ def pairwise(scores: Array, latency_s: Array, *, noise_floor: float) -> float:
         noise_floor: Relative difference in throughput below which a pair is not counted, in [0, 1).
 
     Returns:
-        A number in [0, 1]; 0.5 is random. NaN where no pair differs by more than the noise.
+        A number in [0, 1]; 0.5 is random. NaN if no pair differs by more than the noise.
 
     Example:
         >>> pairwise(np.array([3.0, 1.0, 2.0]), np.array([1e-3, 2e-3, 4e-3]), noise_floor=0.02)
@@ -121,7 +121,7 @@ def spearman(scores: Array, latency_s: Array) -> float:
 
 
 def rank_correlation(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
-    """Spearman's rank correlation of two lists of (n,) numbers; NaN where either is constant.
+    """Spearman's rank correlation of two lists of (n,) numbers; NaN if either is constant.
 
     Example:
         >>> rank_correlation([1.0, 2.0, 3.0], [10.0, 30.0, 20.0])

@@ -98,7 +98,7 @@ class TokenAttentionNetwork(nn.Module):
 
 
 class AttentionLayer(nn.Module):
-    """Attention, then a layer for each token by itself; both add to what is there, normalised beforehand.
+    """Attention, then a layer for each token by itself; both add to their input, which is normalised first.
 
     Args:
         hidden: Width of a token, a multiple of `heads`.
@@ -116,7 +116,7 @@ class AttentionLayer(nn.Module):
         self.narrow = nn.Linear(2 * hidden, hidden)
 
     def forward(self, tokens: Tensor, blocks: Sequence[PaddedBlock]) -> Tensor:
-        """Changes (r, hidden) tokens in the light of the others of their program."""
+        """(r, hidden) tokens after they have attended to the others of their program."""
         tokens = tokens + self.joined(self._attend(self.project(self.norm_1(tokens)), blocks))
         wide = functional.relu(self.widen(self.norm_2(tokens)))
         changed: Tensor = tokens + self.narrow(wide)
@@ -212,7 +212,7 @@ class TokenAttention(NeuralModel[TokenAttentionOptions]):
 
     A trace does not say what it is applied to. Of the shape of the workload it shows the lengths of loops, as
     products of factors, and of the computation only the structure of the schedule; element types, strides,
-    padding and operations per element it does not show. Two workloads may so share a trace that is fast for
+    padding and operations per element it does not show. So two workloads may share a trace that is fast for
     one and slow for the other, and get one score. Within a workload, where scores are compared, all of these
     are constants: the ranking is that of an average workload with these loops, until the model is updated
     with measurements of the one at hand.

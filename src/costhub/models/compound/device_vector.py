@@ -137,7 +137,7 @@ RELATIONS: tuple[tuple[str, str], ...] = (
     # Does what is touched between two uses of a buffer, or all of it, stay in a cache?
     *((f"{buffer}.reuse_dis_bytes", cache) for buffer in _BUFFERS for cache in _CACHES),
     *((f"{buffer}.unique_bytes", cache) for buffer in _BUFFERS for cache in _CACHES),
-    # How long do memory and arithmetic take at the least?
+    # How long do memory and arithmetic take at least?
     *((f"{buffer}.lines", "dram_gbs") for buffer in _BUFFERS),
     *((f"float_{name}", "peak_gflops") for name in ("mad", "add_sub", "mul")),
     # Is there work for every core and every lane?

@@ -157,7 +157,7 @@ class Stream:
 
     A shuffle buffer mixes them: the programs of a block are shuffled within their group and cut into chunks,
     as `epoch` does; chunks of several blocks wait in the buffer, and each batch is made of chunks
-    drawn from it. A batch so holds pairs, and programs of many groups.
+    drawn from it. So a batch holds pairs, and programs of many groups.
 
     Args:
         blocks: Blocks of whole groups; each process of a distributed training has its own.

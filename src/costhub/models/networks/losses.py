@@ -26,7 +26,7 @@ def pairwise_logistic(scores: Tensor, throughput: Tensor, group: Tensor, *, weig
             et al. 2006).
 
     Returns:
-        The loss, a scalar; 0 where nothing can be compared.
+        The loss, a scalar; 0 if nothing can be compared.
 
     Example:
         >>> s, c, g = torch.tensor([1.0, 0.0]), torch.tensor([1.0, 0.5]), torch.tensor([0, 0])
@@ -136,7 +136,7 @@ def objective_loss(name: str, scores: Tensor, throughput: Tensor, group: Tensor,
         listwise: Weight of the ListNet loss beside the pairwise one of `gap`.
 
     Returns:
-        The loss, a scalar; under the pairwise objectives 0 where nothing can be compared.
+        The loss, a scalar; under the pairwise objectives 0 if nothing can be compared.
 
     Example:
         >>> import torch

@@ -131,12 +131,12 @@ class TreeGruNetwork(nn.Module):
     """The context-encoded TreeGRU of *Learning to Optimize Tensor Programs*, section 4 and figure 3d.
 
     A node's context vector is embedded. Its state is a GRU's step with the embedding as input, from the state
-    of its children; several children are put together by a second GRU that starts from the first child and
+    of its children; several children are combined by a second GRU that starts from the first child and
     reads the others in the order of the text. So a chain of loops is read by a plain GRU from the inside out.
     The state h of every node is scattered over the memory slots, out_i = softmax(W^T h)_i h, these vectors
     are summed over all nodes, and a linear layer maps the sums to a score.
 
-    The paper leaves open how many slots there are, how children are put together, and what embeds a context.
+    The paper leaves open how many slots there are, how children are combined, and what embeds a context.
 
     Args:
         columns: Scaled columns of a row.

@@ -67,7 +67,7 @@ class TreeCheckpoint:
         return _read(self.path)[0]
 
     def restore(self) -> tuple[xgb.Booster, list[float]] | None:
-        """The trees and their history; None where there is no file yet.
+        """The trees and their history; None if there is no file yet.
 
         Raises:
             ModelError: The file is damaged, or holds the trees of another training.
