@@ -93,7 +93,8 @@ def load_model(folder: str | Path) -> tuple[CostModel, ModelInfo]:
         model = new_model(info.arch, feature_spec=info.feature_spec)
     except UnknownNameError as error:
         raise ModelError(
-            f"{folder} holds a model of the architecture {info.arch!r}, which this costhub lacks. Update it."
+            f"{folder} holds a model of the architecture {info.arch!r}, which this costhub lacks. Update it, or "
+            "install the package that adds the architecture."
         ) from error
     model.load_weights(folder, options)
     return model, info
