@@ -16,6 +16,37 @@ Row = Mapping[str, Any]
 
 _PLACE = ("dataset", "device", "split")
 _KEYS = ("dataset", "device", "split", "also", "model", "objective", "spec", "variant")
+LITERATURE = {
+    "top_1_tenset": "top-1, TenSet's way",
+    "top_5_tenset": "top-5, TenSet's way",
+    "top_1_tlp": "top-1, TLP's way",
+    "top_5_tlp": "top-5, TLP's way",
+}
+"""Metric -> title: totals over held-out networks, weighted by how often each runs a workload."""
+HEADLINE = ("TVM recipe", "TenSet recipe", "blend")
+"""The recipes of others, and the best model that learns from one device alone."""
+_COMPARED = (
+    TableColumn("name", "model"),
+    TableColumn("spec", "features"),
+    *(TableColumn(f"{name}_text", name.replace("_", "-"), align="right") for name in METRICS),
+    number("top_1_std", "std of top-1 over seeds"),
+    number("train_s", "training (s)", ",.0f"),
+    number("predictions_per_s", "predictions / s", ",.0f"),
+    number("kib", "size (KiB)", ",.0f"),
+    number("seeds", "seeds", "d"),
+)
+TRAINING_COLUMNS = (
+    TableColumn("stage", "stage"),
+    number("programs", "programs", ",d"),
+    number("passes", "trees or epochs", "d"),
+    number("seconds", "seconds", ",.1f"),
+    number("per_s", "programs x passes / s", ",.0f"),
+    number("peak_gib", "peak (GiB)", ".2f"),
+    number("top_1", "top-1"),
+    number("pairwise", "pairwise"),
+    TableColumn("ended", "ended by"),
+)
+"""Columns of the rows of the benchmark `training`."""
 
 
 def summaries(rows: Iterable[Row]) -> list[dict[str, Any]]:
@@ -91,15 +122,6 @@ def comparison_table(result: Result) -> str:
     return "\n\n".join(parts)
 
 
-LITERATURE = {
-    "top_1_tenset": "top-1, TenSet's way",
-    "top_5_tenset": "top-5, TenSet's way",
-    "top_1_tlp": "top-1, TLP's way",
-    "top_5_tlp": "top-5, TLP's way",
-}
-"""Metric -> title: totals over held-out networks, weighted by how often each runs a workload."""
-
-
 def literature_table(result: Result) -> str:
     """One line per model of a split by network: the totals that papers report."""
     rows = [
@@ -110,10 +132,6 @@ def literature_table(result: Result) -> str:
     columns = [TableColumn("device", "device"), TableColumn("model", "model")]
     columns += [number(name, title, ".3f") for name, title in LITERATURE.items()]
     return markdown_table(sorted(rows, key=lambda row: -row["top_1_tlp"]), columns)
-
-
-HEADLINE = ("TVM recipe", "TenSet recipe", "blend")
-"""The recipes of others, and the best model that learns from one device alone."""
 
 
 def model_headline_table(result: Result) -> str:
@@ -168,18 +186,6 @@ def _shown(row: Row) -> dict[str, Any]:
         **{f"{name}_text": plus_minus(row[name], row[f"{name}_se"]) for name in METRICS},
         "kib": None if row["bytes"] is None else row["bytes"] / 1024,
     }
-
-
-_COMPARED = (
-    TableColumn("name", "model"),
-    TableColumn("spec", "features"),
-    *(TableColumn(f"{name}_text", name.replace("_", "-"), align="right") for name in METRICS),
-    number("top_1_std", "std of top-1 over seeds"),
-    number("train_s", "training (s)", ",.0f"),
-    number("predictions_per_s", "predictions / s", ",.0f"),
-    number("kib", "size (KiB)", ",.0f"),
-    number("seeds", "seeds", "d"),
-)
 
 
 def plus_minus(value: float, error: float | None) -> str:
@@ -272,20 +278,6 @@ MODEL_TABLES: dict[str, Callable[[Result], str]] = {
 
 MODEL_VIEWS = dict.fromkeys(("model_headline", "model_literature", "model_overview"), "model_comparison")
 """Name of a view -> the file whose figures it shows."""
-
-
-TRAINING_COLUMNS = (
-    TableColumn("stage", "stage"),
-    number("programs", "programs", ",d"),
-    number("passes", "trees or epochs", "d"),
-    number("seconds", "seconds", ",.1f"),
-    number("per_s", "programs x passes / s", ",.0f"),
-    number("peak_gib", "peak (GiB)", ".2f"),
-    number("top_1", "top-1"),
-    number("pairwise", "pairwise"),
-    TableColumn("ended", "ended by"),
-)
-"""Columns of the rows of the benchmark `training`."""
 
 
 def training_table(result: Mapping[str, Any]) -> str:

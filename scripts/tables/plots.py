@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+_MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+Curve = Mapping[str, Any]
+SECONDS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+PER_TRIALS = 100
+Row = Mapping[str, Any]
+
 
 def plot_growth(
     path: str | Path, series: Mapping[str, Sequence[Sequence[float]]], *, x: str, y: str, title: str = ""
@@ -40,10 +46,6 @@ def plot_growth(
     if series:
         axes.legend(frameon=False, loc="upper left")
     return save(figure, path)
-
-
-_MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
-Curve = Mapping[str, Any]
 
 
 def plot_curves(path: str | Path, panels: Mapping[str, Sequence[Curve]], *, x: str, y: str, log: bool = False) -> Path:
@@ -171,12 +173,6 @@ def _legend(figure: Figure, places: Sequence[Axes]) -> None:
             frameon=False,
             fontsize=9,
         )
-
-
-SECONDS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
-PER_TRIALS = 100
-
-Row = Mapping[str, Any]
 
 
 def plot_trials(path: str | Path, rows: Sequence[Row]) -> Path:

@@ -17,6 +17,7 @@ STOCK = "stock"
 """Unchanged stock MetaSchedule, on a few workloads, for its seconds; its search is that of `LIGHT`."""
 EQUAL = (64, 128)
 """Numbers of trials at which latencies are compared."""
+Curve = Sequence[Mapping[str, Any]]
 
 
 def summary(rows: Sequence[Mapping[str, Any]], base: str = LIGHT) -> list[dict[str, Any]]:
@@ -59,9 +60,6 @@ def summary(rows: Sequence[Mapping[str, Any]], base: str = LIGHT) -> list[dict[s
             }
         )
     return table
-
-
-Curve = Sequence[Mapping[str, Any]]
 
 
 def base_curves(rows: Sequence[Mapping[str, Any]], base: str = LIGHT) -> dict[tuple[str, int], Curve]:

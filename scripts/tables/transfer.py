@@ -12,6 +12,14 @@ from scripts.tables.gains import gain_with_error, geometric, mean_with_error, so
 from scripts.tables.strategies import controller_table, selection_table, strategies_table
 
 METRIC = "pairwise"
+LIVE_BASE = "fine-tune"
+"""The method that the others are compared with."""
+METRICS = ("top_1", "top_5", "pairwise")
+EVERYTHING = "all of the target"
+"""The method that learns from every program of the target, whose number depends on the seed."""
+KEY = ("source", "target", "method", "part", "trials")
+"""The keys that identify a line of the table."""
+_BEGIN_WITH = {"single": "the best alone", "mixture": "those not apart", "all": "all"}
 
 
 def differences(rows: Iterable[Mapping[str, Any]], methods: Sequence[str], base: str) -> list[dict[str, Any]]:
@@ -67,10 +75,6 @@ def ablations_table(result: Mapping[str, Any]) -> str:
     return f"{markdown_table(list(rows.values()), columns)}\n\n{note}"
 
 
-LIVE_BASE = "fine-tune"
-"""The method that the others are compared with."""
-
-
 def live_summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Geometric means over searches of the gain of each method over `LIVE_BASE`; above 1 is better.
 
@@ -122,13 +126,6 @@ def live_transfer_table(result: Mapping[str, Any]) -> str:
         number("cmat", "CMAT (%)", ".1f"),
     ]
     return markdown_table(result["summary"], columns)
-
-
-METRICS = ("top_1", "top_5", "pairwise")
-EVERYTHING = "all of the target"
-"""The method that learns from every program of the target, whose number depends on the seed."""
-KEY = ("source", "target", "method", "part", "trials")
-"""The keys that identify a line of the table."""
 
 
 def summaries(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -259,7 +256,6 @@ def mixture_table(result: Mapping[str, Any]) -> str:
     return markdown_table(list(lines.values()), columns)
 
 
-_BEGIN_WITH = {"single": "the best alone", "mixture": "those not apart", "all": "all"}
 TRANSFER_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "transfer": transfer_table,
     "transfer_ablations": ablations_table,

@@ -27,6 +27,19 @@ from costhub.dataset.intrinsics import load_intrinsics
 from costhub.models.metrics import rank_correlation
 from scripts.bench.common import machine, options
 
+WORKLOADS = (
+    "resnet18.c6",
+    "resnet18.c11",
+    "matmul.256x256x256",
+    "batch_matmul.12x128x128x64",
+    "depthwise.28x256",
+    "pointwise.14x96x576",
+    "softmax.64x1000",
+    "norm.rms-128x2048",
+)
+SEARCH_BATCH = 16  # what `costhub tune` measures at a time, when it knows no further candidates yet
+STOCK_BATCHES = (64, 16)  # what MetaSchedule measures at a time, and what a small budget leaves it
+
 
 class StockCollector:
     """LocalBuilder and LocalRunner with costhub's evaluator settings.
@@ -64,20 +77,6 @@ class StockCollector:
 
     def close(self) -> None:
         """Does nothing: TVM's pools end with their batch."""
-
-
-WORKLOADS = (
-    "resnet18.c6",
-    "resnet18.c11",
-    "matmul.256x256x256",
-    "batch_matmul.12x128x128x64",
-    "depthwise.28x256",
-    "pointwise.14x96x576",
-    "softmax.64x1000",
-    "norm.rms-128x2048",
-)
-SEARCH_BATCH = 16  # what `costhub tune` measures at a time, when it knows no further candidates yet
-STOCK_BATCHES = (64, 16)  # what MetaSchedule measures at a time, and what a small budget leaves it
 
 
 class CosthubCollector:

@@ -94,6 +94,17 @@ int main(int argc, char **argv) {
   }
 }
 """
+COLUMNS = (
+    TableColumn("device_id", "device"),
+    number("clock_ghz", "GHz", ".2f"),
+    number("peak_gflops", "float32 GFLOP/s", ",.0f"),
+    number("peak_of_vendor", "of vendor", ".3f"),
+    number("sgemm_of_peak", "sgemm of peak", ".3f"),
+    *(number(f"{level}_gbs", f"{level.upper()} GB/s", ",.0f") for level in ("l1", "l2", "l3", "dram")),
+    *(number(f"{level}_of_c", f"{level.upper()} of C", ".3f") for level in ("l1", "l2", "l3", "dram")),
+    number("triad_of_dram", "triad of DRAM", ".3f"),
+    number("probe_s", "s", ".1f"),
+)
 
 
 def sgemm_gflops(width: int, threads: int, *, seconds: float, size: int) -> float:
@@ -119,19 +130,6 @@ def stream_gbs(width: int, threads: int, sizes: list[int], *, folder: str, secon
     command = [str(program), str(seconds), *map(str, sizes)]
     done = subprocess.run(command, env=settings, capture_output=True, text=True, check=True)
     return [float(number) for number in done.stdout.split()]
-
-
-COLUMNS = (
-    TableColumn("device_id", "device"),
-    number("clock_ghz", "GHz", ".2f"),
-    number("peak_gflops", "float32 GFLOP/s", ",.0f"),
-    number("peak_of_vendor", "of vendor", ".3f"),
-    number("sgemm_of_peak", "sgemm of peak", ".3f"),
-    *(number(f"{level}_gbs", f"{level.upper()} GB/s", ",.0f") for level in ("l1", "l2", "l3", "dram")),
-    *(number(f"{level}_of_c", f"{level.upper()} of C", ".3f") for level in ("l1", "l2", "l3", "dram")),
-    number("triad_of_dram", "triad of DRAM", ".3f"),
-    number("probe_s", "s", ".1f"),
-)
 
 
 def row_of(isa: str | None, threads: int, folder: str, quick: bool) -> dict[str, Any]:

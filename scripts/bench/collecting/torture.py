@@ -30,6 +30,9 @@ from costhub.progress import bar
 from scripts.bench.common import machine, options
 
 ARGUMENTS = (("float32", (64,)), ("float32", (64,)))
+BATCH = 100
+# A build of a small program takes 1.2 GiB of address space; the planted ones take all they get.
+BUILD_LIMITS = Limits(address_space_bytes=2000 << 20, cpu_s=90, file_bytes=1 << 30)
 
 
 @dataclass(frozen=True)
@@ -181,11 +184,6 @@ def _calling(name: str, *arguments: int) -> Any:
         T.evaluate(T.call_extern("int32", name, *arguments))
 
     return function
-
-
-BATCH = 100
-# A build of a small program takes 1.2 GiB of address space; the planted ones take all they get.
-BUILD_LIMITS = Limits(address_space_bytes=2000 << 20, cpu_s=90, file_bytes=1 << 30)
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,11 @@ FAULTS = ("cut", "cut", "away", "kill", "kill")
 SENTENCES = ("costhub: ", "costhub.errors.")
 TIMEOUT_S = 300.0
 SETTINGS = ("HF_", "COSTHUB_")
+COLUMNS = [
+    TableColumn("command", "command"),
+    *(number(key, key, "d") for key in ("cut", "away", "kill", "reached", "first_done", "arrived")),
+    *(number(key, key, "d") for key in ("again_done", "identical", "half", "lost", "doubled", "left")),
+]
 
 
 @dataclass
@@ -180,13 +185,6 @@ def bad(trial: dict[str, Any]) -> bool:
     """Whether anything is wrong."""
     sound = trial["again"] == 0 and trial["identical"] and trial["sentence"]
     return not sound or bool(trial["half"] or trial["lost"] or trial["doubled"])
-
-
-COLUMNS = [
-    TableColumn("command", "command"),
-    *(number(key, key, "d") for key in ("cut", "away", "kill", "reached", "first_done", "arrived")),
-    *(number(key, key, "d") for key in ("again_done", "identical", "half", "lost", "doubled", "left")),
-]
 
 
 @click.command()

@@ -24,6 +24,16 @@ WEIGHT_DECAY = 1e-6
 MOST_GRADIENT = 0.5
 """Largest norm of the gradient; longer ones are cut to it."""
 _SCORED = 4096  # Programs scored at once.
+_PARAMETERS = {
+    "max_depth": 10,
+    "gamma": 0.001,
+    "min_child_weight": 0,
+    "eta": 0.2,
+    "verbosity": 0,
+    "base_score": 0.5,
+}
+_MOST_ROUNDS = 10_000
+_PATIENCE = 50
 
 
 class TensetMlp:
@@ -109,18 +119,6 @@ def lambda_rank(scores: Tensor, throughput: Tensor) -> Tensor:
     faster = throughput[:, None] > throughput[None, :]
     share = nn.functional.logsigmoid(scores[:, None] - scores[None, :]) / math.log(2.0)
     return -(weight * share * faster).sum()
-
-
-_PARAMETERS = {
-    "max_depth": 10,
-    "gamma": 0.001,
-    "min_child_weight": 0,
-    "eta": 0.2,
-    "verbosity": 0,
-    "base_score": 0.5,
-}
-_MOST_ROUNDS = 10_000
-_PATIENCE = 50
 
 
 class TvmXgb:

@@ -29,6 +29,25 @@ from scripts.tables.plots import plot_curves
 Scores = npt.NDArray[np.float64]
 KAPPA = 1.0
 """Standard deviations that the upper confidence bound adds."""
+_TREES = {"rounds": 100, "min_child_weight": 1.0}
+"""What suits a search of some hundred programs; the same for every method with trees."""
+_ENSEMBLE = {"member": f"gbt({','.join(f'{name}={value}' for name, value in _TREES.items())})"}
+METHODS: dict[str, tuple[Entry | None, str]] = {
+    "random": (None, "mean"),
+    "gbt rank": (Entry("gbt", TILES, "rank", _TREES), "mean"),
+    "gbt regression": (Entry("gbt", TILES, "regression", _TREES), "mean"),
+    "treegru rank": (Entry("treegru", LOOPS, "rank"), "mean"),
+    "treegru regression": (Entry("treegru", LOOPS, "regression"), "mean"),
+    "ensemble mean": (Entry("ensemble", TILES, "", _ENSEMBLE), "mean"),
+    "ensemble UCB": (Entry("ensemble", TILES, "", _ENSEMBLE), "bound"),
+    "ensemble EI": (Entry("ensemble", TILES, "", _ENSEMBLE), "improvement"),
+}
+KEY = ("device", "workload", "method", "seed", "batch")
+FIGURES = {
+    "figure 4": ("random", "gbt rank", "treegru rank"),
+    "figure 5": ("gbt rank", "gbt regression", "treegru rank", "treegru regression"),
+    "figure 7": ("random", "ensemble mean", "ensemble UCB", "ensemble EI"),
+}
 
 
 def by_mean(model: Any, pool: Programs, best: float) -> Scores:
@@ -88,27 +107,6 @@ def search(
         chosen = np.concatenate([chosen, rest[: min(batch, trials - len(chosen))]])
         curve.append(float(throughput[chosen].max()))
     return curve
-
-
-_TREES = {"rounds": 100, "min_child_weight": 1.0}
-"""What suits a search of some hundred programs; the same for every method with trees."""
-_ENSEMBLE = {"member": f"gbt({','.join(f'{name}={value}' for name, value in _TREES.items())})"}
-METHODS: dict[str, tuple[Entry | None, str]] = {
-    "random": (None, "mean"),
-    "gbt rank": (Entry("gbt", TILES, "rank", _TREES), "mean"),
-    "gbt regression": (Entry("gbt", TILES, "regression", _TREES), "mean"),
-    "treegru rank": (Entry("treegru", LOOPS, "rank"), "mean"),
-    "treegru regression": (Entry("treegru", LOOPS, "regression"), "mean"),
-    "ensemble mean": (Entry("ensemble", TILES, "", _ENSEMBLE), "mean"),
-    "ensemble UCB": (Entry("ensemble", TILES, "", _ENSEMBLE), "bound"),
-    "ensemble EI": (Entry("ensemble", TILES, "", _ENSEMBLE), "improvement"),
-}
-KEY = ("device", "workload", "method", "seed", "batch")
-FIGURES = {
-    "figure 4": ("random", "gbt rank", "treegru rank"),
-    "figure 5": ("gbt rank", "gbt regression", "treegru rank", "treegru regression"),
-    "figure 7": ("random", "ensemble mean", "ensemble UCB", "ensemble EI"),
-}
 
 
 def workloads_of(data: Path, device: str, specs: set[str], *, trials: int, count: int) -> list[dict[str, Programs]]:

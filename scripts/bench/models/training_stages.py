@@ -31,6 +31,8 @@ SPEC = find_spec("per_store@1")
 TILES = 3
 """How often the rows of a real program are repeated, to have 7 rows per program, as on a GPU."""
 JITTER = 0.01
+HELD_OUT = 8
+"""Workloads on which the trained models are evaluated; their programs are not counted."""
 
 
 def write_folder(path: Path, programs: int) -> None:
@@ -73,10 +75,6 @@ def _jittered(features: list[FloatArray | None], rng: np.random.Generator) -> It
     pieces = iter(np.split(rows, np.cumsum([len(part) for part in present])[:-1]))
     for own in features:
         yield None if own is None else next(pieces)
-
-
-HELD_OUT = 8
-"""Workloads on which the trained models are evaluated; their programs are not counted."""
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,8 @@ from scripts.tables.gains import mean_with_error
 
 COUNT = 16
 """Programs that a search measures of each batch."""
+AGENT = "agent"
+"""The stage in which an agent computes."""
 
 
 class Unmoved(PpoAgent):
@@ -108,8 +110,6 @@ class Spaces(gymnasium.Env):  # type: ignore[misc]
         self.action_space = gymnasium.spaces.MultiDiscrete([DIRECTIONS] * knobs)
 
 
-AGENT = "agent"
-"""The stage in which an agent computes."""
 AGENTS: dict[str, Callable[..., Any]] = {"ours": PpoAgent, "stable-baselines3": Theirs, "none": Unmoved}
 
 

@@ -38,6 +38,12 @@ from scripts.bench.search import stock_models
 from scripts.bench.search.stock_models import held_candidates
 from scripts.tables.search import speed_table
 
+SIZES = ((Evolutionary(), 16), (Evolutionary(population=512, generations=4), 64))
+"""Strategy and trials per round, of costhub's search and of TVM's own."""
+WORKLOADS = ("resnet18.c7", "matmul.512x512x512", "softmax.64x1000")
+TOKENS, DECISIONS = "trace_tokens@1", "trace_decisions@1"
+Parts = tuple[float, float]
+
 
 def floor(model: Any, rows: Any, counts: Any) -> dict[str, float]:
     """Bytes, operations and milliseconds of a prediction at the probed rates; {} on a machine not probed.
@@ -77,10 +83,6 @@ def of_tokens(model: Any, rows: Any, counts: Any) -> float:
 OPERATIONS = {"gbt": of_trees, "mlp": of_mlp, "tokens": of_tokens}
 
 
-SIZES = ((Evolutionary(), 16), (Evolutionary(population=512, generations=4), 64))
-"""Strategy and trials per round, of costhub's search and of TVM's own."""
-
-
 def search(workload: str, name: str, how: Search, trials: int) -> dict[str, Any]:
     """One search: its seconds by stage, and its result."""
     mod = find_workload(workload).module()
@@ -107,11 +109,6 @@ def searches(workload: str, models: dict[str, CostModel], trials: int) -> list[d
         for strategy, each in SIZES
         for name, draft in drafts.items()
     ]
-
-
-WORKLOADS = ("resnet18.c7", "matmul.512x512x512", "softmax.64x1000")
-TOKENS, DECISIONS = "trace_tokens@1", "trace_decisions@1"
-Parts = tuple[float, float]
 
 
 def clocked(work: Callable[[], Any]) -> tuple[Any, float]:

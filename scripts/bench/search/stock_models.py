@@ -17,6 +17,9 @@ from costhub.collector.device.local import local_target
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.intrinsics import load_intrinsics
 
+LEARNT = 256
+"""Candidates the models learn from: four rounds of a search with TVM's defaults."""
+
 
 def held_candidates(workload: str, *, count: int, seed: int = 1) -> tuple[Any, list[Any]]:
     """A ``TuneContext`` and `count` ``MeasureCandidate``s with their schedules."""
@@ -46,10 +49,6 @@ def held_candidates(workload: str, *, count: int, seed: int = 1) -> tuple[Any, l
     context.generate_measure_candidates()
     context.post_tuning()
     return context, generations[-1]
-
-
-LEARNT = 256
-"""Candidates the models learn from: four rounds of a search with TVM's defaults."""
 
 
 class WorkingTrainer(SegmentSumMLPTrainer):  # type: ignore[misc]

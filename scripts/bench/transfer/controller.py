@@ -40,6 +40,32 @@ from scripts.tables.plots import plot_curves
 PARTS = (0.25, 0.5, 1.0)
 """Shares of the budget after which allotments are compared."""
 Pairs = dict[str, list[Trace]]
+RULE_COLUMNS = (
+    TableColumn("pair", "pair"),
+    TableColumn("rule", "rule"),
+    number("saved", "saved", ".0%"),
+    number("lost", "lost", ".2%"),
+    number("lost_se", "se", ".2%"),
+    number("worst_workload", "worst workload", ".1%"),
+    number("worst", "worst search", ".1%"),
+    number("lost_by_fixed", "fixed share loses", ".2%"),
+    number("behind_fixed", "difference", ".2%"),
+    number("behind_fixed_se", "se", ".2%"),
+)
+SIGNAL_COLUMNS = (
+    TableColumn("pair", "pair"),
+    TableColumn("signal", "signal"),
+    number("correlation", "with the gain to come"),
+)
+SHARED_COLUMNS = (
+    *(TableColumn(name, name) for name in ("pair", "kind", "strategy")),
+    *(number(f"at {part:g}", f"at {part:g}", ".4f") for part in PARTS),
+    number("ratio_se", "se", ".4f"),
+    number("worst", "worst", ".3f"),
+    number("spent", "spent", ".0%"),
+    number("reached", "within 1% at", ".0%"),
+    number("never_reached", "never", "d"),
+)
 
 
 def halves(traces: Sequence[Trace]) -> list[frozenset[str]]:
@@ -180,35 +206,6 @@ def curves(rows: Sequence[dict[str, Any]], chosen: dict[str, list[Options]]) -> 
     for curve in (curve for own in panels.values() for curve in own):
         curve["x"], curve["y"], curve["se"] = (list(values) for values in zip(*sorted(curve["points"]), strict=True))
     return panels
-
-
-RULE_COLUMNS = (
-    TableColumn("pair", "pair"),
-    TableColumn("rule", "rule"),
-    number("saved", "saved", ".0%"),
-    number("lost", "lost", ".2%"),
-    number("lost_se", "se", ".2%"),
-    number("worst_workload", "worst workload", ".1%"),
-    number("worst", "worst search", ".1%"),
-    number("lost_by_fixed", "fixed share loses", ".2%"),
-    number("behind_fixed", "difference", ".2%"),
-    number("behind_fixed_se", "se", ".2%"),
-)
-
-SIGNAL_COLUMNS = (
-    TableColumn("pair", "pair"),
-    TableColumn("signal", "signal"),
-    number("correlation", "with the gain to come"),
-)
-SHARED_COLUMNS = (
-    *(TableColumn(name, name) for name in ("pair", "kind", "strategy")),
-    *(number(f"at {part:g}", f"at {part:g}", ".4f") for part in PARTS),
-    number("ratio_se", "se", ".4f"),
-    number("worst", "worst", ".3f"),
-    number("spent", "spent", ".0%"),
-    number("reached", "within 1% at", ".0%"),
-    number("never_reached", "never", "d"),
-)
 
 
 @click.command()

@@ -35,6 +35,19 @@ OPTIONS: dict[str, dict[str, object]] = {"gbt": {"objective": "log"}, "mlp": {}}
 METHODS = ("single", "mixture", "all")
 METRICS = ("pairwise", "top_1")
 KEY = ("task", "target", "seed", "probed", "choice")
+COLUMNS = [
+    TableColumn("task", "sources"),
+    number("probed", "probed", "d"),
+    TableColumn("choice", "programs"),
+    TableColumn("method", "begin with"),
+    number("made", "made", ".0%"),
+    number("mean", "pairwise behind the best, mean", ".4f"),
+    number("seeds_sd", "sd over seeds", ".4f"),
+    number("worst", "worst"),
+    number("within", "within 0.02", ".1%"),
+    number("top_1", "top-1, mean", ".4f"),
+    number("top_1_worst", "top-1, worst"),
+]
 
 
 @dataclass
@@ -188,21 +201,6 @@ def summary_of(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 }
             )
     return table
-
-
-COLUMNS = [
-    TableColumn("task", "sources"),
-    number("probed", "probed", "d"),
-    TableColumn("choice", "programs"),
-    TableColumn("method", "begin with"),
-    number("made", "made", ".0%"),
-    number("mean", "pairwise behind the best, mean", ".4f"),
-    number("seeds_sd", "sd over seeds", ".4f"),
-    number("worst", "worst"),
-    number("within", "within 0.02", ".1%"),
-    number("top_1", "top-1, mean", ".4f"),
-    number("top_1_worst", "top-1, worst"),
-]
 
 
 @click.command()

@@ -40,6 +40,25 @@ from scripts.tables.plots import plot_curves
 
 FOLDS = 4
 """The model for a workload has learned from the workloads of the other folds."""
+RANKED = "ranked"
+DRAWN = ("random", RANKED, "diverse 0.3", "diverse 1.0", "clustered", "shortlist")
+KEY = ("source", "target", "workload", "method", "batch", "seed")
+STEP = 8
+"""Measurements between two points of a curve."""
+SHARES = {"to_95": 0.95, "to_99": 0.99}
+"""Measurements until this share of the pool's best throughput."""
+COLUMNS = (
+    TableColumn("target", "target"),
+    number("batch", "batch", "d"),
+    TableColumn("method", "method"),
+    *(part for name in ("at_16", "at_32", "at_64") for part in (number(name, name), number(f"{name}_se", "se"))),
+    *(part for name in SHARES for part in (number(name, name, ".1f"), number(f"{name}_se", "se", ".1f"))),
+    number("reach_95", "reach 0.95", ".0%"),
+    number("reach_99", "reach 0.99", ".0%"),
+    number("ahead", "ahead of ranked", "+.4f"),
+    number("ahead_se", "se", ".4f"),
+    number("batches", "batches", ".1f"),
+)
 
 
 @dataclass(frozen=True)
@@ -109,7 +128,6 @@ class Shortlist:
         return np.random.default_rng(seed).permutation(best)[:count]
 
 
-RANKED = "ranked"
 METHODS: dict[str, Selection] = {
     "random": Ranked(epsilon=1.0),
     RANKED: Ranked(),
@@ -119,12 +137,6 @@ METHODS: dict[str, Selection] = {
     "clustered, all": Clustered(top=math.inf),
     "shortlist": Shortlist(),
 }
-DRAWN = ("random", RANKED, "diverse 0.3", "diverse 1.0", "clustered", "shortlist")
-KEY = ("source", "target", "workload", "method", "batch", "seed")
-STEP = 8
-"""Measurements between two points of a curve."""
-SHARES = {"to_95": 0.95, "to_99": 0.99}
-"""Measurements until this share of the pool's best throughput."""
 
 
 def search(pool: Pool, selection: Selection, *, batch: int, trials: int, seed: int) -> tuple[IntArray, int]:
@@ -219,20 +231,6 @@ def _by_workload(rows: list[dict[str, Any]], measure: Any) -> dict[str, float]:
 
 def _mean_and_error(name: str, values: list[float]) -> dict[str, float | None]:
     return dict(zip((name, f"{name}_se"), mean_with_error(values), strict=True))
-
-
-COLUMNS = (
-    TableColumn("target", "target"),
-    number("batch", "batch", "d"),
-    TableColumn("method", "method"),
-    *(part for name in ("at_16", "at_32", "at_64") for part in (number(name, name), number(f"{name}_se", "se"))),
-    *(part for name in SHARES for part in (number(name, name, ".1f"), number(f"{name}_se", "se", ".1f"))),
-    number("reach_95", "reach 0.95", ".0%"),
-    number("reach_99", "reach 0.99", ".0%"),
-    number("ahead", "ahead of ranked", "+.4f"),
-    number("ahead_se", "se", ".4f"),
-    number("batches", "batches", ".1f"),
-)
 
 
 def report(rows: list[dict[str, Any]], path: Path) -> None:

@@ -21,6 +21,7 @@ from scripts.bench.common.data import folds
 SPEC = "tiles@1"
 PARTS = 4
 """The target's workloads are dealt into so many parts; a seed holds one out."""
+MEMBERS = "gbt(objective=log) mlp"
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,6 @@ def _latencies(place: Devices, workloads: Sequence[str]) -> pa.Table:
 def measured(pool: Programs, trials: int, seed: int, *, each: int = PER_WORKLOAD) -> Programs:
     """The programs that a new device measures first."""
     return pool.select(round_robin(pool, trials, seed=seed, each=each))
-
-
-MEMBERS = "gbt(objective=log) mlp"
 
 
 def fitted(programs: Programs, seed: int) -> CostModel:
