@@ -11,7 +11,7 @@ import pytest
 
 from costhub.collector.probe.kernels import (
     CALL_S,
-    LEAST_CALLS,
+    MIN_CALLS,
     PAIRS_PER_ROUND,
     PATIENCE,
     ProbeDevice,
@@ -68,7 +68,7 @@ def test_without_time_the_least_number_of_calls_is_made() -> None:
         return rounds * CALL_S
 
     assert highest_rate(run, budget_s=0.0) == 1 / CALL_S
-    assert calls == [1] * LEAST_CALLS
+    assert calls == [1] * MIN_CALLS
 
 
 def test_calls_get_long_enough_for_the_clock_before_they_count() -> None:
@@ -81,7 +81,7 @@ def test_calls_get_long_enough_for_the_clock_before_they_count() -> None:
     rate = highest_rate(run, budget_s=0.0)
 
     assert 0.999e9 < rate < 1e9
-    assert calls[-LEAST_CALLS] * 1e-9 > CALL_S / 2
+    assert calls[-MIN_CALLS] * 1e-9 > CALL_S / 2
     assert len(calls) < 20
 
 

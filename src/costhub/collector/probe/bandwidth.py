@@ -19,10 +19,10 @@ from costhub.collector.probe.peak import find_arithmetic
 
 FLOAT_BYTES = 4
 SMALLEST_BYTES = 8 << 10
-LEAST_PER_CORE = {"cpu": 4 << 10, "cuda": 64 << 10}
+MIN_PER_CORE = {"cpu": 4 << 10, "cuda": 64 << 10}
 """What a core reads at least: less than its first cache, no less than its threads read at once."""
 DRAM_BYTES = 256 << 20
-MOST_BYTES = 4 << 30
+MAX_BYTES = 4 << 30
 CUDA_LANES, CUDA_CHAINS = 4, 4
 # A level's figure comes from arrays well inside it and well outside the level before.
 INSIDE, OUTSIDE = 0.75, 2.0
@@ -40,9 +40,9 @@ def ladder_sizes(device: Mapping[str, Any], cores: int) -> list[int]:
         (8192, 256)
     """
     last = max(DRAM_BYTES, 8 * max(device.get(key) or 0 for key in ("l2_bytes", "l3_bytes")))
-    last = min(last, MOST_BYTES, (device.get("memory_bytes") or 4 * MOST_BYTES) // 4)
+    last = min(last, MAX_BYTES, (device.get("memory_bytes") or 4 * MAX_BYTES) // 4)
     size = SMALLEST_BYTES
-    while size < cores * LEAST_PER_CORE.get(device.get("kind", "cpu"), 64 << 10):
+    while size < cores * MIN_PER_CORE.get(device.get("kind", "cpu"), 64 << 10):
         size *= 2
     sizes = [size]
     while sizes[-1] * 2 <= last:

@@ -23,13 +23,13 @@ CUDA_BLOCKS_PER_CORE = 4
 
 # Long against the start of a call (some us), short against what the operating system puts in between.
 CALL_S = 0.005
-LEAST_CALLS = 3
+MIN_CALLS = 3
 PATIENCE = 30
 STEP = 1.002
-MOST_ROUNDS = 1 << 30
+MAX_ROUNDS = 1 << 30
 PAIRS_PER_ROUND = 32
 REPEATS = 200
-LEAST_REPEATS = 5
+MIN_REPEATS = 5
 
 
 @dataclass(frozen=True)
@@ -166,11 +166,11 @@ def highest_rate(run: Callable[[int], float], *, budget_s: float) -> float:
     """
     end = time.perf_counter() + budget_s
     best, calls, without_gain, rounds = 0.0, 0, 0, 1
-    while calls < LEAST_CALLS or (without_gain < PATIENCE and time.perf_counter() < end):
+    while calls < MIN_CALLS or (without_gain < PATIENCE and time.perf_counter() < end):
         took_s = max(run(rounds), 1e-9)
-        if took_s < CALL_S / 2 and rounds < MOST_ROUNDS:
+        if took_s < CALL_S / 2 and rounds < MAX_ROUNDS:
             # A call that was disturbed looks long enough and is not, so the length is looked at every time.
-            rounds = min(MOST_ROUNDS, max(2 * rounds, int(rounds * min(100.0, CALL_S / took_s))))
+            rounds = min(MAX_ROUNDS, max(2 * rounds, int(rounds * min(100.0, CALL_S / took_s))))
             continue
         rate = rounds / took_s
         without_gain = 0 if rate > best * STEP else without_gain + 1
@@ -226,7 +226,7 @@ def launch_overhead_us(bench: ProbeDevice, *, budget_s: float) -> float:
 
     kernel = compile_for(empty_function(bench.threads), bench)
     out = tvm.runtime.tensor(np.zeros(bench.workers * bench.threads, "float32"), bench.device)
-    repeats = max(LEAST_REPEATS, min(REPEATS, int(budget_s / 0.002)))
+    repeats = max(MIN_REPEATS, min(REPEATS, int(budget_s / 0.002)))
     timer = kernel.module.time_evaluator("main", bench.device, number=1, repeat=repeats, min_repeat_ms=1)
     return float(np.median(timer(bench.workers, out).results)) * 1e6
 

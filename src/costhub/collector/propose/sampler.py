@@ -25,8 +25,8 @@ RANDOM_FIRST = 16
 
 # A space is taken as exhausted after so many repetitions in a row, and as impossible after so many draws that
 # TVM rejects: on GPUs nine of ten may be.
-MOST_REPEATS = 48
-MOST_REJECTS = 512
+MAX_REPEATS = 48
+MAX_REJECTS = 512
 POOL_PER_PROGRAM = 8
 
 # This share of a model's picks is random, or the model would never learn that it is wrong.
@@ -254,7 +254,7 @@ class Sampler:
         drawn: list[_Candidate] = []
         structures = set(besides)
         repeats = rejects = 0
-        while len(drawn) < count and repeats < MOST_REPEATS and rejects < MOST_REJECTS:
+        while len(drawn) < count and repeats < MAX_REPEATS and rejects < MAX_REJECTS:
             schedule = self._finish(propose)
             if schedule is None:
                 rejects += 1

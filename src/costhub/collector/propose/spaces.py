@@ -15,7 +15,7 @@ from costhub.errors import UnknownNameError, WorkloadError, class_and_line
 from costhub.names import close_names
 
 DEFAULT = "default"
-MOST_MUTATIONS = 3
+MAX_MUTATIONS = 3
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ class DesignSpace:
         chosen = self._sketches[int(rng.integers(len(self._sketches)))]
         return Trace(chosen.trace.insts, {})
 
-    def mutated(self, trace: Any, rng: np.random.Generator, *, most: int = MOST_MUTATIONS) -> Any:
+    def mutated(self, trace: Any, rng: np.random.Generator, *, most: int = MAX_MUTATIONS) -> Any:
         """A trace changed in one to `most` places; the same where no mutator finds anything to change."""
         import tvm_ffi
 
