@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from costhub.dataset.metaschedule.import_pool import ImportPool
 from costhub.dataset.metaschedule.import_records import ImportSource, RecordImporter
-from costhub.dataset.metaschedule.import_workloads import ImportedWorkload, ImportedWorkloads, ImportPool
+from costhub.dataset.metaschedule.import_workloads import ImportedWorkload, ImportedWorkloads
 from costhub.dataset.metaschedule.lines import ImportReport, Line
 from costhub.dataset.schema import table_from_rows
 from costhub.dataset.trace import program_id

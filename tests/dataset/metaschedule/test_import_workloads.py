@@ -9,10 +9,8 @@ import pytest
 import tvm
 from tvm import te
 
-from costhub.dataset.metaschedule.import_child import LoadedWorkload, ReplayedTrace, ReplayedTraces
+from costhub.dataset.metaschedule.import_pool import ImportPool
 from costhub.dataset.metaschedule.import_workloads import (
-    ImportPool,
-    ReplayCall,
     WorkloadNaming,
     default_name,
     load_workloads,
@@ -23,49 +21,6 @@ from costhub.dataset.metaschedule.import_workloads import (
 from costhub.dataset.metaschedule.lines import ImportReport
 from costhub.dataset.workload import module_to_json
 from costhub.errors import DataError
-
-# Of the right form; TVM 0.27 reads its null as a pointer.
-CRASHING = '[[["GetSBlock",[],["C","main"],["b0"]]],[[0,null]]]'
-
-
-@pytest.fixture(scope="module")
-def one_child() -> Iterator[ImportPool]:
-    with ImportPool(workers=1) as started:
-        yield started
-
-
-def request(tiny: Any, *traces: str, module_json: str | None = None) -> ReplayCall:
-    return (module_json or tiny.module_json, tiny.target, traces)
-
-
-def test_answers_come_in_order(one_child: ImportPool, tiny_matmul: Any, old_format: ModuleType) -> None:
-    line = old_format.workload_line(tiny_matmul.module_json)
-
-    first, second = one_child.load([line, b"nonsense"])
-    replies = list(one_child.replay([request(tiny_matmul, trace) for trace in tiny_matmul.traces]))
-
-    assert isinstance(first, LoadedWorkload)
-    assert isinstance(second, str)
-    found = [reply.programs for reply in replies if isinstance(reply, ReplayedTraces)]
-    assert found == [(ReplayedTrace(trace, False),) for trace in tiny_matmul.traces]
-
-
-def test_a_trace_that_brings_tvm_down_costs_only_itself(one_child: ImportPool, tiny_matmul: Any) -> None:
-    good = tiny_matmul.traces
-
-    [reply] = one_child.replay([request(tiny_matmul, good[0], CRASHING, good[1])])
-
-    assert isinstance(reply, ReplayedTraces)
-    assert reply.programs == (ReplayedTrace(good[0], False), "TVM crashed on it", ReplayedTrace(good[1], False))
-    [alone] = one_child.replay([request(tiny_matmul, CRASHING)])
-    assert alone == "TVM crashed on it"
-
-
-def test_leaving_does_not_wait_for_what_was_asked(tiny_matmul: Any) -> None:
-    with ImportPool(workers=1) as children:
-        replies = children.replay([request(tiny_matmul, *tiny_matmul.traces)] * 50)
-        next(replies)
-    assert isinstance(next(replies, "nothing more"), str | ReplayedTraces)
 
 
 def test_a_name_may_come_with_networks_or_be_left_open() -> None:
@@ -105,7 +60,7 @@ def test_made_names_are_unique() -> None:
 
 
 @pytest.fixture(scope="module")
-def children() -> Iterator[ImportPool]:
+def pool() -> Iterator[ImportPool]:
     with ImportPool(workers=1) as started:
         yield started
 
@@ -120,14 +75,14 @@ def relu_line(old_format: ModuleType) -> bytes:
 
 
 def test_blank_lines_are_no_workloads_and_torn_ones_are(
-    tmp_path: Path, database: Any, relu_line: bytes, children: ImportPool
+    tmp_path: Path, database: Any, relu_line: bytes, pool: ImportPool
 ) -> None:
     path = tmp_path / "w.json"
     matmul = database.workloads[0]
     path.write_bytes(b"\n" + matmul[:-9] + b"\n\n" + matmul + b"\n" + relu_line + b"\n" + matmul)
     report = ImportReport()
 
-    found = load_workloads(path, children, report, names=[None, "mm", None, {"name": None, "networks": {"net": 2}}])
+    found = load_workloads(path, pool, report, names=[None, "mm", None, {"name": None, "networks": {"net": 2}}])
 
     assert sorted(found.found) == [1, 2, 3]
     assert found.lost == {0: 2}
@@ -140,33 +95,33 @@ def test_blank_lines_are_no_workloads_and_torn_ones_are(
 
 
 def test_rows_that_are_there_stay_unless_they_are_named(
-    tmp_path: Path, database: Any, relu_line: bytes, children: ImportPool
+    tmp_path: Path, database: Any, relu_line: bytes, pool: ImportPool
 ) -> None:
     path = tmp_path / "w.json"
     path.write_bytes(database.workloads[0] + b"\n" + relu_line)
 
     def rows(names: Any, there: Any) -> list[str]:
-        found = load_workloads(path, children, ImportReport(), names=names)
+        found = load_workloads(path, pool, ImportReport(), names=names)
         return [row["name"] for row in name_workloads(found, there)]
 
-    found = load_workloads(path, children, ImportReport(), names=None)
+    found = load_workloads(path, pool, ImportReport(), names=None)
     matmul = {**found.found[0].row, "name": "elementwise_16x16_16x16"}
     assert rows(None, [matmul]) == ["elementwise_16x16_16x16_2"]
     assert rows(["mine", None], [matmul]) == ["mine", "elementwise_16x16_16x16"]
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b'[0,[[[],[]],[0.001],{"kind":"llvm"},[]]]\n'])
-def test_a_file_without_workloads_is_refused(tmp_path: Path, children: ImportPool, content: bytes) -> None:
+def test_a_file_without_workloads_is_refused(tmp_path: Path, pool: ImportPool, content: bytes) -> None:
     path = tmp_path / "w.json"
     path.write_bytes(content)
 
     with pytest.raises(DataError, match="holds no workload"):
-        load_workloads(path, children, ImportReport(), names=None)
+        load_workloads(path, pool, ImportReport(), names=None)
 
 
-def test_names_must_fit_the_lines(tmp_path: Path, database: Any, children: ImportPool) -> None:
+def test_names_must_fit_the_lines(tmp_path: Path, database: Any, pool: ImportPool) -> None:
     path = tmp_path / "w.json"
     path.write_bytes(database.workloads[0])
 
     with pytest.raises(DataError, match="2 names were given for 1 workloads"):
-        load_workloads(path, children, ImportReport(), names=["a", "b"])
+        load_workloads(path, pool, ImportReport(), names=["a", "b"])

@@ -10,59 +10,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from costhub.dataset.load import Names
-from costhub.dataset.metaschedule.export_child import MeasuredTrace, WorkloadLine, record_texts, usable, workload_line
+from costhub.dataset.metaschedule.export_pool import ExportPool, usable
 from costhub.dataset.metaschedule.export_rows import ExportRow, ExportSelection
 from costhub.dataset.metaschedule.lines import RECORDS_FILE, WORKLOADS_FILE
 from costhub.dataset.shards.shard import TEMP_PREFIX, sync_folder
 from costhub.errors import DataError
-from costhub.isolation.limits import FOR_STRANGERS
-from costhub.isolation.pool import ChildPool, LostCall, load_tvm
 from costhub.progress import bar
 
-Records = list[str | None]
-RecordsCall = tuple[str, str, tuple[MeasuredTrace, ...]]
-"""Measurements of one workload (its module, as JSON) and one target."""
 _CHUNK_ROWS = 64
-
-
-class ExportPool:
-    """Child processes that replay programs and write them as records.
-
-    Raises:
-        MeasureError: A child process does not start at all.
-
-    Example:
-        >>> with ExportPool(workers=1) as pool:
-        ...     list(pool.records([]))
-        []
-    """
-
-    def __init__(self, *, workers: int | None = None) -> None:
-        self._pool = ChildPool(workers, prepare=load_tvm, limits=FOR_STRANGERS)
-
-    def __enter__(self) -> ExportPool:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.close()
-
-    def workload(self, module_json: str) -> WorkloadLine | None:
-        """The line of a workload; None for one that TVM cannot read, or that brings it down."""
-        line = self._pool.call(workload_line, module_json)
-        return None if isinstance(line, LostCall) else line
-
-    def records(self, calls: Iterable[RecordsCall]) -> Iterator[Records]:
-        """Yields the records of each call, in order; at most two calls per process are under way."""
-        for parts in self._pool.map(record_texts, calls, pieces=_single_programs):
-            yield [text for part in parts for text in ([None] if isinstance(part, LostCall) else part)]
-
-
-def _single_programs(args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    module_json, target, programs = args
-    return [(module_json, target, some) for some in ((), *((program,) for program in programs))]
 
 
 @dataclass

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.latency import median_latency_s
 from costhub.dataset.load import Names, among, workload_ids
-from costhub.dataset.metaschedule.export_child import FAILED_S
+from costhub.dataset.metaschedule.export_pool import FAILED_S
 
 _BATCH_ROWS = 2048
 # This many extra rows are ready to replace programs that do not replay.

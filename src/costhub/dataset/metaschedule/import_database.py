@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.metaschedule.import_child import ReplayedTraces
+from costhub.dataset.metaschedule.import_pool import ImportPool, ReplayedTraces
 from costhub.dataset.metaschedule.import_records import ImportSource, RecordImporter
 from costhub.dataset.metaschedule.import_workloads import (
     GivenName,
     ImportedWorkloads,
-    ImportPool,
     load_workloads,
     name_workloads,
 )
@@ -71,14 +70,14 @@ def import_database(
     """
     files = _database_files(Path(path))
     report = ImportReport()
-    with ImportPool(workers) as children:
-        workloads = load_workloads(files[WORKLOADS_FILE], children, report, names=names)
+    with ImportPool(workers) as pool:
+        workloads = load_workloads(files[WORKLOADS_FILE], pool, report, names=names)
         report.workloads = len({workload.workload_id for workload in workloads.found.values()})
-        row = {**device, "kind": device.get("kind") or _device_kind(files[RECORDS_FILE], children)}
+        row = {**device, "kind": device.get("kind") or _device_kind(files[RECORDS_FILE], pool)}
         folder = _prepared(out, row, workloads)
         source = ImportSource(row, workloads, contributor, licence)
         with folder.writer(row["device_id"]) as writer:
-            importer = RecordImporter(source, children, report, known=writer.record_ids)
+            importer = RecordImporter(source, pool, report, known=writer.record_ids)
             _import_records(files[RECORDS_FILE], importer, writer, progress=progress)
     return report
 
@@ -103,7 +102,7 @@ def _import_records(records: Path, importer: RecordImporter, writer: Measurement
             shown.update(batch[-1].position - shown.n)
 
 
-def _device_kind(records: Path, children: ImportPool) -> str:
+def _device_kind(records: Path, pool: ImportPool) -> str:
     """The kind of device that the first record is of.
 
     Raises:
@@ -112,7 +111,7 @@ def _device_kind(records: Path, children: ImportPool) -> str:
     for line in islice(read_lines(records, most_bytes=MOST_LINE_BYTES), _BATCH):
         with contextlib.suppress(DataError):
             target = parse_record(line.text).target
-            reply = next(children.replay([("", target, ())]))
+            reply = next(pool.replay([("", target, ())]))
             if isinstance(reply, ReplayedTraces):
                 return reply.device_kind
     raise DataError(f"No record in {records} says what kind of device it was measured on; name the kind.")

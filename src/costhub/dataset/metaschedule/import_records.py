@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from costhub.dataset.metaschedule.import_child import ReplayedTraces
-from costhub.dataset.metaschedule.import_workloads import ImportedWorkload, ImportedWorkloads, ImportPool, ReplayCall
+from costhub.dataset.metaschedule.import_pool import ImportPool, ReplayCall, ReplayedTraces
+from costhub.dataset.metaschedule.import_workloads import ImportedWorkload, ImportedWorkloads
 from costhub.dataset.metaschedule.lines import Arguments, ImportReport, Line, Record, parse_record
 from costhub.dataset.trace import program_id
 from costhub.errors import DataError
@@ -46,22 +46,22 @@ class RecordImporter:
 
     Args:
         source: What the rows share.
-        children: Where traces are replayed.
+        pool: Where traces are replayed.
         report: Where lines that give no row are counted.
         known: Records that need no row.
     """
 
     def __init__(
-        self, source: ImportSource, children: ImportPool, report: ImportReport, *, known: frozenset[str] = frozenset()
+        self, source: ImportSource, pool: ImportPool, report: ImportReport, *, known: frozenset[str] = frozenset()
     ) -> None:
-        self._source, self._children, self._report, self._known = source, children, report, known
+        self._source, self._pool, self._report, self._known = source, pool, report, known
         self._seen: set[str] = set()
 
     def rows(self, file: str, lines: Iterable[Line]) -> list[dict[str, Any]]:
         """Rows of the measurements table for the usable lines, counted and in order."""
         chunks = _chunks(list(self._pending(file, lines)))
         rows: dict[int, dict[str, Any]] = {}
-        for chunk, reply in zip(chunks, self._children.replay([_request(c) for c in chunks]), strict=True):
+        for chunk, reply in zip(chunks, self._pool.replay([_request(c) for c in chunks]), strict=True):
             for number, pending in enumerate(chunk):
                 row = reply if isinstance(reply, str) else self._row(pending, reply, number)
                 if isinstance(row, str):

@@ -4,65 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from costhub.dataset.metaschedule.import_child import LoadedWorkload, ReplayedTraces, load_workload, replay_all
+from costhub.dataset.metaschedule.import_pool import ImportPool, LoadedWorkload
 from costhub.dataset.metaschedule.lines import BLANK, Arguments, ImportReport, Line, read_lines
 from costhub.errors import DataError
-from costhub.isolation.limits import FOR_STRANGERS
-from costhub.isolation.pool import ChildPool, LostCall, load_tvm
 
-ReplayCall = tuple[str, str, tuple[str, ...]]
-"""The module of a workload, the target as it was recorded, and traces."""
 GivenName = str | Mapping[str, Any] | None
 MOST_LINE_BYTES = 64 << 20
 _BATCH_LINES = 64
-
-
-class ImportPool:
-    """Child processes, in which a crash or a hang costs the one record that causes it."""
-
-    def __init__(self, workers: int | None = None) -> None:
-        """Prepares for `workers` children, one per core by default."""
-        self._pool = ChildPool(workers, prepare=load_tvm, limits=FOR_STRANGERS)
-
-    def __enter__(self) -> ImportPool:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.close()
-
-    def load(self, lines: Sequence[bytes]) -> Iterator[LoadedWorkload | str]:
-        """Reads workloads, in order; a string says why one cannot be read."""
-        for [reply] in self._pool.map(load_workload, [(line,) for line in lines], pieces=lambda args: [(b"",), args]):
-            yield _reason_lost(reply) if isinstance(reply, LostCall) else reply
-
-    def replay(self, calls: Iterable[ReplayCall]) -> Iterator[ReplayedTraces | str]:
-        """Replays traces, in order; a string says why none of a call can be replayed."""
-        for replies in self._pool.map(replay_all, calls, pieces=_single_traces):
-            yield _joined_replies([_reason_lost(reply) if isinstance(reply, LostCall) else reply for reply in replies])
-
-
-def _single_traces(args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    module_json, target, traces = args
-    return [(module_json, target, some) for some in ((), *((trace,) for trace in traces))]
-
-
-def _joined_replies(replies: Sequence[ReplayedTraces | str]) -> ReplayedTraces | str:
-    replayed = [reply for reply in replies if isinstance(reply, ReplayedTraces)]
-    if not replayed:
-        return str(replies[0]) if replies else "TVM crashed on its workload or target"
-    programs = [reply.programs if isinstance(reply, ReplayedTraces) else (reply,) for reply in replies]
-    return replace(replayed[0], programs=tuple(program for part in programs for program in part))
-
-
-def _reason_lost(lost: LostCall) -> str:
-    return f"TVM {lost.why} on it" if lost.why == "crashed" else f"TVM {lost.why} over it"
 
 
 @dataclass(frozen=True)
@@ -188,7 +143,7 @@ class ImportedWorkloads:
 
 
 def load_workloads(
-    path: Path, children: ImportPool, report: ImportReport, *, names: Sequence[GivenName] | None
+    path: Path, pool: ImportPool, report: ImportReport, *, names: Sequence[GivenName] | None
 ) -> ImportedWorkloads:
     """Reads every workload of a database.
 
@@ -198,7 +153,7 @@ def load_workloads(
     workloads, digest = ImportedWorkloads(), hashlib.sha256()
     numbered = enumerate(_workload_lines(path, report))
     while batch := list(islice(numbered, _BATCH_LINES)):
-        for (number, line), reply in zip(batch, children.load([line.text for _, line in batch]), strict=True):
+        for (number, line), reply in zip(batch, pool.load([line.text for _, line in batch]), strict=True):
             digest.update(line.text + b"\n")
             if isinstance(reply, LoadedWorkload):
                 workloads.found[number] = ImportedWorkload(reply.row, reply.tvm_version)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -9,8 +10,10 @@ import tvm
 from tvm.s_tir import meta_schedule as ms
 
 from costhub.dataset.intrinsics import load_intrinsics
-from costhub.dataset.metaschedule.import_child import (
+from costhub.dataset.metaschedule.import_pool import (
+    ImportPool,
     LoadedWorkload,
+    ReplayCall,
     ReplayedTrace,
     ReplayedTraces,
     load_workload,
@@ -21,6 +24,8 @@ from costhub.dataset.trace import replay, trace_to_json
 from costhub.dataset.workload import module_from_json
 from costhub.errors import WorkloadError
 
+# Of the right form; TVM 0.27 reads its null as a pointer.
+CRASHING = '[[["GetSBlock",[],["C","main"],["b0"]]],[[0,null]]]'
 TARGET = '{"kind":"llvm","num-cores":2}'
 
 
@@ -103,3 +108,43 @@ def test_workloads_are_read_and_traces_replayed(tiny_matmul: Any, old_format: Mo
     assert reply.programs[0] == ReplayedTrace(good, False)
     assert "does not fit the workload" in reply.programs[1]
     assert "neither an object nor a string" in no_target
+
+
+@pytest.fixture(scope="module")
+def one_child() -> Iterator[ImportPool]:
+    with ImportPool(workers=1) as started:
+        yield started
+
+
+def request(tiny: Any, *traces: str, module_json: str | None = None) -> ReplayCall:
+    return (module_json or tiny.module_json, tiny.target, traces)
+
+
+def test_answers_come_in_order(one_child: ImportPool, tiny_matmul: Any, old_format: ModuleType) -> None:
+    line = old_format.workload_line(tiny_matmul.module_json)
+
+    first, second = one_child.load([line, b"nonsense"])
+    replies = list(one_child.replay([request(tiny_matmul, trace) for trace in tiny_matmul.traces]))
+
+    assert isinstance(first, LoadedWorkload)
+    assert isinstance(second, str)
+    found = [reply.programs for reply in replies if isinstance(reply, ReplayedTraces)]
+    assert found == [(ReplayedTrace(trace, False),) for trace in tiny_matmul.traces]
+
+
+def test_a_trace_that_brings_tvm_down_costs_only_itself(one_child: ImportPool, tiny_matmul: Any) -> None:
+    good = tiny_matmul.traces
+
+    [reply] = one_child.replay([request(tiny_matmul, good[0], CRASHING, good[1])])
+
+    assert isinstance(reply, ReplayedTraces)
+    assert reply.programs == (ReplayedTrace(good[0], False), "TVM crashed on it", ReplayedTrace(good[1], False))
+    [alone] = one_child.replay([request(tiny_matmul, CRASHING)])
+    assert alone == "TVM crashed on it"
+
+
+def test_leaving_does_not_wait_for_what_was_asked(tiny_matmul: Any) -> None:
+    with ImportPool(workers=1) as children:
+        replies = children.replay([request(tiny_matmul, *tiny_matmul.traces)] * 50)
+        next(replies)
+    assert isinstance(next(replies, "nothing more"), str | ReplayedTraces)

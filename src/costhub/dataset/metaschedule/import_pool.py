@@ -1,14 +1,11 @@
-"""Provides what a child process does for an import: it reads workloads and replays traces.
-
-So that a crash costs one record.
-"""
+"""Provides ImportPool: child processes that read workloads and replay traces, where a crash costs one record."""
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from costhub.dataset.intrinsics import load_intrinsics, names_intrinsics
@@ -17,7 +14,11 @@ from costhub.dataset.operator_class import classify
 from costhub.dataset.trace import check_decisions, replay, trace_to_json
 from costhub.dataset.workload import module_from_json, parse_target, workload_row
 from costhub.errors import WorkloadError, last_line
+from costhub.isolation.limits import FOR_STRANGERS
+from costhub.isolation.pool import ChildPool, LostCall, load_tvm
 
+ReplayCall = tuple[str, str, tuple[str, ...]]
+"""The module of a workload, the target as it was recorded, and traces."""
 _POSTPROC = "EnterPostproc"
 _Result = TypeVar("_Result")
 
@@ -160,3 +161,44 @@ def _result_or_reason(work: Callable[[Any], _Result], given: Any) -> _Result | s
 
 def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, WorkloadError) else f"TVM fails on it ({last_line(error)})"
+
+
+class ImportPool:
+    """Child processes, in which a crash or a hang costs the one record that causes it."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        """Prepares for `workers` children, one per core by default."""
+        self._pool = ChildPool(workers, prepare=load_tvm, limits=FOR_STRANGERS)
+
+    def __enter__(self) -> ImportPool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.close()
+
+    def load(self, lines: Sequence[bytes]) -> Iterator[LoadedWorkload | str]:
+        """Reads workloads, in order; a string says why one cannot be read."""
+        for [reply] in self._pool.map(load_workload, [(line,) for line in lines], pieces=lambda args: [(b"",), args]):
+            yield _reason_lost(reply) if isinstance(reply, LostCall) else reply
+
+    def replay(self, calls: Iterable[ReplayCall]) -> Iterator[ReplayedTraces | str]:
+        """Replays traces, in order; a string says why none of a call can be replayed."""
+        for replies in self._pool.map(replay_all, calls, pieces=_single_traces):
+            yield _joined_replies([_reason_lost(reply) if isinstance(reply, LostCall) else reply for reply in replies])
+
+
+def _single_traces(args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    module_json, target, traces = args
+    return [(module_json, target, some) for some in ((), *((trace,) for trace in traces))]
+
+
+def _joined_replies(replies: Sequence[ReplayedTraces | str]) -> ReplayedTraces | str:
+    replayed = [reply for reply in replies if isinstance(reply, ReplayedTraces)]
+    if not replayed:
+        return str(replies[0]) if replies else "TVM crashed on its workload or target"
+    programs = [reply.programs if isinstance(reply, ReplayedTraces) else (reply,) for reply in replies]
+    return replace(replayed[0], programs=tuple(program for part in programs for program in part))
+
+
+def _reason_lost(lost: LostCall) -> str:
+    return f"TVM {lost.why} on it" if lost.why == "crashed" else f"TVM {lost.why} over it"

@@ -1,13 +1,10 @@
-"""Provides what a child process does for an export: it writes a database's lines.
-
-So that a crash costs one of them.
-"""
+"""Provides ExportPool: child processes that write the lines of a database, where a crash costs one of them."""
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -15,9 +12,14 @@ from costhub.dataset.intrinsics import load_intrinsics, names_intrinsics
 from costhub.dataset.trace import replay
 from costhub.dataset.workload import argument_shapes, module_from_json, parse_target
 from costhub.errors import WorkloadError
+from costhub.isolation.limits import FOR_STRANGERS
+from costhub.isolation.pool import ChildPool, LostCall, load_tvm
 
 MeasuredTrace: TypeAlias = tuple[str, tuple[float, ...]]
 """A trace, and the seconds of every repeat; no seconds where it failed."""
+Records = list[str | None]
+RecordsCall = tuple[str, str, tuple[MeasuredTrace, ...]]
+"""Measurements of one workload (its module, as JSON) and one target."""
 FAILED_S = 1e10
 """What MetaSchedule's AddToDatabase stores for a program that did not build or run."""
 
@@ -83,3 +85,40 @@ def usable(run_s: tuple[float, ...]) -> bool:
         (True, False, False)
     """
     return bool(run_s) and all(0 < s < FAILED_S for s in run_s)
+
+
+class ExportPool:
+    """Child processes that replay programs and write them as records.
+
+    Raises:
+        MeasureError: A child process does not start at all.
+
+    Example:
+        >>> with ExportPool(workers=1) as pool:
+        ...     list(pool.records([]))
+        []
+    """
+
+    def __init__(self, *, workers: int | None = None) -> None:
+        self._pool = ChildPool(workers, prepare=load_tvm, limits=FOR_STRANGERS)
+
+    def __enter__(self) -> ExportPool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.close()
+
+    def workload(self, module_json: str) -> WorkloadLine | None:
+        """The line of a workload; None for one that TVM cannot read, or that brings it down."""
+        line = self._pool.call(workload_line, module_json)
+        return None if isinstance(line, LostCall) else line
+
+    def records(self, calls: Iterable[RecordsCall]) -> Iterator[Records]:
+        """Yields the records of each call, in order; at most two calls per process are under way."""
+        for parts in self._pool.map(record_texts, calls, pieces=_single_programs):
+            yield [text for part in parts for text in ([None] if isinstance(part, LostCall) else part)]
+
+
+def _single_programs(args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    module_json, target, programs = args
+    return [(module_json, target, some) for some in ((), *((program,) for program in programs))]
