@@ -1,7 +1,4 @@
-"""Provides site_contents and write_site: what the page of some hubs shows, read from their folders.
-
-And the folder it goes into.
-"""
+"""Provides site_contents and write_site: the page of some hubs, read from their folders and written to another."""
 
 from __future__ import annotations
 

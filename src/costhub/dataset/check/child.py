@@ -1,7 +1,4 @@
-"""Provides what the child process of a check does.
-
-It opens files from strangers and applies the rules on rows to them.
-"""
+"""Provides the functions of a check's child process, which opens files from strangers and applies rules to their rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Provides the rules on latencies beside one another: units, repeats that agree, and figures that were made up."""
+"""Provides the rules across latencies: units, repeats that agree, and figures that look generated."""
 
 from __future__ import annotations
 

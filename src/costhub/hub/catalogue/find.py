@@ -1,4 +1,4 @@
-"""Provides find_model and choose_model: the one model that an address stands for, and why it is that one."""
+"""Provides find_model and choose_model: the one model that an address stands for, and the reason."""
 
 from __future__ import annotations
 

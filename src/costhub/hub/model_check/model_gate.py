@@ -1,4 +1,4 @@
-"""Provides check_model and check_loadable: a stranger's model, against everything that loading relies on."""
+"""Provides check_model and check_loadable: a stranger's model against everything that loading relies on."""
 
 from __future__ import annotations
 

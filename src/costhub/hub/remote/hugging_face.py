@@ -1,7 +1,4 @@
-"""Provides fetch_snapshot: a model repository of the Hugging Face hub at one commit.
-
-And sentences for what may fail.
-"""
+"""Provides fetch_snapshot, a model repository of the Hugging Face hub at one commit, and readable_errors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Provides Manifest, the sha256 and size of each file of a hub folder, and copy_verified.
-
-A copy that is checked against it.
-"""
+"""Provides Manifest, the sha256 and size of each file of a hub folder, and copy_verified, which checks against it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Provides compare_device, contributed measurements beside those that a hub holds, and ReviewVerdict, what follows."""
+"""Provides compare_device and ReviewVerdict: contributed measurements beside those of a hub, and the outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Provides review: the judgement on a contribution or a model, from a folder or a pull request."""
+"""Provides review: the verdict on a contribution or a model, from a folder or a pull request."""
 
 from __future__ import annotations
 
