@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from costhub.cli.options import ARCHITECTURE
 
 if TYPE_CHECKING:
     from costhub.dataset.blocks import ProgramBlocks
+    from costhub.dataset.folder import DataFolder
     from costhub.dataset.programs import Programs
     from costhub.dataset.splits.split import Split
     from costhub.models.info import ModelInfo
@@ -106,32 +108,16 @@ def command(
     """Train a cost model on measured programs.
 
     Without --split, a fifth of the workloads, from every operator that can spare one, is held out to evaluate
-    the model. The model card shows the results.
-
-    The progress of a training is kept in OUT.partial until OUT is written: after an interruption, run the
+    the model, for its card. OUT.partial keeps the progress until OUT is written: after an interruption, run the
     same command again to continue.
     """
-    from costhub.cli.learning import model_documents
-    from costhub.dataset.credit import data_credit
-    from costhub.dataset.features.specs import find_spec
-    from costhub.dataset.folder import DataFolder
-    from costhub.dataset.splits.split import find_split
-    from costhub.hub.catalogue.devices import device_rows
-    from costhub.models.architectures import ARCHITECTURES, new_model
-    from costhub.models.folder import check_replaceable, save_model
-
-    check_replaceable(out)
     options = _options(objective, pairs)
-    folder = DataFolder.open(data)
-    if chosen is not None:
-        find_split(data, chosen)
-    if spec is not None:
-        find_spec(spec)
-    # What follows imports torch or XGBoost.
+    folder = _checked_folder(data, out, chosen, spec)
+    spec = _checked_spec(arch, spec, options)
+    from costhub.dataset.credit import data_credit
+    from costhub.hub.catalogue.devices import device_rows
     from costhub.models.train import describe_model, train_model
 
-    spec = spec or ARCHITECTURES.find(arch).default_spec
-    new_model(arch, feature_spec=spec, options=options)  # refuses wrong options before features are computed
     devices = tuple(sorted(set(devices))) or (folder.only_device(" with --device."),)
     partial = out.absolute().with_name(f"{out.absolute().name}.partial")
     with joined_processes(arch, stream=stream) as place:
@@ -139,9 +125,8 @@ def command(
         split = _to_learn_on(devices, split_of(data, programs.workload_ids, chosen, seed))
         train = programs.of_workloads(set(split.train))
         own, valid = training_share(train, place, seed=seed)
-        model = _resumable(
-            partial,
-            lambda: train_model(
+        with _resumable(partial):
+            model = train_model(
                 own,
                 arch,
                 valid=stop_share if valid is None else valid,
@@ -151,25 +136,51 @@ def command(
                 checkpoint=None if place[1] > 1 else partial,
                 progress=place[0] == 0,
                 feature_spec=spec,
-            ),
-        )
+            )
     if place[0]:
         return  # All processes end with the same model; the first one writes it.
     evaluation = evaluated(model, _to_test(programs, split, {d for d in devices if d == meant_for}))
     figures = described_figures(evaluation, data) if evaluation else None
+    name, totals = meant_for or "+".join(devices), evaluation.totals if evaluation else None
     info = describe_model(
-        model,
-        train,
-        device_id=meant_for or "+".join(devices),
-        seed=seed,
-        licence=licence,
-        metrics=evaluation.totals if evaluation else None,
-        test_workloads=split.test,
+        model, train, device_id=name, seed=seed, licence=licence, metrics=totals, test_workloads=split.test
     )
     info = replace(info, data_credit=data_credit(data, devices), train_devices=devices if meant_for else ())
-    save_model(model, out, info, documents=model_documents(model, info, figures, out.name))
+    _save(model, out, info, figures)
     shutil.rmtree(partial, ignore_errors=True)
     _report(out, info, figures, as_json=as_json)
+
+
+def _checked_folder(data: Path, out: Path, split: str | None, spec: str | None) -> DataFolder:
+    """The data folder; refuses wrong paths and names before torch or XGBoost is imported."""
+    from costhub.dataset.features.specs import find_spec
+    from costhub.dataset.folder import DataFolder
+    from costhub.dataset.splits.split import find_split
+    from costhub.models.folder import check_replaceable
+
+    check_replaceable(out)
+    folder = DataFolder.open(data)
+    if split is not None:
+        find_split(data, split)
+    if spec is not None:
+        find_spec(spec)
+    return folder
+
+
+def _checked_spec(arch: str, spec: str | None, options: Mapping[str, str]) -> str:
+    """The feature spec to use; refuses wrong options before features are computed."""
+    from costhub.models.architectures import ARCHITECTURES, new_model
+
+    spec = spec or ARCHITECTURES.find(arch).default_spec
+    new_model(arch, feature_spec=spec, options=options)
+    return spec
+
+
+def _save(model: CostModel, out: Path, info: ModelInfo, figures: dict[str, Any] | None) -> None:
+    from costhub.cli.learning import model_documents
+    from costhub.models.folder import save_model
+
+    save_model(model, out, info, documents=model_documents(model, info, figures, out.name))
 
 
 def _to_learn_on(devices: Sequence[str], split: Split) -> Split:
@@ -220,16 +231,17 @@ def _options(objective: str | None, pairs: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _resumable(partial: Path, train: Callable[[], CostModel]) -> CostModel:
-    """The trained model; after an interruption, says how to continue."""
+@contextmanager
+def _resumable(partial: Path) -> Iterator[None]:
+    """Lets ^C and SIGTERM interrupt the training, and then says how to continue it."""
     try:
         with interruptible():
-            return train()
+            yield
     except KeyboardInterrupt:
         if partial.exists():
             click.echo(
-                f"The progress is kept in {partial}: run the same command again to continue, or remove "
-                "that folder to start over.",
+                f"The progress is kept in {partial}: run the same command again to continue, or remove that "
+                "folder to start over.",
                 err=True,
             )
         raise

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from costhub.cli.interaction import interruptible
-from costhub.cli.measuring import open_measurer
+from costhub.cli.measuring import check_names, exported_among, named_jobs, network_jobs, open_measurer
 from costhub.cli.options import METHOD, SELECTION, STRATEGY, check_tracker_options, list_option
 from costhub.errors import NetworkError, WorkloadError
 
@@ -155,19 +155,13 @@ def command(
 
     Stop it with Ctrl-C at any time and start it again with the same --out: it continues where it stopped.
     """
-    from costhub.cli.measuring import check_names, exported_among, named_jobs, network_jobs
     from costhub.cli.tune_output import TuneReport, result_text
     from costhub.hub.catalogue.find import AUTO, choose_model, find_model
     from costhub.hub.pull import pull, pull_resolved
 
-    if not workloads and not networks:
-        raise click.UsageError("Nothing to tune: name a WORKLOAD, or a network with --network.")
-    check_tracker_options(tracker, key)
-    if tracker is not None and device != "auto":
-        raise click.UsageError("--device selects a device of this machine; leave it out with --tracker.")
     names, files = exported_among(workloads)
     networks = (*networks, *files)
-    check_names(names, networks, [device] if tracker is None else [])
+    _check_arguments(names, networks, device, tracker, key)
     named = None if model_name == AUTO else find_model(model_name, arch=arch)
     drafting = pull(draft) if draft else None
     how = _search_parts(method, strategy, select)
@@ -190,7 +184,19 @@ def command(
         finished = _finish(networks, measurer, out, fast_math=fast_math, torch_compile=torch_compile)
     summary = report.write(finished)
     click.echo(json.dumps(summary) if as_json else result_text(results, finished, out))
-    _check(finished)
+    _raise_wrong_outputs(finished)
+
+
+def _check_arguments(
+    workloads: Sequence[str], networks: Sequence[str], device: str, tracker: str | None, key: str | None
+) -> None:
+    """Refuses wrong names and contradictions before TVM or torch is imported."""
+    if not workloads and not networks:
+        raise click.UsageError("Nothing to tune: name a WORKLOAD, or a network with --network.")
+    check_tracker_options(tracker, key)
+    if tracker is not None and device != "auto":
+        raise click.UsageError("--device selects a device of this machine; leave it out with --tracker.")
+    check_names(workloads, networks, [device] if tracker is None else [])
 
 
 def _search_parts(method: str, strategy: str, select: str) -> SearchParts:
@@ -230,7 +236,7 @@ def _warn_of_another_kind(entry: ModelEntry, device: Mapping[str, Any]) -> None:
         )
 
 
-def _check(finished: Sequence[FinishedNetwork]) -> None:
+def _raise_wrong_outputs(finished: Sequence[FinishedNetwork]) -> None:
     """Raises a NetworkError if outputs differ from torch's."""
     wrong = [network.error for network in finished if network.error]
     if wrong:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from costhub.cli.figures import figures_text
 from scripts.tables.models import (
     LITERATURE,
     calibration_table,
@@ -119,27 +118,6 @@ def test_totals_of_papers_are_shown_of_held_out_networks() -> None:
     shown = literature_table({"summary": summaries([*rows, {**row("gbt", 0, [0.9, 0.9]), **totals}])})
 
     assert shown.splitlines()[2:] == ["| cpu0 | gbt rank per_store@1 | 0.250 | 0.250 | 0.500 | 0.250 |"]
-
-
-def test_text_for_a_terminal_names_devices_only_where_there_are_several() -> None:
-    def line(device: str) -> dict[str, Any]:
-        return {"workload": "w", "operator": "conv", "programs": 3, "device_id": device, **figures}
-
-    figures = {"top_1": 0.5, "top_5": 1.0, "pairwise": 0.75, "spearman": 0.25}
-    errors = {**figures, "top_1": None}
-    found = {"workloads": [line("a"), line("a")], "totals": figures, "standard_errors": errors}
-    network = {"network": "resnet-18", "workloads": 1, "programs": 3, **figures, "top_1_weighted": 0.4}
-
-    one = figures_text(found).splitlines()
-    several = figures_text(
-        {**found, "workloads": [line("a"), line("b")], "networks": [network], "variants": {"top_1_tlp": 0.4}}
-    )
-
-    assert one[0].split() == ["workload", "operator", "programs", "top_1", "top_5", "pairwise", "spearman"]
-    assert one[-1].split() == ["standard", "error", "-", "-", "1.000", "0.750", "0.250"]
-    assert "device" in several.splitlines()[0]
-    assert "resnet-18" in several
-    assert several.endswith("top_1_tlp 0.400")
 
 
 def test_pairs_calibration_and_curves() -> None:
