@@ -16,9 +16,9 @@ from scipy import stats
 from costhub.cards.tables import TableColumn, number, plain_table
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import copy_dataset
-from scripts.bench.models.grid import CEILING, GRIDS, RANDOM, Entry
+from scripts.bench.models.grid import CEILING, GRIDS, RANDOM, GridEntry
 from scripts.bench.models.runs import run
-from scripts.bench.models.tasks import Source
+from scripts.bench.models.tasks import DeviceData
 
 TABLE = machine.RESULTS / "model_comparison.json"
 METRICS = ("top_1", "top_5", "pairwise")
@@ -72,7 +72,7 @@ def spreads(summary: list[Row]) -> Spreads:
     }
 
 
-def entries(summary: list[Row], device: str, split: str) -> list[Entry]:
+def entries(summary: list[Row], device: str, split: str) -> list[GridEntry]:
     """The learned models of a device in the table, each with its best objective and features."""
     lines = {form(row) for row in summary}
     return [
@@ -83,7 +83,7 @@ def entries(summary: list[Row], device: str, split: str) -> list[Entry]:
     ]
 
 
-def trained(source: Source, split: str, entry: Entry) -> dict[str, float]:
+def trained(source: DeviceData, split: str, entry: GridEntry) -> dict[str, float]:
     """Means over the workloads, of all folds together."""
     rows = [run(source, part, entry, SEED) for part in source.parts([split], SEED)]
     by_workload = {name: [v for row in rows for v in row["by_workload"][name]] for name in METRICS}
@@ -126,7 +126,7 @@ def main(devices: tuple[str, ...], quick: bool, path: Path | None) -> None:
         if (devices and device not in devices) or (quick and rows):
             continue
         with tempfile.TemporaryDirectory() as folder:
-            source = Source(copy_dataset(folder, dataset), device)
+            source = DeviceData(copy_dataset(folder, dataset), device)
             for entry in entries(summary, device, split)[: 1 if quick else None]:
                 key = (device, split, "", entry.model, entry.objective, entry.spec, entry.variant)
                 rows += compared(trained(source, split, entry), lines[key], spread)

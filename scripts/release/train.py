@@ -19,7 +19,7 @@ AMD, INTEL, A100, H200 = "amd-epyc-zen5", "intel-xeon-icelake", "nvidia-a100", "
 
 
 @dataclass(frozen=True)
-class Release:
+class ModelRelease:
     """One model."""
 
     device: str
@@ -46,17 +46,17 @@ TREES = ("objective=log", "rounds=200", "learning_rate=0.1")
 GPU = {"blend": (f"members=gbt({','.join(TREES)}) mlp",), "gbt": TREES, "mlp": ()}
 """Architecture -> options, on the GPUs."""
 RELEASES = (
-    Release("amd-epyc-zen5-2c", "gbt", MANY, ("objective=log",)),
-    Release("amd-epyc-zen5-2c", "mlp", MANY),
-    Release("amd-epyc-zen5-2c", "treegru", MANY),
-    Release(f"{INTEL}-2c", "gbt", MANY, TREES, INTEL),
-    Release(f"{INTEL}-2c", "mlp", MANY, (), INTEL),
-    Release("any-cpu", "conditioned", MANY, ("base=blend",), f"{AMD}+{INTEL}", CPUS),
+    ModelRelease("amd-epyc-zen5-2c", "gbt", MANY, ("objective=log",)),
+    ModelRelease("amd-epyc-zen5-2c", "mlp", MANY),
+    ModelRelease("amd-epyc-zen5-2c", "treegru", MANY),
+    ModelRelease(f"{INTEL}-2c", "gbt", MANY, TREES, INTEL),
+    ModelRelease(f"{INTEL}-2c", "mlp", MANY, (), INTEL),
+    ModelRelease("any-cpu", "conditioned", MANY, ("base=blend",), f"{AMD}+{INTEL}", CPUS),
     *(
-        Release(H200, arch, FEW, options, f"{H200}+{A100}", (H200, A100), stop_share=0.1)
+        ModelRelease(H200, arch, FEW, options, f"{H200}+{A100}", (H200, A100), stop_share=0.1)
         for arch, options in GPU.items()
     ),
-    *(Release(A100, arch, "workload-5-seed0", options, A100, stop_share=0.1) for arch, options in GPU.items()),
+    *(ModelRelease(A100, arch, "workload-5-seed0", options, A100, stop_share=0.1) for arch, options in GPU.items()),
 )
 
 
@@ -115,7 +115,7 @@ def add(data: Path, other: Path) -> None:
         save_split(replace(split, train=train, made_from=None), data / SPLITS_FOLDER / f"{name}.json")
 
 
-def trained(release: Release, data: Path, folder: Path, seed: int) -> Path:
+def trained(release: ModelRelease, data: Path, folder: Path, seed: int) -> Path:
     """The folder of the trained model."""
     out = folder / f"{release.device}-{release.arch}"
     devices = release.devices or (release.device,)

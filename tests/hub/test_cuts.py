@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from scripts.bench.common.fresh import run_module
-from scripts.bench.data.cutting_proxy import PARTS, CuttingProxy, Point, random_point
+from scripts.bench.data.cutting_proxy import PARTS, CutPoint, CuttingProxy, random_point
 
 CREATE = json.dumps({"name": "one", "organization": "acme"}).encode()
 
@@ -50,7 +50,7 @@ def test_without_a_point_all_goes_through_and_is_counted(proxy: Any, server: Any
 def test_half_a_request_has_no_effect_and_half_an_answer_takes_none_back(
     proxy: Any, server: Any, part: str, takes_effect: bool, share: float
 ) -> None:
-    proxy.point = Point(0, part, share)
+    proxy.point = CutPoint(0, part, share)
 
     # Of a head that ends early urllib makes the best it can; the body is gone in any case.
     with contextlib.suppress(http.client.HTTPException, OSError):
@@ -62,7 +62,7 @@ def test_half_a_request_has_no_effect_and_half_an_answer_takes_none_back(
 
 
 def test_a_server_that_stays_away_answers_nobody_until_it_is_healed(proxy: Any) -> None:
-    proxy.point, proxy.stays_away = Point(0, "response head", 0.0), True
+    proxy.point, proxy.stays_away = CutPoint(0, "response head", 0.0), True
     for _ in range(3):
         with pytest.raises((http.client.HTTPException, OSError)):
             ask(proxy, "/api/whoami-v2")

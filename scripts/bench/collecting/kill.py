@@ -41,7 +41,7 @@ def journal_ids(folder: Path) -> set[str]:
     return {json.loads(line)["record_id"] for line in lines}
 
 
-class Life:
+class CollectorRun:
     """One collector, from its start to its end by kill -9."""
 
     def __init__(self, folder: Path, log: Path) -> None:
@@ -101,7 +101,7 @@ def main(collectors: int, children: int, quick: bool, seed: int, path: Path | No
     acknowledged: set[str] = set()
     orphans: list[str] = []
     for number in range(collectors):
-        life = Life(folder, place / "log.txt")
+        life = CollectorRun(folder, place / "log.txt")
         life.wait(rng.randint(1, 20))
         share = children // collectors + (number < children % collectors)
         for kind in rng.choices(KINDS, k=share):

@@ -36,7 +36,7 @@ BUILD_LIMITS = Limits(address_space_bytes=2000 << 20, cpu_s=90, file_bytes=1 << 
 
 
 @dataclass(frozen=True)
-class Planted:
+class PlantedProgram:
     """One way to fail, and how a collector must report it."""
 
     function: Any
@@ -68,19 +68,19 @@ def right() -> Any:
     return function
 
 
-def planted() -> dict[str, Planted]:
+def planted() -> dict[str, PlantedProgram]:
     """All kinds by name."""
     return {
-        "segmentation fault": Planted(_stray(), "run_error", "SIGSEGV"),
-        "endless loop": Planted(_endless(), "run_timeout", "killed after"),
-        "endless build": Planted(_long(), "build_timeout", "killed after"),
-        "out of memory at run": Planted(_greedy(), "run_error", "memory limit"),
-        "out of memory at build": Planted(_vast(), "build_error", "memory limit"),
-        "illegal instruction": Planted(_trap(), "run_error", "SIGILL"),
-        "does not compile": Planted(_misused(), "build_error", "Check failed"),
-        "wrong output": Planted(_tripled(), "wrong_output", "argument 1 differs"),
-        "abort": Planted(_calling("abort"), "run_error", "SIGABRT"),
-        "exit": Planted(_calling("exit", 3), "run_error", "exit code 3"),
+        "segmentation fault": PlantedProgram(_stray(), "run_error", "SIGSEGV"),
+        "endless loop": PlantedProgram(_endless(), "run_timeout", "killed after"),
+        "endless build": PlantedProgram(_long(), "build_timeout", "killed after"),
+        "out of memory at run": PlantedProgram(_greedy(), "run_error", "memory limit"),
+        "out of memory at build": PlantedProgram(_vast(), "build_error", "memory limit"),
+        "illegal instruction": PlantedProgram(_trap(), "run_error", "SIGILL"),
+        "does not compile": PlantedProgram(_misused(), "build_error", "Check failed"),
+        "wrong output": PlantedProgram(_tripled(), "wrong_output", "argument 1 differs"),
+        "abort": PlantedProgram(_calling("abort"), "run_error", "SIGABRT"),
+        "exit": PlantedProgram(_calling("exit", 3), "run_error", "exit code 3"),
     }
 
 

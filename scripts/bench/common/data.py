@@ -68,7 +68,7 @@ def small_folder(path: Path) -> Path:
 
 
 @dataclass(frozen=True)
-class Part:
+class SplitPart:
     """One split, or one fold of it, of one device."""
 
     split: str
@@ -78,14 +78,14 @@ class Part:
     test: frozenset[str]
 
 
-def folds(about: Sequence[dict[str, Any]], count: int, seed: int) -> list[Part]:
+def folds(about: Sequence[dict[str, Any]], count: int, seed: int) -> list[SplitPart]:
     """Deals the workloads of each operator family over the folds, one after the other, in random order."""
     rng = np.random.default_rng(seed)
     ids = sorted((row["operator"], row["workload_id"]) for row in about)
     families = sorted({operator for operator, _ in ids})
     dealt = [i for f in families for i in rng.permutation([w for operator, w in ids if operator == f]).tolist()]
     sides = [frozenset(dealt[number::count]) for number in range(count)]
-    return [Part(f"fold-{count}", n, frozenset(dealt) - test, test) for n, test in enumerate(sides)]
+    return [SplitPart(f"fold-{count}", n, frozenset(dealt) - test, test) for n, test in enumerate(sides)]
 
 
 def _write(folder: Path, table: str, rows: list[dict[str, object]]) -> None:

@@ -29,7 +29,7 @@ def earlier_rows(path: Path | None) -> list[Row]:
     return rows
 
 
-class Rows:
+class RowFile:
     """The rows of a benchmark in memory and, if a path is given, in a file of JSON lines.
 
     Args:

@@ -52,7 +52,7 @@ def digest(files: Files) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-class Sources:
+class LocalFolders:
     """What is published, contributed and pulled; made once."""
 
     def __init__(self, place: Path) -> None:
@@ -61,23 +61,23 @@ class Sources:
 
 
 @dataclass(frozen=True)
-class Command:
+class HubCommand:
     """One command of costhub."""
 
-    prepare: Callable[[Any, Sources], None]
+    prepare: Callable[[Any, LocalFolders], None]
     """Puts on the server what it needs."""
-    code: Callable[[Sources, Path], str]
+    code: Callable[[LocalFolders, Path], str]
     """The program, given a folder where its results may go."""
     result: Callable[[Any, Path, str], str]
     """A hash of what it left on the server, in the folder or in its output; empty if it left nothing."""
 
 
-def _prepared(hub: Any, sources: Sources) -> None:
+def _prepared(hub: Any, sources: LocalFolders) -> None:
     hub.commit(REPO, file_bytes(sources.model))
     hub.commit(DATASET, file_bytes(sources.data))
 
 
-def _nothing(hub: Any, sources: Sources) -> None:
+def _nothing(hub: Any, sources: LocalFolders) -> None:
     del hub, sources
 
 
@@ -105,25 +105,25 @@ def _offered(hub: Any, place: Path, stdout: str) -> str:
 
 
 COMMANDS = {
-    "pull": Command(
+    "pull": HubCommand(
         _prepared,
         lambda _, place: MAIN.format(["pull", f"hf-hub:{REPO}", "--out", str(place / "pulled")]),
         _pulled,
     ),
-    "load_measurements": Command(_prepared, lambda *_: LOAD.format(DATA), lambda hub, place, stdout: stdout),
-    "publish, a model": Command(
+    "load_measurements": HubCommand(_prepared, lambda *_: LOAD.format(DATA), lambda hub, place, stdout: stdout),
+    "publish, a model": HubCommand(
         _nothing,
         lambda sources, _: MAIN.format(
             ["publish", str(sources.model), "--to", f"hf-hub:{REPO}", "--tag", "v1", "--yes"]
         ),
         _main_branch(REPO),
     ),
-    "publish, measurements": Command(
+    "publish, measurements": HubCommand(
         _nothing,
         lambda sources, _: MAIN.format(["publish", str(sources.data), "--to", DATA, "--yes"]),
         _main_branch(DATASET),
     ),
-    "contribute": Command(
+    "contribute": HubCommand(
         _prepared,
         lambda sources, _: MAIN.format(["contribute", str(sources.data), "--to", DATA, "--yes"]),
         _offered,

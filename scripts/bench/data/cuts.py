@@ -27,8 +27,8 @@ from scripts.bench.data.cut_commands import (
     COMMANDS,
     DATASET,
     Files,
+    LocalFolders,
     LoopbackHub,
-    Sources,
     digest,
     file_bytes,
     half_files,
@@ -48,7 +48,7 @@ COLUMNS = [
 
 
 @dataclass
-class Site:
+class Sandbox:
     """A server with a proxy before it, and the folder of one client."""
 
     hub: Any
@@ -94,12 +94,12 @@ class Site:
 
 
 @contextmanager
-def place_of(name: str, sources: Sources) -> Iterator[Site]:
+def place_of(name: str, sources: LocalFolders) -> Iterator[Sandbox]:
     """A place where a command finds what it needs."""
     with LoopbackHub() as hub, tempfile.TemporaryDirectory(prefix="costhub-cuts-") as folder:
         COMMANDS[name].prepare(hub, sources)
         with CuttingProxy(int(hub.url.rsplit(":", 1)[1])) as proxy:
-            yield Site(hub, proxy, Path(folder))
+            yield Sandbox(hub, proxy, Path(folder))
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Undisturbed:
     pulled: Files
 
 
-def undisturbed(name: str, sources: Sources) -> Undisturbed:
+def undisturbed(name: str, sources: LocalFolders) -> Undisturbed:
     """Runs a command without faults."""
     command = COMMANDS[name]
     with place_of(name, sources) as place:
@@ -124,7 +124,7 @@ def undisturbed(name: str, sources: Sources) -> Undisturbed:
         return Undisturbed(result, place.commits(), place.proxy.sizes, file_bytes(place.folder / "pulled"))
 
 
-def trial(name: str, sources: Sources, clean: Undisturbed, seed: int) -> dict[str, Any]:
+def trial(name: str, sources: LocalFolders, clean: Undisturbed, seed: int) -> dict[str, Any]:
     """Disturbs a command once, runs it again, and reports the outcome of both."""
     rng, command = random.Random(seed), COMMANDS[name]
     fault, point = rng.choice(FAULTS), random_point(clean.sizes, rng)
@@ -200,7 +200,7 @@ def main(cuts: int, names: tuple[str, ...], seed: int, jobs: int, quick: bool, p
         cuts = len(names or COMMANDS)
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="costhub-cuts-") as folder:
-        sources = Sources(Path(folder))
+        sources = LocalFolders(Path(folder))
         names = names or tuple(COMMANDS)
         clean = {name: undisturbed(name, sources) for name in names[:cuts]}
         with ThreadPoolExecutor(jobs) as pool, bar(cuts, desc="cuts", unit="cut") as shown:

@@ -17,7 +17,7 @@ BODILESS = (b" 204 ", b" 304 ")
 
 
 @dataclass(frozen=True)
-class Point:
+class CutPoint:
     """A point in the traffic of a command: the first message from exchange `number` on that has the part."""
 
     number: int
@@ -26,7 +26,7 @@ class Point:
     """Of the bytes of the part: how much still goes through."""
 
 
-class Message:
+class HttpMessage:
     """Head and body of a request or an answer, as bytes; empty where the other side has hung up."""
 
     def __init__(self, file: BinaryIO | BufferedIOBase, *, answers: bytes = b"") -> None:
@@ -58,7 +58,7 @@ class CuttingProxy:
         self.upstream = upstream
         self.sizes: list[dict[str, int]] = []
         """Of each exchange: part -> bytes."""
-        self.point: Point | None = None
+        self.point: CutPoint | None = None
         self.stays_away = False
         """Whether it serves nobody after the cut."""
         self.instead: Callable[[], object] | None = None
@@ -136,16 +136,16 @@ class _Handler(socketserver.StreamRequestHandler):
                 pass
 
     def _exchange(self, server: socket.socket, answers: BinaryIO) -> bool:
-        request = Message(self.rfile)
+        request = HttpMessage(self.rfile)
         if not request.head or self.proxy.away:
             return False
         number = self.proxy.begin()
         if not self._forward(server, number, "request", request, request.head):
             return False
-        answer = Message(answers, answers=request.head)
+        answer = HttpMessage(answers, answers=request.head)
         return bool(answer.head) and self._forward(self.connection, number, "response", answer, request.head)
 
-    def _forward(self, to: socket.socket, number: int, kind: str, message: Message, request: bytes) -> bool:
+    def _forward(self, to: socket.socket, number: int, kind: str, message: HttpMessage, request: bytes) -> bool:
         for part, content in (("head", message.head), ("body", message.body)):
             through, cut = self.proxy.allowed(number, f"{kind} {part}", content, request)
             to.sendall(through)
@@ -154,8 +154,8 @@ class _Handler(socketserver.StreamRequestHandler):
         return True
 
 
-def random_point(sizes: Sequence[dict[str, int]], rng: random.Random) -> Point:
+def random_point(sizes: Sequence[dict[str, int]], rng: random.Random) -> CutPoint:
     """A point in traffic like that of a run without faults, each of the four parts as often as the others."""
     part = rng.choice([part for part in PARTS if any(size[part] for size in sizes)])
     number = rng.choice([number for number, size in enumerate(sizes) if size[part]])
-    return Point(number, part, rng.random())
+    return CutPoint(number, part, rng.random())

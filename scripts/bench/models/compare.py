@@ -14,11 +14,11 @@ from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.cli.figures import METRICS
 from costhub.dataset.folder import DataFolder
 from scripts.bench.common import machine, options
-from scripts.bench.common.data import Part, own_copy
-from scripts.bench.common.rows import Rows
-from scripts.bench.models.grid import GRIDS, TWO_PASSES, Entry
+from scripts.bench.common.data import SplitPart, own_copy
+from scripts.bench.common.rows import RowFile
+from scripts.bench.models.grid import GRIDS, TWO_PASSES, GridEntry
 from scripts.bench.models.runs import KEY, key_of, run
-from scripts.bench.models.tasks import Source
+from scripts.bench.models.tasks import DeviceData
 from scripts.tables.models import summaries
 
 COLUMNS = (
@@ -31,8 +31,8 @@ COLUMNS = (
 
 
 def plan(
-    sources: list[Source], entries: list[Entry], splits: tuple[str, ...], seeds: int, only: str
-) -> Iterator[tuple[Source, Part, Entry, int]]:
+    sources: list[DeviceData], entries: list[GridEntry], splits: tuple[str, ...], seeds: int, only: str
+) -> Iterator[tuple[DeviceData, SplitPart, GridEntry, int]]:
     """Everything to do; the rows of one feature spec come together, since loading takes long."""
     chosen = [entry for entry in entries if fnmatch.fnmatch(entry.label, only)]
     for source in sources:
@@ -46,8 +46,8 @@ def plan(
 
 
 def work(
-    tasks: Iterator[tuple[Source, Part, Entry, int]],
-    kept: Rows,
+    tasks: Iterator[tuple[DeviceData, SplitPart, GridEntry, int]],
+    kept: RowFile,
     *,
     budget_s: float,
     valid_share: float,
@@ -106,7 +106,7 @@ def main(
     """Fits every model of a grid on the train side of every split and ranks the programs of the test side."""
     folders = folders or (own_copy(),)
     sources = [
-        Source(data, device, also)
+        DeviceData(data, device, also)
         for data in folders
         for device in DataFolder.open(data).device_ids()
         if not devices or device in devices
@@ -114,7 +114,7 @@ def main(
     if quick:
         grid, seeds, sources = "quick", 1, sources[:1]
         splits = splits or tuple(sources[0].default_splits()[:1])
-    kept = Rows(rows_path, KEY)
+    kept = RowFile(rows_path, KEY)
     tasks = plan(sources, GRIDS[grid], splits, seeds, only)
     work(tasks, kept, budget_s=budget_s, valid_share=valid_share)
     table = summaries(kept.all)

@@ -14,13 +14,13 @@ from costhub.models.evaluate import evaluate_scores
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import own_copy
 from scripts.bench.models.calibration import calibrate
-from scripts.bench.models.grid import TILES, Entry
-from scripts.bench.models.tasks import Source
+from scripts.bench.models.grid import TILES, GridEntry
+from scripts.bench.models.tasks import DeviceData
 from scripts.tables.plots import plot_calibration
 
 ENTRIES = {
-    "trees": Entry("ensemble", TILES, "", {"member": "gbt"}),
-    "networks": Entry("ensemble", TILES, "", {"member": "mlp(objective=regression)"}),
+    "trees": GridEntry("ensemble", TILES, "", {"member": "gbt"}),
+    "networks": GridEntry("ensemble", TILES, "", {"member": "mlp(objective=regression)"}),
 }
 
 
@@ -42,7 +42,7 @@ def main(
         devices, seeds, entries = devices[:1], 1, {"trees": ENTRIES["trees"]}
     rows: list[dict[str, Any]] = []
     for device in devices:
-        source = Source(data, device)
+        source = DeviceData(data, device)
         names = [split] if split else source.default_splits()[:1]
         for member, entry in entries.items():
             runs = [fitted(source, entry, names, seed) for seed in range(seeds)]
@@ -66,7 +66,7 @@ def main(
         plot_calibration(path.with_suffix(".png"), {f"{row['member']}, {row['device']}": row for row in rows})
 
 
-def fitted(source: Source, entry: Entry, names: list[str], seed: int) -> dict[str, Any]:
+def fitted(source: DeviceData, entry: GridEntry, names: list[str], seed: int) -> dict[str, Any]:
     """The calibration of one ensemble on the first part of the split."""
     part = next(iter(source.parts(names, seed)))
     train, test = source.sides(part, entry, seed)

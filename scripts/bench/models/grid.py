@@ -22,7 +22,7 @@ BASELINES: dict[str, type[Any]] = {"TVM recipe": TvmXgb, "TenSet recipe": Tenset
 
 
 @dataclass(frozen=True)
-class Entry:
+class GridEntry:
     """One line of a comparison."""
 
     model: str
@@ -60,50 +60,50 @@ class Entry:
 
 
 TWO_PASSES = "two passes"
-FIXED = [Entry(RANDOM), Entry(CEILING), Entry(CEILING, variant=TWO_PASSES)]
-BASIC = [*FIXED, *(Entry(name) for name in BASELINES)]
+FIXED = [GridEntry(RANDOM), GridEntry(CEILING), GridEntry(CEILING, variant=TWO_PASSES)]
+BASIC = [*FIXED, *(GridEntry(name) for name in BASELINES)]
 
 MEMBERS = "gbt(objective=log) mlp"
 
 COMPARISON = [
     *BASIC,
-    *(Entry("gbt", spec, objective) for spec in SPECS for objective in ("regression", "log", "rank", "lambdarank")),
+    *(GridEntry("gbt", spec, objective) for spec in SPECS for objective in ("regression", "log", "rank", "lambdarank")),
     *(
-        Entry("mlp", spec, objective)
+        GridEntry("mlp", spec, objective)
         for spec in (STORE, TILES)
         for objective in ("regression", "rank", "lambdarank", "gap")
     ),
-    *(Entry("mlp", spec, objective) for spec in (RELATION, ALL) for objective in ("rank", "gap")),
-    *(Entry("mlp", spec, "gap", {"hidden": 512}, "2 x 512 (Moses)") for spec in (STORE, TILES)),
-    *(Entry("treegru", LOOPS, objective) for objective in ("regression", "rank", "gap")),
-    *(Entry("tokens", TOKENS, objective) for objective in ("regression", "rank", "gap")),
-    *(Entry("ensemble", spec) for spec in (STORE, TILES)),
-    *(Entry("blend", spec, options={"members": MEMBERS}) for spec in (STORE, TILES)),
-    Entry("blend", BLENDED, options={"members": f"gbt(objective=log):{TILES} mlp:{TILES} tokens:{TOKENS}"}),
+    *(GridEntry("mlp", spec, objective) for spec in (RELATION, ALL) for objective in ("rank", "gap")),
+    *(GridEntry("mlp", spec, "gap", {"hidden": 512}, "2 x 512 (Moses)") for spec in (STORE, TILES)),
+    *(GridEntry("treegru", LOOPS, objective) for objective in ("regression", "rank", "gap")),
+    *(GridEntry("tokens", TOKENS, objective) for objective in ("regression", "rank", "gap")),
+    *(GridEntry("ensemble", spec) for spec in (STORE, TILES)),
+    *(GridEntry("blend", spec, options={"members": MEMBERS}) for spec in (STORE, TILES)),
+    GridEntry("blend", BLENDED, options={"members": f"gbt(objective=log):{TILES} mlp:{TILES} tokens:{TOKENS}"}),
 ]
 """Every model, with every objective and spec that suits it."""
 
 ABLATIONS = [
     *FIXED,
-    *(Entry("gbt", spec, "log") for spec in SPECS),
-    *(Entry("mlp", spec, "gap") for spec in SPECS),
-    *(Entry("gbt", TILES, objective) for objective in ("regression", "rank", "lambdarank")),
-    *(Entry("mlp", TILES, objective) for objective in ("regression", "rank", "lambdarank")),
-    *(Entry("gbt", TILES, "log", {"depth": depth}, f"depth {depth}") for depth in (3, 5, 8, 12)),
-    *(Entry("gbt", TILES, "log", {"rounds": rounds}, f"{rounds} trees") for rounds in (50, 150, 400, 1200)),
-    *(Entry("mlp", TILES, "gap", {"hidden": hidden}, f"hidden {hidden}") for hidden in (32, 64, 128, 256, 512)),
-    *(Entry("mlp", TILES, "gap", {"members": members}, f"{members} members") for members in (1, 3, 5)),
-    *(Entry("mlp", TILES, "gap", {"bins": bins}, f"{bins} bins") for bins in (0, 4, 8, 16)),
-    *(Entry("gbt", TILES, objective, variant="with failures", failures=True) for objective in ("log", "rank")),
-    Entry("mlp", TILES, "gap", variant="with failures", failures=True),
+    *(GridEntry("gbt", spec, "log") for spec in SPECS),
+    *(GridEntry("mlp", spec, "gap") for spec in SPECS),
+    *(GridEntry("gbt", TILES, objective) for objective in ("regression", "rank", "lambdarank")),
+    *(GridEntry("mlp", TILES, objective) for objective in ("regression", "rank", "lambdarank")),
+    *(GridEntry("gbt", TILES, "log", {"depth": depth}, f"depth {depth}") for depth in (3, 5, 8, 12)),
+    *(GridEntry("gbt", TILES, "log", {"rounds": rounds}, f"{rounds} trees") for rounds in (50, 150, 400, 1200)),
+    *(GridEntry("mlp", TILES, "gap", {"hidden": hidden}, f"hidden {hidden}") for hidden in (32, 64, 128, 256, 512)),
+    *(GridEntry("mlp", TILES, "gap", {"members": members}, f"{members} members") for members in (1, 3, 5)),
+    *(GridEntry("mlp", TILES, "gap", {"bins": bins}, f"{bins} bins") for bins in (0, 4, 8, 16)),
+    *(GridEntry("gbt", TILES, objective, variant="with failures", failures=True) for objective in ("log", "rank")),
+    GridEntry("mlp", TILES, "gap", variant="with failures", failures=True),
 ]
 """What each choice of feature spec, objective and size is worth."""
 
 _LEARNERS = [
-    Entry("gbt", TILES, "log"),
-    Entry("mlp", TILES, "gap"),
-    Entry("TVM recipe"),
-    Entry("TenSet recipe"),
+    GridEntry("gbt", TILES, "log"),
+    GridEntry("mlp", TILES, "gap"),
+    GridEntry("TVM recipe"),
+    GridEntry("TenSet recipe"),
 ]
 LEARNING = [
     *(replace(entry, share=1 / 2**k, variant=f"programs 1/{2**k}") for entry in _LEARNERS for k in range(7)),
@@ -113,27 +113,27 @@ LEARNING = [
 
 TRANSFER = [
     *FIXED,
-    *(Entry("gbt", spec, objective) for objective in ("rank", "log") for spec in SPECS),
-    *(Entry("mlp", spec, "gap") for spec in SPECS),
-    Entry("treegru", LOOPS, "rank"),
-    Entry("tokens", TOKENS, "rank"),
+    *(GridEntry("gbt", spec, objective) for objective in ("rank", "log") for spec in SPECS),
+    *(GridEntry("mlp", spec, "gap") for spec in SPECS),
+    GridEntry("treegru", LOOPS, "rank"),
+    GridEntry("tokens", TOKENS, "rank"),
 ]
 """Which features carry over from convolutions to other operators (AutoTVM, figure 9)."""
 
-QUICK = [*BASIC, Entry("gbt", TILES, "log"), Entry("mlp", TILES, "gap", {"epochs": 10}, "10 epochs")]
+QUICK = [*BASIC, GridEntry("gbt", TILES, "log"), GridEntry("mlp", TILES, "gap", {"epochs": 10}, "10 epochs")]
 
 BEST = [
     *BASIC,
-    *(Entry("gbt", spec, objective) for spec, objective in ((STORE, "regression"), (TILES, "log"))),
-    *(Entry("mlp", spec, "gap") for spec in (STORE, TILES)),
-    Entry("blend", TILES, options={"members": MEMBERS}),
+    *(GridEntry("gbt", spec, objective) for spec, objective in ((STORE, "regression"), (TILES, "log"))),
+    *(GridEntry("mlp", spec, "gap") for spec in (STORE, TILES)),
+    GridEntry("blend", TILES, options={"members": MEMBERS}),
 ]
 """What is worth running everywhere."""
 
 JOINT = [
     *BASIC,
     *(
-        Entry("conditioned", TILES, objective, {"base": base}, f"all devices, {base}", joint=True)
+        GridEntry("conditioned", TILES, objective, {"base": base}, f"all devices, {base}", joint=True)
         for base, objective in (("gbt", "log"), ("mlp", "gap"), ("blend", ""))
     ),
 ]

@@ -22,8 +22,8 @@ from costhub.dataset.programs import Programs
 from costhub.papers.autotvm_models import expected_improvement, upper_confidence_bound
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import own_copy
-from scripts.bench.common.rows import Rows, mean_curves
-from scripts.bench.models.grid import LOOPS, TILES, Entry
+from scripts.bench.common.rows import RowFile, mean_curves
+from scripts.bench.models.grid import LOOPS, TILES, GridEntry
 from scripts.tables.plots import plot_curves
 
 Scores = npt.NDArray[np.float64]
@@ -32,15 +32,15 @@ KAPPA = 1.0
 _TREES = {"rounds": 100, "min_child_weight": 1.0}
 """What suits a search of some hundred programs; the same for every method with trees."""
 _ENSEMBLE = {"member": f"gbt({','.join(f'{name}={value}' for name, value in _TREES.items())})"}
-METHODS: dict[str, tuple[Entry | None, str]] = {
+METHODS: dict[str, tuple[GridEntry | None, str]] = {
     "random": (None, "mean"),
-    "gbt rank": (Entry("gbt", TILES, "rank", _TREES), "mean"),
-    "gbt regression": (Entry("gbt", TILES, "regression", _TREES), "mean"),
-    "treegru rank": (Entry("treegru", LOOPS, "rank"), "mean"),
-    "treegru regression": (Entry("treegru", LOOPS, "regression"), "mean"),
-    "ensemble mean": (Entry("ensemble", TILES, "", _ENSEMBLE), "mean"),
-    "ensemble UCB": (Entry("ensemble", TILES, "", _ENSEMBLE), "bound"),
-    "ensemble EI": (Entry("ensemble", TILES, "", _ENSEMBLE), "improvement"),
+    "gbt rank": (GridEntry("gbt", TILES, "rank", _TREES), "mean"),
+    "gbt regression": (GridEntry("gbt", TILES, "regression", _TREES), "mean"),
+    "treegru rank": (GridEntry("treegru", LOOPS, "rank"), "mean"),
+    "treegru regression": (GridEntry("treegru", LOOPS, "regression"), "mean"),
+    "ensemble mean": (GridEntry("ensemble", TILES, "", _ENSEMBLE), "mean"),
+    "ensemble UCB": (GridEntry("ensemble", TILES, "", _ENSEMBLE), "bound"),
+    "ensemble EI": (GridEntry("ensemble", TILES, "", _ENSEMBLE), "improvement"),
 }
 KEY = ("device", "workload", "method", "seed", "batch")
 FIGURES = {
@@ -75,7 +75,7 @@ PICKS: dict[str, Callable[[Any, Programs, float], Scores]] = {
 
 
 def search(
-    pool: Programs, entry: Entry | None, *, batch: int, trials: int, seed: int, pick: str = "mean"
+    pool: Programs, entry: GridEntry | None, *, batch: int, trials: int, seed: int, pick: str = "mean"
 ) -> list[float]:
     """Searches among the programs of one workload with a model that is refitted after each batch.
 
@@ -127,7 +127,7 @@ def workloads_of(data: Path, device: str, specs: set[str], *, trials: int, count
 def work(
     device: str,
     pools: list[dict[str, Programs]],
-    kept: Rows,
+    kept: RowFile,
     *,
     only: str,
     batch: int,
@@ -186,7 +186,7 @@ def main(
     devices = devices or tuple(DataFolder.open(data).device_ids())
     if quick:
         devices, workloads, seeds = devices[:1], 2, 1
-    kept = Rows(rows_path, KEY)
+    kept = RowFile(rows_path, KEY)
     entries = [entry for name, (entry, _) in METHODS.items() if entry and fnmatch.fnmatch(name, only)]
     specs = {entry.spec for entry in entries}
     for device in devices:

@@ -15,11 +15,11 @@ from costhub.dataset.folder import DataFolder
 from costhub.dataset.programs import Programs
 from costhub.models.compound.conditioned import Conditioned
 from costhub.models.evaluate import METRICS, Evaluation, evaluate_scores, network_top_k
-from scripts.bench.common.data import Part
+from scripts.bench.common.data import SplitPart
 from scripts.bench.models.baselines import TensetMlp, TvmXgb
-from scripts.bench.models.grid import BASELINES, CEILING, RANDOM, TWO_PASSES, Entry
+from scripts.bench.models.grid import BASELINES, CEILING, RANDOM, TWO_PASSES, GridEntry
 from scripts.bench.models.noise_ceiling import gap_noise, noise_ceiling, repeat_noise
-from scripts.bench.models.tasks import Source
+from scripts.bench.models.tasks import DeviceData
 
 SCORED = 2048
 """Programs scored at once for the rate, as many as a search scores."""
@@ -27,7 +27,7 @@ KEY = ("dataset", "device", "split", "fold", "seed", "model", "objective", "spec
 """The keys that identify a row."""
 
 
-def key_of(source: Source, part: Part, entry: Entry, seed: int) -> dict[str, Any]:
+def key_of(source: DeviceData, part: SplitPart, entry: GridEntry, seed: int) -> dict[str, Any]:
     """The values of KEY."""
     return {
         "dataset": source.data.name,
@@ -43,7 +43,9 @@ def key_of(source: Source, part: Part, entry: Entry, seed: int) -> dict[str, Any
     }
 
 
-def run(source: Source, part: Part, entry: Entry, seed: int, *, valid_share: float = 0.0) -> dict[str, Any]:
+def run(
+    source: DeviceData, part: SplitPart, entry: GridEntry, seed: int, *, valid_share: float = 0.0
+) -> dict[str, Any]:
     """Fits an entry on one side and evaluates it on the other."""
     if entry.model == CEILING:
         measured = source.measured(part)
@@ -59,7 +61,7 @@ def run(source: Source, part: Part, entry: Entry, seed: int, *, valid_share: flo
     return {**key_of(source, part, entry, seed), **figures(evaluation, source), **facts, **_when()}
 
 
-def figures(evaluation: Evaluation, source: Source) -> dict[str, Any]:
+def figures(evaluation: Evaluation, source: DeviceData) -> dict[str, Any]:
     """Totals, the literature's totals, and the figures of every workload with four digits."""
     variants = {k: network_top_k(evaluation, source.uses, k=k) for k in (1, 5)}
     return {
@@ -71,7 +73,7 @@ def figures(evaluation: Evaluation, source: Source) -> dict[str, Any]:
     }
 
 
-def _new(entry: Entry, source: Source) -> Any:
+def _new(entry: GridEntry, source: DeviceData) -> Any:
     """The model, not yet fitted; None for random choice."""
     if entry.model == RANDOM:
         return None

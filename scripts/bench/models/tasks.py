@@ -16,9 +16,9 @@ from costhub.dataset.load import load_programs
 from costhub.dataset.programs import IntArray, Programs
 from costhub.dataset.splits.split import list_splits, load_split
 from costhub.models.evaluate import WorkloadUse, workload_uses
-from scripts.bench.common.data import Part, folds
+from scripts.bench.common.data import SplitPart, folds
 from scripts.bench.common.machine import RESULTS
-from scripts.bench.models.grid import Entry
+from scripts.bench.models.grid import GridEntry
 from scripts.bench.models.noise_ceiling import MeasuredRepeats
 
 NOISE = RESULTS / "noise.json"
@@ -28,7 +28,7 @@ FIRST_SIX = tuple(f"resnet18.c{number}" for number in range(1, 7))
 
 
 @dataclass
-class Source:
+class DeviceData:
     """One device of a data folder; holds the programs of one kind of entry at a time."""
 
     data: Path
@@ -48,7 +48,7 @@ class Source:
             row for row in folder.workloads(columns).to_pylist() if row["workload_id"] in measured_ids
         ]
 
-    def programs(self, entry: Entry) -> tuple[Programs, Programs | None]:
+    def programs(self, entry: GridEntry) -> tuple[Programs, Programs | None]:
         """The programs of the device that the entry can use, and those of the other folder."""
         if entry.rows not in self._loaded:
             self._loaded.clear()
@@ -56,7 +56,7 @@ class Source:
             self._loaded[entry.rows] = own, self._others(entry)
         return self._loaded[entry.rows]
 
-    def _others(self, entry: Entry) -> Programs | None:
+    def _others(self, entry: GridEntry) -> Programs | None:
         if self.also:
             return load_programs(self.also, spec=entry.spec, failures=entry.failures)
         if not entry.joint:
@@ -64,7 +64,7 @@ class Source:
         rest = [name for name in DataFolder.open(self.data).device_ids() if name != self.device]
         return load_programs(self.data, device=rest, spec=entry.spec, failures=entry.failures)
 
-    def sides(self, part: Part, entry: Entry, seed: int) -> tuple[Programs, Programs]:
+    def sides(self, part: SplitPart, entry: GridEntry, seed: int) -> tuple[Programs, Programs]:
         """The programs to learn from and to test on; no tested workload is learned from, on any device."""
         own, other = self.programs(entry)
         train = thinned(own.of_workloads(set(part.train)), entry, seed)
@@ -72,7 +72,7 @@ class Source:
             train = Programs.join([train, other.of_workloads(set(other.workload_ids) - part.test)])
         return train, own.of_workloads(set(part.test)).measured()
 
-    def measured(self, part: Part) -> MeasuredRepeats:
+    def measured(self, part: SplitPart) -> MeasuredRepeats:
         """The measurements of the test side, without features."""
         where = pc.field("workload_id").isin(sorted(part.test)) & (pc.field("status") == "ok")
         folder = DataFolder.open(self.data)
@@ -84,7 +84,7 @@ class Source:
         rows = json.loads(NOISE.read_text())["rows"] if NOISE.exists() else []
         return next((row["median_gap"] for row in rows if row["device"] == self.device), None)
 
-    def parts(self, names: Sequence[str], seed: int) -> Iterator[Part]:
+    def parts(self, names: Sequence[str], seed: int) -> Iterator[SplitPart]:
         """The splits of these names; `fold-N` for N folds drawn with `seed`, and the two of figure 9."""
         for name in names:
             if name.startswith("fold-"):
@@ -93,14 +93,14 @@ class Source:
                 yield self._figure_9(name)
             else:
                 split = load_split(self.data, name)
-                yield Part(name, 0, frozenset(split.train), frozenset(split.test))
+                yield SplitPart(name, 0, frozenset(split.train), frozenset(split.test))
 
     def default_splits(self) -> list[str]:
         """The splits by workload and by all TenSet networks that the folder has, or else five folds."""
         kept = [name for name in list_splits(self.data) if name in ("held-out-14", "network-tenset")]
         return kept or ["fold-5"]
 
-    def _figure_9(self, name: str) -> Part:
+    def _figure_9(self, name: str) -> SplitPart:
         by_name = {row["name"]: row for row in self.about}
         train = {by_name[n]["workload_id"] for n in FIRST_SIX if n in by_name}
         test = (
@@ -108,10 +108,10 @@ class Source:
             if name.endswith("c7")
             else {row["workload_id"] for row in self.about if row["operator"] == "matmul"}
         )
-        return Part(name, 0, frozenset(train), frozenset(test))
+        return SplitPart(name, 0, frozenset(train), frozenset(test))
 
 
-def thinned(train: Programs, entry: Entry, seed: int) -> Programs:
+def thinned(train: Programs, entry: GridEntry, seed: int) -> Programs:
     """A share of the programs of every workload, or some workloads: a larger share holds the smaller."""
     rng = np.random.default_rng(seed)
     if entry.workloads is not None:

@@ -78,7 +78,7 @@ def _jittered(features: list[FloatArray | None], rng: np.random.Generator) -> It
 
 
 @dataclass(frozen=True)
-class Run:
+class StageSettings:
     """The settings of a stage."""
 
     path: Path
@@ -87,17 +87,17 @@ class Run:
     epochs: int
 
 
-Stage = Callable[[Run], dict[str, Any]]
+Stage = Callable[[StageSettings], dict[str, Any]]
 
 
-def write(run: Run) -> dict[str, Any]:
+def write(run: StageSettings) -> dict[str, Any]:
     """The folder and its features."""
     write_folder(run.path, run.programs)
     size = sum(file.stat().st_size for file in run.path.rglob("*.parquet"))
     return {"gigabytes": size / 1e9}
 
 
-def read(run: Run) -> dict[str, Any]:
+def read(run: StageSettings) -> dict[str, Any]:
     """Opening the blocks and reading each once."""
     from costhub.dataset.blocks import ProgramBlocks
 
@@ -116,17 +116,17 @@ def read(run: Run) -> dict[str, Any]:
     }
 
 
-def gbt(run: Run) -> dict[str, Any]:
+def gbt(run: StageSettings) -> dict[str, Any]:
     """Trees, their bins in files."""
     return _trees(run, external=True)
 
 
-def gbt_bins_in_memory(run: Run) -> dict[str, Any]:
+def gbt_bins_in_memory(run: StageSettings) -> dict[str, Any]:
     """Trees, their bins in memory."""
     return _trees(run, external=False)
 
 
-def gbt_in_memory(run: Run) -> dict[str, Any]:
+def gbt_in_memory(run: StageSettings) -> dict[str, Any]:
     """Trees on all programs at once, as `costhub train` does without --stream."""
     from costhub.models.trees.gbt import Gbt, GbtOptions
 
@@ -134,7 +134,7 @@ def gbt_in_memory(run: Run) -> dict[str, Any]:
     return _in_memory(run, Gbt(feature_spec="per_store@1", options=options), run.rounds)
 
 
-def mlp(run: Run) -> dict[str, Any]:
+def mlp(run: StageSettings) -> dict[str, Any]:
     """A network from a stream."""
     from costhub.models.networks.mlp import Mlp, MlpOptions
 
@@ -142,7 +142,7 @@ def mlp(run: Run) -> dict[str, Any]:
     return _streamed(run, model, run.epochs, lambda blocks: model.fit_blocks(blocks, None, seed=0))
 
 
-def mlp_in_memory(run: Run) -> dict[str, Any]:
+def mlp_in_memory(run: StageSettings) -> dict[str, Any]:
     """A network on all programs at once."""
     from costhub.models.networks.mlp import Mlp, MlpOptions
 
@@ -150,7 +150,7 @@ def mlp_in_memory(run: Run) -> dict[str, Any]:
     return _in_memory(run, Mlp(feature_spec="per_store@1", options=options), run.epochs)
 
 
-def _trees(run: Run, *, external: bool) -> dict[str, Any]:
+def _trees(run: StageSettings, *, external: bool) -> dict[str, Any]:
     from costhub.models.trees.gbt import Gbt, GbtOptions
 
     model = Gbt(feature_spec="per_store@1", options=GbtOptions(rounds=run.rounds))
@@ -162,7 +162,7 @@ def _trees(run: Run, *, external: bool) -> dict[str, Any]:
     )
 
 
-def _streamed(run: Run, model: Any, passes: int, fit: Callable[[Any], None]) -> dict[str, Any]:
+def _streamed(run: StageSettings, model: Any, passes: int, fit: Callable[[Any], None]) -> dict[str, Any]:
     from costhub.dataset.blocks import ProgramBlocks
     from costhub.dataset.programs import Programs
 
@@ -177,7 +177,7 @@ def _streamed(run: Run, model: Any, passes: int, fit: Callable[[Any], None]) -> 
     return {**_figures(sum(train.sizes), seconds, passes), **_evaluated(model, test)}
 
 
-def _in_memory(run: Run, model: Any, passes: int) -> dict[str, Any]:
+def _in_memory(run: StageSettings, model: Any, passes: int) -> dict[str, Any]:
     from costhub.dataset.load import load_programs
 
     start = time.perf_counter()
@@ -213,7 +213,7 @@ def main(stage: str, programs: str, path: str, limit_gib: str, rounds: str, epoc
         limit = int(float(limit_gib) * 2**30)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     start = time.perf_counter()
-    figures = STAGES[stage](Run(Path(path), int(programs), int(rounds), int(epochs)))
+    figures = STAGES[stage](StageSettings(Path(path), int(programs), int(rounds), int(epochs)))
     figures.setdefault("seconds", time.perf_counter() - start)
     peak = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     print(json.dumps({"stage": stage, "peak_gib": sum(peak) / 2**20, **figures}))

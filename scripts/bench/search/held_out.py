@@ -41,7 +41,7 @@ NETWORKS = {"resnet-18", "mobilenet-v2", "bert-small"}
 
 
 @dataclass(frozen=True)
-class Kind:
+class ModelKind:
     """How a model is made."""
 
     arch: str
@@ -51,12 +51,12 @@ class Kind:
     """Otherwise it learns from devices of other chips only, as if nobody had measured this one."""
 
 
-COSTHUB = Kind("conditioned", "tiles@1", {"base": "blend"})
+COSTHUB = ModelKind("conditioned", "tiles@1", {"base": "blend"})
 """The kind of the embedded model for CPUs."""
 KINDS = {
     "costhub": COSTHUB,
     "elsewhere": replace(COSTHUB, knows_this_chip=False),
-    "tenset": Kind("mlp", "per_store@1", {"form": "tenset", "objective": "lambdarank"}),
+    "tenset": ModelKind("mlp", "per_store@1", {"form": "tenset", "objective": "lambdarank"}),
     "draft": replace(COSTHUB, spec="trace_decisions@1"),
 }
 
@@ -88,7 +88,7 @@ class UnseenModels:
         """The model, bound to this machine."""
         return load_model(self.folder(name))[0].bind(complete_device_row(identify()))
 
-    def _train(self, kind: Kind, folder: Path) -> None:
+    def _train(self, kind: ModelKind, folder: Path) -> None:
         here = identify()
         devices = [
             row["device_id"]

@@ -45,14 +45,14 @@ AGENT = "agent"
 """The stage in which an agent computes."""
 
 
-class Unmoved(PpoAgent):
+class UntrainedAgent(PpoAgent):
     """Ours without learning: it changes knobs as it did at first."""
 
     def learn(self, turns: list[AgentStep], rewards: FloatArray, last: FloatArray) -> None:
         """Does nothing."""
 
 
-class Theirs:
+class StableBaselinesPpo:
     """The PPO of stable-baselines3 with our hyperparameters, for episodes that we drive."""
 
     def __init__(self, state_size: int, knobs: int, *, seed: int) -> None:
@@ -110,7 +110,11 @@ class Spaces(gymnasium.Env):  # type: ignore[misc]
         self.action_space = gymnasium.spaces.MultiDiscrete([DIRECTIONS] * knobs)
 
 
-AGENTS: dict[str, Callable[..., Any]] = {"ours": PpoAgent, "stable-baselines3": Theirs, "none": Unmoved}
+AGENTS: dict[str, Callable[..., Any]] = {
+    "ours": PpoAgent,
+    "stable-baselines3": StableBaselinesPpo,
+    "none": UntrainedAgent,
+}
 
 
 def clocked(kind: Callable[..., Any], watch: StageTimer) -> Callable[..., Any]:

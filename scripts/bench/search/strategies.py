@@ -18,7 +18,7 @@ from costhub.search.strategies.by_name import find_strategy
 from costhub.search.tune import tune
 from scripts.bench.common import machine, options
 from scripts.bench.common.remeasure import best_trace, remeasure, replayed
-from scripts.bench.common.rows import Rows
+from scripts.bench.common.rows import RowFile
 from scripts.bench.search.held_out import WORKLOADS, UnseenModels
 from scripts.tables.strategies import BASE, strategies_summary, strategies_table
 
@@ -85,7 +85,7 @@ def main(
     """Compares latency, seconds and trials to convergence; run it with nothing else on the machine."""
     if quick:
         workloads, trials, seeds = workloads[:1], 16, 1
-    kept = Rows(rows_path, KEY)
+    kept = RowFile(rows_path, KEY)
     with tempfile.TemporaryDirectory() as folder, local_measurer(find_local(["auto"])) as measurer:
         model = UnseenModels(data, models, folder, workloads).bound("costhub")
         for seed in range(seeds):

@@ -32,7 +32,7 @@ REPEATS = 5
 
 
 @dataclass(frozen=True)
-class Reference:
+class TorchForm:
     """An operator, ready to run."""
 
     run: Callable[[], Tensor]
@@ -45,7 +45,7 @@ class Reference:
         return array
 
 
-def references(name: str, arrays: list[Array]) -> list[Reference]:
+def references(name: str, arrays: list[Array]) -> list[TorchForm]:
     """PyTorch's forms of an operator: two for convolutions, with channels first and last, otherwise one.
 
     A normalisation behind a convolution has forms of its own, where it is folded into the convolution. Data
@@ -73,7 +73,7 @@ CONVOLUTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-def _convolutions(name: str, data: Tensor, weight: Tensor, *rest: Tensor) -> list[Reference]:
+def _convolutions(name: str, data: Tensor, weight: Tensor, *rest: Tensor) -> list[TorchForm]:
     """Channels are last in the workloads, and weights have theirs last as well."""
     x, w = data.movedim(-1, 1).contiguous(), _torch_weight(name, weight).contiguous()
     convolve = CONVOLUTIONS[name]
@@ -87,7 +87,7 @@ def _convolutions(name: str, data: Tensor, weight: Tensor, *rest: Tensor) -> lis
             if rest
             else (partial(convolve, own_x, own_w),)
         )
-        forms += [Reference(run, lambda out: out.movedim(1, -1)) for run in runs]
+        forms += [TorchForm(run, lambda out: out.movedim(1, -1)) for run in runs]
     return forms
 
 
@@ -118,13 +118,13 @@ def _folded(x: Tensor, w: Tensor, bias: Tensor, offset: Tensor, scale: Tensor) -
     return lambda: functional.conv2d(x, own_w, own_bias, stride=2, padding=3).relu_()
 
 
-_OTHERS: dict[str, Callable[..., Reference]] = {
-    "metaschedule.gmm": lambda x, y: Reference(lambda: torch.bmm(x, y), _as_it_is),
-    "metaschedule.tbg": lambda q, v: Reference(
+_OTHERS: dict[str, Callable[..., TorchForm]] = {
+    "metaschedule.gmm": lambda x, y: TorchForm(lambda: torch.bmm(x, y), _as_it_is),
+    "metaschedule.tbg": lambda q, v: TorchForm(
         lambda: torch.matmul(q.permute(0, 2, 1, 3), v.permute(0, 2, 3, 1)), _as_it_is
     ),
-    "metaschedule.nrm": lambda a: Reference(lambda: torch.linalg.vector_norm(a, dim=(1, 2)), _as_it_is),
-    "metaschedule.sfm": lambda a: Reference(lambda: torch.softmax(a, dim=1), _as_it_is),
+    "metaschedule.nrm": lambda a: TorchForm(lambda: torch.linalg.vector_norm(a, dim=(1, 2)), _as_it_is),
+    "metaschedule.sfm": lambda a: TorchForm(lambda: torch.softmax(a, dim=1), _as_it_is),
 }
 
 

@@ -19,12 +19,12 @@ from costhub.papers.task_scheduling import ExpectedGainStop
 from costhub.search.scheduler import GainEstimate
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import own_copy
-from scripts.bench.common.rows import Rows
+from scripts.bench.common.rows import RowFile
 from scripts.bench.transfer.controller_replay import (
     RULES,
     TOLERATED,
-    Ends,
     Options,
+    StoppedSearches,
     at_other_budgets,
     choose,
     in_hindsight,
@@ -33,13 +33,13 @@ from scripts.bench.transfer.controller_replay import (
     signals,
     strategies,
 )
-from scripts.bench.transfer.search_traces import KEY, Trace, traces_of
-from scripts.bench.transfer.tasks import Devices, Pair
+from scripts.bench.transfer.search_traces import KEY, SearchTrace, traces_of
+from scripts.bench.transfer.tasks import Devices, TransferPair
 from scripts.tables.plots import plot_curves
 
 PARTS = (0.25, 0.5, 1.0)
 """Shares of the budget after which allotments are compared."""
-Pairs = dict[str, list[Trace]]
+Pairs = dict[str, list[SearchTrace]]
 RULE_COLUMNS = (
     TableColumn("pair", "pair"),
     TableColumn("rule", "rule"),
@@ -68,13 +68,13 @@ SHARED_COLUMNS = (
 )
 
 
-def halves(traces: Sequence[Trace]) -> list[frozenset[str]]:
+def halves(traces: Sequence[SearchTrace]) -> list[frozenset[str]]:
     """The workloads dealt into two halves by name, so that both halves have similar ones."""
     named = sorted({(trace.name, trace.workload) for trace in traces})
     return [frozenset(workload for _, workload in named[start::2]) for start in (0, 1)]
 
 
-def only(traces: Sequence[Trace], workloads: frozenset[str]) -> list[Trace]:
+def only(traces: Sequence[SearchTrace], workloads: frozenset[str]) -> list[SearchTrace]:
     """The searches of some workloads."""
     return [trace for trace in traces if trace.workload in workloads]
 
@@ -97,10 +97,12 @@ def tested(pairs: Pairs, chosen: dict[str, list[Options]]) -> Iterator[dict[str,
         for rule, settings in chosen.items():
             # What one half chose is tested on the other.
             parts = [only(traces, split[1 - half]) for half in (0, 1)]
-            ends = [Ends.of(part, rule, own) for part, own in zip(parts, settings, strict=True)]
+            ends = [StoppedSearches.of(part, rule, own) for part, own in zip(parts, settings, strict=True)]
             for half, (part, end) in enumerate(zip(parts, ends, strict=True)):
                 yield {"pair": pair, "rule": rule, "half": 1 - half, **end.summary(part)}
-            both = Ends(*(np.concatenate([getattr(e, f) for e in ends]) for f in ("saved", "lost", "workloads")))
+            both = StoppedSearches(
+                *(np.concatenate([getattr(e, f) for e in ends]) for f in ("saved", "lost", "workloads"))
+            )
             yield {"pair": pair, "rule": rule, "half": None, **both.summary(parts[0] + parts[1])}
         yield {"pair": pair, "rule": "hindsight", "half": None, **in_hindsight(traces).summary(traces)}
 
@@ -114,7 +116,7 @@ def every_option(pairs: Pairs) -> Iterator[dict[str, Any]]:
                     "pair": pair,
                     "rule": rule,
                     **settings,
-                    **Ends.of(traces, rule, settings).summary(traces),
+                    **StoppedSearches.of(traces, rule, settings).summary(traces),
                 }
 
 
@@ -125,7 +127,7 @@ def budgets(pairs: Pairs, chosen: dict[str, list[Options]]) -> Iterator[dict[str
             other = at_other_budgets(only(traces, halves(traces)[1]), factor)
             for rule, settings in chosen.items():
                 if other:
-                    row = Ends.of(other, rule, settings[0]).summary(other)
+                    row = StoppedSearches.of(other, rule, settings[0]).summary(other)
                     yield {"pair": pair, "trials": other[0].trials, "rule": rule, **row}
 
 
@@ -239,14 +241,14 @@ def main(
     if not pairs:
         data = own_copy()
         pairs, batches = ((f"{data}:amd-epyc-zen5-2c={data}:amd-epyc-zen5-2c-avx2", 12),), 6
-    kept = Rows(rows_path, KEY)
+    kept = RowFile(rows_path, KEY)
     for text, trials in pairs:
-        pair = Pair(*map(Devices.parse, text.split("=")))
+        pair = TransferPair(*map(Devices.parse, text.split("=")))
         for seed in range(seeds):
             for trace in traces_of(pair, kept, trials=trials, batch=trials // batches, seed=seed, workloads=workloads):
                 kept.add(trace.to_json())
     by_pair: Pairs = {}
-    for trace in map(Trace.from_json, kept):
+    for trace in map(SearchTrace.from_json, kept):
         by_pair.setdefault(f"{trace.pair}, {trace.trials} trials", []).append(trace)
     result = figures(by_pair, draws)
     click.echo("\n\n".join(tables(result)))

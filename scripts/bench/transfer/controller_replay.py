@@ -22,7 +22,7 @@ from costhub.search.scheduler import (
     TrialBatch,
     best_after,
 )
-from scripts.bench.transfer.search_traces import Trace
+from scripts.bench.transfer.search_traces import SearchTrace
 
 TOLERATED = 0.01
 """The share of latency that a rule may lose on the workloads it is chosen on."""
@@ -74,7 +74,7 @@ def options_of(rule: str) -> Iterator[Options]:
 
 
 @dataclass(frozen=True)
-class Ends:
+class StoppedSearches:
     """Where a rule ended some searches."""
 
     saved: np.ndarray
@@ -85,7 +85,7 @@ class Ends:
     """(n,) workload of each."""
 
     @classmethod
-    def of(cls, traces: Sequence[Trace], rule: str, options: Options) -> Ends:
+    def of(cls, traces: Sequence[SearchTrace], rule: str, options: Options) -> StoppedSearches:
         """Asks the rule after each batch."""
         make, _ = RULES[rule]
         ends = [_end(trace, make(trace.trials, **options)) for trace in traces]
@@ -96,7 +96,7 @@ class Ends:
         """Means over the searches of each workload."""
         return np.array([values[self.workloads == name].mean() for name in np.unique(self.workloads)])
 
-    def summary(self, traces: Sequence[Trace]) -> dict[str, float]:
+    def summary(self, traces: Sequence[SearchTrace]) -> dict[str, float]:
         """Means and standard errors over workloads, and what a fixed share of equal saving loses."""
         fixed = np.array([_lost_at(trace, 1.0 - self.saved.mean()) for trace in traces])
         lost, behind = self.each(self.lost), self.each(self.lost - fixed)
@@ -115,20 +115,20 @@ class Ends:
         }
 
 
-def _end(trace: Trace, rule: StopRule) -> tuple[float, float]:
+def _end(trace: SearchTrace, rule: StopRule) -> tuple[float, float]:
     counts = range(1, trace.full)
     end = next((count for count in counts if not rule.should_continue(trace.batches[:count])), trace.full)
     best = best_after(trace.batches[: trace.full])
     return 1.0 - end / trace.full, float(np.log(best[end - 1] / best[-1]))
 
 
-def _lost_at(trace: Trace, share: float) -> float:
+def _lost_at(trace: SearchTrace, share: float) -> float:
     """What a share of the trials loses, interpolated between batches."""
     best = np.log(best_after(trace.batches[: trace.full]))
     return float(np.interp(share * trace.full, np.arange(1, trace.full + 1), best - best[-1]))
 
 
-def in_hindsight(traces: Sequence[Trace]) -> Ends:
+def in_hindsight(traces: Sequence[SearchTrace]) -> StoppedSearches:
     """Ends each search where it first comes within the tolerated loss of its end, which no rule can know."""
     ends = []
     for trace in traces:
@@ -136,17 +136,17 @@ def in_hindsight(traces: Sequence[Trace]) -> Ends:
         end = int(np.argmax(best <= best[-1] * (1.0 + TOLERATED)))
         ends.append((1.0 - (end + 1) / trace.full, float(np.log(best[end] / best[-1]))))
     saved, lost = np.array(ends).T
-    return Ends(saved, lost, np.array([trace.workload for trace in traces]))
+    return StoppedSearches(saved, lost, np.array([trace.workload for trace in traces]))
 
 
-def choose(pairs: Mapping[str, Sequence[Trace]], rule: str) -> Options:
+def choose(pairs: Mapping[str, Sequence[SearchTrace]], rule: str) -> Options:
     """The options that save most and lose no more than is tolerated, as means over the pairs.
 
     If all lose more, the options that lose least.
     """
 
     def worth(options: Options) -> tuple[bool, float]:
-        ends = [Ends.of(traces, rule, options) for traces in pairs.values()]
+        ends = [StoppedSearches.of(traces, rule, options) for traces in pairs.values()]
         lost = math.expm1(np.mean([end.each(end.lost).mean() for end in ends]))
         saved = float(np.mean([end.saved.mean() for end in ends]))
         return lost <= TOLERATED, saved if lost <= TOLERATED else -lost
@@ -154,7 +154,7 @@ def choose(pairs: Mapping[str, Sequence[Trace]], rule: str) -> Options:
     return max(options_of(rule), key=worth)
 
 
-def signals(traces: Sequence[Trace], *, window: int = 4) -> dict[str, float]:
+def signals(traces: Sequence[SearchTrace], *, window: int = 4) -> dict[str, float]:
     """Rank correlation between what rules look at after each batch and the gain still to come."""
     seen: dict[str, list[float]] = {}
     for trace in traces:
@@ -175,18 +175,18 @@ def signals(traces: Sequence[Trace], *, window: int = 4) -> dict[str, float]:
     return {name: rank_correlation(values, target) for name, values in seen.items()}
 
 
-def at_other_budgets(traces: Sequence[Trace], factor: float) -> list[Trace]:
+def at_other_budgets(traces: Sequence[SearchTrace], factor: float) -> list[SearchTrace]:
     """The same searches with another number of trials, as far as they were measured."""
     other = [replace(trace, trials=round(factor * trace.trials)) for trace in traces]
     return [trace for trace in other if len(trace.batches) >= trace.full]
 
 
 @dataclass(frozen=True)
-class Network:
+class NetworkTasks:
     """Tasks of one seed that share a budget."""
 
     name: str
-    traces: tuple[Trace, ...]
+    traces: tuple[SearchTrace, ...]
     weights: tuple[float, ...]
 
     @property
@@ -223,7 +223,7 @@ class Network:
         return float(best[: trials // batch + 1].min())
 
 
-def _next(trace: Trace, count: int) -> TrialBatch:
+def _next(trace: SearchTrace, count: int) -> TrialBatch:
     """The batch after so many; after the last one of the trace, nothing waits."""
     batch = trace.batches[count]
     return batch if count + 1 < len(trace.batches) else replace(batch, waiting=-math.inf)
@@ -242,19 +242,21 @@ def _remembered(priority: Priority) -> Priority:
     return value
 
 
-def networks(traces: Sequence[Trace], drawn_from: Sequence[Trace], *, draws: int, tasks: int) -> Iterator[Network]:
+def networks(
+    traces: Sequence[SearchTrace], drawn_from: Sequence[SearchTrace], *, draws: int, tasks: int
+) -> Iterator[NetworkTasks]:
     """The networks that the data names, and some with drawn tasks and weights, of each seed."""
     for seed in sorted({trace.seed for trace in traces}):
         own = [trace for trace in traces if trace.seed == seed]
         for name in sorted({name for trace in own for name in trace.weights}):
             part = [trace for trace in own if name in trace.weights]
             if len(part) >= tasks // 2:
-                yield Network(name, tuple(part), tuple(trace.weights[name] for trace in part))
+                yield NetworkTasks(name, tuple(part), tuple(trace.weights[name] for trace in part))
         rng, part = np.random.default_rng(seed), [trace for trace in drawn_from if trace.seed == seed]
         for number in range(draws):
             chosen = rng.permutation(len(part))[:tasks]
             weights = rng.integers(1, 7, len(chosen)).astype(float)
-            yield Network(f"drawn {number}", tuple(part[i] for i in chosen), tuple(weights))
+            yield NetworkTasks(f"drawn {number}", tuple(part[i] for i in chosen), tuple(weights))
 
 
 def strategies(rule: StopRule, forecast: GainEstimate) -> dict[str, tuple[Priority, StopRule | None]]:

@@ -51,7 +51,7 @@ COLUMNS = [
 
 
 @dataclass
-class Known(Gbt):
+class ScoredSource(Gbt):
     """A source whose scores are computed already; the row of a program is its position among them."""
 
     scores: Scores
@@ -63,7 +63,7 @@ class Known(Gbt):
 
 
 @dataclass(frozen=True)
-class Task:
+class TransferTask:
     """A target and the sources for it."""
 
     name: str
@@ -74,19 +74,19 @@ class Task:
     """Whether the sources know the workloads that are held out on the target from their own devices."""
 
 
-def tasks_of(kinds: dict[str, str], more: Sequence[str], unlike: Sequence[str]) -> Iterator[Task]:
+def tasks_of(kinds: dict[str, str], more: Sequence[str], unlike: Sequence[str]) -> Iterator[TransferTask]:
     """For every device the others of its kind, with one architecture or several; for some devices all."""
     for target, kind in kinds.items():
         others = [device for device, own in kinds.items() if device != target and own == kind]
         if len(others) > 1:
             trees = tuple(("gbt", device) for device in others)
-            yield Task(f"{kind}, gbt", target, trees)
-            yield Task(f"{kind}, gbt, workloads known", target, trees, known=True)
+            yield TransferTask(f"{kind}, gbt", target, trees)
+            yield TransferTask(f"{kind}, gbt, workloads known", target, trees, known=True)
             if more:
                 pairs = tuple((arch, device) for arch in ("gbt", *more) for device in others)
-                yield Task(f"{kind}, {' and '.join(('gbt', *more))}", target, pairs)
+                yield TransferTask(f"{kind}, {' and '.join(('gbt', *more))}", target, pairs)
     for target in unlike:
-        yield Task(f"{target} from all", target, tuple(("gbt", own) for own in kinds if own != target))
+        yield TransferTask(f"{target} from all", target, tuple(("gbt", own) for own in kinds if own != target))
 
 
 def trained(arch: str, device: str, programs: Programs, seed: int, folder: Path) -> CostModel:
@@ -102,7 +102,7 @@ def trained(arch: str, device: str, programs: Programs, seed: int, folder: Path)
 
 
 def rows_of(
-    programs: dict[str, Programs], tasks: Sequence[Task], seed: int, draws: int, folder: Path
+    programs: dict[str, Programs], tasks: Sequence[TransferTask], seed: int, draws: int, folder: Path
 ) -> Iterator[dict[str, Any]]:
     """How each way of choosing ranks held-out workloads, for every task, number of programs and draw."""
     names = sorted({p.workload_ids[i] for p in programs.values() for i in np.unique(p.workload)})
@@ -137,7 +137,7 @@ def _choices(
         mixed = standard.weight @ standard(np.stack([scores[one.name][place] for one in some]))
         return evaluate_scores(mixed, test).totals
 
-    sources: dict[str, Any] = {name: Known(own) for name, own in scores.items()}
+    sources: dict[str, Any] = {name: ScoredSource(own) for name, own in scores.items()}
     workloads = np.unique(pool.workload)
     for draw in range(draws):
         # Which workloads could be measured: both ways of choosing programs choose from the same.

@@ -15,7 +15,7 @@ from costhub.models.protocol import CostModel
 from costhub.search.scheduler import TrialBatch
 from costhub.transfer.methods.corrected import Corrected
 from scripts.bench.common.data import folds
-from scripts.bench.transfer.tasks import SPEC, Pair
+from scripts.bench.transfer.tasks import SPEC, TransferPair
 
 FOLDS = 4
 MOST = 1000
@@ -26,7 +26,7 @@ KEY = ("pair", "workload", "seed", "trials", "batch")
 
 
 @dataclass(frozen=True)
-class Trace:
+class SearchTrace:
     """A search over the programs of one workload, recorded far beyond the trials at which it is compared."""
 
     pair: str
@@ -54,7 +54,7 @@ class Trace:
         return {**self.__dict__, "batches": batches}
 
     @classmethod
-    def from_json(cls, row: dict[str, Any]) -> Trace:
+    def from_json(cls, row: dict[str, Any]) -> SearchTrace:
         """Reads what `to_json` gave."""
         batches = [
             TrialBatch(np.array(seconds), np.array(scores), waiting) for seconds, scores, waiting in row["batches"]
@@ -86,8 +86,8 @@ def search(pool: Programs, source: CostModel, *, batch: int, trials: int, seed: 
 
 
 def traces_of(
-    pair: Pair, done: Container[tuple[Any, ...]], *, trials: int, batch: int, seed: int, workloads: int
-) -> Iterator[Trace]:
+    pair: TransferPair, done: Container[tuple[Any, ...]], *, trials: int, batch: int, seed: int, workloads: int
+) -> Iterator[SearchTrace]:
     """The missing searches of a seed, twice as long as its trials; the source has seen none of the workloads.
 
     A workload is searched if its pool has twice as many programs as the search measures.
@@ -109,7 +109,7 @@ def traces_of(
             pool = _pool(pair.target_programs.of_workloads({row["workload_id"]}).measured(), seed)
             batches = search(pool, source, batch=batch, trials=2 * trials, seed=seed)
             weights = {network["name"]: float(network["weight"]) for network in row["networks"] or ()}
-            yield Trace(
+            yield SearchTrace(
                 names,
                 row["workload_id"],
                 row["name"],

@@ -33,7 +33,7 @@ from costhub.search.selection import Candidates, Ranked, Selection
 from costhub.transfer.methods.corrected import Corrected
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import folds, own_copy
-from scripts.bench.common.rows import Row, Rows, mean_curves
+from scripts.bench.common.rows import Row, RowFile, mean_curves
 from scripts.bench.transfer.tasks import SPEC, Devices
 from scripts.tables.gains import mean_with_error
 from scripts.tables.plots import plot_curves
@@ -62,7 +62,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Pool:
+class MeasuredPool:
     """Programs of one workload on one device, each once."""
 
     workload_id: str
@@ -72,7 +72,7 @@ class Pool:
     """A model that has seen neither the workload nor, where the devices differ, the device."""
 
 
-def pools(source: Devices, target: Devices, *, programs: int, workloads: int) -> Iterator[Pool]:
+def pools(source: Devices, target: Devices, *, programs: int, workloads: int) -> Iterator[MeasuredPool]:
     """Workloads of the target with at least `programs` programs, evenly over their ids, with source models.
 
     Args:
@@ -103,7 +103,7 @@ def pools(source: Devices, target: Devices, *, programs: int, workloads: int) ->
             others = set(learned_from.workload_ids) - part.test
             model.fit(learned_from.of_workloads(others), None, seed=0, progress=False)
             for name in tested:
-                yield Pool(name, *candidates[name], model)
+                yield MeasuredPool(name, *candidates[name], model)
 
 
 def _knobs(target: Devices, record_ids: pa.Array) -> list[Knobs]:
@@ -116,7 +116,7 @@ def _knobs(target: Devices, record_ids: pa.Array) -> list[Knobs]:
 
 
 @dataclass(frozen=True)
-class Shortlist:
+class RandomShortlist:
     """Random programs among the best that `Clustered` considers: a control for the effect of clustering."""
 
     top: float = Clustered.top
@@ -135,11 +135,11 @@ METHODS: dict[str, Selection] = {
     **{f"diverse {alpha}": Diverse(alpha) for alpha in (0.1, 0.3, 1.0)},
     "clustered": Clustered(),
     "clustered, all": Clustered(top=math.inf),
-    "shortlist": Shortlist(),
+    "shortlist": RandomShortlist(),
 }
 
 
-def search(pool: Pool, selection: Selection, *, batch: int, trials: int, seed: int) -> tuple[IntArray, int]:
+def search(pool: MeasuredPool, selection: Selection, *, batch: int, trials: int, seed: int) -> tuple[IntArray, int]:
     """Positions of the programs in the order of measuring, and in how many batches they were chosen."""
     # Candidates of equal scores keep their order, which must not depend on the device.
     order = np.random.default_rng(seed).permutation(pool.programs.n)
@@ -158,7 +158,7 @@ def search(pool: Pool, selection: Selection, *, batch: int, trials: int, seed: i
     return order[chosen], batches
 
 
-def row_of(pool: Pool, method: str, *, batch: int, trials: int, seed: int) -> dict[str, Any]:
+def row_of(pool: MeasuredPool, method: str, *, batch: int, trials: int, seed: int) -> dict[str, Any]:
     """The figures of one search."""
     chosen, batches = search(pool, METHODS[method], batch=batch, trials=trials, seed=seed)
     best = np.maximum.accumulate(pool.programs.throughput()[chosen])
@@ -275,7 +275,7 @@ def main(
     if quick:
         workloads, seeds, batches = 2, 1, (16,)
     methods = fnmatch.filter(METHODS, only)
-    kept = Rows(rows_path, KEY)
+    kept = RowFile(rows_path, KEY)
     for text in pairs:
         source, target = map(Devices.parse, text.split("="))
         about = {"source": source.name, "target": target.name}

@@ -48,7 +48,7 @@ class Devices:
 
 
 @dataclass
-class Pair:
+class TransferPair:
     """A transfer from some devices to another one."""
 
     source: Devices

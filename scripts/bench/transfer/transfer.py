@@ -25,8 +25,8 @@ from costhub.transfer.methods.method import FineTune, ResidualTrees, TransferMet
 from costhub.transfer.trial_order import BATCH_SIZE, PER_WORKLOAD
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import own_copy
-from scripts.bench.common.rows import Rows
-from scripts.bench.transfer.tasks import Devices, Pair, fitted, measured
+from scripts.bench.common.rows import RowFile
+from scripts.bench.transfer.tasks import Devices, TransferPair, fitted, measured
 from scripts.tables.plots import plot_curves
 from scripts.tables.transfer import EVERYTHING, KEY, METRICS, curves, differences, summaries
 
@@ -107,7 +107,7 @@ def guarded(guard: Guard, few: Programs) -> CostModel:
 
 
 def rows_of(
-    pair: Pair, seed: int, trials: tuple[int, ...], ablate: bool, done: Collection[tuple[str, int]] = ()
+    pair: TransferPair, seed: int, trials: tuple[int, ...], ablate: bool, done: Collection[tuple[str, int]] = ()
 ) -> Iterator[dict[str, Any]]:
     """The figures of every method for one choice of held-out workloads; for a blend also those of its parts.
 
@@ -164,13 +164,13 @@ def main(
     pairs: tuple[str, ...], seeds: int, quick: bool, ablate: bool, rows_path: Path | None, path: Path | None
 ) -> None:
     """Ranks held-out workloads of the target after 0 to 512 trials on others."""
-    kept = Rows(rows_path, (*KEY, "seed"))
+    kept = RowFile(rows_path, (*KEY, "seed"))
     if not pairs:
         data = own_copy()
         pairs = (f"{data}:amd-epyc-zen5-2c={data}:amd-epyc-zen5-2c-sse4.2",)
     for text in pairs:
         source, target = map(Devices.parse, text.split("="))
-        pair = Pair(source, target)
+        pair = TransferPair(source, target)
         for seed in range(1 if quick else seeds):
             trials = (64, 256) if quick else TRIALS
             about = (source.name, target.name, seed)

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from scripts.bench.common.rows import Rows, earlier_rows, mean_curves, read_rows
+from scripts.bench.common.rows import RowFile, earlier_rows, mean_curves, read_rows
 
 KEY = ("workload", "seed")
 
 
 def test_rows_are_in_the_file_as_soon_as_they_are_added_and_are_read_again(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
-    rows = Rows(path, KEY)
+    rows = RowFile(path, KEY)
     rows.add({"workload": "a", "seed": 0, "us": 1.5}, {"workload": "a", "seed": 1, "us": 2.0})
 
-    again = Rows(path, KEY)
+    again = RowFile(path, KEY)
 
     assert list(again) == list(rows)
     assert ("a", 1) in again
@@ -25,7 +25,7 @@ def test_rows_are_in_the_file_as_soon_as_they_are_added_and_are_read_again(tmp_p
 
 
 def test_rows_without_a_file_are_kept_in_memory() -> None:
-    rows = Rows(None, KEY)
+    rows = RowFile(None, KEY)
     rows.add({"workload": "a", "seed": 0})
 
     assert ("a", 0) in rows
@@ -33,7 +33,7 @@ def test_rows_without_a_file_are_kept_in_memory() -> None:
 
 
 def test_a_row_without_one_of_the_keys_has_it_empty() -> None:
-    rows = Rows(None, KEY)
+    rows = RowFile(None, KEY)
     rows.add({"workload": "a"})
 
     assert ("a", "") in rows
