@@ -201,7 +201,7 @@ def _write_dataset_card(repo: Repository, ready: Staged, head: Head | None, tag:
         ready.folder,
         text,
         name=repo.name,
-        address=repo.name if isinstance(repo, FolderRepo) else f"hf-hub:{repo.name}",
+        address=repo.name if isinstance(repo, FolderRepo) else repo.address,
         changes=changes,
         date=datetime.now(timezone.utc).date().isoformat(),
         version=tag,

@@ -194,7 +194,7 @@ class RemoteRepo:
             tags = {ref.name: ref.target_commit for ref in self.refs()}
         if tags.get(tag, commit) != commit:
             raise HubError(
-                f"hf-hub:{self.name} already has a tag {tag}, on the commit {tags[tag][:12]}; a version "
+                f"{self.address} already has a tag {tag}, on the commit {tags[tag][:12]}; a version "
                 "never changes. Choose another name."
             )
         return tag in tags
@@ -216,7 +216,7 @@ class RemoteRepo:
                 raise
             except RepositoryNotFoundError as error:
                 # The caller has seen the repository, so it exists.
-                raise HubError(_takes_no_writes(f"hf-hub:{self.name}")) from error
+                raise HubError(_takes_no_writes(self.address)) from error
         marked = [p for p in pulls if mark in p.title and p.is_pull_request and p.status != "closed"]
         first = min(marked, key=lambda pull: pull.num, default=None)
         return None if first is None else PushedCommit("", first.url, first.num)

@@ -64,7 +64,7 @@ def fetch_tables(repo: RemoteRepo, revision: str, device_ids: Sequence[str]) -> 
 
     head = repo.head(revision)
     if head is None:
-        raise HubError(f"hf-hub:{repo.name} does not exist, or you may not read it. Check its name.")
+        raise HubError(f"{repo.address} does not exist, or you may not read it. Check its name.")
     patterns = [
         "devices/train-*",
         "workloads/train-*",
@@ -103,7 +103,7 @@ class PullRequest:
     @property
     def address(self) -> str:
         """As a person writes it."""
-        return f"hf-hub:{self.repo.name}@refs/pr/{self.number}"
+        return f"{self.repo.address}@refs/pr/{self.number}"
 
     def fetch(self, place: Path) -> Path:
         """Downloads it into a folder of plain files.
@@ -186,7 +186,7 @@ def find_pull_request(text: str) -> PullRequest | None:
 def _pull_request_at(repo: RemoteRepo, number: int, main: Head) -> PullRequest:
     head = repo.head(f"refs/pr/{number}")
     if head is None:
-        raise HubError(f"hf-hub:{repo.name} has no pull request {number}.")
+        raise HubError(f"{repo.address} has no pull request {number}.")
     if repo.kind == "model":
         return _model_pull_request(repo, number, head, main)
     inside = {path: path.split("/")[1] for path in head.files if path.startswith(f"{INBOX}/") and path.count("/") > 1}
@@ -194,7 +194,7 @@ def _pull_request_at(repo: RemoteRepo, number: int, main: Head) -> PullRequest:
     ids = ids or {name for name in inside.values() if name in repo.title_of(number)}
     if len(ids) != 1:
         raise RefusedError(
-            f"hf-hub:{repo.name}@refs/pr/{number} holds {len(ids)} contributions; one was expected, as "
+            f"{repo.address}@refs/pr/{number} holds {len(ids)} contributions; one was expected, as "
             "`costhub contribute` makes it."
         )
     (contribution,) = ids
@@ -202,7 +202,7 @@ def _pull_request_at(repo: RemoteRepo, number: int, main: Head) -> PullRequest:
     strange = [path for path in paths if not _CONTRIBUTED_PATH.fullmatch(path)]
     if strange:
         raise RefusedError(
-            f"hf-hub:{repo.name}@refs/pr/{number} holds {clean(strange[0], 100)}; a contribution has shards only."
+            f"{repo.address}@refs/pr/{number} holds {clean(strange[0], 100)}; a contribution has shards only."
         )
     beside = _changed_beside(repo, number, head, main, f"{INBOX}/{contribution}/")
     return _refuse_large(PullRequest(repo, number, head.commit, paths, contribution, beside), head)
@@ -214,7 +214,7 @@ def _model_pull_request(repo: RemoteRepo, number: int, head: Head, main: Head) -
             if path in head.files and path != ".gitattributes":
                 check_model_path(path)
         except ModelError as error:
-            raise RefusedError(f"hf-hub:{repo.name}@refs/pr/{number} is refused. {error}") from error
+            raise RefusedError(f"{repo.address}@refs/pr/{number} is refused. {error}") from error
     ours = [path for path in head.files if path.endswith(tuple(p[1:] for p in MODEL_PATTERNS))]
     return _refuse_large(PullRequest(repo, number, head.commit, sorted(ours), ""), head)
 
@@ -225,8 +225,7 @@ def _changed_beside(repo: RemoteRepo, number: int, head: Head, main: Head, own: 
     new = [path for path in beside if path not in main.files and not path.startswith(_DATASET_FOLDERS)]
     if new:
         raise RefusedError(
-            f"hf-hub:{repo.name}@refs/pr/{number} also adds {clean(new[0], 100)}; a contribution has shards "
-            f"in {own} only."
+            f"{repo.address}@refs/pr/{number} also adds {clean(new[0], 100)}; a contribution has shards in {own} only."
         )
     return beside
 

@@ -116,7 +116,7 @@ def _close(pull: PullRequest, pushed: PushedCommit) -> None:
 def _commit(pull: PullRequest, reviewed: Path) -> PushedCommit:
     head = pull.repo.head()
     if head is None:
-        raise HubError(f"hf-hub:{pull.repo.name} was deleted meanwhile. Run the command again.")
+        raise HubError(f"{pull.repo.address} was deleted meanwhile. Run the command again.")
     device_ids = DataFolder.open(reviewed).device_ids()
     held = fetch_tables(pull.repo, head.commit, device_ids)
     with tempfile.TemporaryDirectory(prefix="costhub-") as temporary:

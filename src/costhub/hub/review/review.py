@@ -56,24 +56,35 @@ def review(subject: str, *, against: str | None = None, merge: bool = False, dee
             return ReviewOutcome(_review_model(folder, subject))
         if pull is None:
             folder = _private_copy(folder, files)
-        against = against or (f"hf-hub:{pull.repo.name}" if pull else None)
+        against = against or (pull.repo.address if pull else None)
         held = fetch_compared(against, DataFolder.open(folder).device_ids()) if against else None
         known = load_measurements(against, columns=["record_id", "device_id"]) if against and held else None
         verdict = review_contribution(folder, held, deep=deep, known=known)
         verdict = replace(verdict, subject=subject, reasons=[*verdict.reasons, *_files_beside(pull)])
         if not merge or not (verdict.is_accepted or _is_known(verdict)):
             return ReviewOutcome(verdict)
-        merged = None
         if pull is None:
-            if verdict.is_accepted:
-                merge_into(folder, str(against))
-                merged = against
-            _empty_inbox(Path(subject), Path(str(against)))
-        elif verdict.is_accepted:
-            merged = merge_pull_request(pull, folder).commit
+            merged = _merge_folder(folder, verdict, Path(subject), str(against))
         else:
-            close_known(pull)
+            merged = _merge_pull_request(folder, verdict, pull)
         return ReviewOutcome(verdict, merged)
+
+
+def _merge_folder(folder: Path, verdict: ReviewVerdict, subject: Path, against: str) -> str | None:
+    """Merges the copy of a folder, and empties the inbox that the folder may lie in."""
+    if verdict.is_accepted:
+        merge_into(folder, against)
+    if subject.resolve().parent == (Path(against) / INBOX).resolve():
+        shutil.rmtree(subject)
+    return against if verdict.is_accepted else None
+
+
+def _merge_pull_request(folder: Path, verdict: ReviewVerdict, pull: PullRequest) -> str | None:
+    """Merges what was fetched from a pull request; closes one whose rows are all known."""
+    if verdict.is_accepted:
+        return merge_pull_request(pull, folder).commit
+    close_known(pull)
+    return None
 
 
 def _private_copy(folder: Path, place: Path) -> Path:
@@ -86,8 +97,8 @@ def _private_copy(folder: Path, place: Path) -> Path:
         shutil.copytree(folder, place, symlinks=True, ignore=left)
     except OSError as error:
         raise DataError(
-            f"{folder} cannot be copied ({clean(first_line(error), 200)}). It must hold plain files that "
-            "nobody changes meanwhile."
+            f"{folder} cannot be copied ({clean(first_line(error), 200)}). It must hold plain files "
+            "that do not change meanwhile."
         ) from error
     return place
 
@@ -106,12 +117,6 @@ def _files_beside(pull: PullRequest | None) -> Iterator[Reason]:
             f"{len(pull.beside):,} files outside the contribution differ from the main branch "
             f"({clean(pull.beside[0], 100)}). --merge leaves them out; a merge on the page may not.",
         )
-
-
-def _empty_inbox(folder: Path, dataset: Path) -> None:
-    """Removes a merged contribution from the inbox beside the tables."""
-    if folder.resolve().parent == (dataset / INBOX).resolve():
-        shutil.rmtree(folder)
 
 
 def _refuse_merge(kind: Kind, pull: PullRequest | None, against: str | None) -> None:
