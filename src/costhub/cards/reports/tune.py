@@ -118,7 +118,7 @@ def _blocks(summary: Mapping[str, Any], plots: Sequence[str]) -> Iterator[Block]
     yield from _progress(rows, summary.get("estimate", ()), plots)
     yield from _seconds(rows)
     yield Heading("Use it")
-    yield Paragraph(f"The best schedule of each workload is in the TVM database {summary['database']}:")
+    yield Paragraph(f"The best schedule of each workload is in the TVM database in the folder {summary['database']}:")
     yield Code(compile_tir_usage(summary["database"]))
     yield Heading("How it was made")
     yield Table(_origin(summary), (TableColumn("fact", ""), TableColumn("value", "")))
@@ -146,9 +146,10 @@ def _network(network: Mapping[str, Any], number_of: int) -> Iterator[Block]:
     yield Paragraph(network_headline(network), is_strong=True)
     rows = _latency_rows(network)
     if rows:
-        caption = f"From call to output; the line is the middle half of the calls. {UNTUNED_NOTE}"
+        caption = "From call to output; the line is the middle half of the calls."
         yield Figure(partial(latencies_svg, rows, name=f"latencies-{number_of}"), caption)
         yield Table(rows, _LATENCIES)
+        yield Paragraph(UNTUNED_NOTE, is_note=True)
     if not network["error"]:
         yield Paragraph(
             f"{network['kernels_tuned']} of its {network['kernels']} distinct kernels have a schedule from the "
