@@ -11,17 +11,17 @@ from costhub.errors import DataError
 from costhub.files import refuse_newer
 
 ADAPTATION = "adaptation.json"
-"""File of the model folder that tells how the model was carried over."""
+"""File of the model folder that says how the model was adapted."""
 ADAPTATION_VERSION = 1
-"""Raised by one whenever code of today could not read what it wrote before."""
+"""Raised by one with every change after which older files could not be read."""
 CURVE_PICTURE, MASKS_PICTURE = "adaptation.png", "masks.png"
 PICTURES = {
     CURVE_PICTURE: "Pairs of each new batch that the candidates ranked right, against programs measured",
     MASKS_PICTURE: "Share of each layer of the adapted model that was transferable, and how much stayed so",
 }
-"""File of the model folder -> what it shows; the second one is there where the method has masks."""
+"""File of the model folder -> its caption; the second one exists if the method has masks."""
 ADAPTED = "adapted"
-"""The candidate that is written unless another one leads."""
+"""The candidate that is saved unless another one leads."""
 
 Shares = Mapping[str, float]
 """Layer -> a share of its parameters."""
@@ -29,30 +29,30 @@ Shares = Mapping[str, float]
 _FACTS = ("source", "method", "trials", "chosen")
 
 
-def transfer_facts(told: Mapping[str, Any], files: Collection[str]) -> dict[str, Any]:
-    """What a card says of a transfer.
+def transfer_facts(adaptation: Mapping[str, Any], files: Collection[str]) -> dict[str, Any]:
+    """The facts of a transfer for a card.
 
     Args:
-        told: The content of `adaptation.json`.
-        files: What lies beside it; the pictures among them are shown.
+        adaptation: The content of `adaptation.json`.
+        files: The files beside it; the pictures among them are shown.
 
     Returns:
         `source`, `method`, `trials`, `chosen`, and `pictures`, names of files.
 
     Raises:
-        DataError: One of them is not told, or a newer costhub told it.
+        DataError: A fact is missing, or a newer costhub wrote the file.
 
     Example:
-        >>> told = {"source": "acme/a-mlp", "method": "lottery", "trials": 64, "chosen": "adapted"}
-        >>> transfer_facts(told, ["config.json", "adaptation.png"])["pictures"]
+        >>> adaptation = {"source": "acme/a-mlp", "method": "lottery", "trials": 64, "chosen": "adapted"}
+        >>> transfer_facts(adaptation, ["config.json", "adaptation.png"])["pictures"]
         ['adaptation.png']
     """
-    refuse_newer(told, newest=ADAPTATION_VERSION, what=f"{ADAPTATION} of the model", error=DataError)
-    missing = [key for key in _FACTS if told.get(key) is None]
+    refuse_newer(adaptation, newest=ADAPTATION_VERSION, what=f"{ADAPTATION} of the model", error=DataError)
+    missing = [key for key in _FACTS if adaptation.get(key) is None]
     if missing:
         raise DataError(f"{ADAPTATION} of the model lacks {', '.join(missing)}. Adapt the model again.")
     pictures = [name for name in PICTURES if name in files]
-    return {**{key: told[key] for key in _FACTS}, "pictures": pictures}
+    return {**{key: adaptation[key] for key in _FACTS}, "pictures": pictures}
 
 
 def by_layer(networks: Sequence[Sequence[Shares]]) -> dict[str, list[float]]:
@@ -81,15 +81,15 @@ def by_layer(networks: Sequence[Sequence[Shares]]) -> dict[str, list[float]]:
     }
 
 
-def masks_table(told: Mapping[str, Any]) -> str:
-    """How much of each layer was free to learn, and how much of that stayed so, for a terminal.
+def masks_table(adaptation: Mapping[str, Any]) -> str:
+    """How much of each layer was free to learn, and how much of that stayed free, for a terminal.
 
     Args:
-        told: `method`, `transferable` and `kept`, as in `adaptation.json`.
+        adaptation: `method`, `transferable` and `kept`, as in `adaptation.json`.
     """
-    shares, kept = by_layer(told["transferable"]), by_layer(told["kept"])
+    shares, kept = by_layer(adaptation["transferable"]), by_layer(adaptation["kept"])
     if not shares:
-        return f"The method {told['method']} has no masks in this model."
+        return f"The method {adaptation['method']} has no masks in this model."
     rows = [
         {
             "layer": layer,

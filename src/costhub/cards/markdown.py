@@ -13,7 +13,7 @@ from costhub.errors import DataError, first_line
 CARD = "README.md"
 """The file of a card, beside what it describes."""
 MAX_CARD_CHARACTERS = 256 << 10
-"""Cards come from strangers too; one beyond this is refused before it is parsed."""
+"""Cards come from strangers too; a longer one is refused before it is parsed."""
 
 
 _TEXT = "tag:yaml.org,2002:str"
@@ -21,24 +21,24 @@ _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain values only. An alias would let a card of a few bytes stand for gigabytes once it is written."""
+    """Plain values only. With an alias, a card of a few bytes could stand for gigabytes."""
 
     def compose_node(self, parent: yaml.nodes.Node | None, index: int) -> yaml.nodes.Node | None:
         if self.check_event(yaml.events.AliasEvent):
-            raise yaml.composer.ComposerError(problem="it holds an alias, which no card of ours has")
+            raise yaml.composer.ComposerError(problem="it holds an alias, which cards of costhub never do")
         event = self.peek_event()  # type: ignore[no-untyped-call]
         if getattr(event, "tag", None) not in (None, "!"):
-            raise yaml.composer.ComposerError(problem="it holds a tag, which no card of ours has")
+            raise yaml.composer.ComposerError(problem="it holds a tag, which cards of costhub never do")
         return super().compose_node(parent, index)
 
     def resolve(self, kind: type[yaml.nodes.Node], value: Any, implicit: Any) -> str:
-        """Takes 1:30:00 for a text: as a number to the base 60 a long one takes hours to read."""
+        """Reads 1:30:00 as text: as a number to the base 60, a long one takes hours to parse."""
         tag = str(super().resolve(kind, value, implicit))  # type: ignore[no-untyped-call]
         return _TEXT if tag in _NUMBERS and ":" in value else tag
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes a value that occurs twice twice, since an alias would not be read back."""
+    """Writes a value that occurs twice in full, since an alias would not be read back."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -58,7 +58,7 @@ def join(metadata: Mapping[str, Any], body: str) -> str:
         <BLANKLINE>
         # Title
     """
-    # Escaped beyond ASCII: written as they are, a few line separators would be read back as blanks.
+    # Escaped beyond ASCII: a few line separators would otherwise be read back as blanks.
     block = yaml.dump(dict(metadata), Dumper=_Dumper, sort_keys=False, allow_unicode=False, width=110)
     return f"---\n{block}---\n\n{body}"
 
@@ -70,7 +70,7 @@ def split(text: str) -> tuple[dict[str, Any], str]:
         DataError: There is no block of YAML at the top, or it is not a mapping.
     """
     if len(text) > MAX_CARD_CHARACTERS:
-        raise DataError(f"The card is longer than {MAX_CARD_CHARACTERS} characters: it is not one of ours.")
+        raise DataError(f"The card is longer than {MAX_CARD_CHARACTERS} characters: costhub did not write it.")
     match = _BLOCK.match(text)
     if match is None:
         raise DataError("The card does not begin with a block of YAML between two lines of ---.")
@@ -89,10 +89,10 @@ def split(text: str) -> tuple[dict[str, Any], str]:
 _CODE_FENCE = re.compile(r"(?:(`{3,})[^`]*|(~{3,}).*)")
 _SPAN = re.compile(r"(?<![`\\])`[^`\n]+`(?!`)")
 _FORBIDDEN = {
-    # As CommonMark knows it: `list<item: string>`, a type of Arrow, is none.
+    # As CommonMark knows it: `list<item: string>`, a type of Arrow, is not HTML.
     "HTML": re.compile(r"<(?:[A-Za-z][A-Za-z0-9-]*(?:[\s/>]|$)|/[A-Za-z]|!|\?)", re.MULTILINE),
     "a link that runs code": re.compile(r"(?:javascript|vbscript|data)\s*:", re.IGNORECASE),
-    # It would tell another server who reads the card.
+    # It would reveal readers of the card to another server.
     "a picture from elsewhere": re.compile(r"!\[[^\]\n]{0,500}\]\(\s*(?:<\s*)?(?:[a-z][a-z0-9+.-]*:|//|/|\.\.)", re.I),
     "a picture by reference": re.compile(r"!\[[^\]\n]{0,500}\]\s?\["),
     "a control character": re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]"),
@@ -100,7 +100,7 @@ _FORBIDDEN = {
 
 
 def check_card_text(text: str, where: str) -> None:
-    """Refuses what no card of costhub has: HTML, script links, pictures from elsewhere, control characters.
+    """Refuses what cards of costhub never hold: HTML, script links, external pictures, control characters.
 
     Args:
         text: The text below the block of YAML.
@@ -119,7 +119,7 @@ def check_card_text(text: str, where: str) -> None:
 
 
 def _without_fences(text: str) -> str:
-    """The text without its blocks of code; all of it where a fence is none that every reader sees as one."""
+    """The text without its blocks of code; all of it if readers could disagree about a fence."""
     kept: list[str] = []
     fence = ""
     for line in text.split("\n"):

@@ -83,20 +83,20 @@ _COLUMNS = 4
 _TICKS = 9
 
 
-def draw_adaptation(facts: Mapping[str, Any]) -> dict[str, bytes]:
+def draw_adaptation(adaptation: Mapping[str, Any]) -> dict[str, bytes]:
     """The pictures of a transfer, for its model folder.
 
     Args:
-        facts: The content of `adaptation.json`.
+        adaptation: The content of `adaptation.json`.
 
     Returns:
         File name -> PNG: of the curve, and of the masks where the method has some.
     """
     with tempfile.TemporaryDirectory() as folder:
-        found = {CURVE_PICTURE: plot_adaptation(Path(folder) / CURVE_PICTURE, facts["curve"])}
-        if any(facts["transferable"]):
+        found = {CURVE_PICTURE: plot_adaptation(Path(folder) / CURVE_PICTURE, adaptation["curve"])}
+        if any(adaptation["transferable"]):
             path = Path(folder) / MASKS_PICTURE
-            found[MASKS_PICTURE] = plot_masks(path, facts["transferable"], facts["kept"])
+            found[MASKS_PICTURE] = plot_masks(path, adaptation["transferable"], adaptation["kept"])
         return {name: path.read_bytes() for name, path in found.items()}
 
 

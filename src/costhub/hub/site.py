@@ -57,7 +57,7 @@ def read_site_model(folder: Path, name: str) -> tuple[SiteModel, dict[str, bytes
         name=name,
         device_id=config["device_id"],
         arch=config["arch"],
-        told=training_devices(config),
+        more_devices=training_devices(config),
         bytes=sum(entry.size for entry in manifest.files.values()),
         figures=_read_shares(recorded.get("totals", config.get("metrics")), METRICS, folder),
         errors=_read_shares(recorded.get("standard_errors"), METRICS, folder),

@@ -21,8 +21,8 @@ class SiteModel:
     """ORG/NAME."""
     device_id: str
     arch: str
-    told: tuple[str, ...] = ()
-    """Further devices that it is for, which it is told of."""
+    more_devices: tuple[str, ...] = ()
+    """Further devices that it is for, if it is conditioned on the device."""
     bytes: int
     """Of all its files."""
     figures: Mapping[str, float] = field(default_factory=dict)
@@ -38,8 +38,8 @@ class SiteModel:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """All that it is for."""
-        return self.device_id, *self.told
+        """All devices that it is for."""
+        return self.device_id, *self.more_devices
 
 
 @dataclass(frozen=True, kw_only=True)
