@@ -6,7 +6,7 @@ import itertools
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,9 +116,7 @@ def export_database(
     report = ExportReport(Path(out), selection.device_id)
     with _new_folder(report.folder) as (workloads, records), ExportPool(workers=workers) as pool:
         counts = selection.count()
-        places = _write_workloads(workloads, pool, selection, sorted(counts))
-        report.workloads = len({place.number for place in places.values()})
-        report.without_workload = sum(count for key, count in counts.items() if key not in places)
+        places = _write_workloads(workloads, pool, selection, counts, report)
         if best is None:
             lines = _lines(pool, places, _usable_rows(selection.rows(), report))
         else:
@@ -159,12 +157,12 @@ def _new_folder(out: Path) -> Iterator[tuple[IO[str], IO[str]]]:
 
 
 def _write_workloads(
-    file: IO[str], pool: ExportPool, selection: ExportSelection, workload_ids: Sequence[str]
+    file: IO[str], pool: ExportPool, selection: ExportSelection, counts: Mapping[str, int], report: ExportReport
 ) -> dict[str, _DatabaseWorkload]:
     """Writes the workloads that can be read, those of one structural hash once."""
     places: dict[str, _DatabaseWorkload] = {}
     by_hash: dict[str, _DatabaseWorkload] = {}
-    for workload_id in workload_ids:
+    for workload_id in sorted(counts):
         module_json = selection.modules.get(workload_id)
         line = pool.workload(module_json) if module_json else None
         if line is None or module_json is None:
@@ -174,6 +172,8 @@ def _write_workloads(
             by_hash[line.structural_hash] = _DatabaseWorkload(len(by_hash), module_json)
             file.write(f"{line.text}\n")
         places[workload_id] = by_hash[line.structural_hash]
+    report.workloads = len(by_hash)
+    report.without_workload = sum(count for key, count in counts.items() if key not in places)
     return places
 
 
