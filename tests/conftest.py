@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import resource
 import shutil
 import signal
 import socket
@@ -30,17 +29,6 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 settings.register_profile("costhub", deadline=None, derandomize=True, max_examples=50)
 settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("costhub")
-
-
-_MEMORY = resource.getrlimit(resource.RLIMIT_AS)
-
-
-@pytest.fixture(autouse=True)
-def _memory_unbounded() -> Iterator[None]:
-    """Takes back what a service bound that a test ran in this process: children would inherit it."""
-    yield
-    if resource.getrlimit(resource.RLIMIT_AS) != _MEMORY:
-        resource.setrlimit(resource.RLIMIT_AS, _MEMORY)
 
 
 @pytest.fixture(autouse=True, scope="session")

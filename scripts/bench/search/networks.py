@@ -17,7 +17,7 @@ from costhub.collector.device.local import local_target
 from costhub.collector.workloads.network_kernels import name_networks
 from costhub.collector.workloads.network_source import read_network
 from costhub.search.database import FILES
-from costhub.search.whole_network.build_service import distinguishing_input
+from costhub.search.whole_network.compile import distinguishing_input
 from costhub.search.whole_network.finish import TORCH, TORCH_COMPILE, TUNED, UNTUNED, finish_network
 from costhub.search.whole_network.network_timer import NetworkTimer
 from scripts.bench.common import machine, options

@@ -120,9 +120,9 @@ def test_the_work_of_a_killed_board_goes_to_the_others(
     hang = library("sleep(600);")
     with ThreadPoolExecutor(3) as threads:
         running = [threads.submit(boards.run, hang, programs[0].arguments, timeout_s=4.0) for _ in range(3)]
-        while not psutil.Process(doomed.worker.pid).children():  # one of them has come to it
+        while not psutil.Process(doomed.child.pid).children():  # one of them has come to it
             time.sleep(0.01)
-        os.kill(doomed.worker.pid or 0, signal.SIGKILL)
+        os.kill(doomed.child.pid or 0, signal.SIGKILL)
         results = [future.result() for future in running]
     # Only boards that live can have waited for the end of the time limit.
     assert [r.status for r in results] == ["run_timeout"] * 3
@@ -140,11 +140,11 @@ def test_a_board_that_does_not_answer_is_passed_over_and_used_again(
 ) -> None:
     monkeypatch.setattr(session_pool, "CONNECT_TIMEOUT_S", 1.0)
     server = serve()
-    os.kill(server.worker.pid or 0, signal.SIGSTOP)
+    os.kill(server.child.pid or 0, signal.SIGSTOP)
     results = run_all(boards, artifacts[:1], programs[0], times=4)
     assert {(r.status, r.board in names([server])) for r in results} == {("ok", False)}
 
-    os.kill(server.worker.pid or 0, signal.SIGCONT)
+    os.kill(server.child.pid or 0, signal.SIGCONT)
     deadline = time.monotonic() + 60.0
     while boards.run(artifacts[0], programs[0].arguments).board not in names([server]):
         assert time.monotonic() < deadline, "the board that came back was not used"

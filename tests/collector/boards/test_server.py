@@ -34,7 +34,7 @@ said = {"device": {"device_id": "x"}, "target": {}}
 with board_server(tracker, "orphan", port=own, identity=said) as running:
     lease = tracker.take("orphan", give_up=lambda: False)
     session = rpc.connect(lease.host, lease.port, lease.match_key)
-    server = psutil.Process(running.worker.pid)
+    server = psutil.Process(running.child.pid)
     print(server.pid, *(child.pid for child in server.children()), flush=True)
     os.kill(os.getpid(), 9)
 """
@@ -65,7 +65,7 @@ def test_without_a_tracker_no_board_is_served(free_port: FreePort) -> None:
 
 def test_a_tracker_that_dies_is_noticed(free_port: FreePort) -> None:
     with tracker_server(port=free_port()) as running:
-        os.kill(running.worker.pid or 0, signal.SIGKILL)
+        os.kill(running.child.pid or 0, signal.SIGKILL)
         with pytest.raises(MeasureError, match=r"has ended: .*SIGKILL"):
             running.wait()
 

@@ -36,7 +36,7 @@ def test_a_session_holds_its_board_and_gives_it_back(
 def test_a_child_outlives_the_thread_that_asked_for_it(pool: SessionPool) -> None:
     def pid_of_one() -> int | None:
         with pool.session(20.0) as session:
-            return session.worker.pid
+            return session.child.pid
 
     pids = set()
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""The session service, called in this process: one session with a real board."""
+"""One session with a real board."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from costhub.collector.boards.server import RunningServer
-from costhub.collector.boards.session_service import BuildReferenceRequest, OpenRequest, TimeRequest, handle
+from costhub.collector.boards.session_service import SessionResult, build_reference, open_session, time_on_board
 from costhub.collector.boards.tracker import Lease, Tracker
 from costhub.collector.run.evaluator import Evaluator
 from costhub.collector.run.reference import ARGUMENTS
@@ -26,28 +26,26 @@ def lease(tracker: Tracker, boards_of_key: list[RunningServer]) -> Lease:
     return lease
 
 
-def time_request(path: str, *, reference: str | None = None) -> TimeRequest:
-    return TimeRequest(path, ARGUMENTS, QUICK, "cpu", reference)
+def time_it(path: str, *, reference: str | None = None) -> SessionResult:
+    return time_on_board(path, ARGUMENTS, QUICK, "cpu", reference)
 
 
 def test_a_program_and_the_reference_kernel_are_timed(
     lease: Lease, target: str, identity: dict[str, Any], tmp_path: Path
 ) -> None:
-    path = handle(BuildReferenceRequest(target, str(tmp_path)))
-    opened = handle(OpenRequest(lease, 20.0))
-    assert opened.error is None
-    assert json.loads(opened.identity) == identity
-    reply = handle(time_request(path, reference=path))
-    assert (reply.outcome, reply.error) == ("ok", None)
-    assert len(reply.run_s) == QUICK.repeat
-    assert 0 < min(reply.reference_s) < 1
+    path = build_reference(target, str(tmp_path))
+    assert json.loads(open_session(lease, 20.0) or "") == identity
+    result = time_it(path, reference=path)
+    assert (result.outcome, result.error) == ("ok", None)
+    assert len(result.run_s) == QUICK.repeat
+    assert 0 < min(result.reference_s) < 1
 
 
 def test_an_object_file_is_linked_by_the_board(lease: Lease, target: str, tmp_path: Path) -> None:
-    path = handle(BuildReferenceRequest(target, str(tmp_path)))
-    handle(OpenRequest(lease, 20.0))
-    reply = handle(time_request(str(Path(path.replace(".so", ".o")).rename(tmp_path / "program.so"))))
-    assert (reply.outcome, reply.error) == ("ok", None)
+    path = build_reference(target, str(tmp_path))
+    open_session(lease, 20.0)
+    result = time_it(str(Path(path.replace(".so", ".o")).rename(tmp_path / "program.so")))
+    assert (result.outcome, result.error) == ("ok", None)
 
 
 def test_the_reference_kernel_of_a_machine_that_nothing_here_links_for_stays_an_object(
@@ -55,21 +53,22 @@ def test_the_reference_kernel_of_a_machine_that_nothing_here_links_for_stays_an_
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     target = {"kind": "llvm", "mtriple": "riscv64-linux-musl", "mcpu": "generic-rv64", "num-cores": 4}
-    path = handle(BuildReferenceRequest(json.dumps(target), str(tmp_path)))
+    path = build_reference(json.dumps(target), str(tmp_path))
     assert Path(path).name == "reference.o"
     assert Path(path).read_bytes()[:4] == b"\x7fELF"
 
 
 @pytest.mark.parametrize(("body", "outcome"), [("sleep(600);", "timeout"), ("abort();", "lost")])
 def test_what_ends_the_session_is_told_apart(lease: Lease, library: Library, body: str, outcome: str) -> None:
-    handle(OpenRequest(lease, 1.0))
-    assert handle(time_request(library(body))).outcome == outcome
+    open_session(lease, 1.0)
+    assert time_it(library(body)).outcome == outcome
 
 
 def test_a_program_without_a_function_is_an_error_of_the_program(lease: Lease, library: Library) -> None:
-    handle(OpenRequest(lease, 20.0))
-    assert handle(time_request(library(";"))).outcome == "error"
+    open_session(lease, 20.0)
+    assert time_it(library(";")).outcome == "error"
 
 
 def test_a_board_that_is_gone_does_not_open() -> None:
-    assert handle(OpenRequest(Lease("127.0.0.1", 1, "test:0.1"), 1.0)).error is not None
+    with pytest.raises(Exception, match=r"\S"):
+        open_session(Lease("127.0.0.1", 1, "test:0.1"), 1.0)

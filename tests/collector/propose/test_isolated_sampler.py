@@ -6,12 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from costhub.collector.propose.isolated_sampler import IsolatedSampler, open_samplers
-from costhub.collector.propose.sample_service import SampleRequest, Setup, handle
-from costhub.collector.propose.sampler import Sampler, Shares
+from costhub.collector.propose.isolated_sampler import (
+    IsolatedSampler,
+    SamplerSetup,
+    check_space,
+    open_samplers,
+    propose,
+)
+from costhub.collector.propose.sampler import Program, Sampler, Shares
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.workload import module_to_json
-from costhub.errors import UnknownNameError, WorkloadError
+from costhub.errors import CosthubError, UnknownNameError, WorkloadError
 
 RANDOM = Shares(1, 0, 0)
 RULES = """
@@ -74,26 +79,22 @@ def test_a_wrong_name_is_refused_at_once(rules: str) -> None:
         pass
 
 
-def request(target: str, *, key: int, space: str = "default", setup: bool = True) -> SampleRequest:
+def drawn(target: str, *, key: int, space: str = "default", is_new: bool = True) -> list[Program]:
     module_json = module_to_json(find_workload("softmax.64x1000").module())
-    made = Setup(module_json, target, 3, frozenset(), space) if setup else None
-    return SampleRequest(key, made, 3, (), Shares(1, 0, 0), None)
+    setup = SamplerSetup(module_json, target, 3, frozenset(), space) if is_new else None
+    return propose(key, setup, 3, parents=(), shares=RANDOM, scorer=None)
 
 
 def test_it_draws_what_a_sampler_draws_and_goes_on_where_it_was(target: str) -> None:
-    replies = [handle(request(target, key=1)), handle(request(target, key=1, setup=False))]
+    programs = [*drawn(target, key=1), *drawn(target, key=1, is_new=False)]
 
     expected = Sampler(find_workload("softmax.64x1000").module(), target, seed=3).random(6)
-    drawn = [program for reply in replies if not isinstance(reply, str) for program in reply]
-    assert [p.program_id for p in drawn] == [p.program_id for p in expected]
-
-
-def test_a_name_is_looked_up_only() -> None:
-    assert handle("vnni") == []
+    assert [p.program_id for p in programs] == [p.program_id for p in expected]
 
 
 @pytest.mark.parametrize("space", ["no_such_module:space", "vnnii"])
-def test_what_is_wrong_comes_back_as_a_sentence(space: str, target: str) -> None:
-    for reply in (handle(space), handle(request(target, key=2, space=space))):
-        assert isinstance(reply, str)
-        assert space in reply
+def test_what_is_wrong_is_a_sentence(space: str, target: str) -> None:
+    with pytest.raises(CosthubError, match=space):
+        check_space(space)
+    with pytest.raises(CosthubError, match=space):
+        drawn(target, key=2, space=space)

@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from costhub.collector.workloads.kernel_extraction import ExtractReply, ExtractRequest, handle
+from costhub.collector.workloads.kernel_extraction import KernelBounds, NetworkKernels, extract_kernels
 from costhub.dataset.workload import module_from_json, workload_id
+from costhub.errors import WorkloadError
 
 # torch uses a part of itself that it warns of when it copies an exported program.
 pytestmark = pytest.mark.filterwarnings("ignore:.*treespec, LeafSpec:FutureWarning")
@@ -37,10 +38,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-def extracted(network: str, *, flop: float = 0, least: float = 0, most: float = 1e9) -> ExtractReply:
-    found = handle(ExtractRequest(network, '{"kind": "llvm", "num-cores": 2}', flop, least, most))
-    assert isinstance(found, ExtractReply), found
-    return found
+def extracted(network: str, *, flop: float = 0, least: float = 0, most: float = 1e9) -> NetworkKernels:
+    return extract_kernels(network, '{"kind": "llvm", "num-cores": 2}', KernelBounds(flop, least, most))
 
 
 def test_weights_count_the_calls_of_a_kernel(file: str) -> None:
@@ -93,12 +92,10 @@ def test_words_are_no_workload_of_floats() -> None:
 
 def test_fast_math_makes_other_workloads_of_the_same_families() -> None:
     plain, fast = (
-        handle(ExtractRequest("bert_tiny", '{"kind": "llvm", "num-cores": 2}', 0, 0, 1e9, fast_math=fast_math))
+        extract_kernels("bert_tiny", '{"kind": "llvm", "num-cores": 2}', KernelBounds(0, 0, 1e9), fast_math)
         for fast_math in (False, True)
     )
 
-    assert isinstance(plain, ExtractReply)
-    assert isinstance(fast, ExtractReply)
     families = [Counter({t.family: t.weight for t in found.tasks}) for found in (plain, fast)]
     assert families[0] == families[1]
     changed = {t.workload_id for t in fast.tasks} - {t.workload_id for t in plain.tasks}
@@ -110,10 +107,8 @@ def test_a_broken_file_is_a_reason(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "broken.pt2"
     path.write_bytes(content)
 
-    reason = handle(ExtractRequest(str(path), '{"kind": "llvm"}', 0, 0, 1e9))
-
-    assert isinstance(reason, str)
-    assert ": " in reason
+    with pytest.raises(WorkloadError, match=": "):
+        extract_kernels(str(path), '{"kind": "llvm"}', KernelBounds(0, 0, 1e9))
 
 
 def test_sizes_left_open_are_those_of_the_example(tmp_path: Path) -> None:
@@ -122,9 +117,8 @@ def test_sizes_left_open_are_those_of_the_example(tmp_path: Path) -> None:
     program = torch.export.export(network, (torch.randn(4, 8),), dynamic_shapes=({0: size},))
     torch.export.save(program, path)
 
-    found = handle(ExtractRequest(str(path), '{"kind": "llvm", "num-cores": 2}', 0, 0, 1e9))
+    found = extracted(str(path))
 
-    assert isinstance(found, ExtractReply), found
     assert [task.name[:-7] for task in found.tasks] == ["matmul_add_relu.4x8.8x8"]
 
 

@@ -56,14 +56,13 @@ def database(files: tuple[Path, Path], target: str, tmp_path_factory: pytest.Tem
     from tvm.s_tir import meta_schedule as ms
 
     from costhub.collector.propose.sampler import Sampler
-    from costhub.collector.workloads.kernel_extraction import ExtractReply, ExtractRequest, handle
+    from costhub.collector.workloads.kernel_extraction import KernelBounds, extract_kernels
     from costhub.dataset.trace import replay
     from costhub.dataset.workload import module_from_json, parse_target
     from costhub.search.database import SearchDatabase
 
     folder = tmp_path_factory.mktemp("database")
-    found = handle(ExtractRequest(str(files[0]), target, 2e5, 1e6, 1e9))
-    assert isinstance(found, ExtractReply)
+    found = extract_kernels(str(files[0]), target, KernelBounds(2e5, 1e6, 1e9))
     assert len(found.tasks) == 2
     for task in found.tasks:
         mod = module_from_json(task.module_json)

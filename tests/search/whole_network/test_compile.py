@@ -15,13 +15,16 @@ from costhub.collector.propose.sampler import Sampler
 from costhub.collector.workloads.network_source import read_network
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.workload import parse_target
+from costhub.errors import NetworkError
 from costhub.search.database import SearchDatabase
 from costhub.search.whole_network.compile import (
     MIN_ELEMENTS,
     SCHEDULED,
     CompiledNetwork,
     _best_of,
+    build_network,
     compile_network,
+    distinguishing_input,
     parallelize_untuned,
 )
 
@@ -159,3 +162,32 @@ def test_the_schedule_of_the_best_median_for_this_target_counts(target: str, tmp
     (found,) = _best_of(tmp_path, here).get_all_tuning_records()
 
     assert [float(s) for s in found.run_secs] == [1e-3]
+
+
+def test_a_relax_module_is_compiled_with_all_its_arguments_as_inputs(
+    relax_file: Path, database: Path, target: str, tmp_path: Path
+) -> None:
+    tuned, untuned = (tmp_path / name for name in ("tuned.so", "untuned.so"))
+
+    found = build_network(str(relax_file), target, str(database), tuned=str(tuned), untuned=str(untuned))
+
+    assert found.compiled.tuned == 2
+    assert found.inputs[0].shape == (1, 3, 32, 32)
+    assert len(found.inputs) == 7  # three layers with weights and biases
+    assert tuned.is_file()
+    assert untuned.is_file()
+
+
+def test_what_tvm_cannot_read_is_a_reason(tmp_path: Path, target: str) -> None:
+    path = tmp_path / "no.json"
+    path.write_text("{}")
+
+    libraries = {"tuned": str(tmp_path / "a.so"), "untuned": str(tmp_path / "b.so")}
+    with pytest.raises(NetworkError, match="TVM's JSON"):
+        build_network(str(path), target, str(tmp_path), **libraries)
+
+
+def test_an_example_that_tells_nothing_is_replaced() -> None:
+    assert distinguishing_input(np.zeros((2, 3), np.float32)).std() > 0.1
+    words = np.array([3, 3, 3])
+    assert distinguishing_input(words) is words

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,6 @@ from costhub.collector.boards.tracker import Tracker, address_of
 from costhub.collector.workloads.network_source import read_network
 from costhub.dataset.workload import parse_target
 from costhub.errors import DeviceError, MeasureError
-from costhub.search.whole_network.board_service import TimeOnBoard
 from costhub.search.whole_network.compile import compile_network
 from costhub.search.whole_network.network_timer import (
     BoardNetworkTimer,
@@ -57,7 +57,7 @@ def test_a_form_that_dies_is_left_out_and_one_that_cannot_be_loaded_is_a_sentenc
             contest.load_library("tuned", str(tmp_path / "missing.so"))
         (output,) = contest.load_torch("torch", str(files[0]))
         contest.load_torch("dead", str(files[0]))
-        pid = contest._workers["dead"].pid
+        pid = contest._children["dead"].pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
 
@@ -82,7 +82,7 @@ def test_torch_does_not_wait_for_new_pages_at_each_call(tmp_path: Path) -> None:
     torch.export.save(torch.export.export(network, (image,)), tmp_path / "wide.pt2")
     with NetworkTimer((image.numpy(),), threads=1) as contest:
         contest.load_torch("torch", str(tmp_path / "wide.pt2"))
-        pid = contest._workers["torch"].pid
+        pid = contest._children["torch"].pid
         before = minor_faults(pid)
         calls = contest.take(rounds=1, seconds=0.2)["torch"].calls
         found = (minor_faults(pid) - before) / calls
@@ -151,11 +151,11 @@ def test_what_was_taken_before_the_session_was_lost_is_kept(
         contest.load_library("first", library)
         ask, asked = contest._ask, []
 
-        def lost_at_the_second_turn(request: TimeOnBoard, timeout_s: float) -> object:
+        def lost_at_the_second_turn(request: Any, timeout_s: float) -> object:
             asked.append(request)
             if len(asked) == 2:
-                assert contest.worker.pid is not None
-                os.kill(contest.worker.pid, signal.SIGKILL)
+                assert contest.child.pid is not None
+                os.kill(contest.child.pid, signal.SIGKILL)
             return ask(request, timeout_s)
 
         monkeypatch.setattr(contest, "_ask", lost_at_the_second_turn)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import statistics
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from costhub.collector.boards.session_pool import BoardSession, SessionPool
-from costhub.collector.boards.session_service import BuildReferenceRequest, TimeReply, TimeRequest
+from costhub.collector.boards.session_service import SessionResult, build_reference, time_on_board
 from costhub.collector.boards.tracker import Tracker
 from costhub.collector.build.scratch import ScratchFolder
 from costhub.collector.run.drift_monitor import MOST_DRIFT, REPETITIONS
@@ -19,10 +20,11 @@ from costhub.collector.run.evaluator import Arguments, Evaluator
 from costhub.collector.run.reference import ARGUMENTS
 from costhub.collector.run.runner import RunResult
 from costhub.errors import DeviceError, MeasureError
-from costhub.isolation.child import ChildDied, ChildTimeout, Worker
+from costhub.isolation.child import Child, ChildDied, ChildTimeout
 
 # A board ends a session by itself when its time is up. One that does not even answer then has gone away.
 SILENCE_S = 5.0
+REFERENCE_TIMEOUT_S = 180.0
 MOST_AT_ONCE = 64
 # A program that has crashed two boards did not do so by accident.
 MOST_LOST = 2
@@ -154,7 +156,7 @@ class Boards:
         Raises:
             MeasureError: No board can run it.
         """
-        ran = self._run_somewhere(self._time_request(self._reference_path(), ARGUMENTS, None), self.timeout_s)
+        ran = self._run_somewhere(self._timing(self._reference_path(), ARGUMENTS, None), self.timeout_s)
         if ran.status != "ok":
             raise MeasureError(f"The reference kernel failed on the board {ran.board}: {ran.error}")
         return statistics.median(ran.run_s)
@@ -171,12 +173,12 @@ class Boards:
             MeasureError: No tracker answers, or no board became free within `board_wait_s`.
             DeviceError: A board is of another kind than the others.
         """
-        request = self._time_request(artifact, arguments, self._reference_path())
-        ran = self._run_somewhere(request, timeout_s or self.timeout_s)
+        time_it = self._timing(artifact, arguments, self._reference_path())
+        ran = self._run_somewhere(time_it, timeout_s or self.timeout_s)
         for _ in range(REPETITIONS):
             if (ran.reference_drift or 0.0) <= self.most_drift:
                 break
-            ran = self._run_somewhere(request, timeout_s or self.timeout_s)
+            ran = self._run_somewhere(time_it, timeout_s or self.timeout_s)
         return ran
 
     def run_each(
@@ -203,17 +205,18 @@ class Boards:
             # A caller that stops early does not wait for what still runs: closing the boards ends it.
             executor.shutdown(wait=False, cancel_futures=True)
 
-    def _time_request(self, artifact: str, arguments: Arguments, reference: str | None) -> TimeRequest:
+    def _timing(self, artifact: str, arguments: Arguments, reference: str | None) -> Callable[[], SessionResult]:
         kind = self.target()["kind"]
-        return TimeRequest(artifact, arguments, self.evaluator, DEVICE_KINDS.get(kind, kind), reference)
+        device_kind = DEVICE_KINDS.get(kind, kind)
+        return partial(time_on_board, artifact, arguments, self.evaluator, device_kind, reference)
 
-    def _run_somewhere(self, request: TimeRequest, timeout_s: float) -> BoardRunResult:
+    def _run_somewhere(self, time_it: Callable[[], SessionResult], timeout_s: float) -> BoardRunResult:
         lost: list[str] = []
         while True:
             with self._pool.session(timeout_s) as session:
                 board = session.board
                 self.note(session)
-                reply = _ask(session.worker, request, timeout_s)
+                reply = _ask(session.child, time_it, timeout_s)
             if reply.outcome == "timeout":
                 why = f"ended after {timeout_s:g} s of running"
                 return BoardRunResult("run_timeout", (), timeout_s, why, board=board)
@@ -226,7 +229,7 @@ class Boards:
                 why = f"the session ended on {MOST_LOST} boards in a row ({'; '.join(lost)})"
                 return BoardRunResult("run_error", (), reply.wall_s, why, board=board)
 
-    def _good(self, reply: TimeReply, board: str) -> BoardRunResult:
+    def _good(self, reply: SessionResult, board: str) -> BoardRunResult:
         ran = BoardRunResult("ok", reply.run_s, reply.wall_s, None, board=board)
         if not reply.reference_s:
             return ran
@@ -259,18 +262,19 @@ class Boards:
         """The reference kernel's library, built when it is first needed."""
         with self._preparing:
             if self._reference is None:
-                request = BuildReferenceRequest(json.dumps(self.target()), str(self._folder.path))
-                with self._pool.worker() as worker:
+                args = json.dumps(self.target()), str(self._folder.path)
+                with self._pool.child() as child:
                     try:
-                        self._reference = worker.call(request, timeout_s=worker.start_timeout_s)
-                    except (ChildDied, ChildTimeout) as error:
+                        self._reference = child.call(build_reference, *args, timeout_s=REFERENCE_TIMEOUT_S)
+                    except MeasureError:
+                        raise
+                    except Exception as error:
                         raise MeasureError(f"The reference kernel cannot be built: {error}") from error
             return self._reference
 
 
-def _ask(worker: Worker, request: TimeRequest, timeout_s: float) -> TimeReply:
+def _ask(child: Child, time_it: Callable[[], SessionResult], timeout_s: float) -> SessionResult:
     try:
-        reply: TimeReply = worker.call(request, timeout_s=timeout_s + SILENCE_S)
+        return child.call(time_it, timeout_s=timeout_s + SILENCE_S)
     except (ChildDied, ChildTimeout) as error:
-        return TimeReply("lost", error=str(error))
-    return reply
+        return SessionResult("lost", error=str(error))

@@ -12,24 +12,24 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from multiprocessing.connection import wait
 from typing import Any
 
 from costhub.collector.boards.tracker import Tracker
 from costhub.collector.build.scratch import ScratchFolder
 from costhub.collector.device.cpu_state import tvm_threads
 from costhub.errors import DeviceError, MeasureError
-from costhub.isolation.child import ChildDied, ChildTimeout, Worker
+from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.process import die_with_parent
 
 IDENTIFY = "costhub.identify"
 """The packed function by which a board says what it is: JSON of its devices row and of its target."""
 START_TIMEOUT_S = 60.0
+SERVE_TIMEOUT_S = 180.0
 
 
 @dataclass(frozen=True)
-class BoardRequest:
-    """Serve this machine as a board."""
+class ServedBoard:
+    """How this machine serves as a board."""
 
     host: str
     port: int
@@ -42,21 +42,13 @@ class BoardRequest:
 
 
 @dataclass(frozen=True)
-class TrackerRequest:
-    """Run a tracker."""
-
-    host: str
-    port: int
-
-
-@dataclass(frozen=True)
 class RunningServer:
     """A server or a tracker that runs in a child of ours."""
 
     port: int
     identity: dict[str, Any] | None
     """What a board says of itself: `device` (a row of the devices table) and `target`."""
-    worker: Worker
+    child: Child
 
     def wait(self) -> None:
         """Blocks until it ends, which it does for a reason only.
@@ -64,11 +56,9 @@ class RunningServer:
         Raises:
             MeasureError: It has ended.
         """
-        if self.worker.connection is not None:
-            wait([self.worker.connection])
         try:
-            self.worker.receive(timeout_s=0.0)
-        except (ChildDied, ChildTimeout) as error:
+            self.child.receive(timeout_s=None)
+        except ChildDied as error:
             raise MeasureError(f"The server on port {self.port} has ended: {error}") from error
 
 
@@ -101,10 +91,11 @@ def board_server(
     tracker.servers()  # TVM's own server would wait for a tracker for a minute, then fall over
     identity = identity or _identity(device_kind)
     with ScratchFolder() as folder:
-        request = BoardRequest(host, port, tracker, key, json.dumps(identity), str(folder.path))
-        with _running(request, identity) as running:
-            _wait_until_registered(tracker, key, port, running.worker)
-            yield running
+        board = ServedBoard(host, port, tracker, key, json.dumps(identity), str(folder.path))
+        with _server_child() as child:
+            child.call(serve_board, board, timeout_s=SERVE_TIMEOUT_S)
+            _wait_until_registered(tracker, key, port, child)
+            yield RunningServer(port, identity, child)
 
 
 @contextlib.contextmanager
@@ -114,37 +105,30 @@ def tracker_server(*, host: str = "127.0.0.1", port: int = 9190) -> Iterator[Run
     Raises:
         MeasureError: The port is not available, or tornado, which TVM's tracker needs, is not installed.
     """
-    with _running(TrackerRequest(host, port), None) as running:
-        yield running
+    with _server_child() as child:
+        child.call(serve_tracker, host, port, timeout_s=SERVE_TIMEOUT_S)
+        yield RunningServer(port, None, child)
 
 
-@contextlib.contextmanager
-def _running(request: BoardRequest | TrackerRequest, identity: dict[str, Any] | None) -> Iterator[RunningServer]:
+def _server_child() -> Child:
     # A board is all of its cores, and its sessions inherit this.
-    with Worker(f"{__name__}:handle", environment=tvm_threads()) as worker:
-        refusal = worker.call(request, timeout_s=worker.start_timeout_s)
-        if refusal is not None:
-            raise MeasureError(refusal)
-        yield RunningServer(request.port, identity, worker)
+    return Child(environment=tvm_threads(), is_shared=False)
 
 
 def _identity(device_kind: str) -> dict[str, Any]:
     # In a child that is gone before the server starts: a device that the server had woken would be of no use
     # to its sessions, which are forks of it.
-    with Worker(f"{__name__}:identity") as worker:
+    with Child(is_shared=device_kind == "cpu") as child:
         try:
-            reply: dict[str, Any] = worker.call(device_kind, timeout_s=worker.start_timeout_s)
+            return child.call(identify_board, device_kind, timeout_s=SERVE_TIMEOUT_S)
         except (ChildDied, ChildTimeout) as error:
             raise MeasureError(f"TVM could not identify this machine: {error}") from error
-    if "error" in reply:
-        raise DeviceError(reply["error"])
-    return reply
 
 
-def _wait_until_registered(tracker: Tracker, key: str, port: int, worker: Worker) -> None:
+def _wait_until_registered(tracker: Tracker, key: str, port: int, child: Child) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     while not any(s.name.endswith(f":{port}") for s in tracker.servers(key)):
-        if time.monotonic() > deadline or worker.connection is None or worker.connection.poll():
+        if time.monotonic() > deadline or not child.is_running:
             raise MeasureError(f"The server on port {port} did not register with the tracker.")
         time.sleep(0.05)
 
@@ -152,47 +136,68 @@ def _wait_until_registered(tracker: Tracker, key: str, port: int, worker: Worker
 # What follows runs in the child.
 
 
-def identity(device_kind: str) -> dict[str, Any]:
-    """What this machine is as a device of that kind; `error` with a sentence where it has none."""
+def identify_board(device_kind: str) -> dict[str, Any]:
+    """What this machine is as a device of that kind.
+
+    Raises:
+        DeviceError: It has none.
+    """
     from costhub.collector.device.identify import identify
     from costhub.collector.device.local import local_target
 
     try:
         return {"device": identify(device_kind), "target": local_target(device_kind)}
     except (DeviceError, ValueError) as error:  # ValueError: TVM does not know the kind
-        return {"error": f"This machine cannot be a board of kind {device_kind!r}: {error}"}
+        raise DeviceError(f"This machine cannot be a board of kind {device_kind!r}: {error}") from error
 
 
-def handle(request: BoardRequest | TrackerRequest) -> str | None:
-    """Starts the server or tracker in a thread; answers why it could not, or None."""
+def serve_tracker(host: str, port: int) -> None:
+    """Starts TVM's tracker in a thread.
+
+    Raises:
+        MeasureError: The port is not available, or a package that TVM's tracker needs is not installed.
+    """
+    with _port_errors(host, port):
+        from tvm.rpc.tracker import PopenTrackerServerState
+
+        # It ends with the process; TVM offers no way to end it alone.
+        PopenTrackerServerState(host, port, port + 1, silent=True)
+
+
+def serve_board(board: ServedBoard) -> None:
+    """Starts TVM's server in a thread.
+
+    Raises:
+        MeasureError: The port is not available.
+    """
+    with _port_errors(board.host, board.port):
+        _start_board(board)
+
+
+@contextlib.contextmanager
+def _port_errors(host: str, port: int) -> Iterator[None]:
     try:
-        if isinstance(request, TrackerRequest):
-            from tvm.rpc.tracker import PopenTrackerServerState
-
-            # It ends with the process; TVM offers no way to end it alone.
-            PopenTrackerServerState(request.host, request.port, request.port + 1, silent=True)
-        else:
-            _start_board(request)
+        yield
     except ImportError as error:
-        return f"TVM's tracker needs a package that is missing ({error}): pip install 'costhub[boards]'."
+        raise MeasureError(
+            f"TVM's tracker needs a package that is missing ({error}): pip install 'costhub[boards]'."
+        ) from error
     except (OSError, ValueError) as error:
-        return (
-            f"Port {request.port} of {request.host} is not available ({error}). Choose another one with "
-            "--port, or end what uses it."
-        )
-    return None
+        raise MeasureError(
+            f"Port {port} of {host} is not available ({error}). Choose another one with --port, or end what uses it."
+        ) from error
 
 
-def _start_board(request: BoardRequest) -> None:
+def _start_board(board: ServedBoard) -> None:
     import tvm
 
     _send_at_once()
-    tempfile.tempdir = request.folder
-    tvm.register_global_func(IDENTIFY, lambda: request.identity)
+    tempfile.tempdir = board.folder
+    tvm.register_global_func(IDENTIFY, lambda: board.identity)
     server = os.getpid()
     os.register_at_fork(after_in_child=lambda: _in_session(server))
-    state = _listen(request)
-    threading.Thread(target=_listen_again, args=(request, state), daemon=True).start()
+    state = _listen(board)
+    threading.Thread(target=_listen_again, args=(board, state), daemon=True).start()
 
 
 def _send_at_once() -> None:
@@ -219,26 +224,26 @@ def _in_session(server: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # ignored by a worker, used by the server on a hung session
 
 
-def _listen(request: BoardRequest) -> Any:
+def _listen(board: ServedBoard) -> Any:
     from tvm.rpc.server import PopenRPCServerState
 
     return PopenRPCServerState(
-        request.host,
-        request.port,
-        request.port + 1,
-        tracker_addr=(request.tracker.host, request.tracker.port),
-        key=request.key,
+        board.host,
+        board.port,
+        board.port + 1,
+        tracker_addr=(board.tracker.host, board.tracker.port),
+        key=board.key,
         silent=True,
     )
 
 
-def _listen_again(request: BoardRequest, state: Any) -> None:
+def _listen_again(board: ServedBoard, state: Any) -> None:
     """Starts TVM's listening thread anew, which ends with any program that crashes its session."""
     while True:
         state.thread.join()
         state.sock.close()
         os.chdir("/")  # it was in the folder of that session, which is gone
         with contextlib.suppress(OSError, ValueError):
-            state = _listen(request)
+            state = _listen(board)
             continue
         time.sleep(1.0)

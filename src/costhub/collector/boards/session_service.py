@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -23,46 +23,7 @@ REFERENCE_EVALUATOR = Evaluator(number=1, repeat=3, min_repeat_ms=10)
 
 
 @dataclass(frozen=True)
-class OpenRequest:
-    """Connect to a board that the tracker has given us."""
-
-    lease: Lease
-    timeout_s: float
-    """The board ends the session after so long."""
-
-
-@dataclass(frozen=True)
-class TimeRequest:
-    """Time one program in the session that is open, then the reference kernel, and close the session."""
-
-    artifact: str
-    """Path of a shared library, or of an object file (known by its header), which the board links."""
-    arguments: Arguments
-    evaluator: Evaluator
-    device_kind: str
-    reference: str | None
-    """Path of the reference kernel's library; None leaves it out."""
-
-
-@dataclass(frozen=True)
-class BuildReferenceRequest:
-    """Build the reference kernel for a target."""
-
-    target: str
-    folder: str
-
-
-@dataclass(frozen=True)
-class OpenReply:
-    """Whether the session is open."""
-
-    identity: str | None
-    """What the board says of itself, as JSON; None from a plain TVM server."""
-    error: str | None
-
-
-@dataclass(frozen=True)
-class TimeReply:
+class SessionResult:
     """What became of a program on the board."""
 
     outcome: str
@@ -73,68 +34,85 @@ class TimeReply:
     error: str | None = None
 
 
-_open: dict[str, Any] = {}
+@dataclass
+class _Connection:
+    """The session that is open, and what lives in it."""
+
+    session: Any = None
+    """TVM's ``RPCSession``."""
+    held: dict[str, Any] = field(default_factory=dict)
+
+
+_connection = _Connection()
+
+
+def open_session(lease: Lease, session_s: float) -> str | None:
+    """Connects to a board that the tracker has given us, for so many seconds.
+
+    Returns:
+        What the board says of itself, as JSON; None from a plain TVM server.
+    """
+    from tvm import rpc
+
+    hang_up()  # where the last session was not used
+    session = rpc.connect(lease.host, lease.port, lease.match_key, session_timeout=session_s)
+    _connection.session = session
+    try:
+        return str(session.get_function(IDENTIFY)())
+    except Exception:
+        # A plain TVM server does not know the function; a session that is over knows none at all.
+        if _is_alive(session):
+            return None
+        raise
 
 
 def opened() -> Any:
-    """TVM's ``RPCSession``, after an `OpenRequest`, for services that do more with a board than this one.
+    """TVM's ``RPCSession``, for those who do more with a board than this module.
 
     Raises:
         MeasureError: No session is open.
     """
-    if "session" not in _open:
+    if _connection.session is None:
         raise MeasureError("The session with the board has ended.")
-    return _open["session"]
+    return _connection.session
 
 
-def handle(request: OpenRequest | TimeRequest | BuildReferenceRequest | None) -> Any:
-    """Does what is requested; None hangs up, and imports TVM, so that start-up is never part of a limit."""
-    import tvm.rpc
-
-    if isinstance(request, OpenRequest):
-        return _connect(request)
-    if isinstance(request, TimeRequest):
-        return _measure(request)
-    if isinstance(request, BuildReferenceRequest):
-        return _build_reference(request)
-    _open.clear()
-    return tvm.__version__
+def held() -> dict[str, Any]:
+    """What lives on the board as long as the session, by names."""
+    return _connection.held
 
 
-def _connect(request: OpenRequest) -> OpenReply:
-    from tvm import rpc
+def hang_up() -> None:
+    """Ends the session, if one is open; imports TVM's client, which is part of no time limit then."""
+    import tvm.rpc  # noqa: F401
 
-    _open.clear()  # hangs up where the last session was not used
-    lease = request.lease
-    try:
-        session = rpc.connect(lease.host, lease.port, lease.match_key, session_timeout=request.timeout_s)
-    except Exception as error:
-        return OpenReply(None, class_and_end(error))
-    _open["session"] = session
-    try:
-        return OpenReply(str(session.get_function(IDENTIFY)()), None)
-    except Exception as error:
-        # A plain TVM server does not know the function; a session that is over knows none at all.
-        return OpenReply(None, None if _is_alive(session) else class_and_end(error))
+    _connection.held.clear()  # it holds the session open, and with it the board
+    _connection.session = None
 
 
-def _measure(request: TimeRequest) -> TimeReply:
-    session = _open.pop("session")
+def time_on_board(
+    artifact: str, arguments: Arguments, evaluator: Evaluator, device_kind: str, reference: str | None
+) -> SessionResult:
+    """Times one program in the session that is open, then the reference kernel, and ends the session.
+
+    Args:
+        artifact: Path of a shared library, or of an object file (known by its header), which the board links.
+        arguments: (dtype, shape) of each argument.
+        evaluator: How a latency is taken.
+        device_kind: TVM's name of the device.
+        reference: Path of the reference kernel's library; None leaves it out.
+    """
+    session = opened()
+    hang_up()
     start = time.perf_counter()
     try:
-        reply = _time_both(session, request)
+        run_s = _time(session, artifact, "program", arguments, device_kind, evaluator)
+        reference_s: tuple[float, ...] = ()
+        if reference is not None:
+            reference_s = _time(session, reference, "reference", ARGUMENTS, device_kind, REFERENCE_EVALUATOR)
     except Exception as error:
-        reply = TimeReply(blame(session, error), error=class_and_end(error))
-    return replace(reply, wall_s=time.perf_counter() - start)
-
-
-def _time_both(session: Any, request: TimeRequest) -> TimeReply:
-    kind, evaluator = request.device_kind, request.evaluator
-    run_s = _time(session, request.artifact, "program", request.arguments, kind, evaluator)
-    if request.reference is None:
-        return TimeReply("ok", run_s)
-    reference_s = _time(session, request.reference, "reference", ARGUMENTS, kind, REFERENCE_EVALUATOR)
-    return TimeReply("ok", run_s, reference_s)
+        return SessionResult(blame(session, error), wall_s=time.perf_counter() - start, error=class_and_end(error))
+    return SessionResult("ok", run_s, reference_s, time.perf_counter() - start)
 
 
 def _time(
@@ -169,19 +147,19 @@ def _is_alive(session: Any) -> bool:
     return True
 
 
-def _build_reference(request: BuildReferenceRequest) -> str:
-    """Path of the library; of the object file where nothing here links for the target."""
+def build_reference(target_json: str, folder: str) -> str:
+    """Builds the reference kernel; its library, or its object file where nothing here links for the target."""
     import tvm
 
     from costhub.collector.build.builder import load_target
 
-    target = load_target(request.target)
-    path, unlinked = (os.path.join(request.folder, f"reference.{suffix}") for suffix in ("so", "o"))
+    target = load_target(target_json)
+    path, unlinked = (os.path.join(folder, f"reference.{suffix}") for suffix in ("so", "o"))
     if target.kind.name != "llvm":
         tvm.tirx.build(reference_module(target.kind.name), target=target).export_library(path)
         return path
     tvm.tirx.build(reference_module("cpu"), target=target).write_to_file(unlinked)
-    triple = json.loads(request.target).get("mtriple")
+    triple = json.loads(target_json).get("mtriple")
     if not can_link(triple):
         return unlinked
     link(triple, [unlinked], path)

@@ -6,14 +6,15 @@ import datetime
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from costhub.collector.device.cpu_state import governor
+from costhub.collector.device.cpu_state import governor, tvm_threads
 from costhub.collector.device.identify import identify
 from costhub.collector.probe.bandwidth import ladder_sizes, level_gbs
-from costhub.collector.probe.probe_service import ProbeAnswer, ProbeSetting, ProbeStep
+from costhub.collector.probe.probe_service import ProbeAnswer, ProbeSetting, ProbeStep, prepare_probe, take_step
 from costhub.errors import MeasureError
-from costhub.isolation.child import ChildDied, ChildTimeout, Worker
+from costhub.isolation.child import Child, ChildDied, ChildTimeout
 
 # Beyond its share of the budget a step compiles, allocates and finishes its last call.
 STEP_TIMEOUT_S = 60.0
@@ -99,12 +100,15 @@ def _take_all(
 ) -> dict[ProbeStep, ProbeAnswer]:
     answers: dict[ProbeStep, ProbeAnswer] = {}
     queue = steps * PASSES
-    with Worker("costhub.collector.probe.probe_service:handle") as worker:
+    is_cpu = setting.device_kind == "cpu"
+    environment = tvm_threads(setting.threads) if is_cpu else None
+    # On a GPU, one that waits for the next probe would hold memory.
+    with Child(prepare=partial(prepare_probe, setting), environment=environment, is_shared=is_cpu) as child:
         for done, step in enumerate(queue):
             if step not in answers or (answers[step].value is not None and time.monotonic() < end):
                 # What a step leaves of its share is for the others.
                 share_s = max(0.0, end - time.monotonic()) / (len(queue) - done)
-                answers[step] = better(answers.get(step), _take(worker, setting, step, share_s), step)
+                answers[step] = better(answers.get(step), _take(child, setting, step, share_s), step)
             if answers[steps[0]].value is None:
                 raise MeasureError(
                     f"The probe's {steps[0].label} does not run on this {setting.device_kind}: "
@@ -123,15 +127,11 @@ def better(before: ProbeAnswer | None, now: ProbeAnswer, step: ProbeStep) -> Pro
     return pick(before, now, key=lambda answer: answer.value or 0.0)
 
 
-def _take(worker: Worker, setting: ProbeSetting, step: ProbeStep, share_s: float) -> ProbeAnswer:
+def _take(child: Child, setting: ProbeSetting, step: ProbeStep, share_s: float) -> ProbeAnswer:
     try:
-        if not worker.is_warm:
-            worker.call(setting, timeout_s=worker.start_timeout_s)
-            worker.is_warm = True
-        answer: ProbeAnswer = worker.call((setting, step, share_s), timeout_s=STEP_TIMEOUT_S + share_s)
+        return child.call(take_step, setting, step, share_s, timeout_s=STEP_TIMEOUT_S + share_s)
     except (ChildDied, ChildTimeout) as error:
         return ProbeAnswer(None, str(error))
-    return answer
 
 
 def _row(setting: ProbeSetting, device: Mapping[str, Any], answers: Mapping[ProbeStep, ProbeAnswer]) -> dict[str, Any]:

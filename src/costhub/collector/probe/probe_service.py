@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from costhub.collector.device.cpu_state import pick_cpus, tvm_threads
+from costhub.collector.device.cpu_state import pick_cpus
 from costhub.collector.probe.kernels import CUDA_BLOCKS_PER_CORE, ProbeDevice
 
 
@@ -56,25 +56,24 @@ class ProbeAnswer:
     """Of a bandwidth, the size of the array as it was."""
 
 
-def handle(request: tuple[ProbeSetting, ProbeStep, float] | ProbeSetting) -> ProbeAnswer | None:
-    """Takes a step within so many seconds; a setting alone prepares the process for it."""
-    if isinstance(request, ProbeSetting):
-        _use_threads(request)
-        _bench(request)
-        return None
-    setting, step, budget_s = request
+def prepare_probe(setting: ProbeSetting) -> None:
+    """Loads TVM with as many threads as the setting allows."""
+    _use_cpus(setting)
+    _bench(setting)
+
+
+def take_step(setting: ProbeSetting, step: ProbeStep, budget_s: float) -> ProbeAnswer:
+    """Takes a step within so many seconds."""
     try:
         return _take(setting, step, budget_s)
     except Exception as error:
         return ProbeAnswer(None, str(error).strip()[-300:] or type(error).__name__)
 
 
-def _use_threads(setting: ProbeSetting) -> None:
-    """Before TVM is loaded: its pool looks at them when it starts, and never again."""
-    if setting.device_kind == "cpu":
-        os.environ.update(tvm_threads(setting.threads))
-        if hasattr(os, "sched_setaffinity"):
-            os.sched_setaffinity(0, pick_cpus(setting.threads))
+def _use_cpus(setting: ProbeSetting) -> None:
+    """Before TVM is loaded: the threads of its pool inherit them when it starts."""
+    if setting.device_kind == "cpu" and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, pick_cpus(setting.threads))
 
 
 def _bench(setting: ProbeSetting) -> ProbeDevice:

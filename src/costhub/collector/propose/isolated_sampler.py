@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from costhub.collector.propose.sample_service import SampleRequest, Setup
 from costhub.collector.propose.sampler import Program, Sampler, Scorer, Shares
 from costhub.collector.propose.spaces import DEFAULT, find_space, is_own
-from costhub.dataset.workload import module_to_json
-from costhub.errors import WorkloadError, first_line
-from costhub.isolation.child import ChildDied, ChildTimeout, Worker
+from costhub.dataset.workload import module_from_json, module_to_json
+from costhub.errors import CosthubError, WorkloadError, first_line
+from costhub.isolation.child import Child
 
 # Crashes and time-outs in a row before the design space of a workload is given up.
 MOST_CRASHES = 2
@@ -43,7 +43,7 @@ class IsolatedSampler:
         seed: Of every draw.
         seen: Ids of programs not to draw again.
         space: Name of the design space.
-        worker: The child, with `costhub.collector.propose.sample_service`; several samplers may share it.
+        child: The child process; several samplers may share it.
     """
 
     def __init__(
@@ -54,16 +54,16 @@ class IsolatedSampler:
         seed: int,
         seen: frozenset[str] = frozenset(),
         space: str = DEFAULT,
-        worker: Worker,
+        child: Child,
     ) -> None:
         self._module_json = module_to_json(mod)
         self._target = target
         self._seed = seed
         self._seen = set(seen)
         self._space = space
-        self._worker = worker
+        self._child = child
         self._key = next(_keys)
-        self._child: int | None = None
+        self._pid: int | None = None
         self._starts = 0
         self._crashes = 0
 
@@ -76,24 +76,26 @@ class IsolatedSampler:
             WorkloadError: The design space crashed or hung `MOST_CRASHES` times in a row, or its code fails.
         """
         while True:
-            self._worker.start()
-            setup = None if self._child == self._worker.pid else self._setup()
-            self._child = self._worker.pid
-            request = SampleRequest(self._key, setup, count, parents, shares, scorer)
+            self._child.start()
+            setup = None if self._pid == self._child.pid else self._setup()
+            self._pid = self._child.pid
+            draw = partial(propose, self._key, setup, count, parents=parents, shares=shares, scorer=scorer)
             try:
-                reply = self._worker.call(request, timeout_s=REQUEST_S + PROGRAM_S * count)
-            except (ChildDied, ChildTimeout) as error:
+                programs = self._child.call(draw, timeout_s=REQUEST_S + PROGRAM_S * count)
+            except CosthubError:
+                raise
+            except Exception as error:
+                self._child.kill()  # with another seed it begins anew
                 self._note_crash(error)
                 continue
             self._crashes = 0
-            programs = _programs(reply)
             self._seen.update(program.program_id for program in programs)
             return programs
 
-    def _setup(self) -> Setup:
+    def _setup(self) -> SamplerSetup:
         seed = self._seed + self._starts
         self._starts += 1
-        return Setup(self._module_json, self._target, seed, frozenset(self._seen), self._space)
+        return SamplerSetup(self._module_json, self._target, seed, frozenset(self._seen), self._space)
 
     def _note_crash(self, error: Exception) -> None:
         self._crashes += 1
@@ -119,15 +121,58 @@ def open_samplers(space: str) -> Iterator[Callable[..., ProgramSampler]]:
         find_space(space)
         yield partial(Sampler, space=space)
         return
-    with Worker("costhub.collector.propose.sample_service:handle") as worker:
+    with Child(is_shared=False) as child:
         try:
-            _programs(worker.call(space, timeout_s=REQUEST_S))
-        except (ChildDied, ChildTimeout) as error:
+            child.call(check_space, space, timeout_s=REQUEST_S)
+        except CosthubError:
+            raise
+        except Exception as error:
             raise WorkloadError(f"The design space {space!r} cannot be loaded: {error}") from error
-        yield partial(IsolatedSampler, space=space, worker=worker)
+        yield partial(IsolatedSampler, space=space, child=child)
 
 
-def _programs(reply: list[Program] | str) -> list[Program]:
-    if isinstance(reply, str):
-        raise WorkloadError(reply)
-    return reply
+# What follows runs in the child.
+
+
+@dataclass(frozen=True)
+class SamplerSetup:
+    """The arguments of a `Sampler`."""
+
+    module_json: str
+    target: str
+    seed: int
+    seen: frozenset[str]
+    space: str
+
+
+_samplers: dict[int, Sampler] = {}
+
+
+def check_space(space: str) -> None:
+    """Looks a design space up; raises as `find_space`."""
+    find_space(space)
+
+
+def propose(
+    key: int,
+    setup: SamplerSetup | None,
+    count: int,
+    *,
+    parents: Sequence[str],
+    shares: Shares,
+    scorer: Scorer | None,
+) -> list[Program]:
+    """The next programs of a sampler.
+
+    Args:
+        key: Which sampler of this process.
+        setup: Makes it; None where this process has it.
+        count: As for `Sampler.propose`.
+        parents: As for `Sampler.propose`.
+        shares: As for `Sampler.propose`.
+        scorer: As for `Sampler.propose`.
+    """
+    if setup is not None:
+        module = module_from_json(setup.module_json)
+        _samplers[key] = Sampler(module, setup.target, seed=setup.seed, seen=setup.seen, space=setup.space)
+    return _samplers[key].propose(count, parents=parents, shares=shares, scorer=scorer)

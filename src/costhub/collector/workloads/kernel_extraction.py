@@ -1,4 +1,4 @@
-"""Provides handle: the kernels of one network, found in a child process that imports torch and TVM."""
+"""Provides extract_kernels: the kernels of one network that are worth measuring."""
 
 from __future__ import annotations
 
@@ -19,18 +19,15 @@ _MOST_WORDS = 8
 
 
 @dataclass(frozen=True)
-class ExtractRequest:
-    """Asks for the kernels of one network."""
+class KernelBounds:
+    """Which kernels are worth measuring."""
 
-    network: str
-    """A name of the zoo, or the path of a file that ``torch.export.save`` or ``tvm.ir.save_json`` wrote."""
-    target: str
-    """The TVM target, as JSON."""
     least_flop: float
+    """Kernels with less arithmetic are left out, unless"""
     least_bytes: float
+    """their arguments have at least so many bytes."""
     most_bytes: float
-    fast_math: bool = False
-    """Whether exp, tanh and erf are polynomials."""
+    """Kernels with larger arguments are left out."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +43,8 @@ class ExtractedKernel:
 
 
 @dataclass(frozen=True)
-class ExtractReply:
-    """The result of an extraction."""
+class NetworkKernels:
+    """The kernels of one network."""
 
     functions: int
     """Calls of kernels in it, data movements included."""
@@ -56,8 +53,18 @@ class ExtractReply:
     """Why kernels were left out, and how many for each reason."""
 
 
-def handle(request: ExtractRequest) -> ExtractReply | str:
-    """The kernels of a network worth measuring; an error text where torch or TVM fails."""
+def extract_kernels(network: str, target: str, bounds: KernelBounds, fast_math: bool = False) -> NetworkKernels:
+    """The kernels of a network worth measuring; to be called in a child process.
+
+    Args:
+        network: A name of the zoo, or the path of a file that ``torch.export.save`` or ``tvm.ir.save_json`` wrote.
+        target: The TVM target, as JSON.
+        bounds: Which kernels are worth it.
+        fast_math: Whether exp, tanh and erf are polynomials.
+
+    Raises:
+        WorkloadError: Torch or TVM fails.
+    """
     import tvm
     from tvm.s_tir.meta_schedule import relax_integration
 
@@ -66,20 +73,20 @@ def handle(request: ExtractRequest) -> ExtractReply | str:
 
     try:
         # What is computed from weights alone is computed once, before the network runs.
-        mod = read_network(request.network, device="meta").mod
-        target = tvm.target.Target(request.target)
-        fused = fuse(mod, target, fast_math=request.fast_math)
-        return _extracted(relax_integration.extract_tasks(fused, target), request)
+        mod = read_network(network, device="meta").mod
+        tvm_target = tvm.target.Target(target)
+        fused = fuse(mod, tvm_target, fast_math=fast_math)
+        return _extracted(relax_integration.extract_tasks(fused, tvm_target), bounds)
     except Exception as error:
-        return class_and_line(error)
+        raise WorkloadError(class_and_line(error)) from error
 
 
-def _extracted(found: Sequence[Any], request: ExtractRequest) -> ExtractReply:
+def _extracted(found: Sequence[Any], bounds: KernelBounds) -> NetworkKernels:
     tasks: dict[str, ExtractedKernel] = {}
     left_out: Counter[str] = Counter()
     for task in found:
         mod, weight = task.dispatched[0], float(task.weight)
-        reason = _unfit(mod, request)
+        reason = _unfit(mod, bounds)
         if reason:
             left_out[reason] += 1
             continue
@@ -89,10 +96,10 @@ def _extracted(found: Sequence[Any], request: ExtractRequest) -> ExtractReply:
         name = _name(str(task.task_name), mod, identity)
         tasks[identity] = ExtractedKernel(name, identity, classify(mod), weight, _flop(mod), module_to_json(mod))
     ordered = sorted(tasks.values(), key=lambda task: (-task.flop * task.weight, task.name))
-    return ExtractReply(sum(int(task.weight) for task in found), tuple(ordered), dict(left_out))
+    return NetworkKernels(sum(int(task.weight) for task in found), tuple(ordered), dict(left_out))
 
 
-def _unfit(mod: Any, request: ExtractRequest) -> str:
+def _unfit(mod: Any, bounds: KernelBounds) -> str:
     """Why a kernel is not worth measuring, or cannot be; empty where it is."""
     try:
         check_schedulable(mod)
@@ -105,11 +112,11 @@ def _unfit(mod: Any, request: ExtractRequest) -> str:
     flop = _flop(mod)
     if flop == 0:
         return "moves data only"
-    if flop < request.least_flop and moved < request.least_bytes:
+    if flop < bounds.least_flop and moved < bounds.least_bytes:
         return "too little work"
     if classify(mod) == "elementwise":
         return "one program only"  # TVM's CPU rules have no choice to make in it
-    return "too much memory" if moved > request.most_bytes else ""
+    return "too much memory" if moved > bounds.most_bytes else ""
 
 
 def _flop(mod: Any) -> float:

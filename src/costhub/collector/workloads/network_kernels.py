@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from costhub.collector.workloads.kernel_extraction import ExtractedKernel, ExtractReply, ExtractRequest
+from costhub.collector.workloads.kernel_extraction import ExtractedKernel, KernelBounds, NetworkKernels, extract_kernels
 from costhub.collector.workloads.network_source import RELAX, TORCH
 from costhub.collector.workloads.zoo.networks import NETWORKS, find_network
 from costhub.dataset.workload import module_from_json
 from costhub.errors import WorkloadError
-from costhub.isolation.child import ChildDied, ChildTimeout, Worker
+from costhub.isolation.child import Child, ChildDied, ChildTimeout
 
-SERVICE = "costhub.collector.workloads.kernel_extraction:handle"
 # The zoo takes at most six seconds a network; a file may hold a network of any size.
 _TIMEOUT_S = 900.0
 
@@ -90,16 +89,16 @@ def network_workloads(
     """
     chosen = name_networks(names)
     tasks: dict[str, tuple[ExtractedKernel, dict[str, float]]] = {}
-    with Worker(SERVICE) as worker:
+    bounds = KernelBounds(least_flop, least_bytes, most_bytes)
+    with Child() as child:
         for label, network in chosen.items():
             start = time.monotonic()
-            request = ExtractRequest(network, target, least_flop, least_bytes, most_bytes, fast_math)
-            reply = _extracted(worker, request, label)
-            for task in reply.tasks:
+            found = _extracted(child, label, network, target, bounds, fast_math)
+            for task in found.tasks:
                 _, weights = tasks.setdefault(task.workload_id, (task, {}))
                 weights[label] = task.weight
             if on_network is not None:
-                on_network(_report(label, reply, time.monotonic() - start))
+                on_network(_report(label, found, time.monotonic() - start))
     ordered = sorted(tasks.values(), key=lambda item: (-item[0].flop * sum(item[1].values()), item[0].name))
     return tuple(
         NetworkWorkload(task.name, task.family, tuple(sorted(weights.items())), task.module_json)
@@ -132,20 +131,18 @@ def _named(name: str) -> list[tuple[str, str]]:
     return [(path.stem, str(path.resolve()))]
 
 
-def _extracted(worker: Worker, request: ExtractRequest, label: str) -> ExtractReply:
+def _extracted(child: Child, label: str, *args: Any) -> NetworkKernels:
     try:
-        reply = worker.call(request, timeout_s=_TIMEOUT_S)
-    except (ChildDied, ChildTimeout) as error:
-        reply = str(error)
-    if isinstance(reply, ExtractReply):
-        return reply
+        return child.call(extract_kernels, *args, timeout_s=_TIMEOUT_S)
+    except (WorkloadError, ChildDied, ChildTimeout) as error:
+        reason = str(error).rstrip(".")
     raise WorkloadError(
-        f"The network {label} cannot be turned into workloads ({reply.rstrip('.')}). It must be one that "
+        f"The network {label} cannot be turned into workloads ({reason}). It must be one that "
         "torch.export exports and TVM imports (tvm.relax.frontend.torch.from_exported_program), or a relax "
         "module with a function named main."
     )
 
 
-def _report(label: str, reply: ExtractReply, seconds: float) -> NetworkReport:
-    kept = len(reply.tasks)
-    return NetworkReport(label, reply.functions, kept + sum(reply.left_out.values()), kept, reply.left_out, seconds)
+def _report(label: str, found: NetworkKernels, seconds: float) -> NetworkReport:
+    kept = len(found.tasks)
+    return NetworkReport(label, found.functions, kept + sum(found.left_out.values()), kept, found.left_out, seconds)

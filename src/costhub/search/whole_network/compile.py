@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Sequence
@@ -11,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from costhub.collector.build.linker import link
-from costhub.collector.workloads.network_source import NetworkSource
+from costhub.collector.workloads.network_source import NetworkSource, read_network
 from costhub.collector.workloads.relax_import import fuse
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.workload import argument_shapes
-from costhub.errors import WorkloadError
+from costhub.errors import NetworkError, WorkloadError, class_and_line
 from costhub.search.strategies.search_space import read_records
 
 MIN_ELEMENTS = 1 << 14
@@ -210,3 +211,60 @@ def _build(mod: Any, target: Any) -> Any:
     ]
     with target, tvm.transform.PassContext(opt_level=3):
         return relax.build(mod, target=target, relax_pipeline=tvm.transform.Sequential(passes))
+
+
+@dataclass(frozen=True)
+class BuiltNetwork:
+    """A network with the schedules of a database, and without."""
+
+    compiled: CompiledNetwork
+    inputs: tuple[Any, ...]
+    """An example of each input, as NumPy arrays."""
+
+
+def build_network(
+    network: str, target: str, database: str, *, tuned: str, untuned: str, fast_math: bool = False
+) -> BuiltNetwork:
+    """Compiles a network twice, which may bring TVM down: to be called in a child process.
+
+    Args:
+        network: What `read_network` takes.
+        target: The TVM target, as JSON.
+        database: The folder of the MetaSchedule database.
+        tuned: The library to write with the database.
+        untuned: The library to write without it, as TVM does by default.
+        fast_math: Whether the first has fast math.
+
+    Raises:
+        NetworkError: Torch or TVM fails.
+    """
+    import numpy as np
+    import tvm
+
+    try:
+        tvm_target = tvm.target.Target(json.loads(target))
+        load_intrinsics(str(tvm_target.kind.name))
+        source = read_network(network)
+        compiled = compile_network(source, tvm_target, Path(database), Path(tuned), fast_math=fast_math)
+        compile_network(source, tvm_target, None, Path(untuned))
+    except Exception as error:
+        raise NetworkError(class_and_line(error)) from error
+    return BuiltNetwork(compiled, tuple(distinguishing_input(np.asarray(value)) for value in source.inputs))
+
+
+def distinguishing_input(example: Any) -> Any:
+    """An input whose outputs tell networks apart: floating point numbers that are all alike become others in [0.1, 1).
+
+    People export networks with `torch.zeros`. Integers may be indices, so they stay; a network may take the
+    root of a number, so none is negative.
+
+    Example:
+        >>> import numpy as np
+        >>> bool(distinguishing_input(np.zeros(2)).std() > 0), distinguishing_input(np.array([1.0, 2.0]))
+        (True, array([1., 2.]))
+    """
+    import numpy as np
+
+    if example.dtype.kind != "f" or example.size < 2 or example.std() > 0:
+        return example
+    return np.random.default_rng(0).uniform(0.1, 1.0, example.shape).astype(example.dtype)

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,9 +17,9 @@ import numpy as np
 from costhub.collector.boards.boards import Boards
 from costhub.collector.run.output_check import EPSILON, tolerance, unlike
 from costhub.collector.workloads.network_source import RELAX
-from costhub.errors import DeviceError, MeasureError, last_line
-from costhub.isolation.child import ChildDied, ChildTimeout, Worker
-from costhub.search.whole_network.build_service import BuildNetworkReply, BuildNetworkRequest
+from costhub.errors import DeviceError, MeasureError, NetworkError, last_line
+from costhub.isolation.child import Child, ChildDied, ChildTimeout
+from costhub.search.whole_network.compile import BuiltNetwork, build_network
 from costhub.search.whole_network.network_timer import BoardNetworkTimer, Latency, NetworkTimer, board_network_timer
 
 SUMMED_TERMS = 1
@@ -71,7 +72,6 @@ def _shape_and_dtype(array: Any) -> str:
     return f"{'x'.join(map(str, array.shape)) or 'one number'} of {array.dtype}"
 
 
-BUILD_SERVICE = "costhub.search.whole_network.build_service:handle"
 TUNED, UNTUNED, TORCH, TORCH_COMPILE = "tuned", "untuned", "torch", "torch.compile"
 AnyNetworkTimer: TypeAlias = NetworkTimer | BoardNetworkTimer
 _BUILD_TIMEOUT_S = 3600.0
@@ -148,8 +148,9 @@ def finish_network(
     with tempfile.TemporaryDirectory(prefix="costhub-network-") as scratch:
         tuned, untuned = (os.path.join(scratch, f"{name}.so") for name in (TUNED, UNTUNED))
         report_step(f"compiling {label}")
-        built = _built(BuildNetworkRequest(network, target, os.fspath(database.resolve()), tuned, untuned, fast_math))
-        if not isinstance(built, BuildNetworkReply):
+        args = network, target, os.fspath(database.resolve())
+        built = _built(partial(build_network, *args, tuned=tuned, untuned=untuned, fast_math=fast_math))
+        if not isinstance(built, BuiltNetwork):
             why = f"The network {label} was tuned, but TVM cannot compile it as a whole: {built.rstrip('.')}."
             return FinishedNetwork(label, threads, why)
         report_step(f"checking and timing {label}")
@@ -199,13 +200,13 @@ def _loaded(
     return made
 
 
-def _built(request: BuildNetworkRequest) -> BuildNetworkReply | str:
-    with Worker(BUILD_SERVICE) as worker:
+def _built(build: Callable[[], BuiltNetwork]) -> BuiltNetwork | str:
+    """What was built; a sentence where TVM or torch fails."""
+    with Child() as child:
         try:
-            found: BuildNetworkReply | str = worker.call(request, timeout_s=_BUILD_TIMEOUT_S)
-        except (ChildDied, ChildTimeout) as error:
+            return child.call(build, timeout_s=_BUILD_TIMEOUT_S)
+        except (NetworkError, ChildDied, ChildTimeout) as error:
             return str(error)
-    return found
 
 
 def _checked(

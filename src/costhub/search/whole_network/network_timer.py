@@ -6,18 +6,27 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import TypeVar
 
 from costhub.collector.boards.boards import Boards
 from costhub.collector.boards.session_pool import SessionPool
 from costhub.collector.device.cpu_state import core_count, pick_cpus, tvm_threads
-from costhub.errors import MeasureError
-from costhub.isolation.child import ChildDied, ChildTimeout, Worker
-from costhub.search.whole_network.board_service import BoardLost, LoadOnBoard, TimeOnBoard
-from costhub.search.whole_network.time_service import LoadedNetwork, LoadLibrary, LoadTorch, TimeCalls
+from costhub.errors import MeasureError, NetworkError
+from costhub.isolation.child import Child, ChildDied, ChildTimeout
+from costhub.search.whole_network.network_forms import (
+    Arrays,
+    BoardLost,
+    load_library,
+    load_on_board,
+    load_torch,
+    time_calls,
+    time_calls_on_board,
+)
 
-TIME_SERVICE = "costhub.search.whole_network.time_service:handle"
+Result = TypeVar("Result")
+
 ROUNDS = 5
 SECONDS = 0.4
 """Of each form in each round."""
@@ -97,9 +106,9 @@ class NetworkTimer:
         ((1, 128, 128), ['torch'])
     """
 
-    inputs: tuple[Any, ...]
+    inputs: Arrays
     threads: int
-    _workers: dict[str, Worker] = field(default_factory=dict)
+    _children: dict[str, Child] = field(default_factory=dict)
     _held: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> NetworkTimer:
@@ -110,26 +119,26 @@ class NetworkTimer:
     ) -> None:
         self._held.close()
 
-    def load_library(self, name: str, path: str) -> tuple[Any, ...]:
+    def load_library(self, name: str, path: str) -> Arrays:
         """Adds a library of `compile_network`; returns what it computes.
 
         Raises:
             MeasureError: It cannot be loaded, or fails.
         """
-        request = LoadLibrary(path, self.inputs, pick_cpus(self.threads))
-        return self._load(name, request, {**KEEP_FREED_MEMORY, **tvm_threads(self.threads)})
+        load = partial(load_library, path, self.inputs, pick_cpus(self.threads))
+        return self._load(name, load, {**KEEP_FREED_MEMORY, **tvm_threads(self.threads)})
 
-    def load_torch(self, name: str, network: str, *, compiled: bool = False) -> tuple[Any, ...]:
+    def load_torch(self, name: str, network: str, *, compiled: bool = False) -> Arrays:
         """Adds the network as torch runs it; returns what it computes.
 
         Raises:
             MeasureError: It cannot be loaded or compiled, or fails.
         """
-        request = LoadTorch(network, self.inputs, self.threads, compiled)
+        load = partial(load_torch, network, self.inputs, self.threads, compiled)
         threads = str(self.threads)
         # Inductor compiles in processes of its own otherwise, which stay.
         inductor = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
-        return self._load(name, request, {**KEEP_FREED_MEMORY, "OMP_NUM_THREADS": threads, **inductor})
+        return self._load(name, load, {**KEEP_FREED_MEMORY, "OMP_NUM_THREADS": threads, **inductor})
 
     def take(self, *, rounds: int = ROUNDS, seconds: float = SECONDS) -> dict[str, Latency]:
         """Name -> latency, of all that were loaded; those that fail are left out.
@@ -138,43 +147,39 @@ class NetworkTimer:
             rounds: Turns of each.
             seconds: Of each turn; a call that takes longer is taken once.
         """
-        return time_in_turns(self._workers, lambda name: self._turn(name, seconds), rounds)
+        return time_in_turns(self._children, lambda name: self._turn(name, seconds), rounds)
 
     def _turn(self, name: str, seconds: float) -> list[float] | None:
-        worker = self._workers[name]
-        worker.thaw()
+        child = self._children[name]
+        child.thaw()
         try:
-            found = worker.call(TimeCalls(seconds), timeout_s=TURN_TIMEOUT_S)
-        except (ChildDied, ChildTimeout):
+            run_s = child.call(time_calls, seconds, timeout_s=TURN_TIMEOUT_S)
+        except (NetworkError, ChildDied, ChildTimeout):
             return None  # a process that starts again has not loaded the network
-        if not isinstance(found, list):
-            return None
-        worker.freeze()
-        return found
+        child.freeze()
+        return run_s
 
-    def _load(self, name: str, request: LoadLibrary | LoadTorch, environment: dict[str, str]) -> tuple[Any, ...]:
-        worker = self._held.enter_context(Worker(TIME_SERVICE, environment=environment))
+    def _load(self, name: str, load: Callable[[], Arrays], environment: dict[str, str]) -> Arrays:
+        # What it imports stays with it: the next form gets a process of its own.
+        child = self._held.enter_context(Child(environment=environment, is_shared=False))
         try:
-            found = worker.call(request, timeout_s=LOAD_TIMEOUT_S)
-        except (ChildDied, ChildTimeout) as error:
-            found = str(error)
-        if not isinstance(found, LoadedNetwork):
-            worker.kill()
-            raise MeasureError(f"The network does not run as {name}: {found.rstrip('.')}.")
+            outputs = child.call(load, timeout_s=LOAD_TIMEOUT_S)
+        except (NetworkError, ChildDied, ChildTimeout) as error:
+            child.kill()
+            raise MeasureError(f"The network does not run as {name}: {str(error).rstrip('.')}.") from error
         # Threads of TVM and of OpenMP look for work for a while, at the cost of whatever is timed next.
-        worker.freeze()
-        self._workers[name] = worker
-        return found.outputs
+        child.freeze()
+        self._children[name] = child
+        return outputs
 
 
-BOARD_SERVICE = "costhub.search.whole_network.board_service:handle"
 _BOARD_WAIT_S = 120.0
 _SESSION_S = 3600.0
 """The board ends the session after so long."""
 
 
 @contextmanager
-def board_network_timer(inputs: tuple[Any, ...], boards: Boards) -> Iterator[BoardNetworkTimer]:
+def board_network_timer(inputs: Arrays, boards: Boards) -> Iterator[BoardNetworkTimer]:
     """A contest on the next free board; all forms are in one session, so that it is one board that runs them.
 
     Args:
@@ -188,40 +193,41 @@ def board_network_timer(inputs: tuple[Any, ...], boards: Boards) -> Iterator[Boa
     Example:
         >>> contest = board_network_timer((), Boards("127.0.0.1", 9190, "pi4"))  # `with contest:` waits for a board
     """
-    pool = SessionPool(boards.tracker, boards.key, board_wait_s=_BOARD_WAIT_S, service=BOARD_SERVICE)
+    pool = SessionPool(boards.tracker, boards.key, board_wait_s=_BOARD_WAIT_S)
     with closing(pool), pool.session(_SESSION_S) as session:
         boards.note(session)
-        yield BoardNetworkTimer(inputs, session.worker)
+        yield BoardNetworkTimer(inputs, session.child)
 
 
 @dataclass
 class BoardNetworkTimer:
     """What `NetworkTimer` is, on a board; torch runs here, and is not timed."""
 
-    inputs: tuple[Any, ...]
+    inputs: Arrays
     """NumPy arrays."""
-    worker: Worker
+    child: Child
     """Holds the session."""
     _names: list[str] = field(default_factory=list)
 
-    def load_library(self, name: str, path: str) -> tuple[Any, ...]:
+    def load_library(self, name: str, path: str) -> Arrays:
         """Adds a library of `compile_network` for the board; returns what it computes there.
 
         Raises:
             MeasureError: It cannot be loaded, or fails, or the board is lost.
         """
-        found = self._ask(LoadOnBoard(name, path, self.inputs), LOAD_TIMEOUT_S)
-        if isinstance(found, BoardLost):
+        try:
+            outputs = self._ask(partial(load_on_board, name, path, self.inputs), LOAD_TIMEOUT_S)
+        except BoardLost as error:
             raise MeasureError(
-                f"The board was lost before the network had run as {name} ({found.reason.rstrip('.')}). Run "
+                f"The board was lost before the network had run as {name} ({str(error).rstrip('.')}). Run "
                 "the same command again."
-            )
-        if not isinstance(found, LoadedNetwork):
-            raise MeasureError(f"The network does not run as {name} on the board: {found.rstrip('.')}.")
+            ) from error
+        except NetworkError as error:
+            raise MeasureError(f"The network does not run as {name} on the board: {str(error).rstrip('.')}.") from error
         self._names.append(name)
-        return found.outputs
+        return outputs
 
-    def load_torch(self, name: str, network: str, *, compiled: bool = False) -> tuple[Any, ...]:
+    def load_torch(self, name: str, network: str, *, compiled: bool = False) -> Arrays:
         """What the network computes as torch runs it here.
 
         Raises:
@@ -237,13 +243,15 @@ class BoardNetworkTimer:
         return time_in_turns(self._names, lambda name: self._turn(name, seconds), rounds)
 
     def _turn(self, name: str, seconds: float) -> list[float] | None:
-        found = self._ask(TimeOnBoard(name, seconds), TURN_TIMEOUT_S)
-        if isinstance(found, BoardLost):
-            return []  # What was taken before the board was lost counts.
-        return found if isinstance(found, list) else None
-
-    def _ask(self, request: LoadOnBoard | TimeOnBoard, timeout_s: float) -> Any:
         try:
-            return self.worker.call(request, timeout_s=timeout_s)
+            return self._ask(partial(time_calls_on_board, name, seconds), TURN_TIMEOUT_S)
+        except BoardLost:
+            return []  # What was taken before the board was lost counts.
+        except NetworkError:
+            return None
+
+    def _ask(self, function: Callable[[], Result], timeout_s: float) -> Result:
+        try:
+            return self.child.call(function, timeout_s=timeout_s)
         except (ChildDied, ChildTimeout) as error:
-            return BoardLost(str(error))
+            raise BoardLost(str(error)) from error

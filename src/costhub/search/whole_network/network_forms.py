@@ -1,0 +1,178 @@
+"""Provides what the children of network timers do: they load forms of a network, here or on a board, and time them."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from costhub.collector.boards.session_service import blame, held, opened
+from costhub.collector.run.evaluator import to_device
+from costhub.collector.run.runner import wake
+from costhub.errors import MeasureError, NetworkError, class_and_line
+
+# What another process did until now should not be timed.
+REST_S = 0.1
+MAX_CALLS = 1000
+"""In one turn on a board; they are enough for a network that takes microseconds."""
+
+Arrays = tuple[Any, ...]
+"""NumPy arrays: inputs, or outputs with tuples and mappings of tensors flattened."""
+
+
+class BoardLost(MeasureError):
+    """The session with the board is over."""
+
+
+_call: list[Callable[[], Any]] = []
+"""Of the form that this process has loaded."""
+
+
+def load_library(path: str, inputs: Arrays, cpus: tuple[int, ...]) -> Arrays:
+    """Loads a library of `compile_network`, and calls it once.
+
+    Args:
+        path: The library.
+        inputs: Of the network.
+        cpus: The CPUs that may compute, one for each thread.
+
+    Raises:
+        NetworkError: TVM fails.
+    """
+    with _as_network_error():
+        _call[:] = [_library(path, inputs, cpus)]
+        return tuple(flatten_outputs(_call[0]()))
+
+
+def load_torch(network: str, inputs: Arrays, threads: int, compiled: bool) -> Arrays:
+    """Loads a network as torch runs it, and calls it once.
+
+    Args:
+        network: What `read_torch` takes.
+        inputs: Of the network.
+        threads: How many compute.
+        compiled: Whether by ``torch.compile``.
+
+    Raises:
+        NetworkError: torch fails.
+    """
+    with _as_network_error():
+        _call[:] = [_torch(network, inputs, threads, compiled)]
+        return tuple(flatten_outputs(_call[0]()))
+
+
+def time_calls(seconds: float) -> list[float]:
+    """Seconds of each call; without the first one, which finds the caches cold, unless it is the only one."""
+    time.sleep(REST_S)
+    run_s: list[float] = []
+    end = time.perf_counter() + seconds
+    with _as_network_error():
+        while not run_s or time.perf_counter() < end:
+            start = time.perf_counter()
+            _call[0]()
+            run_s.append(time.perf_counter() - start)
+    return run_s[1:] or run_s
+
+
+@contextlib.contextmanager
+def _as_network_error() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise NetworkError(class_and_line(error)) from error
+
+
+def _library(path: str, inputs: tuple[Any, ...], cpus: tuple[int, ...]) -> Callable[[], Any]:
+    wake("cpu", cpus)
+    import tvm
+    from tvm import relax
+
+    machine = relax.VirtualMachine(tvm.runtime.load_module(path), tvm.cpu())
+    main, arguments = machine["main"], [tvm.runtime.tensor(value) for value in inputs]
+    return lambda: main(*arguments)
+
+
+def _torch(name: str, inputs: tuple[Any, ...], threads: int, compiled: bool) -> Callable[[], Any]:
+    import torch
+
+    from costhub.collector.workloads.network_source import read_torch
+
+    torch.set_num_threads(threads)
+    network, _ = read_torch(name)
+    call = torch.compile(network) if compiled else network
+    arguments = [torch.from_numpy(value) for value in inputs]
+
+    def without_gradients() -> Any:
+        with torch.inference_mode():
+            return call(*arguments)
+
+    return without_gradients
+
+
+def flatten_outputs(found: Any) -> list[Any]:
+    """The arrays of what a network computes, tuples and mappings in order, None left out."""
+    if hasattr(found, "numpy"):
+        return [found.numpy()]
+    values = found.values() if isinstance(found, Mapping) else found
+    return [array for value in values if value is not None for array in flatten_outputs(value)]
+
+
+@dataclass(frozen=True)
+class _BoardForm:
+    machine: Any
+    """TVM's virtual machine, on the board."""
+    device: Any
+    """The board's CPU."""
+
+    def take(self, repeat: int) -> list[float]:
+        """Seconds of each call; by the board's clock, so the way to the board does not count."""
+        timed = self.machine.time_evaluator("invoke_stateful", self.device, number=1, repeat=repeat)
+        return list(timed("main").results)
+
+
+def load_on_board(name: str, path: str, inputs: Arrays) -> Arrays:
+    """Sends a library of `compile_network` to the board of the session that is open, and calls it once.
+
+    Raises:
+        NetworkError: It does not run there.
+        BoardLost: The session is over.
+    """
+    from tvm import relax
+
+    with _on_board() as board:
+        library = f"{name}.so"
+        board.upload(bytearray(Path(path).read_bytes()), library)
+        device = board.cpu(0)
+        machine = relax.VirtualMachine(board.load_module(library), device)
+        # Values stay on the board between calls; only this way does TVM hand tensors to a network elsewhere.
+        machine.set_input("main", *(to_device(value, device) for value in inputs))
+        machine.invoke_stateful("main")
+        held()[name] = _BoardForm(machine, device)
+        return tuple(flatten_outputs(machine.get_outputs("main")))
+
+
+def time_calls_on_board(name: str, seconds: float) -> list[float]:
+    """Seconds of each call of a form for about so many seconds, one at least; raises as `load_on_board`."""
+    with _on_board():
+        form = held()[name]
+        (first_s,) = form.take(1)
+        left = min(MAX_CALLS, math.floor(seconds / first_s) - 1)
+        return form.take(left) if left > 0 else [first_s]
+
+
+@contextlib.contextmanager
+def _on_board() -> Iterator[Any]:
+    """The session; an error is one of the network, or of the session."""
+    try:
+        board = opened()
+    except MeasureError as error:
+        raise BoardLost(str(error)) from error
+    try:
+        yield board
+    except Exception as error:
+        kind = NetworkError if blame(board, error) == "error" else BoardLost
+        raise kind(class_and_line(error)) from error
