@@ -14,9 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from costhub.collector.boards.server import IDENTIFY, RunningServer, board_server, identity, tracker_server
+from costhub.collector.boards.server import IDENTIFY, RunningServer, board_server, identify_board, tracker_server
 from costhub.collector.boards.tracker import Tracker
-from costhub.errors import MeasureError
+from costhub.errors import DeviceError, MeasureError
 
 Serve = Callable[..., RunningServer]
 Library = Callable[[str], str]
@@ -50,9 +50,10 @@ def test_a_board_says_what_it_is(tracker: Tracker, boards_of_key: list[RunningSe
 
 
 def test_this_machine_is_a_cpu_and_no_abacus() -> None:
-    said = identity("cpu")
+    said = identify_board("cpu")
     assert (said["device"]["kind"], said["target"]["kind"]) == ("cpu", "llvm")
-    assert "abacus" in identity("abacus")["error"]
+    with pytest.raises(DeviceError, match="abacus"):
+        identify_board("abacus")
 
 
 def test_without_a_tracker_no_board_is_served(free_port: FreePort) -> None:

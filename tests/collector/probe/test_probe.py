@@ -113,7 +113,7 @@ def test_a_gpu_is_probed_by_the_same_steps() -> None:
 def test_the_child_computes_on_the_cores_it_was_given(target: str) -> None:
     if not hasattr(os, "sched_getaffinity"):
         pytest.skip("this system does not tell where a process runs")
-    with Child(environment=tvm_threads(1)) as child:
+    with Child(environment=tvm_threads(1), is_shared=False) as child:
         child.call(prepare_probe, ProbeSetting(target, "cpu", 1, 1 << 20), timeout_s=120)
 
         assert child.pid is not None

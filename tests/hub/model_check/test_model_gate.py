@@ -399,7 +399,7 @@ def listing(folder: Path) -> dict[str, str]:
 
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loads without a child, which takes seconds to start; test_model_service has the child."""
+    """Loads without a child, which takes seconds to start; test_model_child has the child."""
 
     def load(folder: Path) -> None:
         problem = find_problem(str(folder))

@@ -100,10 +100,9 @@ def _take_all(
 ) -> dict[ProbeStep, ProbeAnswer]:
     answers: dict[ProbeStep, ProbeAnswer] = {}
     queue = steps * PASSES
-    is_cpu = setting.device_kind == "cpu"
-    environment = tvm_threads(setting.threads) if is_cpu else None
-    # On a GPU, one that waits for the next probe would hold memory.
-    with Child(prepare=partial(prepare_probe, setting), environment=environment, is_shared=is_cpu) as child:
+    environment = tvm_threads(setting.threads) if setting.device_kind == "cpu" else None
+    # Not shared: TVM binds the threads of a process to cores when they first compute.
+    with Child(prepare=partial(prepare_probe, setting), environment=environment, is_shared=False) as child:
         for done, step in enumerate(queue):
             if step not in answers or (answers[step].value is not None and time.monotonic() < end):
                 # What a step leaves of its share is for the others.
