@@ -50,9 +50,9 @@ def with_wait(artifact: str) -> str:
 def slow_down(server: RunningServer, stop: threading.Event) -> None:
     """Freezes a server and its sessions two thirds of the time."""
     while not stop.wait(RUNNING_S):
-        os.killpg(server.worker.pid or 0, signal.SIGSTOP)
+        os.killpg(server.child.pid or 0, signal.SIGSTOP)
         time.sleep(STOPPED_S)
-        os.killpg(server.worker.pid or 0, signal.SIGCONT)
+        os.killpg(server.child.pid or 0, signal.SIGCONT)
 
 
 def measure(
@@ -70,7 +70,7 @@ def measure(
         for future in as_completed([threads.submit(boards.run, *program) for program in work]):
             ran.append(future.result())
             if trouble and len(ran) in (len(work) // 4, len(work) // 2):
-                os.killpg(servers[4 * len(ran) // len(work) - 1].worker.pid or 0, signal.SIGKILL)
+                os.killpg(servers[4 * len(ran) // len(work) - 1].child.pid or 0, signal.SIGKILL)
         seconds = time.perf_counter() - start
         stop.set()
     good = sum(r.status == "ok" for r in ran)
