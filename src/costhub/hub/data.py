@@ -33,7 +33,7 @@ class DataAddress:
     filesystem: FileSystem | None = None
     """What `path` is on; None for this machine."""
     device_id: str | None = None
-    """The device that was named; None where the folder itself was, with all its devices."""
+    """The device that the address names; None if it names a folder, with all its devices."""
 
 
 @contextlib.contextmanager

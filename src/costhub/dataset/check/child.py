@@ -106,7 +106,7 @@ class FileChunk:
     """The result of reading a part of a file."""
 
     rows: int = 0
-    """Rows in this part; those of the whole file where it was just opened."""
+    """Rows in this part; those of the whole file if it was just opened."""
     breaches: list[Breach] = field(default_factory=list)
     entries: npt.NDArray[Any] | None = None
     """Ledger entries of measurements."""

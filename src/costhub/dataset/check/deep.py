@@ -105,7 +105,7 @@ def check_workload(
 def _none_if_lost(
     child: Child, function: Callable[..., _Result | None], *args: str, timeout_s: float
 ) -> _Result | None:
-    """What a function finds in the child; None also where a module or a trace brings the child down."""
+    """The result of a function in the child; also None if a module or a trace brings the child down."""
     try:
         return child.call(function, *args, timeout_s=timeout_s)
     except (ChildDied, ChildTimeout):
@@ -113,7 +113,7 @@ def _none_if_lost(
 
 
 def module_row(module_json: str) -> dict[str, Any] | None:
-    """The row of a module as `workload_row` makes it; None where TVM cannot read it. To be called in a child."""
+    """The row of a module as `workload_row` makes it; None if TVM cannot read it. Call it in a child."""
     try:
         return workload_row(_cached_module(module_json), name="", operator="")
     except _UNREADABLE:
@@ -121,7 +121,7 @@ def module_row(module_json: str) -> dict[str, Any] | None:
 
 
 def canonical_trace(module_json: str, trace: str, target: str) -> str | None:
-    """The canonical trace of the schedule that `trace` makes of a module; None where it makes none."""
+    """The canonical trace of the schedule that `trace` makes of a module; None if it makes none."""
     try:
         if names_intrinsics(trace):
             load_intrinsics(str(json.loads(target)["kind"]))

@@ -32,7 +32,7 @@ SEALED = Rule(
 )
 SCHEMA = Rule(
     id="CH004",
-    title="a shard has the columns of its table, and no nulls where none may be",
+    title="a shard has the columns of its table, and no nulls in required columns",
     severity="error",
     fix="Write it with costhub; costhub.dataset.schema lists the columns of every table.",
 )
@@ -175,7 +175,7 @@ NAMES = FolderRule(
     id="CH007",
     title="shards are named 0 to N-1 of N, so that none is missing",
     severity="error",
-    fix="Fetch the missing shard; where none is missing, the next write to the folder repairs the names.",
+    fix="Fetch the missing shard; if none is missing, the next write to the folder repairs the names.",
     find=misnamed,
 )
 FOREIGN = FolderRule(

@@ -68,7 +68,7 @@ class Reader:
             yield chunk
 
     def fetch(self, source: TableFile, rows: tuple[int, ...], columns: tuple[str, ...]) -> list[dict[str, Any]]:
-        """Some columns of some rows of a file, in their order; nothing where it cannot be read."""
+        """Some columns of some rows of a file, in order; empty if it cannot be read."""
         try:
             return self._child.call(read_rows, source, rows, columns, timeout_s=time_limit_s(source))
         except (ChildDied, ChildTimeout):

@@ -184,12 +184,12 @@ class Rows:
 
     @cached_property
     def workload(self) -> Ints:
-        """(n,) position among the workloads of the context; -1 where it is unknown."""
+        """(n,) position among the workloads of the context; -1 if unknown."""
         return self._position("workload_id", self.context.workload_ids())
 
     @cached_property
     def device(self) -> Ints:
-        """(n,) position among the devices of the context; -1 where it is unknown."""
+        """(n,) position among the devices of the context; -1 if unknown."""
         return self._position("device_id", self.context.device_ids())
 
     def _position(self, name: str, values: pa.Array) -> Ints:

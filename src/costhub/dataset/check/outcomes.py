@@ -71,7 +71,7 @@ def shorter_than_its_repeats(rows: Rows) -> Iterator[tuple[str, Mask]]:
 
 
 def faster_than_peak(rows: Rows) -> Iterator[tuple[str, Mask]]:
-    """Finds programs that would need more GFLOP/s than the device has, where its peak is known."""
+    """Finds programs that would need more GFLOP/s than the device has, if its peak is known."""
     # Peaks are of float32: tensor cores and narrow types may well exceed them.
     is_float32 = rows.context.workload_column("is_float32")[rows.workload] == 1
     work = rows.context.workload_column("flop")[rows.workload]
@@ -94,7 +94,7 @@ def faster_than_memory(rows: Rows) -> Iterator[tuple[str, Mask]]:
 
 
 def _bandwidth_limit(context: CheckContext, device: int, size: Floats) -> Floats:
-    """(n,) GB/s that arguments of some sizes can move at; NaN where that is not known."""
+    """(n,) GB/s that arguments of some sizes can move at; NaN if unknown."""
 
     def figure(name: str) -> float:
         return float(context.device_column(name)[device])

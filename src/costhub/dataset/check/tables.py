@@ -75,7 +75,7 @@ def _shapes(text: str) -> list[list[int]] | None:
 
 
 def _bytes(shapes: list[list[int]], dtypes: list[str]) -> float | None:
-    """Bytes of all arguments; None where a dtype is one that numpy does not know."""
+    """Bytes of all arguments; None if numpy does not know a dtype."""
     try:
         sizes = [np.dtype(dtype).itemsize for dtype in dtypes]
     except TypeError:

@@ -16,7 +16,7 @@ from costhub.isolation.limits import FOR_STRANGERS
 from costhub.isolation.pool import ChildPool, LostCall, load_tvm
 
 MeasuredTrace: TypeAlias = tuple[str, tuple[float, ...]]
-"""A trace, and the seconds of every repeat; no seconds where it failed."""
+"""A trace, and the seconds of every repeat; no seconds if it failed."""
 Records = list[str | None]
 RecordsCall = tuple[str, str, tuple[MeasuredTrace, ...]]
 """Measurements of one workload (its module, as JSON) and one target."""

@@ -18,7 +18,7 @@ from costhub.isolation.limits import FOR_STRANGERS
 from costhub.isolation.pool import ChildPool, LostCall, load_tvm
 
 ReplayCall = tuple[str, str, tuple[str, ...]]
-"""The module of a workload, the target as it was recorded, and traces."""
+"""The module of a workload, the recorded target, and traces."""
 _POSTPROC = "EnterPostproc"
 _Result = TypeVar("_Result")
 

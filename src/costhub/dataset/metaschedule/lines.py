@@ -40,7 +40,7 @@ class Line:
 
 
 def database_file(folder: Path, name: str) -> Path | None:
-    """The path of `name` in `folder`, or of its gzipped form; None where neither is there."""
+    """The path of `name` in `folder`, or of its gzipped form; None if neither exists."""
     return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
 
 
@@ -48,7 +48,7 @@ def read_lines(path: Path, *, most_bytes: int) -> Iterator[Line]:
     """Yields the lines; one that is too long is named and skipped, not read.
 
     Args:
-        path: A text file, gzipped where its name ends in ``.gz``.
+        path: A text file, gzipped if its name ends in ``.gz``.
         most_bytes: The longest line to take.
 
     Raises:

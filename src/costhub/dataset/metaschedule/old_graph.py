@@ -56,7 +56,7 @@ class OldGraph:
         self.nodes = [read(node) for node in graph["nodes"]]
 
     def child(self, node: OldNode, name: str) -> OldNode | None:
-        """The object in a field; None where it is null or the field is not there."""
+        """The object in a field; None if it is null or the field is missing."""
         written = node.fields.get(name)
         child = None if written is None or written == "null" else self[int(written)]
         return child if child is not None and child.type_name else None
@@ -67,7 +67,7 @@ class OldGraph:
         return self.nodes[number]
 
     def string(self, node: OldNode, name: str) -> str:
-        """A field that is a string object; empty where it is null."""
+        """A field that is a string object; empty if it is null."""
         child = self.child(node, name)
         return str(child.value) if child is not None else ""
 

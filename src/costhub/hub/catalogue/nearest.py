@@ -1,4 +1,4 @@
-"""Provides nearest_device: the device with a model that is most like a given one, by their descriptors alone."""
+"""Provides nearest_device: the device with a model that is most similar to a given one, by their descriptors alone."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def distance(a: Mapping[str, Any], b: Mapping[str, Any]) -> float:
 
 
 def nearest_device(descriptor: Mapping[str, Any], *, devices: Sequence[Device] | None = None) -> NearestDevice | None:
-    """The device with a model that is most like `descriptor`, or None where no device of its kind has one.
+    """The device with a model that is most similar to `descriptor`, or None if no device of its kind has one.
 
     A device without a model gets that of `any-KIND`, if one exists: it takes the device's figures as input
     and ranks the programs of an unseen device better than the model of a similar device does

@@ -35,7 +35,7 @@ def fetch_compared(against: str, device_ids: Sequence[str]) -> Path | None:
         device_ids: The devices; shards of others are not fetched.
 
     Returns:
-        A data folder; None where the dataset is empty.
+        A data folder; None if the dataset is empty.
 
     Raises:
         AddressError: `against` is neither.
