@@ -90,7 +90,6 @@ def compiled(
         target=json.dumps(target),
         database=begun(database, total, out),
         out=out,
-        threads=target["num-cores"],
         fast_math=fast_math,
     )
     seconds = seconds_at(course["rounds"], total)
@@ -100,14 +99,14 @@ def compiled(
 def timed(network: str, rows: Sequence[dict[str, Any]], *, torch_compile: bool) -> list[dict[str, Any]]:
     """The rows with latencies measured in turn, torch included, and without their libraries."""
     inputs = tuple(distinguishing_input(np.asarray(value)) for value in read_network(network).inputs)
-    with NetworkTimer(inputs, rows[0]["threads"]) as contest:
+    with NetworkTimer(inputs, rows[0]["threads"]) as timer:
         for number, row in enumerate(rows):
             if row["library"]:
-                contest.load_library(str(number), row["library"])
-        contest.load_torch(TORCH, network)
+                timer.load_library(str(number), row["library"])
+        timer.load_torch(TORCH, network)
         if torch_compile:
-            contest.load_torch(TORCH_COMPILE, network, compiled=True)
-        taken = {name: vars(latency) for name, latency in contest.take(rounds=ROUNDS).items()}
+            timer.load_torch(TORCH_COMPILE, network, compiled=True)
+        taken = {name: vars(latency) for name, latency in timer.measure(rounds=ROUNDS).items()}
     torch = {form: taken[form] for form in (TORCH, TORCH_COMPILE) if form in taken}
     timed_rows = []
     for number, row in enumerate(rows):

@@ -296,7 +296,6 @@ def _finish(
             target=json.dumps(measurer.target),
             database=out,
             out=out,
-            threads=measurer.target["num-cores"],
             fast_math=fast_math,
             torch_compile=torch_compile,
             boards=measurer.boards,

@@ -70,7 +70,6 @@ def test_a_network_is_written_where_its_outputs_are_torchs(
         target=target,
         database=database,
         out=tmp_path,
-        threads=1,
         on_step=steps.append,
     )
 
@@ -97,7 +96,6 @@ def test_a_network_for_a_board_is_run_there(
             target=target,
             database=database,
             out=tmp_path,
-            threads=1,
             torch_compile=True,
             boards=boards,
         )
@@ -119,7 +117,6 @@ def test_a_board_that_is_not_there_is_a_sentence_and_no_library(
         target=target,
         database=database,
         out=tmp_path,
-        threads=1,
         boards=Boards("127.0.0.1", 1, "nobody"),
     )
 
@@ -139,9 +136,7 @@ def test_outputs_that_are_not_torchs_are_a_sentence_and_no_library(
             shutil.copy(files[1], file)
 
     (tmp_path / "small.so").write_text("of an earlier search")
-    found = finish_network(
-        str(file), label="small", target=target, database=database, out=tmp_path, threads=1, on_step=falsify
-    )
+    found = finish_network(str(file), label="small", target=target, database=database, out=tmp_path, on_step=falsify)
 
     assert found.error is not None
     assert "outputs of the tuned network small are not torch's: output 0 differs in" in found.error
@@ -159,11 +154,11 @@ def test_a_kernel_that_computes_something_else_is_told_from_a_wrong_import(
         compile_network(read_network(str(file)), parse_target(target), None, tmp_path / f"{name}.so")
     value = np.ones((1, 3, 32, 32), np.float32)
 
-    with NetworkTimer((value,), threads=1) as contest:
+    with NetworkTimer((value,), threads=1) as timer:
         made = FinishedNetwork("small", 1)
         found = [
             _checked(
-                contest,
+                timer,
                 replace(made, fast_math=fast_math),
                 str(files[0]),
                 str(tmp_path / "wrong.so"),
@@ -180,7 +175,7 @@ def test_a_network_that_cannot_be_compiled_is_a_sentence(tmp_path: Path, target:
     path = tmp_path / "broken.pt2"
     path.write_text("broken")
 
-    found = finish_network(str(path), label="broken", target=target, database=tmp_path, out=tmp_path, threads=1)
+    found = finish_network(str(path), label="broken", target=target, database=tmp_path, out=tmp_path)
 
     assert "The network broken was tuned, but TVM cannot compile it as a whole" in (found.error or "")
     assert found.latencies == {}

@@ -52,16 +52,16 @@ def test_a_form_that_dies_is_left_out_and_one_that_cannot_be_loaded_is_a_sentenc
     files: tuple[Path, Path], tmp_path: Path
 ) -> None:
     value = np.ones((1, 3, 32, 32), np.float32)
-    with NetworkTimer((value,), threads=1) as contest:
+    with NetworkTimer((value,), threads=1) as timer:
         with pytest.raises(MeasureError, match="does not run as tuned"):
-            contest.load_library("tuned", str(tmp_path / "missing.so"))
-        (output,) = contest.load_torch("torch", str(files[0]))
-        contest.load_torch("dead", str(files[0]))
-        pid = contest._children["dead"].pid
+            timer.load_library("tuned", str(tmp_path / "missing.so"))
+        (output,) = timer.load_torch("torch", str(files[0]))
+        timer.load_torch("dead", str(files[0]))
+        pid = timer._children["dead"].pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
 
-        found = contest.take(rounds=2, seconds=0.0)
+        found = timer.measure(rounds=2, seconds=0.0)
 
     assert output.shape == (1, 10)
     assert list(found) == ["torch"]
@@ -80,11 +80,11 @@ def test_torch_does_not_wait_for_new_pages_at_each_call(tmp_path: Path) -> None:
     layers = [torch.nn.Conv2d(3, 64, 1), torch.nn.ReLU6(), torch.nn.Conv2d(64, 256, 1), torch.nn.ReLU6()]
     network, image = torch.nn.Sequential(*layers).eval(), torch.ones(1, 3, 128, 128)
     torch.export.save(torch.export.export(network, (image,)), tmp_path / "wide.pt2")
-    with NetworkTimer((image.numpy(),), threads=1) as contest:
-        contest.load_torch("torch", str(tmp_path / "wide.pt2"))
-        pid = contest._children["torch"].pid
+    with NetworkTimer((image.numpy(),), threads=1) as timer:
+        timer.load_torch("torch", str(tmp_path / "wide.pt2"))
+        pid = timer._children["torch"].pid
         before = minor_faults(pid)
-        calls = contest.take(rounds=1, seconds=0.2)["torch"].calls
+        calls = timer.measure(rounds=1, seconds=0.2)["torch"].calls
         found = (minor_faults(pid) - before) / calls
 
     pages_of_the_output = 256 * 128 * 128 * 4 / 4096
@@ -104,18 +104,18 @@ def library(files: tuple[Path, Path], target: str, tmp_path_factory: pytest.Temp
 @contextmanager
 def entered(two_boards: tuple[str, str]) -> Iterator[BoardNetworkTimer]:
     address, key = two_boards
-    with board_network_timer((VALUE,), Boards(*address_of(address), key)) as contest:
-        yield contest
+    with board_network_timer((VALUE,), Boards(*address_of(address), key)) as timer:
+        yield timer
 
 
 def test_forms_compute_what_torch_does_and_are_timed_in_turns(
     two_boards: tuple[str, str], library: str, files: tuple[Path, Path]
 ) -> None:
-    with entered(two_boards) as contest:
-        (first,) = contest.load_library("first", library)
-        (second,) = contest.load_library("second", library)
-        (wanted,) = contest.load_torch("torch", str(files[0]))
-        found = contest.take(rounds=2, seconds=0.0)
+    with entered(two_boards) as timer:
+        (first,) = timer.load_library("first", library)
+        (second,) = timer.load_library("second", library)
+        (wanted,) = timer.load_torch("torch", str(files[0]))
+        found = timer.measure(rounds=2, seconds=0.0)
 
     assert first.shape == (1, 10)
     np.testing.assert_array_equal(first, second)
@@ -133,11 +133,11 @@ def test_what_does_not_load_is_a_sentence_and_the_session_goes_on(
     two_boards: tuple[str, str], library: str, tmp_path: Path
 ) -> None:
     (tmp_path / "not.so").write_text("no library")
-    with entered(two_boards) as contest:
+    with entered(two_boards) as timer:
         with pytest.raises(MeasureError, match="does not run as wrong on the board"):
-            contest.load_library("wrong", str(tmp_path / "not.so"))
-        contest.load_library("right", library)
-        found = contest.take(rounds=1, seconds=0.05)
+            timer.load_library("wrong", str(tmp_path / "not.so"))
+        timer.load_library("right", library)
+        found = timer.measure(rounds=1, seconds=0.05)
 
     assert list(found) == ["right"]
     assert found["right"].calls > 1
@@ -147,22 +147,22 @@ def test_what_does_not_load_is_a_sentence_and_the_session_goes_on(
 def test_what_was_taken_before_the_session_was_lost_is_kept(
     two_boards: tuple[str, str], library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with entered(two_boards) as contest:
-        contest.load_library("first", library)
-        ask, asked = contest._ask, []
+    with entered(two_boards) as timer:
+        timer.load_library("first", library)
+        ask, asked = timer._ask, []
 
         def lost_at_the_second_turn(request: Any, timeout_s: float) -> object:
             asked.append(request)
             if len(asked) == 2:
-                assert contest.child.pid is not None
-                os.kill(contest.child.pid, signal.SIGKILL)
+                assert timer.child.pid is not None
+                os.kill(timer.child.pid, signal.SIGKILL)
             return ask(request, timeout_s)
 
-        monkeypatch.setattr(contest, "_ask", lost_at_the_second_turn)
-        assert contest.take(rounds=3, seconds=0.0)["first"].calls == 1
+        monkeypatch.setattr(timer, "_ask", lost_at_the_second_turn)
+        assert timer.measure(rounds=3, seconds=0.0)["first"].calls == 1
         monkeypatch.undo()
         with pytest.raises(MeasureError, match=r"was lost before .* as second .*session .* has ended\)"):
-            contest.load_library("second", library)
+            timer.load_library("second", library)
 
 
 @pytest.mark.slow
@@ -175,5 +175,5 @@ def test_a_board_of_another_kind_than_those_of_the_search_is_refused(two_boards:
 
 
 def test_torch_is_not_compiled_for_a_board(two_boards: tuple[str, str]) -> None:
-    with entered(two_boards) as contest, pytest.raises(MeasureError, match="for a board"):
-        contest.load_torch("torch.compile", "lstm", compiled=True)
+    with entered(two_boards) as timer, pytest.raises(MeasureError, match="for a board"):
+        timer.load_torch("torch.compile", "lstm", compiled=True)

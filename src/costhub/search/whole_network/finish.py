@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -26,52 +27,6 @@ SUMMED_TERMS = 1
 """Of the sums that the tolerance is for; errors of long sums are far below the least tolerance."""
 TOLERANCE = tolerance("float32", SUMMED_TERMS)
 """Relative to the size of an output plus the mean size of all of them; float32."""
-
-
-def widest_tolerance(outputs: Sequence[Any]) -> float:
-    """The widest tolerance among outputs; that of float32 where none is a floating point number.
-
-    Args:
-        outputs: NumPy arrays.
-
-    Example:
-        >>> widest_tolerance([np.ones(3, np.float32)]), widest_tolerance([np.ones(3, np.float16)])
-        (0.0002, 0.01)
-    """
-    types = {str(output.dtype) for output in outputs}
-    return max((tolerance(dtype, SUMMED_TERMS) for dtype in types & EPSILON.keys()), default=TOLERANCE)
-
-
-def compare_outputs(outputs: Sequence[Any], reference: Sequence[Any]) -> str | None:
-    """How outputs differ by more than rounding, as the end of a sentence; None where they do not.
-
-    Args:
-        outputs: NumPy arrays.
-        reference: Those of the other form.
-
-    Example:
-        >>> one = np.ones(3, np.float32)
-        >>> compare_outputs([one], [one + 1e-6])
-        >>> compare_outputs([one], [one + 1])
-        'output 0 differs in 3 of 3 elements, by up to 1'
-    """
-    if len(outputs) != len(reference):
-        return f"there are {len(outputs)} outputs instead of {len(reference)}"
-    for position, (one, other) in enumerate(zip(outputs, reference, strict=True)):
-        if one.shape != other.shape or one.dtype != other.dtype:
-            return f"output {position} is {_shape_and_dtype(one)} instead of {_shape_and_dtype(other)}"
-        if other.dtype.kind == "f" and other.size and not np.isfinite(other).any():
-            return f"output {position} has no finite number to compare"
-        mismatch = unlike(one, other, reduction=SUMMED_TERMS, rounds=False)
-        if mismatch:
-            return f"output {position} {mismatch}"
-    return None
-
-
-def _shape_and_dtype(array: Any) -> str:
-    return f"{'x'.join(map(str, array.shape)) or 'one number'} of {array.dtype}"
-
-
 TUNED, UNTUNED, TORCH, TORCH_COMPILE = "tuned", "untuned", "torch", "torch.compile"
 AnyNetworkTimer: TypeAlias = NetworkTimer | BoardNetworkTimer
 _BUILD_TIMEOUT_S = 3600.0
@@ -117,7 +72,6 @@ def finish_network(
     target: str,
     database: Path,
     out: Path,
-    threads: int,
     fast_math: bool = False,
     torch_compile: bool = False,
     boards: Boards | None = None,
@@ -130,10 +84,9 @@ def finish_network(
     Args:
         network: What `costhub.collector.workloads.network_source.read_network` takes.
         label: Its name in reports and that of the library.
-        target: The TVM target of the search, as JSON.
+        target: The TVM target of the search, as JSON; its ``num-cores`` is the number of threads.
         database: The folder of the search's MetaSchedule database.
         out: Where the library ``<label>.so`` goes.
-        threads: Of each form.
         fast_math: As in the search (`costhub.collector.workloads.network_kernels.network_workloads`).
         torch_compile: Whether ``torch.compile`` is timed as well, which takes a minute or so.
         boards: Where it runs, torch left out; they may be closed, since a new session begins. None for this machine.
@@ -145,6 +98,7 @@ def finish_network(
     report_step = on_step or (lambda _: None)
     library = out / f"{label}.so"
     library.unlink(missing_ok=True)  # of an earlier search
+    threads = int(json.loads(target)["num-cores"])
     with tempfile.TemporaryDirectory(prefix="costhub-network-") as scratch:
         tuned, untuned = (os.path.join(scratch, f"{name}.so") for name in (TUNED, UNTUNED))
         report_step(f"compiling {label}")
@@ -154,27 +108,32 @@ def finish_network(
             why = f"The network {label} was tuned, but TVM cannot compile it as a whole: {built.rstrip('.')}."
             return FinishedNetwork(label, threads, why)
         report_step(f"checking and timing {label}")
-        made = FinishedNetwork(
-            label,
-            threads,
-            reference=UNTUNED if Path(network).suffix == RELAX else TORCH,
-            inputs=tuple((str(value.dtype), value.shape) for value in built.inputs),
-            fast_math=fast_math,
-            kernels=built.compiled.kernels,
-            kernels_tuned=built.compiled.tuned,
-        )
+        finished = _described(network, label, threads, built, fast_math=fast_math)
         try:
-            with _network_timer(built.inputs, threads, boards) as contest:
-                made = _loaded(contest, made, network, tuned, untuned, torch_compile=torch_compile)
-                made = replace(made, latencies=contest.take())
+            with _network_timer(built.inputs, threads, boards) as timer:
+                finished = _loaded(timer, finished, network, tuned, untuned, torch_compile=torch_compile)
+                finished = replace(finished, latencies=timer.measure())
         except (MeasureError, DeviceError) as error:  # no board, or one of another kind
-            made = replace(made, error=str(error))
-        if boards is not None and made.latencies:
-            made = replace(made, notes=(f"{label} was run and timed on a board.", *made.notes))
-        if made.error is None:
+            finished = replace(finished, error=str(error))
+        if boards is not None and finished.latencies:
+            finished = replace(finished, notes=(f"{label} was run and timed on a board.", *finished.notes))
+        if finished.error is None:
             _publish(Path(tuned), library)
-            made = replace(made, library=str(library))
-    return made
+            finished = replace(finished, library=str(library))
+    return finished
+
+
+def _described(network: str, label: str, threads: int, built: BuiltNetwork, *, fast_math: bool) -> FinishedNetwork:
+    """A network that is compiled, and neither checked nor timed."""
+    return FinishedNetwork(
+        label,
+        threads,
+        reference=UNTUNED if Path(network).suffix == RELAX else TORCH,
+        inputs=tuple((str(value.dtype), value.shape) for value in built.inputs),
+        fast_math=fast_math,
+        kernels=built.compiled.kernels,
+        kernels_tuned=built.compiled.tuned,
+    )
 
 
 def _network_timer(
@@ -184,20 +143,20 @@ def _network_timer(
 
 
 def _loaded(
-    contest: AnyNetworkTimer, made: FinishedNetwork, network: str, tuned: str, untuned: str, *, torch_compile: bool
+    timer: AnyNetworkTimer, finished: FinishedNetwork, network: str, tuned: str, untuned: str, *, torch_compile: bool
 ) -> FinishedNetwork:
     """Loads all forms; the result holds the error of a form that does not run or is wrong, and notes on others."""
     try:
-        made = _checked(contest, made, network, tuned, untuned)
+        finished = _checked(timer, finished, network, tuned, untuned)
     except MeasureError as error:
-        return replace(made, error=str(error))
-    if not torch_compile or made.reference != TORCH:
-        return made
+        return replace(finished, error=str(error))
+    if not torch_compile or finished.reference != TORCH:
+        return finished
     try:
-        contest.load_torch(TORCH_COMPILE, network, compiled=True)
+        timer.load_torch(TORCH_COMPILE, network, compiled=True)
     except MeasureError as error:
-        return replace(made, notes=(f"torch.compile was not timed. {last_line(error)}",))
-    return made
+        return replace(finished, notes=(f"torch.compile was not timed. {last_line(error)}",))
+    return finished
 
 
 def _built(build: Callable[[], BuiltNetwork]) -> BuiltNetwork | str:
@@ -210,33 +169,77 @@ def _built(build: Callable[[], BuiltNetwork]) -> BuiltNetwork | str:
 
 
 def _checked(
-    contest: AnyNetworkTimer, made: FinishedNetwork, network: str, tuned: str, untuned: str
+    timer: AnyNetworkTimer, finished: FinishedNetwork, network: str, tuned: str, untuned: str
 ) -> FinishedNetwork:
     """With an error where the outputs of the tuned network are not the right ones, within a tolerance."""
-    plain = contest.load_library(UNTUNED, untuned)
-    fast = contest.load_library(TUNED, tuned)
+    plain = timer.load_library(UNTUNED, untuned)
+    fast = timer.load_library(TUNED, tuned)
     reference, whose = plain, "those of the untuned network"
-    if made.reference == TORCH:
-        reference, whose = contest.load_torch(TORCH, network), "torch's"
-    made = replace(made, tolerance=widest_tolerance(reference))
+    if finished.reference == TORCH:
+        reference, whose = timer.load_torch(TORCH, network), "torch's"
+    finished = replace(finished, tolerance=widest_tolerance(reference))
     mismatch = compare_outputs(fast, reference)
     if mismatch is None:
-        return made
-    suspect = f"a schedule of the database{' or fast math' if made.fast_math else ''}"
+        return finished
+    suspect = f"a schedule of the database{' or fast math' if finished.fast_math else ''}"
     culprit = (
         "The untuned network differs as well, so TVM's importer or compiler causes the difference."
         if compare_outputs(plain, reference)
         else f"The untuned network agrees, so {suspect} changes what a kernel computes."
     )
     error = (
-        f"The outputs of the tuned network {made.network} are not {whose}: {mismatch} (tolerance "
-        f"{made.tolerance:g} of their size). {culprit} No library was written."
+        f"The outputs of the tuned network {finished.network} are not {whose}: {mismatch} (tolerance "
+        f"{finished.tolerance:g} of their size). {culprit} No library was written."
     )
-    return replace(made, error=error)
+    return replace(finished, error=error)
 
 
-def _publish(made: Path, library: Path) -> None:
+def _publish(source: Path, library: Path) -> None:
     """Moves a library to its place, also from another file system; never half of it."""
     part = library.with_name(f"{library.name}.part")
-    shutil.copyfile(made, part)
+    shutil.copyfile(source, part)
     part.replace(library)
+
+
+def widest_tolerance(outputs: Sequence[Any]) -> float:
+    """The widest tolerance among outputs; that of float32 where none is a floating point number.
+
+    Args:
+        outputs: NumPy arrays.
+
+    Example:
+        >>> widest_tolerance([np.ones(3, np.float32)]), widest_tolerance([np.ones(3, np.float16)])
+        (0.0002, 0.01)
+    """
+    types = {str(output.dtype) for output in outputs}
+    return max((tolerance(dtype, SUMMED_TERMS) for dtype in types & EPSILON.keys()), default=TOLERANCE)
+
+
+def compare_outputs(outputs: Sequence[Any], reference: Sequence[Any]) -> str | None:
+    """How outputs differ by more than rounding, as the end of a sentence; None where they do not.
+
+    Args:
+        outputs: NumPy arrays.
+        reference: Those of the other form.
+
+    Example:
+        >>> one = np.ones(3, np.float32)
+        >>> compare_outputs([one], [one + 1e-6])
+        >>> compare_outputs([one], [one + 1])
+        'output 0 differs in 3 of 3 elements, by up to 1'
+    """
+    if len(outputs) != len(reference):
+        return f"there are {len(outputs)} outputs instead of {len(reference)}"
+    for position, (one, other) in enumerate(zip(outputs, reference, strict=True)):
+        if one.shape != other.shape or one.dtype != other.dtype:
+            return f"output {position} is {_shape_and_dtype(one)} instead of {_shape_and_dtype(other)}"
+        if other.dtype.kind == "f" and other.size and not np.isfinite(other).any():
+            return f"output {position} has no finite number to compare"
+        mismatch = unlike(one, other, reduction=SUMMED_TERMS, rounds=False)
+        if mismatch:
+            return f"output {position} {mismatch}"
+    return None
+
+
+def _shape_and_dtype(array: Any) -> str:
+    return f"{'x'.join(map(str, array.shape)) or 'one number'} of {array.dtype}"

@@ -99,9 +99,9 @@ class NetworkTimer:
 
     Example:
         >>> import numpy as np
-        >>> with NetworkTimer((np.zeros((1, 128), np.int64),), threads=1) as contest:
-        ...     (first, *_) = contest.load_torch("torch", "bert_tiny")
-        ...     times = contest.take(rounds=1, seconds=0.0)
+        >>> with NetworkTimer((np.zeros((1, 128), np.int64),), threads=1) as timer:
+        ...     (first, *_) = timer.load_torch("torch", "bert_tiny")
+        ...     times = timer.measure(rounds=1, seconds=0.0)
         >>> first.shape, list(times)
         ((1, 128, 128), ['torch'])
     """
@@ -140,7 +140,7 @@ class NetworkTimer:
         inductor = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
         return self._load(name, load, {**KEEP_FREED_MEMORY, "OMP_NUM_THREADS": threads, **inductor})
 
-    def take(self, *, rounds: int = ROUNDS, seconds: float = SECONDS) -> dict[str, Latency]:
+    def measure(self, *, rounds: int = ROUNDS, seconds: float = SECONDS) -> dict[str, Latency]:
         """Name -> latency, of all that were loaded; those that fail are left out.
 
         Args:
@@ -180,7 +180,7 @@ _SESSION_S = 3600.0
 
 @contextmanager
 def board_network_timer(inputs: Arrays, boards: Boards) -> Iterator[BoardNetworkTimer]:
-    """A contest on the next free board; all forms are in one session, so that it is one board that runs them.
+    """A timer on the next free board; all forms are in one session, so that it is one board that runs them.
 
     Args:
         inputs: NumPy arrays.
@@ -191,7 +191,7 @@ def board_network_timer(inputs: Arrays, boards: Boards) -> Iterator[BoardNetwork
         DeviceError: The board that did is of another kind than those that `boards` has seen.
 
     Example:
-        >>> contest = board_network_timer((), Boards("127.0.0.1", 9190, "pi4"))  # `with contest:` waits for a board
+        >>> timer = board_network_timer((), Boards("127.0.0.1", 9190, "pi4"))  # `with timer:` waits for a board
     """
     pool = SessionPool(boards.tracker, boards.key, board_wait_s=_BOARD_WAIT_S)
     with closing(pool), pool.session(_SESSION_S) as session:
@@ -201,7 +201,7 @@ def board_network_timer(inputs: Arrays, boards: Boards) -> Iterator[BoardNetwork
 
 @dataclass
 class BoardNetworkTimer:
-    """What `NetworkTimer` is, on a board; torch runs here, and is not timed."""
+    """A `NetworkTimer` on a board; torch runs here, and is not timed."""
 
     inputs: Arrays
     """NumPy arrays."""
@@ -238,8 +238,8 @@ class BoardNetworkTimer:
         with NetworkTimer(self.inputs, core_count()) as here:
             return here.load_torch(name, network)
 
-    def take(self, *, rounds: int = ROUNDS, seconds: float = SECONDS) -> dict[str, Latency]:
-        """As `NetworkTimer.take`; where the board is lost, of the calls until then."""
+    def measure(self, *, rounds: int = ROUNDS, seconds: float = SECONDS) -> dict[str, Latency]:
+        """As `NetworkTimer.measure`; where the board is lost, of the calls until then."""
         return time_in_turns(self._names, lambda name: self._turn(name, seconds), rounds)
 
     def _turn(self, name: str, seconds: float) -> list[float] | None:
