@@ -150,48 +150,48 @@ def program(space: SearchSpace) -> ScheduledProgram:
 
 
 def test_a_state_says_where_each_decision_stands(program: ScheduledProgram) -> None:
-    dials = SketchKnobs.of(program.trace)
+    sketch = SketchKnobs.of(program.trace)
 
-    state = dials.state(program.trace)
+    state = sketch.state(program.trace)
 
-    assert state.shape == (dials.state_size,)
+    assert state.shape == (sketch.state_size,)
     assert (state >= 0).all()
     assert (state <= 1).all()
-    assert len(dials.knobs) == sum(max(1, size - 1) for *_, size in dials.decided)
+    assert len(sketch.knobs) == sum(max(1, size - 1) for *_, size in sketch.decided)
     place = 0
-    for _, kind, size in dials.decided:
+    for _, kind, size in sketch.decided:
         if kind == "SamplePerfectTile":
             assert state[place : place + size].sum() == pytest.approx(1.0)
         place += size
 
 
 def test_standing_still_is_the_same_program(space: SearchSpace, program: ScheduledProgram) -> None:
-    dials = SketchKnobs.of(program.trace)
-    still = np.zeros(len(dials.knobs), np.int64)
+    sketch = SketchKnobs.of(program.trace)
+    still = np.zeros(len(sketch.knobs), np.int64)
 
-    (again,) = space.programs([lambda _: dials.turned(program.trace, still)])
+    (again,) = space.programs([lambda _: sketch.turned(program.trace, still)])
 
     assert again is not None
     assert again.structure == program.structure
 
 
 def test_each_knob_can_be_turned_by_itself(space: SearchSpace, program: ScheduledProgram) -> None:
-    dials = SketchKnobs.of(program.trace)
-    state = dials.state(program.trace)
+    sketch = SketchKnobs.of(program.trace)
+    state = sketch.state(program.trace)
     moved = 0
-    for knob in range(len(dials.knobs)):
+    for knob in range(len(sketch.knobs)):
         for step in (-1, 1):
-            directions = np.zeros(len(dials.knobs), np.int64)
+            directions = np.zeros(len(sketch.knobs), np.int64)
             directions[knob] = step
-            trace = dials.turned(program.trace, directions)
+            trace = sketch.turned(program.trace, directions)
             # One decision at most, and in a tile two neighbouring factors.
-            changed = np.flatnonzero(dials.state(trace) != state)
+            changed = np.flatnonzero(sketch.state(trace) != state)
             assert len(changed) <= 2
             moved += bool(len(changed))
             (made,) = space.programs([lambda _, trace=trace: trace])
-            assert made is None or SketchKnobs.of(made.trace) == dials
+            assert made is None or SketchKnobs.of(made.trace) == sketch
 
-    assert moved >= len(dials.knobs)
+    assert moved >= len(sketch.knobs)
 
 
 FACTORS = st.lists(st.sampled_from([1, 2, 3, 4, 6, 7, 16, 30]), min_size=2, max_size=5)
