@@ -24,7 +24,13 @@ STAGES = ("collector", "dataset", "models", "transfer", "search", "cards")
 UNTESTED: dict[str, str] = {}
 
 # Distribution -> the name it is imported under, where they differ.
-IMPORT_NAMES = {"apache-tvm": "tvm", "apache-tvm-ffi": "tvm_ffi", "pyyaml": "yaml", "xgboost-cpu": "xgboost"}
+IMPORT_NAMES = {
+    "apache-tvm": "tvm",
+    "apache-tvm-ffi": "tvm_ffi",
+    "markdown-it-py": "markdown_it",
+    "pyyaml": "yaml",
+    "xgboost-cpu": "xgboost",
+}
 
 # What type checkers bring along to describe the standard library; it is imported under TYPE_CHECKING only.
 TYPES_OF_THE_STANDARD_LIBRARY = {"_typeshed"}
