@@ -12,14 +12,14 @@ from costhub.dataset.check.child import BATCH_ROWS, UnreadableFile, open_batches
 from costhub.dataset.check.files import Listing, TableFile
 
 
-def source_of(damaged: Any, table: str) -> TableFile:
+def table_file(damaged: Any, table: str) -> TableFile:
     return next(source for source in Listing(damaged.path).sources() if source.table == table)
 
 
 def test_rows_come_in_batches_with_the_columns_in_order(damaged: Any) -> None:
     rows = damaged.rows() * 40
     damaged.write(rows)
-    count, batches = open_batches(source_of(damaged, "measurements"))
+    count, batches = open_batches(table_file(damaged, "measurements"))
 
     found = list(batches)
     assert count == len(rows) == sum(batch.num_rows for batch in found)
@@ -28,7 +28,7 @@ def test_rows_come_in_batches_with_the_columns_in_order(damaged: Any) -> None:
 
 
 def test_columns_may_come_in_another_order(damaged: Any) -> None:
-    source = source_of(damaged, "measurements")
+    source = table_file(damaged, "measurements")
     table = pq.ParquetFile(source.path).read()
     damaged.write_table(table.select(table.column_names[::-1]))
 
@@ -51,7 +51,7 @@ def test_columns_may_come_in_another_order(damaged: Any) -> None:
     ],
 )
 def test_what_is_no_shard_is_refused(damaged: Any, change: Any, rule: str, word: str) -> None:
-    source = source_of(damaged, "measurements")
+    source = table_file(damaged, "measurements")
     pq.write_table(change(pq.ParquetFile(source.path).read()), source.path)
 
     with pytest.raises(UnreadableFile) as refusal:
@@ -64,21 +64,17 @@ def test_too_many_rows_are_refused(damaged: Any, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("costhub.dataset.check.child.MOST_ROWS", {"measurements": 10})
 
     with pytest.raises(UnreadableFile, match="at most 10 rows"):
-        open_batches(source_of(damaged, "measurements"))
+        open_batches(table_file(damaged, "measurements"))
 
 
 def test_pages_are_verified(damaged: Any) -> None:
-    source = source_of(damaged, "measurements")
+    source = table_file(damaged, "measurements")
     content = bytearray(source.path.read_bytes())
     content[600:610] = bytes(10)
     source.path.write_bytes(content)
 
     with pytest.raises((OSError, pa.ArrowException)):
         list(open_batches(source)[1])
-
-
-def table_file(damaged: Any, table: str) -> TableFile:
-    return next(source for source in Listing(damaged.path).sources() if source.table == table)
 
 
 @pytest.fixture(autouse=True)

@@ -14,12 +14,12 @@ from costhub.hub.review import fetch
 from costhub.hub.review.fetch import fetch_compared, find_pull_request
 from costhub.hub.review.review import review
 
-HELD_REPO = "datasets/acme/data"
+REPO = "datasets/acme/data"
 
 
 def test_only_the_devices_that_matter_are_fetched(offered: Any, hugging_face: Any) -> None:
     other = {"measurements/other/train-00000-of-00001.parquet": b"PAR1", "big.bin": b"x"}
-    hugging_face.change(HELD_REPO, other, message="more")
+    hugging_face.change(REPO, other, message="more")
 
     found = fetch_compared("hf-hub:acme/data", ["amd-epyc-zen5-1c"])
 
@@ -38,7 +38,7 @@ def test_a_device_that_the_hub_lacks_leaves_the_tables(offered: Any) -> None:
 
 
 def test_an_empty_dataset_holds_nothing(hugging_face: Any) -> None:
-    hugging_face.commit(HELD_REPO, {"README.md": b"x"})
+    hugging_face.commit(REPO, {"README.md": b"x"})
 
     assert fetch_compared("hf-hub:acme/data", ["x"]) is None
 
@@ -52,9 +52,6 @@ def test_a_folder_is_taken_as_it_is(tmp_path: Path) -> None:
 def test_a_dataset_that_is_missing_is_a_sentence(against: str, offered: Any) -> None:
     with pytest.raises(CosthubError):
         fetch_compared(against, [])
-
-
-REPO = "datasets/acme/data"
 
 
 def test_it_is_fetched_as_plain_files_at_the_commit_that_was_seen(
