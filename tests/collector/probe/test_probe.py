@@ -10,15 +10,11 @@ import pytest
 
 from costhub.collector.device.cpu_state import pick_cpus, tvm_threads
 from costhub.collector.device.local import local_target
-from costhub.collector.probe.probe import COLUMNS, PASSES, PEAK_COLUMNS, better, describe_method, probe, thread_scaling
-from costhub.collector.probe.probe_service import ProbeAnswer, ProbeSetting, ProbeStep, prepare_probe, take_step
+from costhub.collector.probe.probe import COLUMNS, PASSES, PEAK_COLUMNS, better, describe_method, probe
+from costhub.collector.probe.steps import ProbeAnswer, ProbeSetting, ProbeStep, prepare_probe, take_step
 from costhub.dataset.schema import table_from_rows
 from costhub.errors import MeasureError
 from costhub.isolation.child import Child
-
-
-def test_speed_is_relative_to_one_thread() -> None:
-    assert thread_scaling([40.0, 70.0, 60.0]) == [1.0, 1.75, 1.5]
 
 
 def test_instructions_the_clock_and_what_is_missing_are_named() -> None:

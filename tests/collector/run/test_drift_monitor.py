@@ -59,7 +59,7 @@ def test_waiting_takes_a_small_share_of_a_session(
 ) -> None:
     monkeypatch.setattr(drift_monitor, "QUIET_WAIT_S", 0.01)
     monkeypatch.setattr(drift_monitor, "FREE_WAITING_S", 0.015)
-    monkeypatch.setattr(drift_monitor, "MOST_WAITING", 0.0)
+    monkeypatch.setattr(drift_monitor, "MAX_WAITING", 0.0)
     readings += [1.0, 1.0, 1.0, 2.0, 2.5, 3.0, 1.0]
 
     assert DriftMonitor(runner).look().reference_drift == pytest.approx(2.0), "two waits, though a third would do"

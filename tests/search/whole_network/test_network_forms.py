@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from costhub.collector.boards import session_service
+from costhub.collector.boards import session
 from costhub.errors import NetworkError
 from costhub.search.whole_network.network_forms import (
     MAX_CALLS,
@@ -72,9 +72,7 @@ class Steady:
 def test_a_turn_has_one_call_at_least_and_not_too_many(
     seconds: float, turn: float, calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        session_service, "_connection", session_service._Connection(object(), {"steady": Steady(seconds)})
-    )
+    monkeypatch.setattr(session, "_connection", session._Connection(object(), {"steady": Steady(seconds)}))
 
     assert time_calls_on_board("steady", turn) == [seconds] * calls
 
@@ -87,9 +85,9 @@ def test_without_a_session_everything_is_lost() -> None:
 
 
 def test_forms_end_with_their_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    connection = session_service._Connection(object(), {"steady": Steady(1.0)})
-    monkeypatch.setattr(session_service, "_connection", connection)
+    connection = session._Connection(object(), {"steady": Steady(1.0)})
+    monkeypatch.setattr(session, "_connection", connection)
 
-    session_service.hang_up()
+    session.hang_up()
 
     assert connection.held == {}

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from costhub.collector.boards.session import SessionResult, build_reference, time_on_board
 from costhub.collector.boards.session_pool import BoardSession, SessionPool
-from costhub.collector.boards.session_service import SessionResult, build_reference, time_on_board
 from costhub.collector.boards.tracker import Tracker
 from costhub.collector.build.scratch import ScratchFolder
-from costhub.collector.run.drift_monitor import MOST_DRIFT, REPETITIONS
+from costhub.collector.run.drift_monitor import MAX_DRIFT, REPETITIONS
 from costhub.collector.run.evaluator import Arguments, Evaluator
 from costhub.collector.run.reference import ARGUMENTS
 from costhub.collector.run.runner import RunResult
@@ -25,9 +25,9 @@ from costhub.isolation.child import Child, ChildDied, ChildTimeout
 # A board ends a session by itself when its time is up. One that does not even answer then has gone away.
 SILENCE_S = 5.0
 REFERENCE_TIMEOUT_S = 180.0
-MOST_AT_ONCE = 64
+MAX_AT_ONCE = 64
 # A program that has crashed two boards did not do so by accident.
-MOST_LOST = 2
+MAX_LOST = 2
 # TVM's name of a device by the kind of its target, where they differ.
 DEVICE_KINDS = {"llvm": "cpu"}
 
@@ -86,7 +86,7 @@ class Boards:
         target: dict[str, Any] | None = None,
         timeout_s: float = 10.0,
         board_wait_s: float = 120.0,
-        most_drift: float = MOST_DRIFT,
+        most_drift: float = MAX_DRIFT,
     ) -> None:
         self.tracker = Tracker(tracker_host, tracker_port)
         self.key = key
@@ -192,7 +192,7 @@ class Boards:
         Raises:
             MeasureError: As `run`, which `timeout_s` is for.
         """
-        threads = min(max(1, self.count()), MOST_AT_ONCE)
+        threads = min(max(1, self.count()), MAX_AT_ONCE)
         executor = ThreadPoolExecutor(threads, thread_name_prefix="costhub-board")
         try:
             indices = {
@@ -225,8 +225,8 @@ class Boards:
             if reply.outcome == "ok":
                 return self._good(reply, board)
             lost.append(f"{board}: {reply.error}")
-            if len(lost) == MOST_LOST:
-                why = f"the session ended on {MOST_LOST} boards in a row ({'; '.join(lost)})"
+            if len(lost) == MAX_LOST:
+                why = f"the session ended on {MAX_LOST} boards in a row ({'; '.join(lost)})"
                 return BoardRunResult("run_error", (), reply.wall_s, why, board=board)
 
     def _good(self, reply: SessionResult, board: str) -> BoardRunResult:

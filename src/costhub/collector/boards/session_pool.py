@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from costhub.collector.boards.session_service import hang_up, open_session
+from costhub.collector.boards.session import hang_up, open_session
 from costhub.collector.boards.tracker import Lease, Tracker
 from costhub.errors import MeasureError, class_and_end
 from costhub.isolation.child import Child, ChildError

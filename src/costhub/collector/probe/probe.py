@@ -5,14 +5,14 @@ from __future__ import annotations
 import datetime
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from costhub.collector.device.cpu_state import governor, tvm_threads
 from costhub.collector.device.identify import identify
 from costhub.collector.probe.bandwidth import ladder_sizes, level_gbs
-from costhub.collector.probe.probe_service import ProbeAnswer, ProbeSetting, ProbeStep, prepare_probe, take_step
+from costhub.collector.probe.steps import ProbeAnswer, ProbeSetting, ProbeStep, prepare_probe, take_step
 from costhub.errors import MeasureError
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
 
@@ -143,23 +143,12 @@ def _row(setting: ProbeSetting, device: Mapping[str, Any], answers: Mapping[Prob
         **level_gbs(ladder, device, setting.threads),
         "bandwidth_ladder": ladder,
         "launch_overhead_us": answers[ProbeStep("overhead")].value,
-        "thread_scaling": thread_scaling(speeds) if len(speeds) == setting.threads else None,
+        # It ends under the number of threads where cores share a clock limit, an FPU or a hypervisor's quota.
+        "thread_scaling": [speed / speeds[0] for speed in speeds] if len(speeds) == setting.threads else None,
         "governor": governor() if setting.device_kind == "cpu" else None,
         "probe_method": describe_method(setting, answers),
         "probed_at": datetime.datetime.now(datetime.timezone.utc),
     }
-
-
-def thread_scaling(gflops: Sequence[float]) -> list[float]:
-    """Speed with 1, 2, ... threads relative to 1 thread.
-
-    It ends under the number of threads where cores share a clock limit, an FPU or a hypervisor's quota.
-
-    Example:
-        >>> thread_scaling([50.0, 100.0])
-        [1.0, 2.0]
-    """
-    return [speed / gflops[0] for speed in gflops]
 
 
 def describe_method(setting: ProbeSetting, answers: Mapping[ProbeStep, ProbeAnswer]) -> str:

@@ -16,7 +16,7 @@ from costhub.errors import CosthubError, WorkloadError, first_line
 from costhub.isolation.child import Child
 
 # Crashes and time-outs in a row before the design space of a workload is given up.
-MOST_CRASHES = 2
+MAX_CRASHES = 2
 # A request may take this long, and so much more for each program that it asks for.
 REQUEST_S, PROGRAM_S = 120.0, 10.0
 
@@ -73,7 +73,7 @@ class IsolatedSampler:
         """Up to `count` programs, as `Sampler.propose`; `scorer` is pickled.
 
         Raises:
-            WorkloadError: The design space crashed or hung `MOST_CRASHES` times in a row, or its code fails.
+            WorkloadError: The design space crashed or hung `MAX_CRASHES` times in a row, or its code fails.
         """
         while True:
             self._child.start()
@@ -99,7 +99,7 @@ class IsolatedSampler:
 
     def _note_crash(self, error: Exception) -> None:
         self._crashes += 1
-        if self._crashes >= MOST_CRASHES:
+        if self._crashes >= MAX_CRASHES:
             raise WorkloadError(
                 f"The design space {self._space!r} crashed or hung {self._crashes} times in a row on this "
                 f"workload: {first_line(error)}"

@@ -11,12 +11,12 @@ from costhub.collector.run.evaluator import Arguments
 from costhub.collector.run.runner import Runner, RunResult
 
 # Programs are not measured while the reference kernel runs this much slower than at the session's start.
-MOST_DRIFT = 0.15
+MAX_DRIFT = 0.15
 QUIET_ATTEMPTS = 5
 QUIET_WAIT_S = 2.0
 # On a device whose reference kernel never settles, waiting would never end: it may take this share of a
 # session after the first waits. Rows record the state of the device, so such measurements can be left out.
-MOST_WAITING = 0.05
+MAX_WAITING = 0.05
 FREE_WAITING_S = 30.0
 # How often a program is measured again at most, where the reference kernel was slow after it.
 REPETITIONS = 2
@@ -59,12 +59,12 @@ class DriftMonitor:
             self._baseline_s = min(self.runner.reference_s() for _ in range(3))
         reference_s = self.runner.reference_s()
         for _ in range(0 if self._is_busy else QUIET_ATTEMPTS):
-            if self._drift(reference_s) <= MOST_DRIFT or not self._may_wait():
+            if self._drift(reference_s) <= MAX_DRIFT or not self._may_wait():
                 break
             time.sleep(QUIET_WAIT_S)
             self._waited_s += QUIET_WAIT_S
             reference_s = self.runner.reference_s()
-        self._is_busy = self._drift(reference_s) > MOST_DRIFT
+        self._is_busy = self._drift(reference_s) > MAX_DRIFT
         # Once per batch: where they can be read at all, reading them takes milliseconds.
         self._state = MachineState(
             os.getloadavg()[0],
@@ -106,14 +106,14 @@ class DriftMonitor:
             if result.status != "ok":  # without a latency; after a crash the kernel would start a process, too
                 return result, self._state
             after_s = self.runner.reference_s(quick=True)
-            if self._drift(after_s) <= MOST_DRIFT or self._is_busy:
+            if self._drift(after_s) <= MAX_DRIFT or self._is_busy:
                 break
             if repetition < REPETITIONS:
                 self.look()
         return result, replace(self._state, reference_after_s=after_s)
 
     def _may_wait(self) -> bool:
-        return self._waited_s <= FREE_WAITING_S + MOST_WAITING * (time.monotonic() - self._start)
+        return self._waited_s <= FREE_WAITING_S + MAX_WAITING * (time.monotonic() - self._start)
 
     def _drift(self, reference_s: float) -> float:
         return reference_s / (self._baseline_s or reference_s) - 1.0

@@ -15,7 +15,7 @@ from costhub.dataset.workload import argument_shapes, check_schedulable, module_
 from costhub.errors import WorkloadError, class_and_line
 
 # Longer names are harder to read, and the start of the id distinguishes kernels.
-_MOST_WORDS = 8
+_MAX_WORDS = 8
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,6 @@ def _name(task: str, mod: Any, identity: str) -> str:
     """Operators, shapes of the first two arguments, and the start of the id for kernels alike in these."""
     # TVM numbers the functions of a module: fused_conv2d1_add_relu3 is conv2d, add and relu.
     operators = re.sub(r"(?<=[a-z_])\d+(?=_|$)", "", task.removeprefix("fused_")).replace("tir_", "")
-    operators = "_".join(operators.split("_")[:_MOST_WORDS])
+    operators = "_".join(operators.split("_")[:_MAX_WORDS])
     shapes = ("x".join(map(str, shape)) for _, shape in argument_shapes(mod)[:2])
     return f"{operators}.{'.'.join(shapes)}.{identity[:6]}"

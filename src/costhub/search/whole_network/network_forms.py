@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from costhub.collector.boards.session_service import blame, held, opened
+from costhub.collector.boards.session import blame, held, opened
 from costhub.collector.run.evaluator import to_device
 from costhub.collector.run.runner import wake
 from costhub.errors import MeasureError, NetworkError, class_and_line

@@ -1,4 +1,4 @@
-"""Takes one measurement of the device for the probe, inside a child process."""
+"""Provides ProbeStep and take_step: one measurement of the device for the probe, taken in a child process."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ProbeAnswer:
 def prepare_probe(setting: ProbeSetting) -> None:
     """Loads TVM with as many threads as the setting allows."""
     _use_cpus(setting)
-    _bench(setting)
+    _probe_device(setting)
 
 
 def take_step(setting: ProbeSetting, step: ProbeStep, budget_s: float) -> ProbeAnswer:
@@ -76,7 +76,7 @@ def _use_cpus(setting: ProbeSetting) -> None:
         os.sched_setaffinity(0, pick_cpus(setting.threads))
 
 
-def _bench(setting: ProbeSetting) -> ProbeDevice:
+def _probe_device(setting: ProbeSetting) -> ProbeDevice:
     workers = setting.threads
     if setting.device_kind != "cpu":
         import tvm
@@ -90,13 +90,13 @@ def _take(setting: ProbeSetting, step: ProbeStep, budget_s: float) -> ProbeAnswe
     from costhub.collector.probe.kernels import clock_ghz, launch_overhead_us
     from costhub.collector.probe.peak import peak_gops
 
-    bench = _bench(setting)
+    device = _probe_device(setting)
     if step.what == "clock":
-        return ProbeAnswer(clock_ghz(bench, budget_s=budget_s))
+        return ProbeAnswer(clock_ghz(device, budget_s=budget_s))
     if step.what == "overhead":
-        return ProbeAnswer(launch_overhead_us(bench, budget_s=budget_s))
+        return ProbeAnswer(launch_overhead_us(device, budget_s=budget_s))
     if step.what == "peak":
-        workers = step.workers or bench.workers
-        return ProbeAnswer(*peak_gops(bench, step.dtype, workers=workers, budget_s=budget_s))
-    size, gbs = read_gbs(bench, step.bytes, largest=setting.largest, budget_s=budget_s)
+        workers = step.workers or device.workers
+        return ProbeAnswer(*peak_gops(device, step.dtype, workers=workers, budget_s=budget_s))
+    size, gbs = read_gbs(device, step.bytes, largest=setting.largest, budget_s=budget_s)
     return ProbeAnswer(gbs, bytes=size)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from costhub.collector.boards.server import RunningServer
-from costhub.collector.boards.session_service import SessionResult, build_reference, open_session, time_on_board
+from costhub.collector.boards.session import SessionResult, build_reference, open_session, time_on_board
 from costhub.collector.boards.tracker import Lease, Tracker
 from costhub.collector.run.evaluator import Evaluator
 from costhub.collector.run.reference import ARGUMENTS
