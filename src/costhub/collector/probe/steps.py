@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
-from costhub.collector.device.cpu_state import pick_cpus
+from costhub.collector.device.cpu_state import pick_cpus, use_cpus
 from costhub.collector.probe.kernels import CUDA_BLOCKS_PER_CORE, ProbeDevice
 
 
@@ -58,7 +57,8 @@ class ProbeAnswer:
 
 def prepare_probe(setting: ProbeSetting) -> None:
     """Loads TVM with as many threads as the setting allows."""
-    _use_cpus(setting)
+    if setting.device_kind == "cpu":
+        use_cpus(pick_cpus(setting.threads))
     _probe_device(setting)
 
 
@@ -68,12 +68,6 @@ def take_step(setting: ProbeSetting, step: ProbeStep, budget_s: float) -> ProbeA
         return _take(setting, step, budget_s)
     except Exception as error:
         return ProbeAnswer(None, str(error).strip()[-300:] or type(error).__name__)
-
-
-def _use_cpus(setting: ProbeSetting) -> None:
-    """Before TVM is loaded: the threads of its pool inherit them when it starts."""
-    if setting.device_kind == "cpu" and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, pick_cpus(setting.threads))
 
 
 def _probe_device(setting: ProbeSetting) -> ProbeDevice:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
-from costhub.collector.device.cpu_state import core_count, cpu_list, pick_cpus, tvm_threads
+from costhub.collector.device.cpu_state import core_count, cpu_list, pick_cpus, tvm_threads, use_cpus
 from costhub.collector.run.evaluator import Arguments, Evaluator, forget, nbytes, on_device, one_call, take
 from costhub.collector.run.output_check import ExpectedOutputs
 from costhub.collector.run.reference import time_reference
@@ -279,11 +278,8 @@ def wake(device_kind: str, cpus: tuple[int, ...]) -> None:
         device_kind: TVM's device name.
         cpus: The CPUs that the process may use, one for each thread of TVM; all where it is empty.
     """
-    # Before TVM starts: the threads that it and its libraries make inherit the CPUs of the one that makes
-    # them. Those that NumPy has made already are moved as well.
-    if cpus and os.path.exists("/proc/self/task"):
-        for thread in os.listdir("/proc/self/task"):
-            os.sched_setaffinity(int(thread), cpus)
+    if cpus:
+        use_cpus(cpus)
     import tvm
 
     if cpus:
