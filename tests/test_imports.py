@@ -1,4 +1,4 @@
-"""The direction of imports (docs/adr/0001-layout.md), and how little `import costhub` brings in."""
+"""What imports what (docs/adr/0001-layout.md, 0014-the-house.md), and how little `import costhub` brings in."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import ast
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,26 +21,25 @@ ALLOWED = {
     "collector": {"dataset"},
     "models": {"dataset"},
     "transfer": {"dataset", "models", "collector"},
+    "search": {"dataset", "models", "collector", "transfer"},
+    # Methods of papers, which the core finds by their entry points: nobody imports them.
+    "papers": {"dataset", "models", "transfer", "search"},
     "cards": {"dataset", "models"},
-    "testing": {"dataset", "models", "transfer"},
-    "hub": {"dataset", "collector", "models", "transfer", "cards"},
-    "tvm": {"dataset", "collector", "models", "transfer", "cards", "hub"},
-    "cli": {"dataset", "collector", "models", "transfer", "cards", "hub"},
+    "testing": {"dataset", "models", "transfer", "search"},
+    "hub": {"dataset", "collector", "models", "transfer", "search", "cards"},
+    "tvm": {"dataset", "collector", "models", "transfer", "search", "cards", "hub"},
+    "cli": {"dataset", "collector", "models", "transfer", "search", "cards", "hub"},
 }
-# Modules beside the stages, for all of them. The package itself is not among them: a stage that
-# imported `costhub.tune` would reach around the direction, so stages import from where things live.
-SHARED = {
-    "cache",
-    "crash_pool",
-    "errors",
-    "format_version",
-    "limits",
-    "names",
-    "progress",
-    "registry",
-    "swap",
-    "versions",
-    "worker",
+# Beside the stages, for all of them: these modules, and the child processes. The package itself is not among
+# them: a stage that imported `costhub.tune` would reach around the direction, so stages import from where
+# things live.
+SHARED = {"errors", "files", "isolation", "names", "progress", "registry", "terminal_text", "versions"}
+# Names in a string that users or processes give: the roots from which every module has to be reached.
+ROOTS = ("costhub", "costhub.cli", "costhub.papers", "costhub.testing", "costhub.tvm")
+# A file of fewer lines serves two others at least, or belongs to the only one that imports it.
+SMALL_LINES = 60
+SMALL = {
+    "costhub.testing.conformance": "the suite's entry, which users import by this name",
 }
 
 HEAVY = ("tvm", "tvm_ffi", "torch", "xgboost", "datasets", "matplotlib", "sklearn", "pyarrow", "pandas")
@@ -71,7 +71,7 @@ def wrong_imports(source: str, module: str, *, package: bool = False) -> list[st
     """What `module` (dotted, under costhub) imports against the direction, as sentences."""
     parts = module.split(".")
     own = parts[1] if len(parts) > 2 or package else ""
-    # Modules beside the stages stand below all of them, so they may import each other only.
+    # What stands beside the stages is below all of them, and may import its like only.
     allowed = {own, *ALLOWED[own], *SHARED} if own in ALLOWED else SHARED
     names = imported(ast.parse(source), module if package else ".".join(parts[:-1]))
     return [
@@ -81,22 +81,136 @@ def wrong_imports(source: str, module: str, *, package: bool = False) -> list[st
     ]
 
 
-def modules() -> list[Path]:
-    return sorted(path for path in (SRC / "costhub").rglob("*.py") if path != SRC / "costhub/__init__.py")
+@cache
+def modules() -> dict[str, Path]:
+    """Dotted name -> file of every module, packages included."""
+    found = {}
+    for path in sorted((SRC / "costhub").rglob("*.py")):
+        parts = path.relative_to(SRC).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SRC / "costhub")))
-def test_imports_point_one_way(path: Path) -> None:
-    package = path.name == "__init__.py"
-    dotted = ".".join((path.parent if package else path.with_suffix("")).relative_to(SRC).parts)
+def is_package(module: str) -> bool:
+    return modules()[module].name == "__init__.py"
 
-    assert wrong_imports(path.read_text(encoding="utf-8"), dotted, package=package) == []
+
+@cache
+def tree(module: str) -> ast.Module:
+    return ast.parse(modules()[module].read_text(encoding="utf-8"))
+
+
+def module_of(name: str) -> str | None:
+    """The module that a dotted name is, or lies in."""
+    return next((each for each in (name, name.rpartition(".")[0]) if each in modules()), None)
+
+
+@cache
+def arrows() -> dict[str, frozenset[str]]:
+    """Module -> the modules that it imports, in functions and under TYPE_CHECKING too."""
+    found = {}
+    for module in modules():
+        package = module if is_package(module) else module.rpartition(".")[0]
+        targets = {module_of(name) for _, name in imported(tree(module), package)}
+        found[module] = frozenset(target for target in targets if target not in (None, module))
+    return found  # type: ignore[return-value]
+
+
+def named(module: str) -> set[str]:
+    """Modules that strings of a module name, as `costhub.models.folder:load_model`."""
+    strings = (node.value for node in ast.walk(tree(module)) if isinstance(node, ast.Constant))
+    names = (value.partition(":")[0] for value in strings if isinstance(value, str))
+    return {name for name in names if name.count(".") > 1 and name in modules()}
+
+
+def in_circles(graph: Mapping[str, frozenset[str] | set[str]]) -> set[str]:
+    """What is left of a graph when all that leads to no circle, or comes from none, is taken away."""
+    left = {node: set(targets) for node, targets in graph.items()}
+    while True:
+        reached = set().union(*left.values()) if left else set()
+        free = {node for node, targets in left.items() if not targets & left.keys() or node not in reached}
+        if not free:
+            return set(left)
+        left = {node: targets - free for node, targets in left.items() if node not in free}
+
+
+def test_imports_point_one_way() -> None:
+    found = [
+        sentence
+        for module, path in modules().items()
+        if module != "costhub"
+        for sentence in wrong_imports(path.read_text(encoding="utf-8"), module, package=is_package(module))
+    ]
+
+    assert found == []
 
 
 def test_every_folder_of_the_package_is_a_stage_with_a_direction() -> None:
     folders = {path.parent.name for path in (SRC / "costhub").glob("*/__init__.py")}
 
-    assert folders == set(ALLOWED)
+    assert folders - SHARED == set(ALLOWED)
+
+
+def test_files_import_each_other_in_no_circle() -> None:
+    # The package resolves its names on first use; nothing below imports it.
+    assert (
+        in_circles({module: targets - {"costhub"} for module, targets in arrows().items() if module != "costhub"})
+        == set()
+    )
+
+
+def test_folders_inside_a_stage_import_each_other_in_no_circle() -> None:
+    def place(module: str) -> str:
+        """A folder of a stage; a file beside the folders stands for itself."""
+        return ".".join(module.split(".")[:3])
+
+    graph: dict[str, set[str]] = {}
+    for module, targets in arrows().items():
+        stage = module.split(".")[:2]
+        inside = {place(target) for target in targets if target.split(".")[:2] == stage}
+        graph.setdefault(place(module), set()).update(inside - {place(module)})
+
+    assert in_circles(graph) == set()
+
+
+def test_a_circle_is_seen() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"a"}}
+
+    assert in_circles(graph) == {"b", "c"}
+    assert in_circles({"a": {"b"}, "b": set()}) == set()
+
+
+def test_every_module_is_reached_from_what_users_call() -> None:
+    reached: set[str] = set()
+    left = [
+        module for module in modules() if module == "costhub" or module.startswith(tuple(f"{r}." for r in ROOTS[1:]))
+    ]
+    while left:
+        module = left.pop()
+        if module not in reached:
+            reached.add(module)
+            parent = module.rpartition(".")[0]
+            left += [*arrows()[module], *named(module), *([parent] if parent else [])]
+
+    folders = {module for module in modules() if is_package(module)}
+    # Networks of the zoo are found by the name of their file, in the table of the zoo.
+    zoo = {module for module in modules() if module.startswith("costhub.collector.workloads.zoo.")}
+    assert set(modules()) - reached - folders - zoo == set()
+
+
+def test_small_files_have_two_importers() -> None:
+    importers: dict[str, set[str]] = {module: set() for module in modules()}
+    for module in modules():
+        for target in arrows()[module] | named(module):
+            importers[target].add(module)
+    small = {
+        module
+        for module, path in modules().items()
+        if not is_package(module) and not module.startswith("costhub.cli.")
+        if len(path.read_text(encoding="utf-8").splitlines()) < SMALL_LINES and len(importers[module]) < 2
+    }
+
+    assert small == set(SMALL)
 
 
 @pytest.mark.parametrize(
@@ -104,14 +218,17 @@ def test_every_folder_of_the_package_is_a_stage_with_a_direction() -> None:
     [
         ("costhub.dataset.load", "import costhub.models.trees.gbt"),
         ("costhub.models.train", "from costhub.collector import run"),
-        ("costhub.models.train", "def f():\n    from costhub.transfer.tune import tune"),
-        ("costhub.cards.plots", "if TYPE_CHECKING:\n    from costhub.transfer.tune import Report"),
+        ("costhub.models.train", "def f():\n    from costhub.search.tune import tune"),
+        ("costhub.cards.plots", "if TYPE_CHECKING:\n    from costhub.search.tune import Report"),
         ("costhub.cards.plots", "from ..collector.device import identify"),
         ("costhub.cards.plots", "from .. import hub"),
         ("costhub.hub.pull", "importlib.import_module('costhub.cli.main')"),
+        ("costhub.transfer.adapt", "from costhub.search.tune import tune"),
+        ("costhub.search.tune", "from costhub.papers.release import Ppo"),
         ("costhub.search.tune", "from costhub import evaluate"),
         ("costhub.dataset.load", "import costhub"),
         ("costhub.errors", "from costhub.dataset.schema import VERSION"),
+        ("costhub.isolation.child", "from costhub.dataset.schema import VERSION"),
     ],
 )
 def test_an_import_against_the_direction_is_seen(module: str, source: str) -> None:
@@ -121,22 +238,20 @@ def test_an_import_against_the_direction_is_seen(module: str, source: str) -> No
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        (
-            "costhub.dataset.load",
-            "from costhub import errors, progress\nfrom . import shard\nimport numpy.ma",
-        ),
+        ("costhub.dataset.load", "from costhub import errors, progress\nfrom . import shard\nimport numpy.ma"),
         ("costhub.search.tune", "from costhub.collector.run import run\nfrom ..models import train"),
-        ("costhub.cli.main", "from costhub.hub import pull\nimport costhub.worker"),
-        ("costhub.cards.site.site_page", "from costhub.versions import __version__"),
+        ("costhub.papers.pruner", "from costhub.transfer.methods.method import TransferMethod"),
+        ("costhub.cli.main", "from costhub.hub import pull\nimport costhub.isolation.child"),
+        ("costhub.cards.site.page", "from costhub.versions import __version__"),
     ],
 )
 def test_an_import_along_the_direction_passes(module: str, source: str) -> None:
     assert wrong_imports(source, module) == []
 
 
-@pytest.mark.parametrize("imports", ["costhub", "costhub.cli.main", ", ".join(f"costhub.{s}" for s in ALLOWED)])
-def test_import_brings_in_nothing_heavy(imports: str) -> None:
-    code = f"import sys, {imports}; print(*sorted(set({HEAVY}) & set(sys.modules)))"
+def test_import_brings_in_nothing_heavy() -> None:
+    stages = ", ".join(f"costhub.{stage}" for stage in ALLOWED)
+    code = f"import sys, costhub, costhub.cli.main, {stages}; print(*sorted(set({HEAVY}) & set(sys.modules)))"
 
     done = subprocess.run(
         [sys.executable, "-c", code],

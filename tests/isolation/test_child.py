@@ -23,7 +23,6 @@ from costhub.errors import MeasureError, UnknownNameError
 from costhub.isolation.child import CallFailed, Child, ChildDied, ChildKilled, ChildTimeout
 from costhub.isolation.limits import Limits
 from costhub.isolation.pool import echo
-from costhub.isolation.process import end_idle_children
 
 TROUBLES = """
 import ctypes, mmap, os, pathlib, subprocess, threading, time
@@ -275,61 +274,3 @@ def test_a_call_ends_when_its_child_is_closed_or_killed_from_another_thread() ->
                 child.call(echo, {"sleep_s": 60}, timeout_s=60)
     with pytest.raises(MeasureError, match="closed"):
         child.call(echo, 1)
-
-
-def test_a_child_of_equal_limits_and_environment_is_the_same_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    limits = Limits(cpu_s=1234)  # of no other test
-    with Child(limits=limits) as child:
-        child.call(echo, 1, timeout_s=60)
-        first = child.pid
-    monkeypatch.setenv("CHANGED", "since")
-    monkeypatch.chdir(tmp_path)
-    with Child(limits=limits) as child:
-        assert child.call(os.getenv, "CHANGED", timeout_s=60) == "since"
-        assert child.call(os.getcwd, timeout_s=60) == str(tmp_path)
-        assert child.pid == first
-        with Child(limits=limits) as other:
-            other.start()
-            assert other.pid != first
-    for different in (
-        Child(limits=Limits(cpu_s=1235)),
-        Child(limits=limits, environment={"A": "b"}),
-        Child(is_shared=False),
-    ):
-        with different:
-            different.start()
-            assert different.pid not in (first, None)
-    with Child(limits=limits, most_calls=1) as child:
-        child.start()
-        assert child.pid != first
-
-
-def test_a_child_that_is_not_shared_leaves_nobody() -> None:
-    end_idle_children()
-    with Child(is_shared=False) as child:
-        child.call(echo, 1, timeout_s=60)
-    assert psutil.Process().children() == []
-
-
-def test_last_words_are_those_of_the_one_who_died() -> None:
-    with Child() as child:
-        child.call(print, "of somebody else", timeout_s=60)
-    with Child() as child, pytest.raises(ChildDied) as death:
-        child.call(echo, {"exit": 1}, timeout_s=60)
-    assert "somebody else" not in str(death.value)
-
-
-def test_many_deaths_leave_nothing_open() -> None:
-    this = psutil.Process()
-    end_idle_children()
-    with Child() as child:
-        child.start()
-        before = this.num_fds()
-        for _ in range(20):
-            with pytest.raises(ChildDied):
-                child.call(echo, {"exit": 1}, timeout_s=60)
-            child.start()
-        assert this.num_fds() == before
-        assert [c.status() for c in this.children() if c.status() == psutil.STATUS_ZOMBIE] == []

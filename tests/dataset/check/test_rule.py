@@ -6,7 +6,6 @@ import pytest
 
 from costhub.dataset.check.rule import Breach, Finding, Report, Rule
 from costhub.dataset.check.rules import RULES
-from costhub.terminal_text import clean, first_few
 
 
 def test_a_rule_is_named_by_keywords_and_does_not_change() -> None:
@@ -59,9 +58,3 @@ def test_strange_characters_do_not_reach_the_terminal() -> None:
 
     [finding] = report.findings()
     assert finding.where + finding.message == "a?[1m" + "1 row (?[31mxxxxxxxxxxx): bad ?."
-    assert clean("ä\n", 9) == "??"
-
-
-def test_names_are_few() -> None:
-    assert first_few(["a"], 1) == "a"
-    assert first_few(["a"], 2) == "a, ..."
