@@ -93,7 +93,7 @@ def load_in_child(folder: str | Path) -> None:
         ModelError: It does not load.
         MeasureError: The child process does not start.
     """
-    with Child(limits=LIMITS) as child:
+    with Child(limits=LIMITS, is_shared=False) as child:
         try:
             problem = child.call(find_problem, str(folder), timeout_s=LOAD_S)
         except ChildDied:
