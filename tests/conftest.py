@@ -43,7 +43,7 @@ def _ctrl_c_is_heeded() -> Iterator[None]:
 def _quiet() -> Iterator[None]:
     """What else runs on the machine of the tests changes no output."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("costhub.cli.interaction._load_average", lambda: 0.0)
+        patched.setattr("costhub.cli.shared.interaction._load_average", lambda: 0.0)
         yield
 
 
@@ -138,7 +138,7 @@ def two_boards(free_port: Callable[[], int]) -> Iterator[tuple[str, str]]:
 
     from costhub.collector.boards.server import board_server, tracker_server
     from costhub.collector.boards.tracker import Tracker
-    from costhub.collector.device.identify import identify
+    from costhub.collector.device.identity import identify
     from costhub.collector.device.local import local_target
 
     identity = {"device": identify(), "target": local_target()}

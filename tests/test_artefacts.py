@@ -12,7 +12,7 @@ import pytest
 
 from costhub.cards import dataset_card, model_card
 from costhub.cards.adaptation import ADAPTATION, transfer_facts
-from costhub.cli.tune_output import REPORT, refuse_newer_report
+from costhub.cli.shared.tune_output import REPORT, refuse_newer_report
 from costhub.dataset.features.cache import NOT_COMPUTED, FeatureCache
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from costhub.cards.adaptation import transfer_facts
-from costhub.cli.tune_output import REPORT, refuse_newer_report
+from costhub.cli.shared.tune_output import REPORT, refuse_newer_report
 from costhub.dataset.shards.journal import read_journal
 from costhub.dataset.splits.split import load_split
 from costhub.errors import CosthubError, DataError

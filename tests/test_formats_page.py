@@ -8,7 +8,7 @@ import pytest
 
 from costhub.cards import dataset_card, model_card
 from costhub.cards.adaptation import ADAPTATION_VERSION
-from costhub.cli.tune_output import REPORT_VERSION
+from costhub.cli.shared.tune_output import REPORT_VERSION
 from costhub.dataset.schema import SCHEMA_VERSION
 from costhub.dataset.splits.split import SPLIT_VERSION
 from costhub.hub.catalogue.devices import INDEX_VERSION

@@ -21,7 +21,7 @@ from packaging.version import Version
 
 from costhub import __version__
 from costhub.cards.adaptation import ADAPTATION, ADAPTATION_VERSION
-from costhub.cli.tune_output import TuneReport
+from costhub.cli.shared.tune_output import TuneReport
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_programs
 from costhub.dataset.metaschedule.export import export_database

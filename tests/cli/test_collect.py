@@ -15,7 +15,7 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from costhub.collector.device.identify import identify
+from costhub.collector.device.identity import identify
 from costhub.dataset.folder import DataFolder
 
 

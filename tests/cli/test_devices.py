@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from costhub.collector.device import identify as collector_device
+from costhub.collector.device import identity as collector_device
 from costhub.errors import DeviceError
 from costhub.hub.catalogue.devices import register_device
 

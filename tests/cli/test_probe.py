@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from costhub.collector.device.identify import identify
+from costhub.collector.device.identity import identify
 from costhub.dataset.folder import DataFolder
 from costhub.files import CACHE_VARIABLE
 from costhub.hub.catalogue.devices import complete_device_row, load_devices

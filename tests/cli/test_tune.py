@@ -177,7 +177,7 @@ def test_a_network_whose_outputs_are_wrong_ends_with_a_sentence_after_its_report
     out = tmp_path / "tuned"
 
     # The network is a stand-in that is not looked at: the kernel is tuned by its name.
-    monkeypatch.setattr("costhub.cli.measuring.network_jobs", lambda *_, **__: [])
+    monkeypatch.setattr("costhub.cli.shared.measuring.network_jobs", lambda *_, **__: [])
     output = costhub("tune", "matmul.128x128x128", "--network", "lstm", "--trials", "2", "--out", str(out))
 
     assert output.code == 1

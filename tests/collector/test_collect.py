@@ -15,7 +15,7 @@ import pytest
 
 from costhub.collector.build.builder import Builder, BuildResult, BuildSeconds
 from costhub.collector.collect import CollectionProgress, Profile, Proposals, collect
-from costhub.collector.device.identify import identify
+from costhub.collector.device.identity import identify
 from costhub.collector.measurer import LocalMeasurer, MeasuredDevice, MeasureResult
 from costhub.collector.propose.sampler import RANDOM_FIRST
 from costhub.collector.run.drift_monitor import MachineState

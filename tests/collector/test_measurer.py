@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from costhub.collector.build.builder import Builder, BuildResult
-from costhub.collector.device.identify import identify
+from costhub.collector.device.identity import identify
 from costhub.collector.device.local import find_local, local_names
 from costhub.collector.measurer import (
     BuiltProgram,

@@ -21,7 +21,7 @@ from costhub.collector.boards.boards import Boards
 from costhub.collector.boards.server import RunningServer, board_server, tracker_server
 from costhub.collector.boards.tracker import Tracker
 from costhub.collector.build.builder import Builder
-from costhub.collector.device.identify import identify
+from costhub.collector.device.identity import identify
 from costhub.collector.device.local import local_target
 from costhub.collector.propose.sampler import Sampler
 from costhub.collector.workloads.suites import find_suites

@@ -15,7 +15,7 @@ import click
 
 from costhub.cards.reports.device_plots import plot_ladders
 from costhub.cards.tables import TableColumn, number, plain_table
-from costhub.collector.device.identify import identify
+from costhub.collector.device.identity import identify
 from costhub.collector.device.local import local_target
 from costhub.collector.probe.bandwidth import level_gbs
 from costhub.collector.probe.probe import probe

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from costhub.collector.device.identify import identify
+from costhub.collector.device.identity import identify
 from costhub.versions import costhub_version, installed_versions
 
 ROOT = Path(__file__).resolve().parents[3]

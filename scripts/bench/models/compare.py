@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from costhub.cards.tables import TableColumn, number, plain_table
-from costhub.cli.figures import METRICS
+from costhub.cli.shared.figures import METRICS
 from costhub.dataset.folder import DataFolder
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import SplitPart, own_copy

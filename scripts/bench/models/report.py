@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from costhub.cli.figures import METRICS
+from costhub.cli.shared.figures import METRICS
 from scripts.bench.common import machine
 from scripts.bench.common.rows import read_rows
 from scripts.bench.models.grid import ALL, LOOPS, RELATION, STORE, TILES, TOKENS

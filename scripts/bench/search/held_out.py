@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from costhub.collector.device.identify import identify
+from costhub.collector.device.identity import identify
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_programs

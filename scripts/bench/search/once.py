@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from costhub.collector.device.cpu_state import tvm_threads
-from costhub.collector.device.identify import identify
+from costhub.collector.device.identity import identify
 from costhub.collector.device.local import find_local, local_target
 from costhub.collector.measurer import local_measurer
 from costhub.collector.workloads.network_kernels import NetworkWorkload, network_workloads

@@ -14,7 +14,7 @@ from typing import Any
 import click
 import numpy as np
 
-from costhub.collector.device.identify import identify
+from costhub.collector.device.identity import identify
 from costhub.collector.device.local import find_local
 from costhub.collector.measurer import local_measurer
 from costhub.collector.workloads.suites import find_workload

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from costhub.collector.device.identify import identify
+from costhub.collector.device.identity import identify
 from costhub.collector.device.local import find_local
 from costhub.collector.measurer import Measurer, local_measurer
 from costhub.collector.workloads.suites import find_workload

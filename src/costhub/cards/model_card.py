@@ -276,7 +276,7 @@ def _purpose(card: ModelCard) -> str:
 def _use(card: ModelCard) -> str:
     # A conditioned model has to be bound to the device for which it scores.
     is_conditioned = card.arch == "conditioned"
-    module = "costhub.collector.device" if card.version < 3 else "costhub.collector.device.identify"
+    module = "costhub.collector.device" if card.version < 3 else "costhub.collector.device.identity"
     return (
         "```python\n"
         "import costhub\n"

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from costhub.cli.adapt_target import AdaptTarget, StoredTarget, live_target
-from costhub.cli.figures import described_figures
-from costhub.cli.measuring import check_names
-from costhub.cli.options import METHOD, check_tracker_options
+from costhub.cli.shared.adapt_target import AdaptTarget, StoredTarget, live_target
+from costhub.cli.shared.figures import described_figures
+from costhub.cli.shared.measuring import check_names
+from costhub.cli.shared.options import METHOD, check_tracker_options
 
 if TYPE_CHECKING:
     from costhub.dataset.programs import Programs
@@ -40,7 +40,7 @@ class AdaptedModel:
 
     def save(self, out: Path, *, licence: str, seed: int) -> None:
         """Writes the model folder, with card and `adaptation.json`."""
-        from costhub.cli.learning import model_documents
+        from costhub.cli.shared.learning import model_documents
         from costhub.models.folder import save_model
         from costhub.models.train import describe_model
 
@@ -251,7 +251,7 @@ def _source(
 
 def _figures(model: CostModel, test: Programs | None, data: Path) -> dict[str, Any] | None:
     """The figures of a model on the held-out workloads; None without any."""
-    from costhub.cli.learning import evaluated
+    from costhub.cli.shared.learning import evaluated
 
     evaluation = None if test is None else evaluated(model, test)
     return described_figures(evaluation, data) if evaluation else None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from costhub.cli.interaction import interruptible
+from costhub.cli.shared.interaction import interruptible
 from costhub.errors import MeasureError
 
 if TYPE_CHECKING:

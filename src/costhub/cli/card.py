@@ -67,7 +67,7 @@ def _figures(
     folder: Path, config: Mapping[str, Any], data: Path | None, devices: tuple[str, ...], split: str | None
 ) -> Mapping[str, Any]:
     """The figures for the card: of the model's own devices, evaluated now or read from the folder."""
-    from costhub.cli.figures import figures_of
+    from costhub.cli.shared.figures import figures_of
     from costhub.errors import DataError
     from costhub.hub.catalogue.hubs import EVALUATION
     from costhub.hub.install import read_figures

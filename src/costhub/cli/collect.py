@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from costhub.cli.interaction import interruptible
-from costhub.cli.measuring import check_names, folder_of, named_workloads, open_measurer
-from costhub.cli.options import Duration, check_tracker_options, list_option
+from costhub.cli.shared.interaction import interruptible
+from costhub.cli.shared.measuring import check_names, folder_of, named_workloads, open_measurer
+from costhub.cli.shared.options import Duration, check_tracker_options, list_option
 from costhub.progress import bar
 
 if TYPE_CHECKING:

@@ -70,7 +70,7 @@ def command(name: str | None, as_json: bool) -> None:
 
 def this_machine() -> str | None:
     """The device id of this machine; None if it cannot be identified."""
-    from costhub.collector.device.identify import identify
+    from costhub.collector.device.identity import identify
 
     try:
         device_id = identify()["device_id"]

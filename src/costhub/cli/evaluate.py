@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from costhub.cli.figures import figures_of, figures_table
+from costhub.cli.shared.figures import figures_of, figures_table
 
 EXAMPLE = """
 \b

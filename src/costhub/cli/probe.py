@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from costhub.cards.tables import TableColumn, number, plain_table
-from costhub.cli.interaction import warn_if_busy
+from costhub.cli.shared.interaction import warn_if_busy
 from costhub.errors import CosthubError
 from costhub.progress import bar
 
@@ -75,7 +75,7 @@ def command(
 
 def _probed(kind: str, isa: str | None, threads: int | None, budget_s: float) -> dict[str, Any]:
     """The device's row with the measured figures."""
-    from costhub.collector.device.identify import identify
+    from costhub.collector.device.identity import identify
     from costhub.collector.device.local import local_target
     from costhub.collector.probe.probe import probe
 

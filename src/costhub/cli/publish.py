@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from costhub.cli.interaction import confirmed, size_text
+from costhub.cli.shared.interaction import confirmed, size_text
 
 if TYPE_CHECKING:
     from costhub.hub.publish import PublishPlan

@@ -53,6 +53,6 @@ def command(name: str, arch: str | None, out: Path | None, as_json: bool) -> Non
 
 
 def _here(arch: str | None) -> ResolvedModel:
-    from costhub.collector.device.identify import identify
+    from costhub.collector.device.identity import identify
 
     return choose_model(AUTO, identify(), arch=arch)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from costhub.cli.figures import described_figures, figures_table
-from costhub.cli.interaction import interruptible
-from costhub.cli.learning import evaluated, joined_processes, read_programs, split_of, training_share
-from costhub.cli.options import ARCHITECTURE
+from costhub.cli.shared.figures import described_figures, figures_table
+from costhub.cli.shared.interaction import interruptible
+from costhub.cli.shared.learning import evaluated, joined_processes, read_programs, split_of, training_share
+from costhub.cli.shared.options import ARCHITECTURE
 
 if TYPE_CHECKING:
     from costhub.dataset.blocks import ProgramBlocks
@@ -177,7 +177,7 @@ def _checked_spec(arch: str, spec: str | None, options: Mapping[str, str]) -> st
 
 
 def _save(model: CostModel, out: Path, info: ModelInfo, figures: dict[str, Any] | None) -> None:
-    from costhub.cli.learning import model_documents
+    from costhub.cli.shared.learning import model_documents
     from costhub.models.folder import save_model
 
     save_model(model, out, info, documents=model_documents(model, info, figures, out.name))

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from costhub.cli.interaction import interruptible
-from costhub.cli.measuring import check_names, exported_among, named_jobs, network_jobs, open_measurer
-from costhub.cli.options import METHOD, SELECTION, STRATEGY, check_tracker_options, list_option
+from costhub.cli.shared.interaction import interruptible
+from costhub.cli.shared.measuring import check_names, exported_among, named_jobs, network_jobs, open_measurer
+from costhub.cli.shared.options import METHOD, SELECTION, STRATEGY, check_tracker_options, list_option
 from costhub.errors import NetworkError, WorkloadError
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def command(
 
     Stop it with Ctrl-C at any time and start it again with the same --out: it continues where it stopped.
     """
-    from costhub.cli.tune_output import TuneReport, result_text
+    from costhub.cli.shared.tune_output import TuneReport, result_text
     from costhub.hub.catalogue.find import AUTO, choose_model, find_model
     from costhub.hub.pull import pull, pull_resolved
 
@@ -255,7 +255,7 @@ def _tune(
     seed: int,
 ) -> tuple[list[TuneResult], list[str]]:
     """The results, and the workload of each trial."""
-    from costhub.cli.tune_output import TuneProgress, refuse_newer_report
+    from costhub.cli.shared.tune_output import TuneProgress, refuse_newer_report
     from costhub.hub.catalogue.devices import complete_device_row
     from costhub.models.folder import load_model
     from costhub.search.options import Search

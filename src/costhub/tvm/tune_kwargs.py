@@ -37,7 +37,7 @@ def CostModel(  # noqa: N802
     Raises:
         CosthubError: No model or method has this name.
     """
-    from costhub.collector.device.identify import identify
+    from costhub.collector.device.identity import identify
     from costhub.hub.catalogue.devices import complete_device_row
     from costhub.hub.catalogue.find import choose_model
     from costhub.hub.pull import pull_resolved
@@ -106,7 +106,7 @@ def tune_kwargs(
 
 def _measurer(target: str, tracker: str | None, key: str | None) -> AbstractContextManager[Measurer]:
     """Builds for a target and measures on boards, or on this machine."""
-    from costhub.collector.device.identify import identify
+    from costhub.collector.device.identity import identify
     from costhub.collector.device.local import LocalDevice
     from costhub.collector.measurer import board_measurer, local_measurer
 

@@ -12,7 +12,7 @@ import pytest
 
 from costhub.collector.boards.server import RunningServer, board_server, tracker_server
 from costhub.collector.boards.tracker import Tracker
-from costhub.collector.device.identify import identify
+from costhub.collector.device.identity import identify
 from costhub.collector.device.local import local_target
 
 KEY = "test"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from costhub.collector.device.identify import identify
+from costhub.collector.device.identity import identify
 from costhub.collector.device.local import find_local, local_names, local_target
 from costhub.dataset.schema import table_from_rows
 from costhub.errors import DeviceError

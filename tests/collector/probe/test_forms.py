@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.collector.device.identify import identify
+from costhub.collector.device.identity import identify
 from costhub.collector.device.local import local_target
 from costhub.collector.probe.forms import Arithmetic, fused, separate
 from costhub.collector.probe.kernels import ProbeDevice, compile_for

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from costhub.collector.device.identify import identify
+from costhub.collector.device.identity import identify
 from costhub.collector.probe.kernels import ProbeDevice, assembly_of, clock_ghz
 from costhub.collector.probe.peak import emitted, find_arithmetic, peak_function, peak_gops, peak_kernel
 from costhub.errors import MeasureError

@@ -142,7 +142,7 @@ def identify_board(device_kind: str) -> dict[str, Any]:
     Raises:
         DeviceError: It has none.
     """
-    from costhub.collector.device.identify import identify
+    from costhub.collector.device.identity import identify
     from costhub.collector.device.local import local_target
 
     try:

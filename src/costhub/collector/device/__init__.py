@@ -1,1 +1,3 @@
 """Identifies devices and describes their targets."""
+
+from costhub.collector.device.identity import identify as identify

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from costhub.collector.device.cpu_state import core_count
-from costhub.collector.device.identify import ISA_LEVELS, identify, isa_level
+from costhub.collector.device.identity import ISA_LEVELS, identify, isa_level
 from costhub.errors import DeviceError
 from costhub.names import close_names
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from costhub.collector.device.cpu_state import governor, tvm_threads
-from costhub.collector.device.identify import identify
+from costhub.collector.device.identity import identify
 from costhub.collector.probe.bandwidth import ladder_sizes, level_gbs
 from costhub.collector.probe.steps import ProbeAnswer, ProbeSetting, ProbeStep, prepare_probe, take_step
 from costhub.errors import MeasureError

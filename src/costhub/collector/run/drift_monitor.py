@@ -6,7 +6,7 @@ import os
 import time
 from dataclasses import dataclass, replace
 
-from costhub.collector.device.identify import clock_mhz, temperature_c
+from costhub.collector.device.identity import clock_mhz, temperature_c
 from costhub.collector.run.evaluator import Arguments
 from costhub.collector.run.runner import Runner, RunResult
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from costhub.cards.model_card import is_as_rendered, parse
-from costhub.cli.learning import model_documents
 from costhub.cli.main import run
+from costhub.cli.shared.learning import model_documents
 from costhub.dataset.features.specs import find_spec
 from costhub.models.folder import load_model
 
-_measured = runpy.run_path(str(Path(__file__).with_name("measured_folder.py")))
+_measured = runpy.run_path(str(Path(__file__).parents[1] / "measured_folder.py"))
 build_data, WORKLOADS = _measured["build_data"], _measured["WORKLOADS"]
 
 
@@ -97,7 +97,7 @@ def test_two_processes_of_torchrun_write_one_model(torchrun: Callable[..., str],
 
 
 def test_a_model_that_cannot_be_evaluated_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
-    from costhub.cli.learning import evaluated
+    from costhub.cli.shared.learning import evaluated
     from costhub.dataset.programs import Programs
     from costhub.models.trees.gbt import Gbt, GbtOptions
 

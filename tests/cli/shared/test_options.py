@@ -7,7 +7,7 @@ from typing import Any
 import click
 import pytest
 
-from costhub.cli.options import Duration
+from costhub.cli.shared.options import Duration
 from costhub.collector.workloads.suites import find_suites, suites
 from costhub.collector.workloads.zoo.networks import NETWORKS
 from costhub.errors import WorkloadError

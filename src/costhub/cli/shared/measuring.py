@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from costhub.cards.tables import counted
-from costhub.cli.interaction import warn_if_busy
+from costhub.cli.shared.interaction import warn_if_busy
 from costhub.errors import WorkloadError
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from costhub.cli.adapt_target import StoredTarget, live_target
+from costhub.cli.shared.adapt_target import StoredTarget, live_target
 from costhub.errors import DataError, WorkloadError
 
-_measured = runpy.run_path(str(Path(__file__).with_name("measured_folder.py")))
+_measured = runpy.run_path(str(Path(__file__).parents[1] / "measured_folder.py"))
 build_data = _measured["build_data"]
 SPEC = "per_store@1"
 
@@ -33,7 +33,7 @@ def test_a_device_that_was_not_measured_is_refused(tmp_path: Path) -> None:
 def test_a_network_of_which_nothing_can_be_measured_is_said_to_be_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("costhub.cli.adapt_target.named_workloads", lambda *_: [])
+    monkeypatch.setattr("costhub.cli.shared.adapt_target.named_workloads", lambda *_: [])
     about = {"device": None, "tracker": None, "key": None, "seed": 0, "licence": "CC-BY-4.0"}
     place = live_target(tmp_path / "data", suites=(), networks=("odd.pt2",), trials=4, **about)  # type: ignore[arg-type]
 

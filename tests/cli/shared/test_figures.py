@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from costhub.cli.figures import figures_table, figures_text
+from costhub.cli.shared.figures import figures_table, figures_text
 
 
 def test_text_for_a_terminal_names_devices_only_where_there_are_several() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from costhub.cli.tune_output import TuneProgress, TuneReport, progress_text, result_text
+from costhub.cli.shared.tune_output import TuneProgress, TuneReport, progress_text, result_text
 from costhub.search.result import TuneResult
 from costhub.search.scheduler import SearchProgress
 from costhub.search.whole_network.finish import FinishedNetwork

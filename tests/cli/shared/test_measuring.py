@@ -7,8 +7,15 @@ from pathlib import Path
 import click
 import pytest
 
-from costhub.cli.measuring import exported_among, folder_of, named_jobs, named_workloads, network_jobs, open_measurer
-from costhub.cli.options import check_tracker_options
+from costhub.cli.shared.measuring import (
+    exported_among,
+    folder_of,
+    named_jobs,
+    named_workloads,
+    network_jobs,
+    open_measurer,
+)
+from costhub.cli.shared.options import check_tracker_options
 from costhub.collector.run.evaluator import Evaluator
 from costhub.collector.workloads.suites import find_suites, find_workload
 from costhub.dataset.workload import module_to_json

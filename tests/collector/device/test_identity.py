@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from costhub.collector.device import identify as device
-from costhub.collector.device.identify import ISA_LEVELS, cuda_facts, cuda_row, identify, isa_level
+from costhub.collector.device import identity as device
+from costhub.collector.device.identity import ISA_LEVELS, cuda_facts, cuda_row, identify, isa_level
 from costhub.dataset.schema import table_from_rows
 from costhub.errors import DeviceError, UnknownNameError
 

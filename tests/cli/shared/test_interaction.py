@@ -10,7 +10,7 @@ from typing import Any
 import click
 import pytest
 
-from costhub.cli.interaction import confirmed, interruptible, size_text, warn_if_busy
+from costhub.cli.shared.interaction import confirmed, interruptible, size_text, warn_if_busy
 from costhub.errors import RefusedError
 
 
@@ -74,7 +74,7 @@ def test_sizes_are_for_people(size: int, text: str) -> None:
 def test_a_machine_with_more_to_do_than_cores_is_named(
     over: float, told: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("costhub.cli.interaction._load_average", lambda: (os.cpu_count() or 1) + over)
+    monkeypatch.setattr("costhub.cli.shared.interaction._load_average", lambda: (os.cpu_count() or 1) + over)
 
     warn_if_busy()
 

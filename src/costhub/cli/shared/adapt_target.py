@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from costhub.cli.interaction import interruptible
-from costhub.cli.measuring import folder_of, named_workloads, open_measurer
+from costhub.cli.shared.interaction import interruptible
+from costhub.cli.shared.measuring import folder_of, named_workloads, open_measurer
 from costhub.errors import WorkloadError
 from costhub.progress import bar
 
@@ -96,7 +96,7 @@ class StoredTarget:
         return self._read_before[spec]
 
     def _read(self, spec: str) -> tuple[Programs, Programs]:
-        from costhub.cli.learning import split_of
+        from costhub.cli.shared.learning import split_of
         from costhub.dataset.load import load_programs
 
         device = self.row["device_id"]
