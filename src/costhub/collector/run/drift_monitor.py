@@ -17,7 +17,7 @@ QUIET_WAIT_S = 2.0
 # On a device whose reference kernel never settles, waiting would never end: it may take this share of a
 # session after the first waits. Rows record the state of the device, so such measurements can be left out.
 MAX_WAITING = 0.05
-FREE_WAITING_S = 30.0
+FREE_WAITING_S = 10.0
 # How often a program is measured again at most, where the reference kernel was slow after it.
 REPETITIONS = 2
 
