@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# One file's tests stay in one process, for the sake of what they share; each process loads torch and TVM.
-PYTEST := $(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile
+# A worker that runs out of tests takes some of another's; each loads torch and TVM, and keeps its warm children.
+PYTEST := $(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --constraint constraints.txt
 
