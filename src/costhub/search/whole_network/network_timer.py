@@ -196,7 +196,10 @@ def board_network_timer(inputs: Arrays, boards: Boards) -> Iterator[BoardNetwork
     pool = SessionPool(boards.tracker, boards.key, board_wait_s=_BOARD_WAIT_S)
     with closing(pool), pool.session(_SESSION_S) as session:
         boards.note(session)
-        yield BoardNetworkTimer(inputs, session.child)
+        try:
+            yield BoardNetworkTimer(inputs, session.child)
+        finally:
+            session.child.kill()  # it holds the networks, and they hold the board
 
 
 @dataclass
