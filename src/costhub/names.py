@@ -1,14 +1,9 @@
-"""Provides find_named, close_names and close_or_all: what a name means, or a mistyped one may have meant."""
+"""Provides close_names and close_or_all: what a mistyped name may have meant."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
-
-from costhub.errors import UnknownNameError
-
-T = TypeVar("T")
+from collections.abc import Sequence
 
 
 def close_names(name: str, known: Sequence[str], *, most: int = 3) -> list[str]:
@@ -30,24 +25,3 @@ def close_or_all(name: str, known: Sequence[str]) -> list[str]:
         ['mlp', 'gbt']
     """
     return close_names(name, known) or list(known)
-
-
-def find_named(kind: str, name: str, known: Mapping[str, T], listing: str) -> T:
-    """The entry of a short table.
-
-    Args:
-        kind: What is looked for, for people.
-        name: Its name.
-        known: Name -> entry.
-        listing: What lists the names.
-
-    Raises:
-        UnknownNameError: There is none.
-
-    Example:
-        >>> find_named("colour", "red", {"red": 1, "blue": 2}, "the rainbow")
-        1
-    """
-    if name not in known:
-        raise UnknownNameError(kind, name, close_or_all(name, tuple(known)), listing)
-    return known[name]

@@ -66,8 +66,8 @@ def fail():
     raise LibraryError("frames\\nthe reason")
 
 def find(name):
-    from costhub.names import find_named
-    return find_named("architecture", name, {"mlp": 1}, "The list")
+    from costhub.registry import Registry
+    return Registry("architecture", {"mlp": 1}, group="costhub.tests", listing="The list").find(name)
 
 def put(name, value):
     os.environ[name] = value
