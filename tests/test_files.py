@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from costhub.cli.shared.tune_output import REPORT, refuse_newer_report
 from costhub.dataset.shards.journal import read_journal
 from costhub.dataset.splits.split import load_split
 from costhub.errors import CosthubError, DataError
-from costhub.files import CACHE_VARIABLE, cache_root, refuse_newer, swap_in
+from costhub.files import CACHE_VARIABLE, cache_root, open_regular, read_regular, refuse_newer, swap_in
 from costhub.hub.catalogue.devices import read_devices
 from costhub.hub.catalogue.hubs import EVALUATION
 from costhub.hub.install import write_card_from_figures
@@ -28,6 +29,28 @@ def test_the_cache_is_where_the_variable_says(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.delenv(CACHE_VARIABLE)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_root() == tmp_path / ".cache" / "costhub"
+
+
+def test_only_regular_files_are_opened(tmp_path: Path) -> None:
+    """A FIFO without a writer would hold an ordinary `open` for ever; this test would then never end."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").write_bytes(b"abc")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+
+    for name, kind in (("pipe", "a named pipe"), (".", "a folder"), ("zero", "a device"), ("none", "No such file")):
+        with pytest.raises(DataError, match=kind):
+            open_regular(tmp_path / name, error=DataError)
+    assert read_regular(tmp_path / "link", limit=3) == b"abc"
+    with pytest.raises(CosthubError, match="symbolic link"):
+        open_regular(tmp_path / "link", follow=False)
+
+
+def test_a_file_above_its_limit_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(CosthubError, match=r"1,099,511,627,776 bytes. At most 1,000"):
+        read_regular(tmp_path / "sparse", limit=1000)
 
 
 @pytest.fixture

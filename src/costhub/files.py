@@ -1,12 +1,13 @@
-"""Provides what files of every stage share: where caches live, folders swapped whole, and format versions."""
+"""Provides what files of every stage share: caches, bounded reading, folders swapped whole, format versions."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from costhub.errors import CosthubError
 
@@ -16,6 +17,85 @@ CACHE_VARIABLE = "COSTHUB_CACHE"
 def cache_root() -> Path:
     """The folder of pulled models and of features: $COSTHUB_CACHE, or ~/.cache/costhub."""
     return Path(os.environ.get(CACHE_VARIABLE) or "~/.cache/costhub").expanduser()
+
+
+def open_regular(
+    path: str | Path, *, limit: int | None = None, follow: bool = True, error: type[CosthubError] = CosthubError
+) -> BinaryIO:
+    """Opens a file that may come from a stranger: never waits on a FIFO, never reads a device or more than `limit`.
+
+    Args:
+        path: The file.
+        limit: The most bytes that the file may have; None for any number.
+        follow: Whether a symbolic link at `path` itself is followed. Pass False inside a stranger's folder.
+        error: What is raised.
+
+    Returns:
+        The file, open for reading in binary mode, at its beginning.
+
+    Raises:
+        CosthubError: `error`, where `path` is missing, is no regular file, is a link that must not be followed,
+            may not be read, or is larger than `limit`.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "pipe"
+        >>> os.mkfifo(path)
+        >>> open_regular(path).close()  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        costhub.errors.CosthubError: .../pipe is a named pipe. A regular file was expected.
+    """
+    # O_NONBLOCK: opening a FIFO that nobody writes to would wait for ever. For regular files it changes nothing.
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    try:
+        if not follow and stat.S_ISLNK(os.lstat(path).st_mode):
+            raise error(f"{path} is a symbolic link. A regular file was expected.")
+        descriptor = os.open(path, flags)
+    except OSError as cause:
+        raise error(f"{path} cannot be read ({cause.strerror}).") from cause
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise error(f"{path} is {_kind(status.st_mode)}. A regular file was expected.")
+        if limit is not None and status.st_size > limit:
+            raise error(f"{path} has {status.st_size:,} bytes. At most {limit:,} are read.")
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular(
+    path: str | Path, *, limit: int, follow: bool = True, error: type[CosthubError] = CosthubError
+) -> bytes:
+    """The bytes of a file that may come from a stranger; see `open_regular`.
+
+    Raises:
+        CosthubError: `error`, for the reasons of `open_regular`, or where the file grew beyond `limit` meanwhile.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "a.json"
+        >>> _ = path.write_text("{}")
+        >>> read_regular(path, limit=2)
+        b'{}'
+    """
+    with open_regular(path, limit=limit, follow=follow, error=error) as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise error(f"{path} grew while it was read, beyond the {limit:,} bytes that are read at most.")
+    return content
+
+
+def _kind(mode: int) -> str:
+    kinds = {
+        stat.S_IFDIR: "a folder",
+        stat.S_IFIFO: "a named pipe",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+    }
+    return kinds.get(stat.S_IFMT(mode), "no file")
 
 
 def swap_in(folder: Path, made: Path, old: Path) -> None:
