@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from costhub.cards.adaptation import transfer_facts
-from costhub.cli.shared.tune_output import REPORT, refuse_newer_report
+from costhub.cli.shared.tune_output import REPORT, read_report
 from costhub.dataset.shards.journal import read_journal
 from costhub.dataset.splits.split import load_split
 from costhub.errors import CosthubError, DataError
@@ -136,7 +136,7 @@ def test_others_are_refused(version: object) -> None:
             {"version": 9, "machines": []},
             lambda folder: read_devices(folder / "devices.json"),
         ),
-        (REPORT, {"version": 9}, refuse_newer_report),
+        (REPORT, {"version": 9}, read_report),
         ("a.json", {"costhub": "split", "version": 9}, lambda folder: load_split(folder / "a.json")),
         ("adaptation.json", {}, lambda folder: transfer_facts({**TOLD, "version": 9}, [])),
     ],
@@ -159,6 +159,6 @@ def test_a_journal_with_columns_of_a_newer_costhub_says_so(tmp_path: Path) -> No
 
 
 def test_a_folder_without_a_report_or_with_a_torn_one_may_be_tuned_into(tmp_path: Path) -> None:
-    refuse_newer_report(tmp_path)
+    assert read_report(tmp_path) is None
     (tmp_path / REPORT).write_text('{"vers')
-    refuse_newer_report(tmp_path)
+    assert read_report(tmp_path) is None

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +18,7 @@ from costhub.cli.tune import _obstacle, _warn_of_another_kind
 from costhub.collector.device.local import local_target
 from costhub.dataset.workload import module_to_json
 from costhub.hub.catalogue.find import find_model
+from costhub.search.database import SearchFolder
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +38,57 @@ def test_a_named_workload_is_tuned_with_the_embedded_model(costhub: Any, tmp_pat
     assert (out / "report.md").read_text().startswith("# 1 workload on ")
     assert (out / "matmul.128x128x128.png").stat().st_size > 5000
     assert len((out / "database_tuning_record.json").read_text().splitlines()) == 8
+
+
+def test_a_folder_that_another_search_uses_is_refused_before_anything_starts(
+    costhub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("costhub.cli.tune.open_measurer", lambda *_: pytest.fail("a measurer was opened"))
+    with SearchFolder(tmp_path):
+        for what in (["matmul.128x128x128"], ["--network", "resnet18"]):
+            output = costhub("tune", *what, "--out", str(tmp_path))
+            assert output.code == 2
+            assert f"{tmp_path} is being written by another process (pid {os.getpid()})" in output.err
+
+
+@pytest.mark.slow
+def test_two_workloads_one_after_the_other_are_both_in_the_report(costhub: Any, tmp_path: Path) -> None:
+    for name in ("matmul.128x128x128", "softmax.64x1000"):
+        output = costhub("tune", name, "--trials", "2", "--out", str(tmp_path))
+        assert output.code == 0, output.err
+
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert [(row["workload"], row["trials"]) for row in report["workloads"]] == [
+        ("softmax.64x1000", 2),
+        ("matmul.128x128x128", 2),
+    ]
+    assert [search["workloads"] for search in report["earlier"]] == [["matmul.128x128x128"]]
+    text = (tmp_path / "report.md").read_text()
+    assert "![matmul.128x128x128.png]" in text
+    assert "![softmax.64x1000.png]" in text
+
+
+@pytest.mark.slow
+def test_a_killed_search_leaves_no_lock_no_process_and_a_database_to_continue_from(
+    costhub: Any, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", "from costhub.cli.main import main; main()", "tune", "matmul.128x128x128"]
+    how = ["--trials", "512", "--out", str(tmp_path)]
+    with subprocess.Popen([*command, *how], stderr=subprocess.DEVNULL, start_new_session=True) as first:
+        records = tmp_path / "database_tuning_record.json"
+        deadline = time.monotonic() + 120
+        while not records.exists() or len(records.read_bytes().splitlines()) < 2:
+            assert first.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        second = costhub("tune", "matmul.128x128x128", "--trials", "2", "--out", str(tmp_path))
+        assert (second.code, f"(pid {first.pid})" in second.err) == (2, True)
+        first.send_signal(signal.SIGKILL)
+    third = costhub("tune", "matmul.128x128x128", "--trials", "2", "--out", str(tmp_path))
+
+    assert third.code == 0, third.err
+    (row,) = json.loads((tmp_path / "report.json").read_text())["workloads"]
+    assert row["trials"] >= 2
 
 
 @pytest.mark.slow

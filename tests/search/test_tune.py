@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import pytest
 
 from costhub.collector.measurer import Measurer
 from costhub.collector.workloads.suites import find_workload
-from costhub.errors import MeasureError, ScoreError, WorkloadError
+from costhub.errors import DataError, MeasureError, ScoreError, WorkloadError
+from costhub.search.database import SearchFolder
 from costhub.search.options import Job, Search
 from costhub.search.result import TuneResult
 from costhub.search.scheduler import SearchProgress, StopRule, TrialBatch
@@ -102,6 +104,33 @@ def test_what_ends_a_search_comes_out_as_what_it_is(
 
     with pytest.raises(type(error), match=str(error)):
         search(tmp_path, measurer, linear(np.full(172, -0.01)), on_trial=on_trial)
+
+
+def test_a_second_search_into_the_folder_is_refused_until_the_first_has_ended(
+    tmp_path: Path, measurer: Measurer, linear: Any
+) -> None:
+    refusals: list[str] = []
+
+    def on_trial(done: int, best_us: float | None) -> None:
+        with pytest.raises(DataError, match=rf"\(pid {os.getpid()}\)") as refused:
+            search(tmp_path, measurer, linear(np.full(172, -0.01)), trials=2)
+        refusals.append(str(refused.value))
+
+    search(tmp_path, measurer, linear(np.full(172, -0.01)), trials=2, on_trial=on_trial)
+    assert len(refusals) == 2
+    # Afterwards the same call continues: its trials are there already.
+    assert search(tmp_path, measurer, linear(np.full(172, -0.01)), trials=2).trials == 2
+
+
+def test_a_search_in_a_folder_that_its_caller_holds_leaves_it_held(
+    tmp_path: Path, measurer: Measurer, linear: Any
+) -> None:
+    mod = find_workload("matmul.128x128x128").module()
+    with SearchFolder(tmp_path) as folder:
+        tune(mod, "m", Search(linear(np.full(172, -0.01)), strategy=STRATEGY), measurer, out=folder, trials=1)
+        with pytest.raises(DataError, match="another process"):
+            SearchFolder(tmp_path)
+    SearchFolder(tmp_path).release()
 
 
 def search_all(

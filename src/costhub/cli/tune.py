@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from costhub.collector.measurer import Measurer
     from costhub.hub.catalogue.hubs import ModelEntry
+    from costhub.search.database import SearchFolder
     from costhub.search.options import Job
     from costhub.search.result import TuneResult
     from costhub.search.selection import Selection
@@ -155,9 +156,10 @@ def command(
 
     Stop it with Ctrl-C at any time and start it again with the same --out: it continues where it stopped.
     """
-    from costhub.cli.shared.tune_output import TuneReport, result_text
+    from costhub.cli.shared.tune_output import TuneReport, read_report, result_text
     from costhub.hub.catalogue.find import AUTO, choose_model, find_model
     from costhub.hub.pull import pull, pull_resolved
+    from costhub.search.database import SearchFolder
 
     names, files = exported_among(workloads)
     networks = (*networks, *files)
@@ -166,7 +168,8 @@ def command(
     drafting = pull(draft) if draft else None
     how = _search_parts(method, strategy, select)
     jobs = [job for text in names for job in named_jobs(text)]
-    with interruptible(), ExitStack() as measuring:
+    with interruptible(), SearchFolder(out) as search_folder, ExitStack() as measuring:
+        earlier = read_report(out)
         measurer = measuring.enter_context(open_measurer([device], tracker, key))
         found = named or choose_model(AUTO, measurer.device, arch=arch)
         folder = pull_resolved(found)
@@ -175,14 +178,14 @@ def command(
         jobs += network_jobs(networks, json.dumps(measurer.target), fast_math=fast_math)
         if not jobs:
             raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be tuned.")
-        results, order = _tune(jobs, folder, drafting, measurer, trials=trials, out=out, how=how, seed=seed)
+        results, order = _tune(jobs, folder, drafting, measurer, trials=trials, out=search_folder, how=how, seed=seed)
         measuring.close()  # Its processes must not compute while a network is timed.
         about = {"model": found.entry.name, "model_reason": found.reason, "method": how.said}
-        report = TuneReport(results, out, {job.name: job.weight for job in jobs}, order, measurer.device, about)
+        report = TuneReport(results, out, {j.name: j.weight for j in jobs}, order, measurer.device, about, earlier)
         report.draw()
         report.write()  # Keeps the results, even if a network fails.
         finished = _finish(networks, measurer, out, fast_math=fast_math, torch_compile=torch_compile)
-    summary = report.write(finished)
+        summary = report.write(finished)
     click.echo(json.dumps(summary) if as_json else result_text(results, finished, out))
     _raise_wrong_outputs(finished)
 
@@ -250,18 +253,17 @@ def _tune(
     measurer: Measurer,
     *,
     trials: int,
-    out: Path,
+    out: SearchFolder,
     how: SearchParts,
     seed: int,
 ) -> tuple[list[TuneResult], list[str]]:
     """The results, and the workload of each trial."""
-    from costhub.cli.shared.tune_output import TuneProgress, refuse_newer_report
+    from costhub.cli.shared.tune_output import TuneProgress
     from costhub.hub.catalogue.devices import complete_device_row
     from costhub.models.folder import load_model
     from costhub.search.options import Search
     from costhub.search.tune import tune_all
 
-    refuse_newer_report(out)
     known = complete_device_row(measurer.device)
     model = load_model(folder)[0].bind(known)
     draft = load_model(drafting)[0].bind(known) if drafting else None

@@ -1,4 +1,4 @@
-"""Provides SearchDatabase: the MetaSchedule database of a search, from which a stopped search continues."""
+"""Provides SearchFolder and SearchDatabase: where a search keeps its records, so that it can be continued."""
 
 from __future__ import annotations
 
@@ -7,9 +7,46 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from costhub.dataset.shards.lock import FolderLock
 from costhub.search.strategies.search_space import FAILED_S, DatabaseRecord, read_records
 
 FILES = ("database_workload.json", "database_tuning_record.json")
+
+
+class SearchFolder:
+    """The folder of a search, which one process at a time may use.
+
+    Two searches that write to one folder would measure the same programs, and the report of one would replace
+    that of the other. The lock ends with `release` or with the process, however that ends.
+
+    Args:
+        path: The folder, created if it is missing.
+
+    Raises:
+        DataError: Another search uses it; the message has its process id.
+
+    Example:
+        >>> import tempfile
+        >>> with SearchFolder(Path(tempfile.mkdtemp())) as folder:
+        ...     SearchFolder(folder.path)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        costhub.errors.DataError: ... is being written by another process (pid ...); wait for it to end, ...
+    """
+
+    def __init__(self, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._lock = FolderLock(path)
+
+    def release(self) -> None:
+        """Lets others use the folder."""
+        self._lock.release()
+
+    def __enter__(self) -> SearchFolder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
 
 class SearchDatabase:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.workload import argument_shapes, check_schedulable, module_to_json
 from costhub.errors import WorkloadError
 from costhub.registry import Registry
-from costhub.search.database import SearchDatabase
+from costhub.search.database import SearchDatabase, SearchFolder
 from costhub.search.options import Job, OnTrial, Search
 from costhub.search.result import TrialMeter, TuneResult
 from costhub.search.scheduler import SearchProgress, TaskScheduler, search_progress
@@ -36,7 +36,7 @@ def tune(
     search: Search,
     measurer: Measurer,
     *,
-    out: Path,
+    out: Path | SearchFolder,
     trials: int,
     on_trial: Callable[[int, float | None], None] | None = None,
 ) -> TuneResult:
@@ -51,7 +51,8 @@ def tune(
         name: Its name in the report.
         search: The model that leads the search, and how the search proceeds.
         measurer: Builds and measures programs, for example `costhub.collector.measurer.local_measurer`.
-        out: Folder for the database.
+        out: Folder for the database; no other search may use it meanwhile. A `SearchFolder` that the caller holds
+            keeps the folder for what the caller does before and after the search.
         trials: How many programs to measure, including those that the database already holds.
         on_trial: Called after each trial with the number of trials so far and the best latency in us.
 
@@ -59,6 +60,7 @@ def tune(
         WorkloadError: TVM cannot schedule the workload.
         ScoreError: The model gives no usable scores.
         MeasureError: A process that builds or runs cannot be started.
+        DataError: Another search uses the folder `out`.
     """
     by_name = None if on_trial is None else lambda _, done, best_us: on_trial(done, best_us)
     (result,) = tune_all([Job(name, mod)], search, measurer, out=out, trials=trials, on_trial=by_name)
@@ -70,7 +72,7 @@ def tune_all(
     search: Search,
     measurer: Measurer,
     *,
-    out: Path,
+    out: Path | SearchFolder,
     trials: int,
     on_trial: OnTrial | None = None,
     on_batch: Callable[[SearchProgress], None] | None = None,
@@ -81,7 +83,7 @@ def tune_all(
         jobs: What to tune, each with a name of its own.
         search: As for `tune`.
         measurer: As for `tune`.
-        out: Folder for the database of all jobs.
+        out: As for `tune`; the database holds all jobs.
         trials: How many programs to measure in all, including those that the database already holds.
         on_trial: Called after each trial.
         on_batch: Called before the first batch and after each batch.
@@ -93,19 +95,21 @@ def tune_all(
         CosthubError: As `tune`, or a WorkloadError if two jobs have the same name.
     """
     _check_jobs(jobs, measurer.target["kind"])
-    measurer.launch()
-    with _open_tasks(jobs, search, measurer, SearchDatabase(out), trials, on_trial) as tasks:
-        scheduler = TaskScheduler(
-            {job.name: job.weight for job in jobs},
-            trials=_budget(list(tasks.values()), trials, search.trials_per_round),
-            priority=search.priority,
-            rule=search.stop_rule,
-        )
-        _measure(tasks, scheduler, search.trials_per_round, on_batch)
-    return [
-        task.meter.result(job.name, task.model.search_model.health, untuned_us(job.mod, measurer))
-        for job, task in ((job, tasks[job.name]) for job in jobs)
-    ]
+    with ExitStack() as held:
+        folder = out if isinstance(out, SearchFolder) else held.enter_context(SearchFolder(out))
+        measurer.launch()
+        with _open_tasks(jobs, search, measurer, SearchDatabase(folder.path), trials, on_trial) as tasks:
+            scheduler = TaskScheduler(
+                {job.name: job.weight for job in jobs},
+                trials=_budget(list(tasks.values()), trials, search.trials_per_round),
+                priority=search.priority,
+                rule=search.stop_rule,
+            )
+            _measure(tasks, scheduler, search.trials_per_round, on_batch)
+        return [
+            task.meter.result(job.name, task.model.search_model.health, untuned_us(job.mod, measurer))
+            for job, task in ((job, tasks[job.name]) for job in jobs)
+        ]
 
 
 def untuned_us(mod: Any, measurer: Measurer) -> float | None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from costhub.cli.shared.tune_output import TuneProgress, TuneReport, progress_text, result_text
+from costhub.cli.shared.tune_output import REPORT, TuneProgress, TuneReport, progress_text, read_report, result_text
+from costhub.errors import DataError
 from costhub.search.result import TuneResult
 from costhub.search.scheduler import SearchProgress
 from costhub.search.whole_network.finish import FinishedNetwork
@@ -142,3 +144,57 @@ def test_a_wrong_network_is_said_to_differ(tmp_path: Path) -> None:
 
     assert "see below" in text
     assert "network   " not in text
+
+
+def report_of(names: list[str], out: Path, **more: object) -> TuneReport:
+    results = [TuneResult(name, 2, 0, 1.0, 9.0, 5.0, [(1, 0.1, 7.0), (2, 0.2, 5.0)]) for name in names]
+    about = {"model": "m", "model_reason": "why", "method": "how", **more}
+    return TuneReport(results, out, dict.fromkeys(names, 1.0), [], DEVICE, about, read_report(out))
+
+
+def test_a_report_keeps_what_earlier_searches_in_its_folder_found(tmp_path: Path) -> None:
+    for names, model, networks in ((["a", "b"], "first", [NETWORK]), (["c"], "second", []), (["b"], "third", [])):
+        report = report_of(names, tmp_path, model=model)
+        report.draw()
+        summary = report.write(networks)
+
+    assert [row["workload"] for row in summary["workloads"]] == ["b", "c", "a"]
+    assert [(search["model"], search["workloads"]) for search in summary["earlier"]] == [
+        ("second", ["c"]),
+        ("first", ["a"]),
+    ]
+    assert [network["network"] for network in summary["networks"]] == ["net"]
+    assert read_report(tmp_path) == json.loads(json.dumps(summary))
+    for name in ("report.md", "report.html"):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        assert "90.0 µs before" in text
+        assert text.count("An earlier search in the same folder") == 2
+    assert (tmp_path / "report.md").read_text().count("![") == 3
+    assert not list(tmp_path.glob("*.part"))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[]",
+        '{"workloads": "all", "device": "d"}',
+        '{"device": "d", "model": "m", "method": "h", "database": "x", "workloads": [{"workload": "a"}]}',
+        "[" * 100_000,
+    ],
+)
+def test_a_report_that_the_next_one_could_not_keep_is_refused_before_the_search(tmp_path: Path, content: str) -> None:
+    (tmp_path / REPORT).write_text(content)
+
+    with pytest.raises(DataError, match="move it away"):
+        read_report(tmp_path)
+    assert (tmp_path / REPORT).read_text() == content
+
+
+def test_a_report_of_a_newer_costhub_or_a_pipe_in_its_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / REPORT).write_text('{"version": 99}')
+    with pytest.raises(DataError, match="Update costhub"):
+        read_report(tmp_path)
+    (tmp_path / REPORT).unlink()
+    os.mkfifo(tmp_path / REPORT)
+    with pytest.raises(DataError, match="named pipe"):
+        read_report(tmp_path)

@@ -57,6 +57,7 @@ _STAGES = (
     number("other", "other (s)", ".1f"),
     number("share", "prediction", ".1%"),
 )
+_FACTS = (TableColumn("fact", ""), TableColumn("value", ""))
 _MILESTONES = (16, 32, 64, 128, 200, 256, 512, 1024, 2048)
 """Numbers of trials at which the progress of a search is shown."""
 
@@ -69,8 +70,9 @@ def tune_markdown(summary: Mapping[str, Any], *, plots: Sequence[str] = ()) -> s
             with `workload`, `trials`, `failures`, `seconds`, `untuned_us` (None if it was not measured),
             `best_us` (None if every program failed) and `curve`, a list of (trial, ..., best latency in
             microseconds). Optional: `model_reason`, `machine`, `command`, `created`, `versions`, `networks`
-            (`FinishedNetwork.to_json`), `estimate`, a list of (trials, latency of all kernels in us), and in
-            a row `weight`, `share_before`, `share_after` and `stages`, seconds by stage.
+            (`FinishedNetwork.to_json`), `estimate`, a list of (trials, latency of all kernels in us),
+            `earlier` (see `costhub.cards.reports.tune_history.with_earlier`), and in a row `device`, `weight`,
+            `share_before`, `share_after` and `stages`, seconds by stage.
         plots: Paths of pictures of the workloads, relative to the report.
 
     Raises:
@@ -103,25 +105,33 @@ def _require(mapping: Mapping[str, Any], keys: tuple[str, ...], what: str) -> No
 def _blocks(summary: Mapping[str, Any], plots: Sequence[str]) -> Iterator[Block]:
     rows = sorted(map(_with_speedup, summary["workloads"]), key=lambda row: -(row.get("share_before") or 0.0))
     networks = summary.get("networks", ())
+    earlier = summary.get("earlier", ())
+    for search in earlier:
+        _require(search, ("device", "model", "method", "workloads"), "an earlier search in it")
     for number_of, network in enumerate(networks):
         yield from _network(network, number_of)
     yield Heading("Result")
     yield Paragraph(_result(rows), is_strong=not networks)
+    devices = {row.get("device") for row in rows}
+    device = (TableColumn("device", "device"),) if len(devices) > 1 else ()
     if any(row.get("weight") for row in rows):
         yield Paragraph(
-            "Share is latency times calls, of all kernels that were searched. Unscheduled is the kernel without a "
-            "schedule."
+            "Share is latency times calls, of all kernels that were searched together. Unscheduled is the kernel "
+            "without a schedule."
         )
-        yield Table(rows, (TableColumn("workload", "kernel"), *_SHARES, *_RESULTS))
+        yield Table(rows, (TableColumn("workload", "kernel"), *device, *_SHARES, *_RESULTS))
     else:
-        yield Table(rows, (TableColumn("workload", "workload"), *_RESULTS))
-    yield from _progress(rows, summary.get("estimate", ()), plots)
+        yield Table(rows, (TableColumn("workload", "workload"), *device, *_RESULTS))
+    yield from _progress(rows, summary.get("estimate", ()), plots, is_last_of_several=bool(earlier))
     yield from _seconds(rows)
     yield Heading("Use it")
     yield Paragraph(f"The best schedule of each workload is in the TVM database in the folder {summary['database']}:")
     yield Code(compile_tir_usage(summary["database"]))
     yield Heading("How it was made")
-    yield Table(_origin(summary), (TableColumn("fact", ""), TableColumn("value", "")))
+    yield Table(_origin(summary), _FACTS)
+    for search in earlier:
+        yield Heading("An earlier search in the same folder", level=3)
+        yield Table([{"fact": "Workloads", "value": ", ".join(search["workloads"])}, *_origin(search)], _FACTS)
 
 
 def _with_speedup(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -243,7 +253,11 @@ def _result(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _progress(
-    rows: Sequence[Mapping[str, Any]], estimate: Sequence[Sequence[float]], plots: Sequence[str]
+    rows: Sequence[Mapping[str, Any]],
+    estimate: Sequence[Sequence[float]],
+    plots: Sequence[str],
+    *,
+    is_last_of_several: bool,
 ) -> Iterator[Block]:
     """How good the search was after some of its trials."""
     curves = sum(bool(row["curve"]) for row in rows)
@@ -251,6 +265,8 @@ def _progress(
         yield Heading("The search")
     if len(estimate) > 1:
         caption = "All kernels by their best programs so far, each as often as it is called."
+        if is_last_of_several:
+            caption += " Kernels of earlier searches are left out."
         yield Figure(partial(estimate_svg, estimate), caption)
     if curves:
         more = curves - MOST_CURVES

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from costhub.cards.reports.tune_history import can_go_on, with_earlier
 from costhub.cards.tables import counted
 from costhub.errors import DataError
-from costhub.files import refuse_newer
+from costhub.files import read_regular, refuse_newer
 from costhub.progress import bar
 
 if TYPE_CHECKING:
@@ -130,21 +131,43 @@ REPORT_VERSION = 1
 """Version of report.json; raised by one with every change that breaks programs reading it."""
 
 
-def refuse_newer_report(out: Path) -> None:
-    """Refuses to continue a search that a newer costhub started.
+MAX_REPORT_BYTES = 256 << 20
+
+
+def read_report(out: Path) -> dict[str, Any] | None:
+    """The report of the last search in a folder; read it before the search that will replace it.
 
     Args:
-        out: The folder of the search; a missing or incomplete report is ignored.
+        out: The folder of the searches.
+
+    Returns:
+        What `report.json` holds; None if there is none, or one that is torn.
 
     Raises:
-        DataError: Its report has a newer version.
+        DataError: A newer costhub wrote it, or it is not a report that the next one could go on with.
     """
+    path = out / REPORT
+    if not path.exists() and not path.is_symlink():
+        return None
     try:
-        content = json.loads((out / REPORT).read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        return
-    if isinstance(content, dict):
-        refuse_newer(content, newest=REPORT_VERSION, what=out / REPORT, error=DataError)
+        content = json.loads(read_regular(path, limit=MAX_REPORT_BYTES, error=DataError))
+    except ValueError:  # torn: costhub 0.1.0 was killed while it wrote
+        return None
+    except RecursionError as error:
+        raise _not_a_report(path) from error
+    if not isinstance(content, dict):
+        raise _not_a_report(path)
+    refuse_newer(content, newest=REPORT_VERSION, what=path, error=DataError)
+    if not can_go_on(content):
+        raise _not_a_report(path)
+    return content
+
+
+def _not_a_report(path: Path) -> DataError:
+    return DataError(
+        f"{path} is not a report of `costhub tune`, or it is damaged. The next report would replace it: move it "
+        "away, or choose another folder with --out. What the database holds is used in any case."
+    )
 
 
 @dataclass(frozen=True)
@@ -163,14 +186,16 @@ class TuneReport:
     """This machine's row of the devices table."""
     about: Mapping[str, Any]
     """`model`, `model_reason` and `method`."""
+    earlier: Mapping[str, Any] | None = None
+    """The report of the search before, see `read_report`; its workloads and networks are kept."""
 
     def draw(self) -> None:
         """Draws one plot per workload."""
         from costhub.cards.reports.tune_plots import plot_tuning
 
-        for result, plot in zip(self.results, self._plots(), strict=True):
+        for result in self.results:
             plot_tuning(
-                self.out / plot,
+                self.out / f"{result.workload}.png",
                 {self.about["model"]: [(trial, best) for trial, _, best in result.curve]},
                 title=f"{result.workload} on {self.device['device_id']}",
                 untuned_us=result.untuned_us,
@@ -185,13 +210,12 @@ class TuneReport:
         from costhub.cards.reports.tune import tune_markdown, tune_page
 
         summary = self._summary(networks)
-        (self.out / "report.md").write_text(tune_markdown(summary, plots=self._plots()), encoding="utf-8")
-        (self.out / "report.html").write_text(tune_page(summary), encoding="utf-8")
-        (self.out / REPORT).write_text(json.dumps(summary, indent=1))
+        plots = [f"{row['workload']}.png" for row in summary["workloads"]]
+        plots = [plot for plot in dict.fromkeys(plots) if (self.out / plot).is_file()]
+        _write_whole(self.out / "report.md", tune_markdown(summary, plots=plots))
+        _write_whole(self.out / "report.html", tune_page(summary))
+        _write_whole(self.out / REPORT, json.dumps(summary, indent=1))
         return summary
-
-    def _plots(self) -> list[str]:
-        return [f"{result.workload}.png" for result in self.results]
 
     def _summary(self, networks: Sequence[FinishedNetwork]) -> dict[str, Any]:
         from costhub.search.whole_network.estimate import network_curve, with_time_shares
@@ -201,12 +225,13 @@ class TuneReport:
         rows = [
             {
                 **result.to_json(),
+                "device": device["device_id"],
                 "weight": self.weights[result.workload],
                 "curve": [(trial, best) for trial, _, best in result.curve],
             }
             for result in self.results
         ]
-        return {
+        summary = {
             "costhub": "tuning report",
             "version": REPORT_VERSION,
             "device": device["device_id"],
@@ -220,6 +245,14 @@ class TuneReport:
             "estimate": network_curve(self.results, self.weights, self.order),
             "workloads": with_time_shares(rows),
         }
+        return with_earlier(summary, self.earlier)
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Writes a file that is old or new at any moment, even if the process is killed."""
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
 
 
 def result_text(results: Sequence[TuneResult], networks: Sequence[FinishedNetwork], out: Path) -> str:
