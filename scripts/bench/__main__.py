@@ -8,6 +8,7 @@ from scripts.bench.common.fresh import run_module
 from scripts.commands import LazyCommands
 
 BENCHMARKS = {
+    "mistakes": "command_line.mistakes",
     "collector": "collecting.collector",
     "boards": "collecting.boards",
     "noise": "collecting.noise",

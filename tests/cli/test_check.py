@@ -127,7 +127,7 @@ def test_what_cannot_be_read_exits_with_2_and_a_sentence(
     assert run(["check", str(tmp_path / name)]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.startswith("costhub: The folder ")
+    assert captured.err.startswith(f"costhub: {'The folder ' if name == 'nothing' else ''}{tmp_path / name} ")
     assert captured.err.count("\n") == 1
 
 

@@ -17,7 +17,17 @@ from costhub.cli import main
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_measurements as load_from_path
 from costhub.errors import AmbiguousNameError, CosthubError, DataError, UnknownNameError
-from costhub.hub.data import iter_measurements, load_measurements, locate_data
+from costhub.hub.data import (
+    find_data,
+    iter_measurements,
+    iter_programs,
+    list_splits,
+    load_measurements,
+    load_programs,
+    load_split,
+    locate_data,
+    open_programs,
+)
 from costhub.hub.remote.address import AddressError
 
 ROOT = Path(__file__).parents[2]
@@ -68,7 +78,7 @@ def test_a_device_without_data_is_said_to_have_none(shelf: Path) -> None:
 
 
 def test_an_unknown_name_is_refused_with_the_close_ones(shelf: Path) -> None:
-    with pytest.raises(UnknownNameError, match=r"no dataset or device named 'bords'. Did you mean boards"):
+    with pytest.raises(UnknownNameError, match=r"no data folder, dataset or device named 'bords'. Did you mean boards"):
         place("bords")
 
 
@@ -81,16 +91,79 @@ def test_paths_are_taken_as_they_are(tmp_path: Path) -> None:
     assert place(tmp_path) == place(str(tmp_path)) == place(f"local-dir:{tmp_path}") == tmp_path
 
 
-def test_a_folder_in_the_working_directory_comes_after_names(
+def test_a_data_folder_in_the_working_directory_comes_before_names(
     shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("boards", "mine", "a/b/c"):
         DataFolder.create(tmp_path / name)
+    (tmp_path / "blit-gpu").mkdir()
 
-    assert place("boards") == shelf / "acme/boards"
+    assert place("boards") == Path("boards")
+    assert place("acme/boards") == place("blit-gpu") == shelf / "acme/boards"
     assert place("mine") == Path("mine")
     assert place("a/b/c") == Path("a/b/c")
+
+
+def test_data_on_this_machine_come_with_their_device_and_dataset(shelf: Path, tmp_path: Path) -> None:
+    by_device, by_path = find_data("blit-gpu"), find_data(shelf / "acme/boards")
+
+    assert (by_device.folder, by_device.device_id, by_device.dataset) == (
+        shelf / "acme/boards",
+        "blit-gpu",
+        "acme/boards",
+    )
+    assert (by_path.folder, by_path.device_id, by_path.dataset) == (shelf / "acme/boards", None, None)
+
+
+@pytest.mark.parametrize(
+    ("where", "sentence"),
+    [
+        ("nowhere", "no data folder, dataset or device named 'nowhere'"),
+        ("mesurements", "Did you mean measurements?"),
+        ("./nowhere", "The folder nowhere does not exist; `costhub collect --out nowhere` makes one."),
+        ("measurements/measurements", "is a part of a data folder; name the whole one, measurements."),
+        ("measurements/measurements/cpu", "is a part of a data folder; name the whole one, measurements."),
+        ("a model", "a model is a model folder; expected a data folder"),
+        ("notes", "notes is a file; expected a data folder"),
+        ("hf-hub:acme/boards@v1", "`hf download acme/boards --repo-type dataset --revision v1 --local-dir boards`"),
+    ],
+)
+def test_what_are_no_data_on_this_machine_is_said(
+    shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, sentence: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (DataFolder.create("measurements").path / "measurements/cpu").mkdir()
+    (tmp_path / "a model").mkdir()
+    (tmp_path / "a model/config.json").write_text("{}")
+    (tmp_path / "notes").write_text("mine")
+
+    with pytest.raises(CosthubError, match=re.escape(sentence)):
+        find_data(where)
+
+
+def test_programs_and_splits_are_found_by_name() -> None:
+    split = load_split("nvidia-h200", list_splits("nvidia-h200")[-1])
+    programs = load_programs("nvidia-h200", workloads=set(split.test), spec="trace_decisions@1")
+    blocks = open_programs("nvidia-h200", workloads=set(split.test), spec="trace_decisions@1")
+    batches = list(iter_programs("nvidia-h200", workloads=set(split.test), spec="trace_decisions@1"))
+
+    assert set(programs.workload_ids) == set(split.test)
+    assert blocks.n == programs.n == sum(batch.n for batch in batches) > 0
+    assert programs.device_ids == ("nvidia-h200",)
+
+
+def test_a_device_that_is_asked_for_wins_over_the_one_in_the_name() -> None:
+    with pytest.raises(DataError, match="has no measurements of 'cpu0'"):
+        load_programs("amd-epyc-zen5-2c", device="cpu0")
+
+
+def test_the_programs_of_a_device_by_its_name_are_its_own() -> None:
+    workload = load_split("amd-epyc-zen5", "workload-40-seed0").test[0]
+
+    programs = load_programs("amd-epyc-zen5-1c", workloads={workload}, spec="trace_decisions@1")
+
+    assert programs.device_ids == ("amd-epyc-zen5-1c",)
 
 
 def test_an_error_in_the_block_is_not_taken_for_an_unknown_name(shelf: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +25,9 @@ from costhub.dataset.shards.shard_set import (
 )
 from costhub.dataset.shards.writer import COMPACT_ROWS, MeasurementWriter
 from costhub.errors import DataError
+
+_TABLES = ("measurements", "devices", "workloads")
+"""The folders of a data folder; the first one marks it, even if the rest is interrupted."""
 
 
 class FolderTables(ABC):
@@ -84,8 +88,7 @@ class DataFolder(FolderTables):
             raise DataError(f"{root} is a file; give the name of a folder.")
         if root.is_dir() and any(root.iterdir()) and not (root / "measurements").is_dir():
             raise DataError(f"{root} holds other files and is not a data folder; use another folder.")
-        # `measurements` comes first: it marks a data folder even if the rest is interrupted.
-        for name in ("measurements", "devices", "workloads"):
+        for name in _TABLES:
             (root / name).mkdir(parents=True, exist_ok=True)
         write_readme(root)
         return cls(root)
@@ -98,10 +101,8 @@ class DataFolder(FolderTables):
             DataError: `path` is not a data folder.
         """
         root = Path(path)
-        if not root.is_dir():
-            raise DataError(f"The folder {root} does not exist; `costhub collect --out {root}` makes one.")
-        if not (root / "measurements").is_dir():
-            raise DataError(f"{root} is not a data folder: it has no folder `measurements` in it.")
+        if not is_data_folder(root):
+            raise DataError(_what_it_is(root))
         return cls(root)
 
     def put_device(self, row: Mapping[str, Any]) -> None:
@@ -230,6 +231,35 @@ class DataFolder(FolderTables):
 
     def _measurements(self, device_id: str) -> Path:
         return self.path / "measurements" / device_id
+
+
+def is_data_folder(path: str | Path) -> bool:
+    """Whether `path` is a data folder: whether it has a folder `measurements`."""
+    return (Path(path) / _TABLES[0]).is_dir()
+
+
+def _what_it_is(path: Path) -> str:
+    """A sentence about a path that is not a data folder."""
+    if not path.exists():
+        return f"The folder {path} does not exist; `costhub collect --out {path}` makes one."
+    if not path.is_dir():
+        return f"{path} is a file; expected a data folder, as `costhub collect` makes one."
+    above = _folder_above(path.absolute())
+    if above is not None:
+        shown = above if path.is_absolute() else os.path.relpath(above)
+        return f"{path} is a part of a data folder; name the whole one, {shown}."
+    if (path / "config.json").is_file():
+        return f"{path} is a model folder; expected a data folder, which has a folder `measurements` in it."
+    return f"{path} is not a data folder: it has no folder `measurements` in it."
+
+
+def _folder_above(path: Path) -> Path | None:
+    """The data folder that `path` is a table or a device of."""
+    for part, above in ((path, path.parent), (path.parent, path.parent.parent)):
+        # A working directory in which somebody keeps a data folder called `measurements` is not one itself.
+        if part.name in _TABLES and all((above / name).is_dir() for name in _TABLES):
+            return above
+    return None
 
 
 def chosen_devices(folder: FolderTables, existing: Sequence[str], device_ids: Sequence[str] | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""Provides load_measurements and iter_measurements: from a folder, a hub on this machine, or Hugging Face."""
+"""Provides data by name: measurements, programs and splits of a folder or of a dataset or device in a hub."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ from typing import Any
 import pyarrow as pa
 
 from costhub.dataset import load
+from costhub.dataset.blocks import BLOCK_PROGRAMS, ProgramBlocks
+from costhub.dataset.folder import DataFolder, is_data_folder
 from costhub.dataset.load import Format, Names
+from costhub.dataset.programs import Programs
 from costhub.dataset.remote import FileSystem
 from costhub.dataset.shards.shard import ROW_GROUP_ROWS
-from costhub.errors import AmbiguousNameError, CosthubError, DataError, UnknownNameError
+from costhub.dataset.splits import split
+from costhub.dataset.splits.split import Split
+from costhub.errors import AmbiguousNameError, DataError, UnknownNameError
 from costhub.hub.catalogue.hubs import dataset_folders
 from costhub.hub.catalogue.names import LISTING, resolve_device
 from costhub.hub.remote.address import Address, AddressError, parse_address
@@ -23,6 +28,10 @@ from costhub.names import close_names
 
 SHARD_PATTERNS = ["*/train-*.parquet"]
 """Everything of a dataset that is read; other files of a repository are never fetched."""
+
+
+FEATURES = "tiles@1"
+"""Features of programs where none are named: those that train the best models."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +43,21 @@ class DataAddress:
     """What `path` is on; None for this machine."""
     device_id: str | None = None
     """The device that the address names; None if it names a folder, with all its devices."""
+    dataset: str | None = None
+    """ORG/NAME of the dataset in a hub on this machine, whose files stay as they are; None for other folders."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder, of data on this machine."""
+        return Path(self.path)
 
 
 @contextlib.contextmanager
 def locate_data(where: str | Path) -> Iterator[DataAddress]:
     """Finds the data folder that `where` stands for; what its hub raises in the block becomes a sentence.
+
+    A data folder at the path `where` comes first, the names of datasets and devices second: `costhub/NAME` is the
+    dataset in the hub, `./NAME` always a folder.
 
     Args:
         where: A path, the name of a dataset or device in the hubs on this machine, `local-dir:/PATH` or
@@ -52,7 +71,7 @@ def locate_data(where: str | Path) -> Iterator[DataAddress]:
         ...     place.path
         '/data/boards'
     """
-    address = DataAddress(str(where)) if isinstance(where, Path) else _parsed(where)
+    address = _place(where)
     if isinstance(address, DataAddress):
         yield address
         return
@@ -60,16 +79,42 @@ def locate_data(where: str | Path) -> Iterator[DataAddress]:
         yield _on_hugging_face(address)
 
 
-def _parsed(text: str) -> DataAddress | Address:
+def find_data(where: str | Path) -> DataAddress:
+    """Finds a data folder on this machine, for whatever reads more than tables: features, splits, rules.
+
+    Args:
+        where: As for `locate_data`, but not on the Hugging Face hub.
+
+    Raises:
+        CosthubError: One of its kinds: no folder, dataset or device has that name, or it is not on this machine.
+
+    Example:
+        >>> found = find_data("intel-xeon-icelake-2c")
+        >>> found.dataset, found.device_id, found.folder.name
+        ('costhub/intel-xeon-icelake', 'intel-xeon-icelake-2c', 'intel-xeon-icelake')
+    """
+    address = _place(where)
+    if isinstance(address, Address):
+        name, revision = address.name, f" --revision {address.revision}" if address.revision else ""
+        raise DataError(
+            f"{address} is on the Hugging Face hub, but a folder on this machine is needed here. `hf download {name} "
+            f"--repo-type dataset{revision} --local-dir {name.split('/')[1]}` fetches one."
+        )
+    DataFolder.open(address.path)
+    return address
+
+
+def _place(where: str | Path) -> DataAddress | Address:
     """A folder on this machine, or an address on the Hugging Face hub."""
+    if isinstance(where, Path) or is_data_folder(where):
+        return DataAddress(str(where))
     try:
-        address = parse_address(text)
+        address = parse_address(where)
         if address.source == "index":
             return _in_local_hub(address)
-    except CosthubError:
-        # A bare word is a name first; a data folder of that name in the working directory comes second.
-        if (Path(text) / "measurements").is_dir():
-            return DataAddress(text)
+    except (AddressError, UnknownNameError):
+        if Path(where).exists():
+            return DataAddress(where)  # whoever opens it says what it is instead
         raise
     return DataAddress(address.name) if address.source == "local-dir" else address
 
@@ -90,15 +135,24 @@ def _in_local_hub(address: Address) -> DataAddress:
         raise AmbiguousNameError("dataset", name, fitting)
     if not fitting:
         raise DataError(f"No hub on this machine has measurements of {name}; {LISTING} lists what there is for each.")
-    return DataAddress(str(datasets[fitting[0]]), device_id=device_id)
+    return DataAddress(str(datasets[fitting[0]]), device_id=device_id, dataset=fitting[0])
 
 
 def _device(name: str, datasets: dict[str, Path]) -> str:
     try:
         return resolve_device(name).device_id
     except UnknownNameError:
-        close = close_names(name, sorted({full.split("/")[1] for full in datasets}))
-        raise UnknownNameError("dataset or device", name, close, LISTING) from None
+        raise UnknownNameError("data folder, dataset or device", name, _close_to(name, datasets), LISTING) from None
+
+
+def _close_to(name: str, datasets: dict[str, Path]) -> list[str]:
+    """Names like `name` of datasets, of devices in them, and of data folders beside where it should be."""
+    known = {full.split("/")[1] for full in datasets}
+    for folder in datasets.values():
+        known |= {path.name for path in (folder / "measurements").glob("*") if path.is_dir()}
+    with contextlib.suppress(OSError):
+        known |= {str(path) for path in Path(name).parent.iterdir() if is_data_folder(path)}
+    return close_names(name, sorted(known))
 
 
 def _on_hugging_face(address: Address) -> DataAddress:
@@ -217,3 +271,152 @@ def iter_measurements(
             batch_rows=batch_rows,
             filesystem=place.filesystem,
         )
+
+
+def load_programs(
+    where: str | Path,
+    *,
+    device: Names | None = None,
+    workloads: set[str] | None = None,
+    spec: str = FEATURES,
+    failures: bool = False,
+    progress: bool = True,
+) -> Programs:
+    """Reads the programs that ran on some devices, with their features; computes and caches missing ones.
+
+    Args:
+        where: A data folder on this machine: a path, the name of a dataset or device in the hubs, or
+            `local-dir:/PATH`.
+        device: The device, or several; by default the one that `where` names, or the only one of the folder.
+        workloads: Ids of the workloads to keep; all by default.
+        spec: Name of the feature spec, or several joined with `+`.
+        failures: Include programs that failed, whatever their status, with infinite latency.
+        progress: Show a progress bar on a terminal while features are computed.
+
+    Returns:
+        The programs that have features, device by device and within a device by workload.
+
+    Raises:
+        CosthubError: One of its kinds: the data do not exist, are damaged, lack the device or have several, or
+            there is no such feature spec.
+
+    Example:
+        >>> load_programs("nvidia-h200", spec="trace_decisions@1").n > 100
+        True
+    """
+    place = find_data(where)
+    return load.load_programs(
+        place.path,
+        device=place.device_id if device is None else device,
+        workloads=workloads,
+        spec=spec,
+        failures=failures,
+        progress=progress,
+    )
+
+
+def iter_programs(
+    where: str | Path,
+    *,
+    device: Names | None = None,
+    workloads: set[str] | None = None,
+    spec: str = FEATURES,
+    failures: bool = False,
+    batch_programs: int = 65_536,
+    progress: bool = True,
+) -> Iterator[Programs]:
+    """Reads the programs of `load_programs` a few workloads at a time, with only one batch in memory.
+
+    Args:
+        where: As for `load_programs`, and so are the other arguments.
+        device: The device, or several; a batch is of one device.
+        workloads: Ids of the workloads to keep.
+        spec: Name of the feature spec.
+        failures: Include programs that failed.
+        batch_programs: A batch ends with the workload that brings it to this many programs.
+        progress: Show a progress bar on a terminal while features are computed.
+
+    Raises:
+        CosthubError: As `load_programs`.
+    """
+    place = find_data(where)
+    return load.iter_programs(
+        place.path,
+        device=place.device_id if device is None else device,
+        workloads=workloads,
+        spec=spec,
+        failures=failures,
+        batch_programs=batch_programs,
+        progress=progress,
+    )
+
+
+def open_programs(
+    where: str | Path,
+    *,
+    device: Names | None = None,
+    workloads: set[str] | None = None,
+    spec: str = FEATURES,
+    failures: bool = False,
+    block_programs: int = BLOCK_PROGRAMS,
+    progress: bool = True,
+) -> ProgramBlocks:
+    """Finds the programs of `load_programs`, in blocks that are read on access.
+
+    Args:
+        where: As for `load_programs`, and so are the other arguments.
+        device: The device, or several.
+        workloads: Ids of the workloads to keep.
+        spec: Name of the feature spec.
+        failures: Include programs that failed.
+        block_programs: A block ends with the workload that reaches this many.
+        progress: Show a progress bar on a terminal while features are computed.
+
+    Raises:
+        CosthubError: As `load_programs`.
+    """
+    place = find_data(where)
+    return ProgramBlocks.open(
+        place.path,
+        device=place.device_id if device is None else device,
+        workloads=workloads,
+        spec=spec,
+        failures=failures,
+        block_programs=block_programs,
+        progress=progress,
+    )
+
+
+def list_splits(where: str | Path) -> list[str]:
+    """The names of the splits that come with data.
+
+    Args:
+        where: As for `load_programs`.
+
+    Raises:
+        CosthubError: There are no such data.
+
+    Example:
+        >>> list_splits("nvidia-h200")[-1]
+        'workload-12-seed0'
+    """
+    return split.list_splits(find_data(where).path)
+
+
+def load_split(where: str | Path, name: str | None = None) -> Split:
+    """Reads a split.
+
+    Args:
+        where: Data, as for `load_programs`; without `name`, the file of a split.
+        name: The name of a split of these data.
+
+    Raises:
+        CosthubError: One of its kinds: there are no such data or no such split, or the file is not a split.
+
+    Example:
+        >>> len(load_split("nvidia-h200", "workload-12-seed0").test)
+        12
+    """
+    if name is None:
+        return split.load_split(where)
+    return split.load_split(find_data(where).path, name)

@@ -112,6 +112,34 @@ def test_what_cannot_be_found_is_a_sentence(
     assert sentence in str(caught.value)
 
 
+def test_a_model_folder_in_the_working_directory_comes_before_names(
+    hub: Path, tmp_path: Path, make_model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    make_model(tmp_path / "acme-one", device_id="acme-one", arch="tokens")
+    make_model(tmp_path / "a b", device_id="acme-one", arch="tokens")
+    (tmp_path / "one").mkdir()
+
+    assert find_model("acme-one").entry.name == "local/acme-one"
+    assert find_model("./acme-one").entry.name == "local/acme-one"
+    assert find_model("costhub/acme-one-gbt").entry.name == "costhub/acme-one-gbt"
+    assert find_model("one").entry.name == "costhub/acme-one-gbt"  # no model is in that folder
+    assert find_model("a b").entry.name == "local/a b"
+
+
+def test_a_path_that_is_no_model_folder_is_said_to_be_none(
+    hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "notes").write_text("mine")
+
+    with pytest.raises(ModelError, match=r"^mine is not a model folder: it holds no config.json."):
+        find_model("mine")
+    with pytest.raises(ModelError, match=r"^notes is a file. Give the folder that `costhub train --out` wrote."):
+        find_model("notes")
+
+
 def test_a_kind_without_any_model_is_told_how_to_make_one(hub: Path) -> None:
     register_device({"device_id": "apple-m9", "kind": "metal"}, path=hub / "devices.json")
 
@@ -128,17 +156,6 @@ def test_a_folder_is_a_model_with_or_without_a_manifest(hub: Path, make_model: A
     assert find_model(str(hub / "models/costhub/acme-one-mlp")).revision is not None
     with pytest.raises(ModelError, match="has the architecture mlp, not gbt"):
         find_model(str(folder), arch="gbt")
-
-
-def test_a_bare_word_is_a_name_before_it_is_a_folder(
-    hub: Path, make_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    make_model(tmp_path / "acme-one", device_id="acme-two", arch="mlp")
-    make_model(tmp_path / "out" / "mine", device_id="acme-two", arch="mlp")
-
-    assert find_model("acme-one").entry.device_id == "acme-one"
-    assert find_model("out/mine").entry.device_id == "acme-two"
 
 
 @pytest.mark.usefixtures("hub")

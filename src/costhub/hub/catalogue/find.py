@@ -43,7 +43,9 @@ class ResolvedModel:
 
 
 def find_model(text: str, *, arch: str | None = None) -> ResolvedModel:
-    """Finds the model that `text` stands for.
+    """Finds the model that `text` stands for: a model folder at that path, or else the name of one.
+
+    `costhub/NAME` is the model in the hub, `./NAME` always a folder.
 
     Args:
         text: A device or model name, `hf-hub:ORG/NAME@REVISION`, `local-dir:/PATH` or the path of a folder.
@@ -52,17 +54,18 @@ def find_model(text: str, *, arch: str | None = None) -> ResolvedModel:
     Raises:
         CosthubError: One of its kinds: an unknown or ambiguous name, no model, another architecture.
     """
-    address = parse_address(text)
-    if address.source == "hf-hub":
-        return _from_hugging_face(address, arch)
-    if address.source == "local-dir":
-        return _from_folder(Path(address.name), arch)
+    if text and (Path(text) / CONFIG).is_file():
+        return _from_folder(Path(text), arch)
     try:
+        address = parse_address(text)
+        if address.source == "hf-hub":
+            return _from_hugging_face(address, arch)
+        if address.source == "local-dir":
+            return _from_folder(Path(address.name), arch)
         return _from_index(address, arch)
-    except UnknownNameError:
-        # A bare word is a name first, and a model folder in the working directory second.
-        if (Path(text) / CONFIG).is_file():
-            return _from_folder(Path(text), arch)
+    except (AddressError, UnknownNameError):
+        if Path(text).exists():
+            return _from_folder(Path(text), arch)  # which says what it is instead
         raise
 
 
@@ -119,7 +122,8 @@ def _from_hugging_face(address: Address, arch: str | None) -> ResolvedModel:
 
 def _from_folder(folder: Path, arch: str | None) -> ResolvedModel:
     if not folder.is_dir():
-        raise ModelError(f"{folder} is not a folder. Give the folder that `costhub train --out` wrote.")
+        what = "is a file" if folder.exists() else "is not a folder"
+        raise ModelError(f"{folder} {what}. Give the folder that `costhub train --out` wrote.")
     entry = read_entry(folder, name=f"local/{folder.resolve().name}", origin=f"the folder {folder}")
     _check_arch(entry, arch)
     return ResolvedModel(replace(entry, is_published=False), lambda: f"It is the folder {folder}.")

@@ -1,0 +1,226 @@
+"""Provides MISTAKES, the mistakes that are tried at the command line, and the folder in which they are made."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from costhub.hub.catalogue.hubs import EMBEDDED
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A wrong command."""
+
+    about: str
+    """What it is about: the verb, or `all` for the command line as a whole."""
+    words: str
+    """What is typed after `costhub`."""
+    names: str
+    """A part of the answer that shows that it is about the mistake."""
+    code: int = 2
+    """The exit code that the rule asks for."""
+
+
+def make_folder(root: Path) -> None:
+    """Puts into `root` what the mistakes name.
+
+    `data` is a data folder (of the H200), `model` a model folder (of the H200), `empty` and `used` are folders, and
+    there is a file of each kind that is not what its name says.
+    """
+    shutil.copytree(EMBEDDED / "datasets/costhub/nvidia-h200", root / "data")
+    shutil.copytree(EMBEDDED / "models/costhub/nvidia-h200-gbt", root / "model")
+    shutil.copytree(EMBEDDED / "models/costhub/nvidia-h200-gbt", root / "broken-model")
+    (root / "broken-model/config.json").write_text("{")
+    for name in ("empty", "used"):
+        (root / name).mkdir()
+    (root / "used/notes.txt").write_text("mine\n")
+    (root / "file.txt").write_text("mine\n")
+    (root / "broken.json").write_text("{")
+    (root / "list.json").write_text(json.dumps([1]))
+    (root / "text.pt2").write_text("not a network\n")
+
+
+def _of(about: str, *tried: tuple[str, str] | tuple[str, str, int]) -> tuple[Mistake, ...]:
+    return tuple(Mistake(about, *each) for each in tried)
+
+
+MISTAKES = (
+    *_of(
+        "all",
+        ("pulll nvidia-h200", "Did you mean pull"),
+        ("frobnicate", "commands are"),
+        ("--frobnicate", "--frobnicate"),
+        ("help tunne", "Did you mean tune"),
+    ),
+    *_of(
+        "tune",
+        ("tune", "what to tune"),
+        ("tune resnet18.c7", "--out"),
+        ("tune --out t", "what to tune"),
+        ("tune resnet18.c77 --out t", "resnet18.c7"),
+        ("tune resnet81 --out t", "resnet18"),
+        ("tune --network resnet19 --out t", "resnet18"),
+        ("tune nofile.pt2 --out t", "nofile.pt2"),
+        ("tune nofile.json --out t", "nofile.json"),
+        ("tune broken.json --out t", "broken.json"),
+        ("tune list.json --out t", "list.json"),
+        ("tune text.pt2 --out t", "text.pt2"),
+        ("tune resnet18.c7 --out t --model nvidia-h200", "cuda"),
+        ("tune resnet18.c7 --out t --device cuda --model amd-epyc-zen5-2c", "cuda"),
+        ("tune resnet18.c7 --out t --model nvidia-h20", "nvidia-h200"),
+        ("tune resnet18.c7 --out t --model nvidia-h200 --arch mlpp", "mlp"),
+        ("tune resnet18.c7 --out t --draft nope", "nope"),
+        ("tune resnet18.c7 --out t --method foo", "fine-tune"),
+        ("tune resnet18.c7 --out t --method fine-tun", "fine-tune"),
+        ("tune resnet18.c7 --out t --strategy anealing", "annealing"),
+        ("tune resnet18.c7 --out t --select best", "ranked"),
+        ("tune resnet18.c7 --out t --trials-per-workload 0", "--trials-per-workload"),
+        ("tune resnet18.c7 --out t --trials many", "--trials"),
+        ("tune resnet18.c7 --out t --device nvidia-h200", "nvidia-h200"),
+        ("tune resnet18.c7 --out t --device cuda", "cuda"),
+        ("tune resnet18.c7 --out t --device amd-epyc-zen5-64c", "amd-epyc-zen5-64c"),
+        ("tune resnet18.c7 --out t --tracker 127.0.0.1:9190", "--key"),
+        ("tune resnet18.c7 --out t --tracker here --key pi4", "HOST:PORT"),
+        ("tune resnet18.c7 --out t --tracker 127.0.0.1:9 --key pi4", "127.0.0.1:9", 1),
+        ("tune resnet18.c7 --out file.txt", "file.txt"),
+    ),
+    *_of(
+        "probe",
+        ("probe --isa avx3", "avx2"),
+        ("probe --threads 0", "--threads"),
+        ("probe --threads 4096", "4096"),
+        ("probe --kind gpu", "cuda"),
+        ("probe --kind cuda", "cuda"),
+        ("probe --kind cuda --threads 2", "--threads"),
+        ("probe --budget 5", "5s"),
+        ("probe --out file.txt", "file.txt"),
+    ),
+    *_of(
+        "collect",
+        ("collect --out d", "--suite"),
+        ("collect --suite resnet81 --out d", "resnet18"),
+        ("collect --suite resnet18.c99 --out d", "resnet18.c"),
+        ("collect --suite resnet50 --out d", "--network resnet50"),
+        ("collect --network resnet19 --out d", "resnet18"),
+        ("collect --suite resnet18 --out d --budget 5", "5s"),
+        ("collect --suite resnet18 --out d --budget soon", "30m"),
+        ("collect --suite resnet18 --out d --shares rndom=1", "random"),
+        ("collect --suite resnet18 --out d --shares random=2,model", "model"),
+        ("collect --suite resnet18 --out d --shares model=1", "--model"),
+        ("collect --suite resnet18 --out d --shares model=1 --model nope", "nope"),
+        ("collect --suite resnet18 --out d --shares model=1 --model nvidia-h200", "cuda"),
+        ("collect --suite resnet18 --out d --space nope", "nope"),
+        ("collect --suite resnet18 --out used", "used"),
+        ("collect --suite resnet18 --out d --device nope", "nope"),
+        ("collect --suite resnet18 --out d --tracker 127.0.0.1:9190", "--key"),
+    ),
+    *_of(
+        "devices, pull",
+        ("devices nvidia-h20", "nvidia-h200"),
+        ("pull", "NAME"),
+        ("pull nvidia-h20", "nvidia-h200"),
+        ("pull nvidia-h200 --arch mlpp", "mlp"),
+        ("pull nvidia-h200@deadbeef", "deadbeef"),
+        ("pull nvidia-h200 --out used", "used"),
+        ("pull ./nowhere", "nowhere"),
+        ("pull data", "data"),
+        ("pull hf-hub:nvidia-h200", "ORG/NAME"),
+    ),
+    *_of(
+        "check, stats, split, export",
+        ("check nope", "nope"),
+        ("check data/measurements", "data is one"),
+        ("check empty", "empty"),
+        ("check file.txt", "file.txt"),
+        ("check broken-model", "config.json"),
+        ("check nvidia-a100", "nvidia-a100"),
+        ("stats nvidia-h20", "nvidia-h200"),
+        ("stats model", "model"),
+        ("split nope", "nope"),
+        ("split data --hold-out softmax", "--by"),
+        ("split data --by operator --hold-out sofmax", "softmax"),
+        ("split data --by workload --count 500", "500"),
+        ("split data --by colour", "operator"),
+        ("split nvidia-h200 --by operator", "--out"),
+        ("export metaschedule nope --out x", "nope"),
+        ("export metaschedule data --device nvidia-h20 --out x", "nvidia-h200"),
+        ("export metaschedule data --workload nope --out x", "nope"),
+        ("export metaschedule data --out used", "used"),
+        ("export tenset data --out x", "metaschedule"),
+    ),
+    *_of(
+        "import",
+        ("import tenset logs --device nvidia-a100 --out d", "metaschedule"),
+        ("import metaschedule nope --device nvidia-a100 --out d", "nope"),
+        ("import metaschedule empty --device nvidia-a100 --out d", "empty"),
+        ("import metaschedule empty --device nvidia-a100 --out d --names broken.json", "broken.json"),
+    ),
+    *_of(
+        "train",
+        ("train --out m", "--data"),
+        ("train --data nope --out m", "nope"),
+        ("train --data amd-epyc-zen5-3c --out m", "amd-epyc-zen5-2c"),
+        ("train --data amd-epyc-zen5 --out m", "--device"),
+        ("train --data model --out m", "model"),
+        ("train --data data --out m --arch mlpp", "mlp"),
+        ("train --data data --out m --option foo=1", "--list-options mlp"),
+        ("train --data data --out m --option hiden=64", "hidden"),
+        ("train --data data --out m --option hidden=wide", "hidden"),
+        ("train --data data --out m --option hidden", "NAME=VALUE"),
+        ("train --data data --out m --arch gbt --objective gap", "objective"),
+        ("train --data data --out m --objective best", "lambdarank"),
+        ("train --data data --out m --features tile@1", "tiles@1"),
+        ("train --data data --out m --split nope", "nope"),
+        ("train --data data --out m --device nvidia-h20", "nvidia-h200"),
+        ("train --data data --out m --stop-share 0.9", "--stop-share"),
+        ("train --data data --out m --for any/cpu", "any/cpu"),
+        ("train --data data --out used", "used"),
+    ),
+    *_of(
+        "evaluate, card",
+        ("evaluate nope --data data", "nope"),
+        ("evaluate nvidia-h200 --data nope", "nope"),
+        ("evaluate nvidia-h200 --data data --split nope", "nope"),
+        ("evaluate nvidia-h200 --data data --device nvidia-h20", "nvidia-h200"),
+        ("evaluate broken-model --data data", "config.json"),
+        ("evaluate nvidia-h200 --data data --noise-floor 2", "--noise-floor"),
+        ("card nope", "nope"),
+        ("card nvidia-h200", "--out"),
+        ("card model --split x", "--data"),
+        ("card broken-model", "config.json"),
+    ),
+    *_of(
+        "adapt",
+        ("adapt nope --out m", "nope"),
+        ("adapt auto --data nope --out m", "nope"),
+        ("adapt auto --data data --device nvidia-h20 --out m", "nvidia-h20"),
+        ("adapt auto --data data --method foo --out m", "fine-tune"),
+        ("adapt auto --data data --split nope --out m", "nope"),
+        ("adapt auto --split x --out m", "--split"),
+        ("adapt auto --suite resnet81 --out m", "resnet18"),
+        ("adapt amd-epyc-zen5-2c --data data --out m", "cuda"),
+        ("adapt nvidia-h200 --out m", "cuda"),
+        ("adapt auto --data data --trials 1 --out m", "--trials"),
+        ("adapt auto --data data --out used", "used"),
+    ),
+    *_of(
+        "share",
+        ("contribute nope --to hf-hub:a/b", "nope"),
+        ("contribute data", "--to"),
+        ("contribute data --to a/b --dry-run", "a/b"),
+        ("publish nope --to hf-hub:a/b", "nope"),
+        ("publish model", "--to"),
+        ("review nope", "nope"),
+        ("site --out s --hub nope", "nope"),
+        ("site --out used", "used"),
+        ("board list --tracker here", "HOST:PORT"),
+        ("board list --tracker 127.0.0.1:9", "127.0.0.1:9", 1),
+        ("board serve --tracker 127.0.0.1:9 --key k --host 0.0.0.0", "--i-trust-this-network"),
+        ("board tracker --port 99999999", "--port"),
+        ("board tunnel", "tracker"),
+    ),
+)
+"""Every mistake, by what it is about."""
