@@ -16,7 +16,7 @@ def mine(measured: Any, tmp_path: Path, hugging_face: Any, monkeypatch: pytest.M
     """Measurements for a dataset that is on the hub; the deep rules have a test elsewhere."""
     monkeypatch.setattr("costhub.hub.publish.check_folder", lambda *_, **__: [])
     monkeypatch.setattr("costhub.hub.contribute.check_folder", lambda *_, **__: [])
-    publish(measured(tmp_path / "published"), TO)
+    publish(measured(tmp_path / "published"), TO, agree=True)
     return str(measured(tmp_path / "mine", 100))
 
 

@@ -21,7 +21,7 @@ def dataset(measured: Any, tmp_path: Path, hugging_face: Any) -> Any:
     """The server, with a dataset on it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("costhub.hub.publish.check_folder", lambda *_, **__: [])
-        publish(measured(tmp_path / "published"), TO)
+        publish(measured(tmp_path / "published"), TO, agree=True)
     hugging_face.requests.clear()
     return hugging_face
 
@@ -57,7 +57,7 @@ def test_a_pull_request_is_opened_in_one_commit(measured: Any, tmp_path: Path, d
 
 def test_sending_it_again_finds_the_pull_request(measured: Any, unchecked: None, tmp_path: Path, dataset: Any) -> None:
     folder = measured(tmp_path / "mine", 100)
-    first = contribute(folder, TO, deep=False)
+    first = contribute(folder, TO, deep=False, agree=True)
 
     again = contribute(folder, TO, deep=False, agree=lambda offer: False)
 
@@ -70,7 +70,7 @@ def test_sending_it_again_finds_the_pull_request(measured: Any, unchecked: None,
 def test_an_answer_that_was_lost_is_looked_for(measured: Any, unchecked: None, tmp_path: Path, dataset: Any) -> None:
     dataset.faults.append(_fault("POST .*/commit/", after=True))
 
-    done = contribute(measured(tmp_path / "mine", 100), TO, deep=False)
+    done = contribute(measured(tmp_path / "mine", 100), TO, deep=False, agree=True)
 
     assert done is not None
     assert (done.pull_request, done.was_there) == (1, True)
@@ -85,7 +85,7 @@ def test_what_arrived_is_sent_though_the_hub_answers_no_more(
 
     dataset.before_commit = breaks
 
-    done = contribute(measured(tmp_path / "mine", 100), TO, deep=False)
+    done = contribute(measured(tmp_path / "mine", 100), TO, deep=False, agree=True)
 
     assert done is not None
     assert (done.pull_request, done.was_there) == (1, False)
@@ -96,9 +96,9 @@ def test_the_later_of_two_equal_pull_requests_closes_itself(
 ) -> None:
     folder = measured(tmp_path / "mine", 100)
     # Another run of the same gets in after this one has looked.
-    dataset.before_commit = lambda: contribute(folder, TO, deep=False)
+    dataset.before_commit = lambda: contribute(folder, TO, deep=False, agree=True)
 
-    done = contribute(folder, TO, deep=False)
+    done = contribute(folder, TO, deep=False, agree=True)
 
     assert done is not None
     assert (done.pull_request, done.was_there) == (1, True)
@@ -112,10 +112,10 @@ def test_a_connection_that_is_cut_is_a_sentence_and_the_next_run_goes_on(
     folder = measured(tmp_path / "mine", 100)
     dataset.faults.append(_fault("POST .*/commit/"))
     with pytest.raises(HubError, match="could not be reached"):
-        contribute(folder, TO, deep=False)
+        contribute(folder, TO, deep=False, agree=True)
     sent = len([r for r in dataset.requests if r.startswith("PUT")])
 
-    done = contribute(folder, TO, deep=False)
+    done = contribute(folder, TO, deep=False, agree=True)
 
     assert done is not None
     assert done.pull_request == 1
@@ -126,7 +126,7 @@ def test_a_connection_that_is_cut_is_a_sentence_and_the_next_run_goes_on(
 def test_a_commit_of_somebody_else_is_no_obstacle(measured: Any, unchecked: None, tmp_path: Path, dataset: Any) -> None:
     dataset.before_commit = lambda: dataset.change(REPO, {"notes.md": b"x"}, message="quicker")
 
-    done = contribute(measured(tmp_path / "mine", 100), TO, deep=False)
+    done = contribute(measured(tmp_path / "mine", 100), TO, deep=False, agree=True)
 
     assert done is not None
     assert "notes.md" in dataset.files(REPO, "refs/pr/1")
@@ -137,7 +137,7 @@ def test_two_contributors_at_once_both_get_theirs(measured: Any, unchecked: None
     results: list[Any] = []
 
     def send(folder: Path) -> None:
-        results.append(contribute(folder, TO, deep=False))
+        results.append(contribute(folder, TO, deep=False, agree=True))
 
     threads = [threading.Thread(target=send, args=[folder]) for folder in folders]
     for thread in threads:
@@ -185,12 +185,12 @@ def test_what_a_review_would_refuse_is_not_sent(
         writer.append({**row, "record_id": "new", **changes})
 
     with pytest.raises(RefusedError, match=sentence):
-        contribute(folder.path, TO, deep=False)
+        contribute(folder.path, TO, deep=False, agree=True)
     assert [r for r in dataset.requests if r.startswith(("POST", "PUT"))] == []
 
 
 def test_the_deep_rules_are_applied_too(measured: Any, tmp_path: Path, dataset: Any) -> None:
-    assert contribute(measured(tmp_path / "mine", 100, 5), TO) is not None
+    assert contribute(measured(tmp_path / "mine", 100, 5), TO, agree=True) is not None
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_there_must_be_a_dataset(
     to: str | None, sentence: str, measured: Any, tmp_path: Path, hugging_face: Any
 ) -> None:
     with pytest.raises((AddressError, HubError), match=sentence):
-        contribute(measured(tmp_path / "mine", 0, 5), to, deep=False)
+        contribute(measured(tmp_path / "mine", 0, 5), to, deep=False, agree=True)
 
 
 def test_the_environment_may_name_the_dataset(
@@ -209,24 +209,24 @@ def test_the_environment_may_name_the_dataset(
 ) -> None:
     monkeypatch.setenv(module.CONTRIBUTE_VARIABLE, TO)
 
-    assert contribute(measured(tmp_path / "mine", 100), deep=False) is not None
+    assert contribute(measured(tmp_path / "mine", 100), deep=False, agree=True) is not None
 
 
 def test_models_and_empty_folders_are_no_measurements(sound_model: Any, tmp_path: Path, hugging_face: Any) -> None:
     DataFolder.create(tmp_path / "empty")
     with pytest.raises(CosthubError, match="is a model"):
-        contribute(sound_model("gbt"), TO)
+        contribute(sound_model("gbt"), TO, agree=True)
     with pytest.raises(CosthubError, match="no measurement"):
-        contribute(tmp_path / "empty", TO, deep=False)
+        contribute(tmp_path / "empty", TO, deep=False, agree=True)
 
 
 def test_a_shared_folder_takes_contributions_beside_its_tables(measured: Any, tmp_path: Path) -> None:
     (tmp_path / "hub").mkdir()
-    publish(measured(tmp_path / "published"), str(tmp_path / "hub"), name="lab/data")
+    publish(measured(tmp_path / "published"), str(tmp_path / "hub"), name="lab/data", agree=True)
     folder = measured(tmp_path / "mine", 100)
 
-    done = contribute(folder, str(tmp_path / "hub"), name="lab/data", deep=False)
-    again = contribute(folder, str(tmp_path / "hub"), name="lab/data", deep=False)
+    done = contribute(folder, str(tmp_path / "hub"), name="lab/data", deep=False, agree=True)
+    again = contribute(folder, str(tmp_path / "hub"), name="lab/data", deep=False, agree=True)
 
     assert done is not None
     assert again is not None
@@ -247,3 +247,16 @@ def _fault(request: str, **settings: Any) -> Any:
     import sys
 
     return sys.modules["loopback_hub"].Fault(request, **settings)
+
+
+def test_without_consent_nothing_is_sent(measured: Any, unchecked: None, tmp_path: Path, dataset: Any) -> None:
+    folder = measured(tmp_path / "mine", 100)
+    answers: tuple[Any, ...] = (None, False, "no", 1)
+
+    with pytest.raises(TypeError, match="agree"):
+        contribute(folder, TO, deep=False)  # type: ignore[call-arg]
+    for answer in answers:
+        with pytest.raises(RefusedError, match="agree=True"):
+            contribute(folder, TO, deep=False, agree=answer)
+        assert contribute(folder, TO, deep=False, agree=lambda offer, answer=answer: answer) is None
+    assert not dataset.pulls.get(REPO)

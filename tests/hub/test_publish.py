@@ -57,10 +57,10 @@ def test_a_model_is_published_tagged_and_found_again(sound_model: Any, hugging_f
 
 def test_publishing_the_same_again_sends_nothing(sound_model: Any, hugging_face: Any) -> None:
     folder = sound_model("gbt")
-    first = publish(folder, "hf-hub:acme/one")
+    first = publish(folder, "hf-hub:acme/one", agree=True)
     hugging_face.requests.clear()
 
-    again = publish(folder, "hf-hub:acme/one", tag="v1")
+    again = publish(folder, "hf-hub:acme/one", tag="v1", agree=True)
 
     assert first is not None
     assert again is not None
@@ -79,7 +79,7 @@ def test_what_the_new_version_lacks_goes_and_what_people_added_stays(
     people = {".gitattributes": b"x", "LICENSE": b"text", "notes.md": b"of people", "plot.png": b"theirs"}
     hugging_face.commit("acme/one", {**people, **files})
 
-    done = publish(sound_model("gbt"), "hf-hub:acme/one")
+    done = publish(sound_model("gbt"), "hf-hub:acme/one", agree=True)
 
     assert done is not None
     assert done.plan.removed == ["model.safetensors"]
@@ -95,7 +95,7 @@ def test_saying_no_changes_nothing(measured: Any, tmp_path: Path, hugging_face: 
 def test_a_dataset_is_published_and_read_from_there(measured: Any, tmp_path: Path, hugging_face: Any) -> None:
     folder = measured(tmp_path / "data")
 
-    publish(folder, TO)
+    publish(folder, TO, agree=True)
 
     found = load_measurements(TO, columns=["record_id"])
     assert found["record_id"].to_pylist() == DataFolder.open(folder).measurements()["record_id"].to_pylist()
@@ -103,9 +103,9 @@ def test_a_dataset_is_published_and_read_from_there(measured: Any, tmp_path: Pat
 
 
 def test_a_dataset_tells_its_versions_and_comes_with_a_sample(measured: Any, tmp_path: Path, hugging_face: Any) -> None:
-    publish(measured(tmp_path / "one", 0, 20), TO, tag="v1")
-    again = publish(measured(tmp_path / "again", 0, 20), TO)
-    publish(measured(tmp_path / "two", 0, 30), TO, tag="v2", replace=True)
+    publish(measured(tmp_path / "one", 0, 20), TO, tag="v1", agree=True)
+    again = publish(measured(tmp_path / "again", 0, 20), TO, agree=True)
+    publish(measured(tmp_path / "two", 0, 30), TO, tag="v2", replace=True, agree=True)
 
     files = hugging_face.files(REPO)
     card = parse(files["README.md"].decode())
@@ -118,13 +118,13 @@ def test_a_dataset_tells_its_versions_and_comes_with_a_sample(measured: Any, tmp
 
 
 def test_measurements_of_others_are_not_dropped_by_accident(measured: Any, tmp_path: Path, hugging_face: Any) -> None:
-    publish(measured(tmp_path / "one", 0, 20), TO)
+    publish(measured(tmp_path / "one", 0, 20), TO, agree=True)
     other = measured(tmp_path / "other", 20, 20)
 
     with pytest.raises(HubError, match="Send yours with `costhub contribute`"):
-        publish(other, TO)
+        publish(other, TO, agree=True)
 
-    done = publish(other, TO, replace=True)
+    done = publish(other, TO, replace=True, agree=True)
     assert done is not None
     assert load_measurements(TO, columns=["record_id"]).num_rows == 20
 
@@ -135,7 +135,7 @@ def test_what_check_refuses_does_not_go(measured: Any, tmp_path: Path, hugging_f
     shard.write_bytes(shard.read_bytes()[:3000] + b"?" + shard.read_bytes()[3001:])
 
     with pytest.raises(RefusedError, match=r"CH002 in measurements.*Nothing was sent"):
-        publish(folder, TO)
+        publish(folder, TO, agree=True)
     assert hugging_face.requests == []
 
 
@@ -145,7 +145,7 @@ def test_a_card_with_a_script_does_not_go(measured: Any, tmp_path: Path, hugging
         file.write("\n<script>alert(1)</script>\n")
 
     with pytest.raises(CosthubError, match="holds HTML"):
-        publish(folder, TO)
+        publish(folder, TO, agree=True)
     assert hugging_face.commits == {}
 
 
@@ -155,7 +155,7 @@ def test_a_home_folder_in_a_text_does_not_go(measured: Any, tmp_path: Path, hugg
     (folder / "splits/mine.json").write_text('{"from": "/home/ada/splits"}')
 
     with pytest.raises(RefusedError, match=r"splits/mine\.json holds a home folder"):
-        publish(folder, TO)
+        publish(folder, TO, agree=True)
     assert hugging_face.requests == []
 
 
@@ -164,7 +164,7 @@ def test_a_model_that_the_gate_refuses_does_not_go(sound_model: Any, hugging_fac
     (folder / "scaler.pkl").write_bytes(b"\x80\x04.")
 
     with pytest.raises(ModelError, match=r"scaler\.pkl"):
-        publish(folder, "hf-hub:acme/one")
+        publish(folder, "hf-hub:acme/one", agree=True)
     assert hugging_face.requests == []
 
 
@@ -172,7 +172,7 @@ def test_a_commit_of_somebody_else_is_no_obstacle(sound_model: Any, hugging_face
     hugging_face.commit("acme/one", {".gitattributes": b"x"})
     hugging_face.before_commit = lambda: hugging_face.change("acme/one", {"LICENSE": b"x"}, message="quicker")
 
-    done = publish(sound_model("gbt"), "hf-hub:acme/one")
+    done = publish(sound_model("gbt"), "hf-hub:acme/one", agree=True)
 
     assert done is not None
     assert {"LICENSE", "config.json"} <= set(hugging_face.files("acme/one"))
@@ -188,7 +188,7 @@ def test_what_nobody_agreed_to_is_not_removed(sound_model: Any, hugging_face: An
     hugging_face.before_commit = lambda: hugging_face.change("acme/one", theirs, message="quicker")
 
     with pytest.raises(HubError, match="changed by somebody else"):
-        publish(sound_model("gbt"), "hf-hub:acme/one")
+        publish(sound_model("gbt"), "hf-hub:acme/one", agree=True)
     assert set(hugging_face.files("acme/one")) == {".gitattributes", *theirs}
 
 
@@ -200,7 +200,7 @@ def test_a_head_that_never_stands_still_ends_in_a_sentence(
     hugging_face.faults.append(_fault("POST .*/commit/", status=409, times=99))
 
     with pytest.raises(HubError, match="changed by somebody else"):
-        publish(sound_model("gbt"), "hf-hub:acme/one")
+        publish(sound_model("gbt"), "hf-hub:acme/one", agree=True)
     assert len([r for r in hugging_face.requests if "/commit/" in r]) == module_remote_repo.ATTEMPTS
 
 
@@ -209,8 +209,8 @@ def test_a_commit_whose_answer_was_lost_is_found_by_the_next_run(sound_model: An
     hugging_face.faults.append(_fault("POST .*/commit/", after=True))
 
     with pytest.raises(HubError, match="run the command again"):
-        publish(folder, "hf-hub:acme/one", tag="v1")
-    done = publish(folder, "hf-hub:acme/one", tag="v1")
+        publish(folder, "hf-hub:acme/one", tag="v1", agree=True)
+    done = publish(folder, "hf-hub:acme/one", tag="v1", agree=True)
 
     assert done is not None
     assert done.plan.files == {}
@@ -221,8 +221,8 @@ def test_a_commit_whose_answer_was_lost_is_found_by_the_next_run(sound_model: An
 def test_a_folder_is_a_hub_as_well(sound_model: Any, measured: Any, tmp_path: Path) -> None:
     (tmp_path / "hub").mkdir()
 
-    publish(sound_model("gbt"), str(tmp_path / "hub"), name="lab/one")
-    publish(measured(tmp_path / "data"), f"local-dir:{tmp_path / 'hub'}", name="lab/data")
+    publish(sound_model("gbt"), str(tmp_path / "hub"), name="lab/one", agree=True)
+    publish(measured(tmp_path / "data"), f"local-dir:{tmp_path / 'hub'}", name="lab/data", agree=True)
 
     verify(tmp_path / "hub/models/lab/one")
     assert DataFolder.open(tmp_path / "hub/datasets/lab/data").measurements().num_rows == 40
@@ -250,13 +250,13 @@ def test_a_place_that_is_none_is_refused(
     (tmp_path / "hub").mkdir()
 
     with pytest.raises((AddressError, HubError), match=sentence):
-        publish(sound_model("gbt"), to.replace("HUB", str(tmp_path / "hub")), **options)
+        publish(sound_model("gbt"), to.replace("HUB", str(tmp_path / "hub")), agree=True, **options)
     assert list((tmp_path / "hub").iterdir()) == []
 
 
 def test_a_tag_that_is_taken_is_told_before_anything_is_sent(sound_model: Any, hugging_face: Any) -> None:
     folder = sound_model("gbt")
-    first = publish(folder, "hf-hub:acme/one", tag="v1")
+    first = publish(folder, "hf-hub:acme/one", tag="v1", agree=True)
     assert first is not None
     (folder / "notes.md").write_text("more")
 
@@ -274,7 +274,7 @@ def test_a_name_of_this_machine_in_the_rows_does_not_go(
     monkeypatch.setattr("costhub.hub.staging.own_names", lambda: ("adalovelace",))
 
     with pytest.raises(RefusedError, match="model_name holds 'adalovelace'"):
-        publish(folder, TO)
+        publish(folder, TO, agree=True)
     assert hugging_face.requests == []
 
 
@@ -282,7 +282,7 @@ def test_figures_beside_a_model_without_a_card_become_its_card(sound_model: Any,
     folder = sound_model("gbt")
     (folder / "README.md").unlink()
 
-    publish(folder, "hf-hub:acme/one")
+    publish(folder, "hf-hub:acme/one", agree=True)
 
     shutil.rmtree(folder)
     told = json.loads(hugging_face.files("acme/one")["evaluation.json"])["totals"]["top_1"]
@@ -294,3 +294,31 @@ def _fault(request: str, **settings: Any) -> Any:
     import sys
 
     return sys.modules["loopback_hub"].Fault(request, **settings)
+
+
+NOT_CONSENT = [False, None, "yes", 1, "True", [True]]
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Path:
+    (tmp_path / "hub").mkdir()
+    return tmp_path / "hub"
+
+
+def test_without_consent_nothing_is_sent(sound_model: Any, hub: Path) -> None:
+    with pytest.raises(TypeError, match="agree"):
+        publish(sound_model("gbt"), str(hub), name="lab/one")  # type: ignore[call-arg]
+    assert not list(hub.iterdir())
+
+
+@pytest.mark.parametrize("agree", NOT_CONSENT, ids=repr)
+def test_what_is_not_clearly_consent_is_refused(sound_model: Any, hub: Path, agree: Any) -> None:
+    with pytest.raises(RefusedError, match="agree=True"):
+        publish(sound_model("gbt"), str(hub), name="lab/one", agree=agree)
+    assert not list(hub.iterdir())
+
+
+@pytest.mark.parametrize("answer", NOT_CONSENT, ids=repr)
+def test_only_the_answer_true_sends(sound_model: Any, hub: Path, answer: Any) -> None:
+    assert publish(sound_model("gbt"), str(hub), name="lab/one", agree=lambda plan: answer) is None
+    assert not list(hub.iterdir())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from costhub.hub.remote.address import AddressError
 from costhub.hub.remote.folder_repo import Repository, open_repository
 from costhub.hub.remote.manifest import hash_file
 from costhub.hub.remote.remote_repo import Head, PushedCommit, RemoteRepo, StaleError, repeat_if_stale
-from costhub.hub.staging import own_names_in, staged
+from costhub.hub.staging import Consent, check_consent, is_agreed, own_names_in, staged
 from costhub.terminal_text import clean
 
 CONTRIBUTE_VARIABLE = "COSTHUB_CONTRIBUTE_TO"
@@ -63,11 +63,11 @@ def contribute(
     folder: str | Path,
     to: str | None = None,
     *,
+    agree: Consent[Offer],
     name: str | None = None,
     deep: bool = True,
-    agree: Callable[[Offer], bool] = lambda offer: True,
 ) -> Contribution | None:
-    """Checks measurements strictly, asks, and opens a pull request with them in one commit.
+    """Checks measurements strictly, asks for consent, and opens a pull request with them in one commit.
 
     Sending the same measurements again finds the open pull request, so an interrupted run can simply be
     repeated.
@@ -75,16 +75,24 @@ def contribute(
     Args:
         folder: A data folder.
         to: `hf-hub:ORG/NAME` or the folder of a hub; by default $COSTHUB_CONTRIBUTE_TO.
+        agree: Your consent, which no default gives: True, or a function that is called with what would be sent.
+            Unless it returns True, nothing is sent.
         name: ORG/NAME in a hub that is a folder.
         deep: Also replay a sample of the traces, as the review does.
-        agree: Called with what will be sent; False cancels.
 
     Returns:
-        What was sent; None if `agree` returned False.
+        What was sent; None if the function `agree` did not return True.
 
     Raises:
-        CosthubError: One of its kinds: a finding of the check, personal data, the hub does not accept it.
+        CosthubError: One of its kinds: `agree` is neither True nor a function, a finding of the check, personal
+            data, the hub does not accept it.
+
+    Example:
+        >>> contribute("measurements", "hf-hub:acme/data", agree="yes")
+        Traceback (most recent call last):
+        costhub.errors.RefusedError: agree is 'yes'. Nothing was sent: pass agree=True, or a function that gets the ...
     """
+    check_consent(agree)
     to = to or os.environ.get(CONTRIBUTE_VARIABLE)
     if not to:
         raise AddressError(f"Name the dataset with --to hf-hub:ORG/NAME, or set {CONTRIBUTE_VARIABLE}.")
@@ -104,7 +112,7 @@ def contribute(
         sent = _sent_earlier(repo, head, offer)
         if sent is not None:
             return sent
-        if not agree(offer):
+        if not is_agreed(agree, offer):
             return None
         return _send(repo, offer, files)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -19,7 +19,16 @@ from costhub.hub.remote.address import AddressError
 from costhub.hub.remote.folder_repo import FolderRepo, Repository, open_repository
 from costhub.hub.remote.manifest import MANIFEST, MAX_MANIFEST_BYTES, hash_file, read_manifest
 from costhub.hub.remote.remote_repo import Head, Kind, PushedCommit, RemoteRepo, blob_id, repeat_if_stale
-from costhub.hub.staging import Staged, own_names_in, personal_texts, read_card, staged
+from costhub.hub.staging import (
+    Consent,
+    Staged,
+    check_consent,
+    is_agreed,
+    own_names_in,
+    personal_texts,
+    read_card,
+    staged,
+)
 
 # Excludes what git refuses, and what looks like a branch or a commit.
 _TAG_NAME = re.compile(r"(?!(?:main|HEAD|[0-9a-f]{40}|.*\.\..*|.*\.|.*\.lock)$)[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
@@ -60,27 +69,40 @@ def publish(
     folder: str | Path,
     to: str,
     *,
+    agree: Consent[PublishPlan],
     name: str | None = None,
     tag: str | None = None,
     replace: bool = False,
-    agree: Callable[[PublishPlan], bool] = lambda plan: True,
 ) -> PublishedVersion | None:
     """Checks a folder and puts it into a hub, in one commit: all of it, or nothing.
 
     Args:
         folder: A model folder with its card, or a data folder.
         to: `hf-hub:ORG/NAME`, or the folder of a hub.
+        agree: Your consent, which no default gives: True, or a function that is called with the plan before
+            anything is sent. Unless it returns True, nothing is sent.
         name: ORG/NAME in a hub that is a folder.
         tag: A permanent name for this version.
         replace: Also remove measurements that only the hub has.
-        agree: Called with the plan before anything is sent; False cancels.
 
     Returns:
-        What was published; None if `agree` returned False.
+        What was published; None if the function `agree` did not return True.
 
     Raises:
-        CosthubError: One of its kinds: the check finds an error, the hub does not accept it.
+        CosthubError: One of its kinds: `agree` is neither True nor a function, the check finds an error, the hub
+            does not accept it.
+
+    Example:
+        >>> import tempfile
+        >>> from costhub.hub.catalogue.find import find_model
+        >>> hub = tempfile.mkdtemp()
+        >>> def only_small(plan):  # sends nothing above a megabyte
+        ...     return plan.bytes < 1_000_000
+        >>> model = find_model("nvidia-h200", arch="gbt").entry.folder
+        >>> publish(model, hub, name="lab/mine", agree=only_small) is None
+        True
     """
+    check_consent(agree)
     if tag is not None and not _TAG_NAME.fullmatch(tag):
         raise AddressError(f"{tag!r} cannot be a tag; use letters, digits, dots and dashes, as in v1.0.")
     with staged(folder) as ready:
@@ -95,7 +117,7 @@ def publish(
         plan = publication.plan(head)
         if tag is not None and head is not None and isinstance(repo, RemoteRepo):
             repo.refuse_taken(tag, "" if plan.files or plan.removed else head.commit)
-        if not agree(plan):
+        if not is_agreed(agree, plan):
             return None
         if head is None:
             repo.create()

@@ -1,4 +1,4 @@
-"""Provides staged, a private copy of what a hub gets of a folder, and the search for personal data in it."""
+"""Provides what comes before anything is sent: a private copy, the search for personal data, and consent."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import re
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,12 +23,16 @@ from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.journal import JOURNAL
 from costhub.dataset.shards.lock import LOCK
 from costhub.dataset.shards.shard_set import shard_paths
-from costhub.errors import DataError
+from costhub.errors import DataError, RefusedError
 from costhub.hub.catalogue.hubs import CONFIG
 from costhub.hub.install import write_card_from_figures
 from costhub.hub.model_check.model_files import check_model_files
 from costhub.hub.remote.manifest import copy_verified, scan, write_manifest
 from costhub.hub.remote.remote_repo import Kind
+
+Plan = TypeVar("Plan")
+Consent: TypeAlias = Literal[True] | Callable[[Plan], bool]
+"""Consent to sending: True, or a function that gets the plan of what is sent and returns True."""
 
 _NAME_COLUMNS = (*(name for name in PERSONAL_COLUMNS if name != "contributor"), "space")
 """`contributor` names the person who measured, who agrees to that by sending it."""
@@ -52,6 +57,29 @@ class Staged:
         """Path in the repository -> file."""
         paths = sorted(path for path in self.folder.rglob("*") if path.is_file())
         return {path.relative_to(self.folder).as_posix(): path for path in paths}
+
+
+def check_consent(agree: Any) -> None:
+    """Refuses what is not a way to consent, before anything is copied or looked at.
+
+    Raises:
+        RefusedError: It is neither True nor a function.
+
+    Example:
+        >>> check_consent("yes")
+        Traceback (most recent call last):
+        costhub.errors.RefusedError: agree is 'yes'. Nothing was sent: pass agree=True, or a function that gets the ...
+    """
+    if agree is not True and not callable(agree):
+        raise RefusedError(
+            f"agree is {agree!r:.40}. Nothing was sent: pass agree=True, or a function that gets the plan of what "
+            "would be sent and returns True."
+        )
+
+
+def is_agreed(agree: Consent[Plan], plan: Plan) -> bool:
+    """Whether there is consent to a plan; a function consents only with True itself, not with "no" or a number."""
+    return agree is True or agree(plan) is True
 
 
 def folder_kind(folder: str | Path) -> Kind:

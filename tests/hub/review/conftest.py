@@ -17,10 +17,10 @@ TO = "hf-hub:acme/data"
 @pytest.fixture
 def offered(measured: Any, unchecked: Any, tmp_path: Path, hugging_face: Any) -> Callable[..., str]:
     """Publishes rows of one session once, and offers others; gives the address of the pull request."""
-    publish(measured(tmp_path / "published", session=0), TO)
+    publish(measured(tmp_path / "published", session=0), TO, agree=True)
 
     def offer(name: str = "mine", **rows: Any) -> str:
-        done = contribute(measured(tmp_path / name, **(rows or {"session": 1})), TO, deep=False)
+        done = contribute(measured(tmp_path / name, **(rows or {"session": 1})), TO, deep=False, agree=True)
         assert done is not None
         return f"{TO}@refs/pr/{done.pull_request}"
 

@@ -42,8 +42,8 @@ def test_what_is_refused_is_not_merged(offered: Any, hugging_face: Any) -> None:
 
 def test_a_contribution_in_a_shared_folder_is_merged_and_leaves_the_inbox(measured: Any, tmp_path: Path) -> None:
     (tmp_path / "hub").mkdir()
-    publish(measured(tmp_path / "published"), str(tmp_path / "hub"), name="lab/data")
-    sent = contribute(measured(tmp_path / "mine", 100), str(tmp_path / "hub"), name="lab/data", deep=False)
+    publish(measured(tmp_path / "published"), str(tmp_path / "hub"), name="lab/data", agree=True)
+    sent = contribute(measured(tmp_path / "mine", 100), str(tmp_path / "hub"), name="lab/data", deep=False, agree=True)
     assert sent is not None
     dataset = tmp_path / "hub/datasets/lab/data"
     inbox = dataset / "contributions" / sent.offer.contribution_id
@@ -109,7 +109,7 @@ def test_records_of_all_devices_of_a_hub_are_compared(
     with new.writer("other-cpu") as writer:
         for row in old.measurements().to_pylist()[:5]:
             writer.append({**row, "device_id": "other-cpu"})
-    sent = contribute(new.path, "hf-hub:acme/data", deep=False)
+    sent = contribute(new.path, "hf-hub:acme/data", deep=False, agree=True)
     assert sent is not None
 
     verdict = review(f"hf-hub:acme/data@refs/pr/{sent.pull_request}", deep=False).verdict
