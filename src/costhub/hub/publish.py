@@ -119,13 +119,20 @@ def publish(
             repo.refuse_taken(tag, "" if plan.files or plan.removed else head.commit)
         if not is_agreed(agree, plan):
             return None
-        if head is None:
-            repo.create()
-        message = f"Publish {ready.name} {tag} with costhub" if tag else f"Publish {ready.name} with costhub"
-        pushed = repeat_if_stale(lambda: publication.push(plan, message))
-        if tag is not None:
-            repo.tag(tag, pushed.commit)
+        pushed = _send(publication, plan, tag, is_new=head is None)
     return PublishedVersion(plan, pushed.commit, pushed.url, tag)
+
+
+def _send(publication: _Publication, plan: PublishPlan, tag: str | None, *, is_new: bool) -> PushedCommit:
+    """Commits what the plan says, in a repository that is created if it is new, and tags it."""
+    repo, name = publication.repo, publication.ready.name
+    if is_new:
+        repo.create()
+    message = f"Publish {name} {tag} with costhub" if tag else f"Publish {name} with costhub"
+    pushed = repeat_if_stale(lambda: publication.push(plan, message))
+    if tag is not None:
+        repo.tag(tag, pushed.commit)
+    return pushed
 
 
 @dataclass(frozen=True)
