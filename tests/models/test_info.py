@@ -67,6 +67,7 @@ def test_a_missing_field_is_named(name: str) -> None:
         ("versions", ["torch"]),
         ("metrics", {"top_1": "0.9"}),
         ("metrics", {"top_1": float("nan")}),
+        ("metrics", {"top_1": 10**400}),
         ("metrics", None),
         ("base", 3),
         ("train_workloads", "w0"),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +9,7 @@ import pytest
 
 from costhub.dataset.programs import Programs
 from costhub.errors import DataError, ModelError
-from costhub.models import inputs
-from costhub.models.inputs import check_training, check_weights_file, checked_rows, is_informative
+from costhub.models.inputs import check_training, checked_rows, is_informative, read_weights
 
 
 def programs(latency_s: list[float], workload: list[int]) -> Programs:
@@ -50,20 +51,31 @@ def test_nothing_to_learn_is_said_so() -> None:
         check_training(programs([1.0, 2.0], [0, 1]))
 
 
-def test_a_file_of_the_size_of_a_model_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_the_size_of_a_model_passes(tmp_path: Path) -> None:
     path = tmp_path / "model.ubj"
     path.write_bytes(b"1234")
-    monkeypatch.setattr(inputs, "MAX_WEIGHTS_BYTES", 4)
 
-    check_weights_file(path, "the trees")
+    assert read_weights(path, "the trees", limit=4) == b"1234"
 
     path.write_bytes(b"12345")
-    with pytest.raises(ModelError, match="more than 4 bytes"):
-        check_weights_file(path, "the trees")
+    with pytest.raises(ModelError, match=r"has 5 bytes\. At most 4 are read"):
+        read_weights(path, "the trees", limit=4)
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    (tmp_path / "model.ubj").mkdir()
-
+def test_a_missing_file_is_named_with_its_folder(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"lacks model\.ubj, the trees of the model"):
-        check_weights_file(tmp_path / "model.ubj", "the trees")
+        read_weights(tmp_path / "model.ubj", "the trees")
+
+
+def to_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"), [(Path.mkdir, "a folder"), (os.mkfifo, "a named pipe"), (to_device, "a device")]
+)
+def test_what_is_no_file_is_said_at_once(make: Callable[[Path], object], kind: str, tmp_path: Path) -> None:
+    make(tmp_path / "model.ubj")
+
+    with pytest.raises(ModelError, match=rf"model\.ubj is {kind}"):
+        read_weights(tmp_path / "model.ubj", "the trees")

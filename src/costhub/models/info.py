@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -86,7 +86,10 @@ def _is_text_map(value: object) -> bool:
 
 
 def _is_number_map(value: object) -> bool:
-    return isinstance(value, dict) and all(type(v) in (int, float) and math.isfinite(v) for v in value.values())
+    # A whole number of 400 digits is JSON too, and no double.
+    return isinstance(value, dict) and all(
+        type(v) in (int, float) and abs(v) < sys.float_info.max for v in value.values()
+    )
 
 
 def _is_text_list(value: object) -> bool:

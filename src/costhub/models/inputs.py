@@ -8,6 +8,15 @@ import numpy as np
 
 from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.errors import DataError, ModelError
+from costhub.files import read_regular
+
+MOST_WEIGHT = 1e6
+"""The largest size of a weight of a network or a leaf. Of all models that costhub ships, the largest weight is 0.65
+and the largest leaf 0.52: labels are normalised, so a sound model stays within a few powers of ten of these."""
+MOST_FEATURE = 1e12
+"""The largest size of a number that a feature is compared with or shifted by. In the models that costhub ships, whose
+features are mostly logarithms, the largest threshold is 254 and the largest mean 64; a model of features in bytes or
+operations may need 1e9. Beyond it, a model was made to overflow."""
 
 
 def not_fitted_error() -> ModelError:
@@ -73,17 +82,17 @@ MAX_WEIGHTS_BYTES = 1 << 30
 """A cost model has a few MB; nothing larger is read."""
 
 
-def check_weights_file(path: Path, what: str) -> None:
-    """Refuses a file that is not there or too large.
+def read_weights(path: Path, what: str, *, limit: int = MAX_WEIGHTS_BYTES) -> bytes:
+    """The bytes of a file of weights, read once: what is checked is what is used.
 
     Args:
         path: In a model folder.
         what: What it should hold, for example ``the trees``.
+        limit: The most bytes that it may have.
 
     Raises:
-        ModelError: It is one of these.
+        ModelError: It is not there, is no regular file, or is too large.
     """
-    if not path.is_file():
+    if not path.exists():
         raise ModelError(f"{path.parent} lacks {path.name}, {what} of the model. Fetch the folder again.")
-    if path.stat().st_size > MAX_WEIGHTS_BYTES:
-        raise ModelError(f"{path} has more than {MAX_WEIGHTS_BYTES} bytes, so it is not a cost model.")
+    return read_regular(path, limit=limit, error=ModelError)

@@ -131,7 +131,7 @@ def check_ranges(limits: Mapping[str, tuple[float, float, float]]) -> None:
     """
     for name, (value, low, high) in limits.items():
         if not low <= value <= high:
-            raise ValueError(f"{name} must be between {low:g} and {high:g}, got {value:g}.")
+            raise ValueError(f"{name} must be between {low:g} and {high:g}, got {value!s:.40}.")
 
 
 def check_width(name: str, value: object, *, arch: str) -> int:

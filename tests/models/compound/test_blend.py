@@ -201,6 +201,12 @@ def test_a_member_that_reads_what_is_not_there_is_refused() -> None:
     ("changes", "sentence"),
     [
         ({"standard": None}, "standard of this blend model"),
+        ({"standard": {"mean": [0.0] * 3, "spread": [1.0, 1.0, 1e-300], "weight": [0.3] * 3}}, "spreads at least"),
+        ({"standard": {"mean": [0.0] * 3, "spread": [1.0, 1.0, 1e300], "weight": [0.3] * 3}}, "spreads within"),
+        ({"standard": {"mean": [1e300, 0.0, 0.0], "spread": [1.0] * 3, "weight": [0.3] * 3}}, "means and spreads"),
+        ({"standard": {"mean": [0.0] * 3, "spread": [1.0] * 3, "weight": [0.3, 0.3, 1e9]}}, "weights from 0 to 1"),
+        ({"standard": {"mean": [0.0] * 3, "spread": [1.0] * 3, "weight": [0.3, 0.3, -0.1]}}, "weights from 0 to 1"),
+        ({"standard": {"mean": [10**400, 0, 0], "spread": [1.0] * 3, "weight": [0.3] * 3}}, "a finite number"),
         ({"fitted": []}, "for each of the 3 members"),
         ({"members": "gbt"}, "each of its 1 members"),
         ({"members": "gbt mlp:relation@1 gbt"}, "mlp model|gbt model"),

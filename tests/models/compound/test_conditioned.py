@@ -205,6 +205,7 @@ def test_a_folder_holds_all_but_the_rows_of_the_devices(base: str, train: Progra
         ("device_mean", "1.0"),
         ("device_inverse_std", [float("nan")] * 39),
         ("device_inverse_std", [10**400] * 39),
+        ("device_inverse_std", [-1.0] * 39),
         ("device", [True] * 39),
         ("device", {"kind": "cpu"}),
         ("base", "mpl"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 from torch import Tensor, nn
 
 from costhub.dataset.programs import Programs
@@ -154,6 +154,29 @@ def test_encoded_columns_that_the_options_do_not_allow_are_refused(
 
     with pytest.raises(ModelError, match="inputs of this linear model must be"):
         Linear(feature_spec="demo@1").load_weights(tmp_path, {**model.config(), "inputs": inputs})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("scaler.inverse_std", -1.0, "a scaler that turns a column round"),
+        ("scaler.bin_inverse_width", -1.0, "a scaler that turns a column round"),
+        ("scaler.bin_inverse_width", 0.0, "a scaler that turns a column round"),
+        ("scaler.bin_column", -1, "bins of columns that do not exist"),
+        ("scaler.bin_column", 6, "bins of columns that do not exist"),
+        ("scaler.mean", 1e38, "in a sound model no number there is beyond"),
+    ],
+)
+def test_a_scaler_that_no_training_gives_is_refused(
+    name: str, value: float, sentence: str, model: Linear, tmp_path: Path
+) -> None:
+    model.save_weights(tmp_path)
+    tensors = dict(load_file(tmp_path / "model.safetensors"))
+    tensors[name][0] = value
+    save_file(tensors, tmp_path / "model.safetensors")
+
+    with pytest.raises(ModelError, match=sentence):
+        Linear(feature_spec="demo@1").load_weights(tmp_path, model.config())
 
 
 def test_an_architecture_of_one_part_refuses_a_composite_spec() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from costhub.errors import ModelError
-from costhub.models import inputs as weights_file
 from costhub.models.networks.weights import draw_weights, read_tensors, write_tensors
 
 EXPECTED = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(2)}
@@ -71,11 +71,39 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         read_tensors(tmp_path / "model.safetensors", EXPECTED)
 
 
-def test_a_file_beyond_any_cost_model_is_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights_file, "MAX_WEIGHTS_BYTES", 10)
+def test_a_file_beyond_any_cost_model_is_not_read(path: Path) -> None:
+    os.truncate(path, 1 << 40)
 
-    with pytest.raises(ModelError, match="more than 10 bytes"):
+    with pytest.raises(ModelError, match=r"has 1,099,511,627,776 bytes\. At most 1,073,741,824 are read"):
         read_tensors(path, EXPECTED)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("b", 3e38, r"holds 3e\+38 in b; in a sound model no number there is beyond 1e\+06"),
+        ("b", -1.1e6, r"holds 1.1e\+06 in b"),
+        ("scaler.mean", 1.1e12, r"holds 1.1e\+12 in scaler.mean; in a sound model no number there is beyond 1e\+12"),
+    ],
+)
+def test_weights_beyond_those_of_a_sound_model_are_refused(
+    name: str, value: float, sentence: str, tmp_path: Path
+) -> None:
+    path, tensors = tmp_path / "model.safetensors", {"b": torch.ones(2), "scaler.mean": torch.ones(2)}
+    write_tensors(path, {**tensors, name: torch.tensor([0.0, value])})
+
+    with pytest.raises(ModelError, match=sentence):
+        read_tensors(path, tensors)
+
+
+def test_tensors_at_the_bound_and_empty_ones_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    tensors = {"b": torch.tensor([1e6, -1e6]), "scaler.mean": torch.tensor([1e12]), "empty": torch.ones(0)}
+    write_tensors(path, tensors)
+
+    found = read_tensors(path, {name: torch.empty(t.shape, device="meta") for name, t in tensors.items()})
+
+    assert {name: t.tolist() for name, t in found.items()} == {name: t.tolist() for name, t in tensors.items()}
 
 
 class Layers(nn.Module):

@@ -20,7 +20,7 @@ def test_a_missing_file_is_named_with_its_folder(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_booster_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "trees.ubj").write_bytes(b"{}")
+    (tmp_path / "trees.ubj").write_bytes(b"[]")
 
     with pytest.raises(ModelError, match="cannot be read as an XGBoost model"):
         read_booster(tmp_path / "trees.ubj")
@@ -111,7 +111,28 @@ def test_trees_of_another_training_are_refused(train: Programs, tmp_path: Path) 
     boost_trees(parameters, learned, None, rounds=2, patience=2, checkpoint=TreeCheckpoint(tmp_path / "m", "one"))
 
     with pytest.raises(ModelError, match="progress of another training"):
-        TreeCheckpoint(tmp_path / "m", "two").restore()
+        TreeCheckpoint(tmp_path / "m", "two").restore(features=19)
+
+
+def test_trees_of_other_features_are_refused(train: Programs, tmp_path: Path) -> None:
+    parameters, [learned] = problem("regression", train)
+    kept = TreeCheckpoint(tmp_path / "m", "one")
+    boost_trees(parameters, learned, None, rounds=2, patience=2, checkpoint=kept)
+
+    assert kept.restore(features=learned.num_col()) is not None
+    with pytest.raises(ModelError, match="progress of another training"):
+        kept.restore(features=learned.num_col() + 1)
+
+
+@pytest.mark.parametrize("history", ["[1.0]", "[1.0, 2.0, 3.0]", "[1.0, null]", "[1.0, 2", "7", "[" * 10_000])
+def test_progress_without_a_loss_for_each_tree_is_refused(history: str, train: Programs, tmp_path: Path) -> None:
+    parameters, [learned] = problem("regression", train)
+    booster = boost_trees(parameters, learned, None, rounds=2, patience=2)
+    booster.set_attr(training="one", history=history)
+    booster.save_model(tmp_path / "m.ubj")
+
+    with pytest.raises(ModelError, match=r"no loss for each of its trees\. It is the progress"):
+        TreeCheckpoint(tmp_path / "m.ubj", "one").restore(features=learned.num_col())
 
 
 def test_an_interrupted_save_leaves_the_trees_before(
@@ -150,7 +171,7 @@ def test_damaged_progress_is_refused_with_what_to_do(tmp_path: Path) -> None:
     path.write_bytes(b"{L\x00")
 
     with pytest.raises(ModelError, match=r"cut short\. It is the progress of a training; remove it to start over"):
-        TreeCheckpoint(path, "id").restore()
+        TreeCheckpoint(path, "id").restore(features=1)
 
 
 NOTHING = xgb.DMatrix(np.zeros((1, 1)))

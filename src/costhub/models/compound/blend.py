@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -23,6 +24,8 @@ from costhub.progress import bar
 
 _STEPS = 4
 """Weights are multiples of 1 / _STEPS: finer ones would follow the noise of a few held-out workloads."""
+_MOST_SCORE = 1e12
+"""Mean scores and their spreads: those of the models that costhub ships lie between 0.2 and 6."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +73,14 @@ class ScoreScale:
         names = [field.name for field in fields(cls)]
         if isinstance(values, dict) and all(_are_finite_numbers(values.get(name), members) for name in names):
             standard = cls(*(np.array(values[name], np.float64) for name in names))
-            if (standard.spread > 0.0).all() and (standard.weight >= 0.0).all():
+            is_sound = (np.abs(standard.mean) <= _MOST_SCORE) & (standard.spread <= _MOST_SCORE)
+            is_sound &= (standard.spread >= 1 / _MOST_SCORE) & (standard.weight >= 0.0) & (standard.weight <= 1.001)
+            if is_sound.all():
                 return standard
         raise ModelError(
             f"standard of this blend model must be {', '.join(names)} with a finite number for each of its "
-            f"{members} members, the spreads above and the weights not below 0; fetch it again."
+            f"{members} members, means and spreads within {_MOST_SCORE:g}, spreads at least {1 / _MOST_SCORE:g} and "
+            "weights from 0 to 1; fetch it again."
         )
 
 
@@ -115,7 +121,8 @@ def _are_finite_numbers(values: Any, members: int) -> bool:
     return (
         isinstance(values, list)
         and len(values) == members
-        and all(type(value) in (int, float) and math.isfinite(value) for value in values)
+        # A whole number of 400 digits is JSON too, and no double.
+        and all(type(value) in (int, float) and abs(value) < sys.float_info.max for value in values)
     )
 
 

@@ -194,6 +194,8 @@ class Conditioned(CostModel):
         rest = dict(config)
         columns = check_width("columns", rest.pop("columns", None), arch=self.arch)
         mean, inverse_std = (_checked_vector(key, rest.pop(key, None)) for key in _SCALER_KEYS)
+        if (inverse_std < 0).any():
+            raise ModelError("device_inverse_std of this conditioned model is below 0; fetch it again.")
         device = rest.pop("device", None)
         bound = None if device is None else _checked_vector("device", device)
         inner = rest.pop("base_options", None)

@@ -111,7 +111,7 @@ class Checkpoint:
             if metadata.get("training") == self.training:
                 state.restore(tensors, json.loads(metadata["numbers"]))
                 return
-        except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
+        except (SafetensorError, OSError, LookupError, TypeError, ValueError, RuntimeError) as error:
             raise ModelError(
                 f"{self.path}, the progress of a training, cannot be read ({error}); remove it to start over."
             ) from error

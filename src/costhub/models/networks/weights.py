@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError, deserialize
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from costhub.errors import ModelError
-from costhub.models.inputs import check_weights_file
+from costhub.models.inputs import MOST_FEATURE, MOST_WEIGHT, read_weights
 
 _DTYPES = {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64"}
 
@@ -35,24 +35,22 @@ def read_tensors(path: Path, expected: Mapping[str, Tensor]) -> dict[str, Tensor
         expected: Name -> a tensor of the right shape and dtype; its values, if any, are not looked at.
 
     Raises:
-        ModelError: The file is missing, too large or damaged, or a tensor is missing, unknown, of another
-            shape or dtype, or not finite.
+        ModelError: The file is missing, no regular file, too large or damaged, or a tensor is missing, unknown, of
+            another shape or dtype, not finite, or beyond what a sound model holds.
     """
-    check_weights_file(path, "the weights")
+    data = read_weights(path, "the weights")
     try:
-        with safe_open(path, framework="pt") as file:
-            _check_names(path, set(file.keys()), set(expected))
-            for name, tensor in expected.items():
-                stored = file.get_slice(name)
-                _check_form(path, name, tensor, stored.get_shape(), stored.get_dtype())
-            tensors = {name: file.get_tensor(name) for name in expected}
-    except (SafetensorError, OSError) as error:
+        stored = dict(deserialize(data))  # type: ignore[no-untyped-call]
+    except SafetensorError as error:
         raise ModelError(
             f"{path} cannot be read as safetensors ({error}): it is damaged or cut short. Fetch it again."
         ) from error
-    for name, tensor in tensors.items():
-        if not bool(torch.isfinite(tensor).all()):
-            raise ModelError(f"{path} holds NaN or infinity in {name}; its scores would be useless. Fetch it again.")
+    _check_names(path, set(stored), set(expected))
+    tensors = {}
+    for name, tensor in expected.items():
+        _check_form(path, name, tensor, stored[name]["shape"], stored[name]["dtype"])
+        tensors[name] = _as_tensor(stored[name]["data"], tensor)
+        _check_size(path, name, tensors[name])
     return tensors
 
 
@@ -72,6 +70,24 @@ def _check_names(path: Path, present: set[str], expected: set[str]) -> None:
         lists = (("lacks", missing), ("holds unknown", unknown))
         faults = [f"{fault} {', '.join(names)}" for fault, names in lists if names]
         raise ModelError(f"{path} {' and '.join(faults)}: its tensors are not those that config.json describes.")
+
+
+def _as_tensor(data: bytearray, form: Tensor) -> Tensor:
+    """A tensor of the shape and dtype of another one, which may be on "meta"."""
+    if not form.numel():  # of an empty buffer torch makes none
+        return torch.empty(form.shape, dtype=form.dtype)
+    return torch.frombuffer(data, dtype=form.dtype).reshape(form.shape)
+
+
+def _check_size(path: Path, name: str, tensor: Tensor) -> None:
+    most = MOST_FEATURE if name.startswith("scaler") else MOST_WEIGHT
+    if not bool(torch.isfinite(tensor).all()):
+        raise ModelError(f"{path} holds NaN or infinity in {name}; its scores would be useless. Fetch it again.")
+    if tensor.numel() and float(tensor.abs().max()) > most:
+        raise ModelError(
+            f"{path} holds {float(tensor.abs().max()):.3g} in {name}; in a sound model no number there is beyond "
+            f"{most:g}. Fetch or train it again."
+        )
 
 
 def _check_form(path: Path, name: str, expected: Tensor, shape: list[int], dtype: str) -> None:

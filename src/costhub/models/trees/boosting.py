@@ -17,24 +17,35 @@ import xgboost as xgb
 
 from costhub.dataset.programs import IntArray
 from costhub.errors import ModelError, first_line
-from costhub.models.inputs import check_weights_file
+from costhub.models.inputs import read_weights
 from costhub.models.training_progress import other_training_error, write_progress
+from costhub.models.trees.tree_check import TreeFault, check_booster
+from costhub.models.trees.ubjson import read_ubjson
+
+MAX_TREES_BYTES = 256 << 20
+"""The largest file of trees that costhub ships has 5 MB."""
 
 
 def read_booster(path: Path, *, advice: str = "Fetch it again.") -> xgb.Booster:
     """Reads XGBoost's own binary JSON.
+
+    XGBoost believes what it reads: a child or a column out of range ends in a read out of bounds when it predicts.
+    So the bytes are read once, by a reader in Python, and XGBoost gets them only after every node was looked at.
 
     Args:
         path: Of the file.
         advice: What to do about a damaged one, a sentence.
 
     Raises:
-        ModelError: There is no such file, or it is too large, damaged or cut short.
+        ModelError: There is no such file, or it is too large, damaged, cut short, or holds what no training grows.
     """
-    check_weights_file(path, "the trees")
+    data = read_weights(path, "the trees", limit=MAX_TREES_BYTES)
     booster = xgb.Booster()
     try:
-        booster.load_model(path)
+        check_booster(read_ubjson(data))
+        booster.load_model(bytearray(data))
+    except TreeFault as error:
+        raise ModelError(f"{path} holds trees that costhub did not train: {error}. {advice}") from error
     except (xgb.core.XGBoostError, ValueError, OSError) as error:
         raise ModelError(
             f"{path} cannot be read as an XGBoost model ({first_line(error)}): it is damaged or cut short. {advice}"
@@ -44,6 +55,7 @@ def read_booster(path: Path, *, advice: str = "Fetch it again.") -> xgb.Booster:
 
 SAVE_EVERY = 25
 """Trees between two savings."""
+_PROGRESS_ADVICE = "It is the progress of a training; remove it to start over."
 
 
 @dataclass(frozen=True)
@@ -66,8 +78,11 @@ class TreeCheckpoint:
         write_progress(self.path, booster.save_model)
         return _read(self.path)[0]
 
-    def restore(self) -> tuple[xgb.Booster, list[float]] | None:
+    def restore(self, *, features: int) -> tuple[xgb.Booster, list[float]] | None:
         """The trees and their history; None if there is no file yet.
+
+        Args:
+            features: How many the trees must read.
 
         Raises:
             ModelError: The file is damaged, or holds the trees of another training.
@@ -75,14 +90,25 @@ class TreeCheckpoint:
         if not self.path.is_file():
             return None
         booster, attributes = _read(self.path)
-        if attributes["training"] != self.training:
+        if attributes["training"] != self.training or booster.num_features() != features:
             raise other_training_error(self.path)
-        return booster, json.loads(attributes["history"] or "[]")
+        return booster, _history(self.path, attributes["history"] or "[]", trees=booster.num_boosted_rounds())
+
+
+def _history(path: Path, text: str, *, trees: int) -> list[float]:
+    """The losses in an attribute: one for each tree, or none without validation programs."""
+    try:
+        losses = json.loads(text)
+    except (ValueError, RecursionError):
+        losses = None
+    if not isinstance(losses, list) or len(losses) not in (0, trees) or any(type(loss) is not float for loss in losses):
+        raise ModelError(f"{path} has no loss for each of its trees. {_PROGRESS_ADVICE}")
+    return losses
 
 
 def _read(path: Path) -> tuple[xgb.Booster, dict[str, str | None]]:
     """The trees, and the attributes of the checkpoint, which are removed from them."""
-    booster = read_booster(path, advice="It is the progress of a training; remove it to start over.")
+    booster = read_booster(path, advice=_PROGRESS_ADVICE)
     attributes = {name: booster.attr(name) for name in ("training", "history")}
     booster.set_attr(training=None, history=None)
     return booster, attributes
@@ -115,7 +141,7 @@ def boost_trees(
     Raises:
         ModelError: The checkpoint is of another training.
     """
-    kept = checkpoint.restore() if checkpoint else None
+    kept = checkpoint.restore(features=train.num_col()) if checkpoint else None
     booster, history = kept or (xgb.Booster(dict(parameters), [train, *([valid] if valid else [])]), [])
     booster.set_param(dict(parameters))
     on_trees(booster.num_boosted_rounds())

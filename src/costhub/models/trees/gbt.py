@@ -20,6 +20,7 @@ from costhub.models.protocol import CostModel, Scores
 from costhub.models.training_progress import training_id
 from costhub.models.trees.boosting import TreeCheckpoint, boost_trees, centred_loss, read_booster
 from costhub.models.trees.pooling import pool_parts, pooled_width
+from costhub.models.trees.tree_check import MAX_TREE_DEPTH
 from costhub.progress import bar
 
 WEIGHTS = "model.ubj"
@@ -80,7 +81,7 @@ class GbtOptions:
             {
                 "rounds": (self.rounds, 1, 10_000),
                 "learning_rate": (self.learning_rate, 0.0, 1.0),
-                "depth": (self.depth, 1, 16),
+                "depth": (self.depth, 1, MAX_TREE_DEPTH),
                 "min_child_weight": (self.min_child_weight, 0.0, 1e6),
                 "subsample": (self.subsample, 0.01, 1.0),
                 "colsample": (self.colsample, 0.01, 1.0),
