@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from costhub.api.tune_report import read_report
 from costhub.cards import dataset_card, model_card
 from costhub.cards.adaptation import ADAPTATION, transfer_facts
-from costhub.cli.shared.tune_output import read_report
 from costhub.dataset.features.cache import NOT_COMPUTED, FeatureCache
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder

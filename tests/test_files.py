@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from costhub.api.tune_report import REPORT, read_report
 from costhub.cards.adaptation import transfer_facts
-from costhub.cli.shared.tune_output import REPORT, read_report
 from costhub.dataset.shards.journal import read_journal
 from costhub.dataset.splits.split import load_split
 from costhub.errors import CosthubError, DataError

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from costhub.api.tune_report import REPORT_VERSION
 from costhub.cards import dataset_card, model_card
 from costhub.cards.adaptation import ADAPTATION_VERSION
-from costhub.cli.shared.tune_output import REPORT_VERSION
 from costhub.dataset.schema import SCHEMA_VERSION
 from costhub.dataset.splits.split import SPLIT_VERSION
 from costhub.hub.catalogue.devices import INDEX_VERSION

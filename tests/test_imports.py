@@ -28,7 +28,9 @@ ALLOWED = {
     "testing": {"dataset", "models", "transfer", "search"},
     "hub": {"dataset", "collector", "models", "transfer", "search", "cards"},
     "tvm": {"dataset", "collector", "models", "transfer", "search", "cards", "hub"},
-    "cli": {"dataset", "collector", "models", "transfer", "search", "cards", "hub"},
+    # What Python users call; the command line calls the same.
+    "api": {"dataset", "collector", "models", "transfer", "search", "cards", "hub"},
+    "cli": {"dataset", "collector", "models", "transfer", "search", "cards", "hub", "api"},
 }
 # Beside the stages, for all of them: these modules, and the child processes. The package itself is not among
 # them: a stage that imported `costhub.tune` would reach around the direction, so stages import from where

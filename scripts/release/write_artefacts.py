@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from packaging.version import Version
 
 from costhub import __version__
+from costhub.api.tune_report import TuneReport
 from costhub.cards.adaptation import ADAPTATION, ADAPTATION_VERSION
-from costhub.cli.shared.tune_output import TuneReport
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_programs
 from costhub.dataset.metaschedule.export import export_database

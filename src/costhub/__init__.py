@@ -10,13 +10,13 @@ from costhub.errors import CosthubError
 from costhub.versions import __version__
 
 if TYPE_CHECKING:
+    from costhub.api.tune import tune
     from costhub.dataset.load import iter_programs, load_programs
     from costhub.hub.data import iter_measurements, load_measurements
     from costhub.hub.pull import pull
     from costhub.models.evaluate import evaluate
     from costhub.models.folder import load_model
     from costhub.models.train import train_model as train
-    from costhub.search.tune import tune
     from costhub.transfer.adapt import adapt
 
 # Resolved on first use (PEP 562): each of these modules imports tvm, torch or pyarrow, which takes seconds
@@ -31,7 +31,7 @@ _LAZY = {
     "load_programs": "costhub.dataset.load:load_programs",
     "pull": "costhub.hub.pull:pull",
     "train": "costhub.models.train:train_model",
-    "tune": "costhub.search.tune:tune",
+    "tune": "costhub.api.tune:tune",
 }
 
 __all__ = [

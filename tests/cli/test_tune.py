@@ -9,15 +9,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from costhub.cli.tune import _obstacle, _warn_of_another_kind
-from costhub.collector.device.local import local_target
 from costhub.dataset.workload import module_to_json
-from costhub.hub.catalogue.find import find_model
 from costhub.search.database import SearchFolder
 
 
@@ -43,7 +39,7 @@ def test_a_named_workload_is_tuned_with_the_embedded_model(costhub: Any, tmp_pat
 def test_a_folder_that_another_search_uses_is_refused_before_anything_starts(
     costhub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("costhub.cli.tune.open_measurer", lambda *_: pytest.fail("a measurer was opened"))
+    monkeypatch.setattr("costhub.api.tune.open_measurer", lambda *_: pytest.fail("a measurer was opened"))
     with SearchFolder(tmp_path):
         for what in (["matmul.128x128x128"], ["--network", "resnet18"]):
             output = costhub("tune", *what, "--out", str(tmp_path))
@@ -113,15 +109,6 @@ def test_the_model_of_a_gpu_is_taken_for_a_cpu(costhub: Any, tmp_path: Path) -> 
     assert "costhub/nvidia-h200-blend is a model for cuda devices" in output.err
 
 
-def test_the_model_of_another_kind_of_device_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
-    entry = find_model("nvidia-h200").entry
-
-    _warn_of_another_kind(entry, {"device_id": "acme-one", "kind": "cuda"})
-    assert capsys.readouterr().err == ""
-    _warn_of_another_kind(entry, {"device_id": "acme-one", "kind": "cpu"})
-    assert "is a model for cuda devices, but acme-one is a cpu device" in capsys.readouterr().err
-
-
 @pytest.mark.slow
 def test_a_module_file_is_a_workload_and_a_strategy_has_a_name(costhub: Any, tmp_path: Path) -> None:
     from tvm import te
@@ -186,17 +173,6 @@ def test_a_network_is_tuned_and_run_on_boards(costhub: Any, tmp_path: Path, two_
     assert (out / "small.so").is_file()
 
 
-def test_networks_are_not_compiled_where_that_cannot_be_done() -> None:
-    def obstacle(**measurer: Any) -> str | None:
-        return _obstacle(SimpleNamespace(**measurer))  # type: ignore[arg-type]
-
-    here, foreign = {"mtriple": local_target()["mtriple"]}, {"mtriple": "vax-dec-ultrix"}
-    assert obstacle(device={"kind": "cpu"}, target=here, boards=None) is None
-    assert obstacle(device={"kind": "cpu"}, target=here, boards="some") is None
-    assert obstacle(device={"kind": "cuda"}, target={}, boards=None) == "This is done for CPUs only."
-    assert "No linker for vax-dec-ultrix" in (obstacle(device={"kind": "cpu"}, target=foreign, boards="some") or "")
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -234,7 +210,7 @@ def test_a_network_whose_outputs_are_wrong_ends_with_a_sentence_after_its_report
     out = tmp_path / "tuned"
 
     # The network is a stand-in that is not looked at: the kernel is tuned by its name.
-    monkeypatch.setattr("costhub.cli.shared.measuring.network_jobs", lambda *_, **__: [])
+    monkeypatch.setattr("costhub.api.tune.network_jobs", lambda *_, **__: [])
     output = costhub("tune", "matmul.128x128x128", "--network", "lstm", "--trials", "2", "--out", str(out))
 
     assert output.code == 1

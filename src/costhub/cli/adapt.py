@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from costhub.api.subjects import check_names
 from costhub.cli.shared.adapt_target import AdaptTarget, StoredTarget, live_target
 from costhub.cli.shared.figures import described_figures
-from costhub.cli.shared.measuring import check_names
 from costhub.cli.shared.options import METHOD, check_tracker_options
 
 if TYPE_CHECKING:

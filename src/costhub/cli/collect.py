@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from costhub.api.measuring import BoardsAt, folder_of, open_measurer
+from costhub.api.subjects import check_names, named_workloads
 from costhub.cli.shared.interaction import interruptible
-from costhub.cli.shared.measuring import check_names, folder_of, named_workloads, open_measurer
 from costhub.cli.shared.options import Duration, check_tracker_options, list_option
 from costhub.progress import bar
 
@@ -111,7 +112,8 @@ def command(
     from costhub.collector.session import Rights
 
     evaluator = replace(COLLECTING, cache_flush=flush_caches)
-    with interruptible(), open_measurer(devices, tracker, key, evaluator=evaluator) as measurer:
+    where = BoardsAt(tracker, key) if tracker and key else devices
+    with interruptible(), open_measurer(where, evaluator=evaluator) as measurer:
         workloads = named_workloads(suites, networks, measurer)
         proposals = replace(
             _proposals(trials, chosen, guide, measurer.devices[0].stored_row),

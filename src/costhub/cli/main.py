@@ -104,10 +104,13 @@ class LazyGroup(click.Group):
 )
 @click.version_option(__version__, prog_name="costhub")
 @click.option("--debug", is_flag=True, help="Show the traceback of a failure.")
-@click.pass_obj
-def group(session: GroupOptions, debug: bool) -> None:
+@click.pass_context
+def group(context: click.Context, debug: bool) -> None:
     """Pretrained cost models for TVM MetaSchedule, and the measurements they learn from."""
-    session.debug = debug
+    from costhub.cli.shared.interaction import messages_on_stderr
+
+    context.obj.debug = debug
+    context.with_resource(messages_on_stderr())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

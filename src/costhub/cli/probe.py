@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
+from costhub.api.measuring import warn_if_busy
 from costhub.cards.tables import TableColumn, number, plain_table
-from costhub.cli.shared.interaction import warn_if_busy
 from costhub.errors import CosthubError
 from costhub.progress import bar
 

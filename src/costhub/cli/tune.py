@@ -3,42 +3,15 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
-from dataclasses import dataclass
+import shlex
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from costhub.cli.shared.interaction import interruptible
-from costhub.cli.shared.measuring import check_names, exported_among, named_jobs, network_jobs, open_measurer
 from costhub.cli.shared.options import METHOD, SELECTION, STRATEGY, check_tracker_options, list_option
-from costhub.errors import NetworkError, WorkloadError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from costhub.collector.measurer import Measurer
-    from costhub.hub.catalogue.hubs import ModelEntry
-    from costhub.search.database import SearchFolder
-    from costhub.search.options import Job
-    from costhub.search.result import TuneResult
-    from costhub.search.selection import Selection
-    from costhub.search.strategies.strategy import Strategy
-    from costhub.search.whole_network.finish import FinishedNetwork
-    from costhub.transfer.methods.method import TransferMethod
-
-
-@dataclass(frozen=True)
-class SearchParts:
-    """The parts of a search that have a name."""
-
-    method: TransferMethod
-    strategy: Strategy
-    selection: Selection | None
-    said: str
-    """Their description, for the report."""
-
+from costhub.errors import NetworkError
 
 EXAMPLE = """
 \b
@@ -156,164 +129,35 @@ def command(
 
     Stop it with Ctrl-C at any time and start it again with the same --out: it continues where it stopped.
     """
-    from costhub.cli.shared.tune_output import TuneReport, read_report, result_text
-    from costhub.hub.catalogue.find import AUTO, choose_model, find_model
-    from costhub.hub.pull import pull, pull_resolved
-    from costhub.search.database import SearchFolder
+    from costhub.api.measuring import BoardsAt
+    from costhub.api.tune import TuneOptions, tune
 
-    names, files = exported_among(workloads)
-    networks = (*networks, *files)
-    _check_arguments(names, networks, device, tracker, key)
-    named = None if model_name == AUTO else find_model(model_name, arch=arch)
-    drafting = pull(draft) if draft else None
-    how = _search_parts(method, strategy, select)
-    jobs = [job for text in names for job in named_jobs(text)]
-    with interruptible(), SearchFolder(out) as search_folder, ExitStack() as measuring:
-        earlier = read_report(out)
-        measurer = measuring.enter_context(open_measurer([device], tracker, key))
-        found = named or choose_model(AUTO, measurer.device, arch=arch)
-        folder = pull_resolved(found)
-        click.echo(f"Model {found.entry.name} ({found.entry.arch}). {found.reason}", err=True)
-        _warn(found.entry, measurer, networks)
-        jobs += network_jobs(networks, json.dumps(measurer.target), fast_math=fast_math)
-        if not jobs:
-            raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be tuned.")
-        results, order = _tune(jobs, folder, drafting, measurer, trials=trials, out=search_folder, how=how, seed=seed)
-        measuring.close()  # Its processes must not compute while a network is timed.
-        about = {"model": found.entry.name, "model_reason": found.reason, "method": how.said}
-        report = TuneReport(results, out, {j.name: j.weight for j in jobs}, order, measurer.device, about, earlier)
-        report.draw()
-        report.write()  # Keeps the results, even if a network fails.
-        finished = _finish(networks, measurer, out, fast_math=fast_math, torch_compile=torch_compile)
-        summary = report.write(finished)
-    click.echo(json.dumps(summary) if as_json else result_text(results, finished, out))
-    _raise_wrong_outputs(finished)
-
-
-def _check_arguments(
-    workloads: Sequence[str], networks: Sequence[str], device: str, tracker: str | None, key: str | None
-) -> None:
-    """Refuses wrong names and contradictions before TVM or torch is imported."""
-    if not workloads and not networks:
-        raise click.UsageError("Nothing to tune: name a WORKLOAD, or a network with --network.")
     check_tracker_options(tracker, key)
     if tracker is not None and device != "auto":
         raise click.UsageError("--device selects a device of this machine; leave it out with --tracker.")
-    check_names(workloads, networks, [device] if tracker is None else [])
-
-
-def _search_parts(method: str, strategy: str, select: str) -> SearchParts:
-    """The parts of a search by their names."""
-    from costhub.search.selection import SELECTIONS, find_selection
-    from costhub.search.strategies.by_name import STRATEGIES, find_strategy
-    from costhub.transfer.methods.by_name import METHODS, find_method
-
-    for registry, name in ((METHODS, method), (STRATEGIES, strategy), (SELECTIONS, select)):
-        registry.check(name)  # before any of them loads torch or TVM
-    said = f"{strategy} search, {select}; the model learns from each round by: {method}"
-    return SearchParts(find_method(method), find_strategy(strategy), find_selection(select), said)
-
-
-def _warn(entry: ModelEntry, measurer: Measurer, networks: Sequence[str]) -> None:
-    """Warns of limits before the search, which may take hours."""
-    _warn_of_another_kind(entry, measurer.device)
-    obstacle = _obstacle(measurer) if networks else None
-    if obstacle is not None:
-        click.echo(
-            f"{' and '.join(networks)} will not be compiled as a whole. {obstacle} Schedules of the kernels "
-            "will be in the database.",
-            err=True,
+    if not workloads and not networks:
+        raise click.UsageError("Nothing to tune: name a WORKLOAD, or a network with --network.")
+    options = TuneOptions(
+        method=method,
+        strategy=strategy,
+        select=select,
+        draft=draft,
+        arch=arch,
+        fast_math=fast_math,
+        torch_compile=torch_compile,
+        command=shlex.join(["costhub", *sys.argv[1:]]),
+    )
+    with interruptible():
+        tuning = tune(
+            [*workloads, *networks],
+            out,
+            trials=trials,
+            model=model_name,
+            device=BoardsAt(tracker, key) if tracker and key else device,
+            options=options,
+            seed=seed,
         )
-
-
-def _warn_of_another_kind(entry: ModelEntry, device: Mapping[str, Any]) -> None:
-    """Warns if the model is for a GPU and the device is a CPU, or the other way round."""
-    from costhub.hub.catalogue.devices import find_device
-
-    meant = find_device(entry.device_id)
-    if meant is not None and meant.kind != device["kind"]:
-        click.echo(
-            f"{entry.name} is a model for {meant.kind} devices, but {device['device_id']} is a "
-            f"{device['kind']} device: its predictions may be wrong until it has learned from measurements.",
-            err=True,
-        )
-
-
-def _raise_wrong_outputs(finished: Sequence[FinishedNetwork]) -> None:
-    """Raises a NetworkError if outputs differ from torch's."""
-    wrong = [network.error for network in finished if network.error]
+    click.echo(json.dumps(tuning.summary) if as_json else str(tuning))
+    wrong = [network.error for network in tuning.networks if network.error]
     if wrong:
         raise NetworkError(" ".join(wrong))
-
-
-def _tune(
-    jobs: Sequence[Job],
-    folder: Path,
-    drafting: Path | None,
-    measurer: Measurer,
-    *,
-    trials: int,
-    out: SearchFolder,
-    how: SearchParts,
-    seed: int,
-) -> tuple[list[TuneResult], list[str]]:
-    """The results, and the workload of each trial."""
-    from costhub.cli.shared.tune_output import TuneProgress
-    from costhub.hub.catalogue.devices import complete_device_row
-    from costhub.models.folder import load_model
-    from costhub.search.options import Search
-    from costhub.search.tune import tune_all
-
-    known = complete_device_row(measurer.device)
-    model = load_model(folder)[0].bind(known)
-    draft = load_model(drafting)[0].bind(known) if drafting else None
-    search = Search(model, draft=draft, method=how.method, strategy=how.strategy, selection=how.selection, seed=seed)
-    total = trials * len(jobs)
-    with TuneProgress(total) as progress:
-        results = tune_all(
-            jobs,
-            search,
-            measurer,
-            out=out,
-            trials=total,
-            on_trial=progress.trial,
-            on_batch=progress.batch,
-        )
-    return results, progress.order
-
-
-def _finish(
-    networks: Sequence[str], measurer: Measurer, out: Path, *, fast_math: bool, torch_compile: bool
-) -> list[FinishedNetwork]:
-    """Compiles and times whole networks after the search; none if the device does not allow it."""
-    from costhub.collector.workloads.network_kernels import name_networks
-    from costhub.search.whole_network.finish import finish_network
-
-    if _obstacle(measurer) is not None:
-        return []
-    return [
-        finish_network(
-            network,
-            label=label,
-            target=json.dumps(measurer.target),
-            database=out,
-            out=out,
-            fast_math=fast_math,
-            torch_compile=torch_compile,
-            boards=measurer.boards,
-            on_step=lambda step: click.echo(f"{step} ...", err=True),
-        )
-        for label, network in name_networks(networks).items()
-    ]
-
-
-def _obstacle(measurer: Measurer) -> str | None:
-    """A sentence that says why networks cannot be compiled for a device; None if they can."""
-    from costhub.collector.build.linker import can_link
-
-    triple = measurer.target.get("mtriple")
-    if measurer.device["kind"] != "cpu":
-        return "This is done for CPUs only."
-    if measurer.boards is not None and not can_link(triple):
-        return f"No linker for {triple} is installed; on Debian, install lld or the binutils for it."
-    return None

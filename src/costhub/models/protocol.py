@@ -5,13 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.errors import ModelError
+
+if TYPE_CHECKING:
+    from costhub.models.info import ModelInfo
 
 Scores = npt.NDArray[np.float64]
 
@@ -36,6 +39,22 @@ class CostModel(ABC):
     A call of `fit` with equal programs, options and seed then continues an interrupted one, and ends with the
     model that it would have reached without the break. The progress of another training is refused with a
     ModelError."""
+    name: str = ""
+    """What a hub calls the model; `costhub.load_model` sets it."""
+    info: ModelInfo | None = None
+    """Where the model comes from and how good it is; `costhub.load_model` sets it."""
+
+    def __str__(self) -> str:
+        """Two lines: what the model is, and what it learned from with its figures."""
+        what = f"{self.arch} model on {self.feature_spec}"
+        if self.info is None:
+            return f"{self.name}: {what}" if self.name else what
+        learned = f"{self.info.data_rows:,} programs of {len(self.info.train_workloads)} workloads"
+        text = f"{self.name or 'A model'}: {what} for {self.info.device_id}\nlearned from {learned}"
+        if not self.info.metrics:
+            return f"{text}; not evaluated"
+        figures = ", ".join(f"{name} {value:.3f}" for name, value in self.info.metrics.items())
+        return f"{text}; on {len(self.info.test_workloads)} held-out workloads: {figures}"
 
     @abstractmethod
     def fit(self, train: Programs, valid: Programs | None, *, seed: int, progress: bool = True) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 import pytest
 
-from costhub.cli.shared.options import Duration
+from costhub.cli.shared.options import Duration, check_tracker_options
 from costhub.collector.workloads.suites import find_suites, suites
 from costhub.collector.workloads.zoo.networks import NETWORKS
 from costhub.errors import WorkloadError
@@ -38,3 +38,11 @@ def test_every_suite_workload_and_network_is_listed(costhub: Any, verb: str) -> 
 def test_a_network_given_as_a_workload_is_told_where_it_belongs(name: str) -> None:
     with pytest.raises(WorkloadError, match=rf"^{name} is a network, no workload: name it with --network "):
         find_suites([name])
+
+
+def test_half_of_the_name_of_a_board_is_refused() -> None:
+    check_tracker_options(None, None)
+    check_tracker_options("127.0.0.1:9190", "pi4")
+    for tracker, key in (("127.0.0.1:9190", None), (None, "pi4")):
+        with pytest.raises(click.UsageError, match="go together"):
+            check_tracker_options(tracker, key)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from costhub.api.measuring import BoardsAt, folder_of, open_measurer
+from costhub.api.subjects import named_workloads
 from costhub.cli.shared.interaction import interruptible
-from costhub.cli.shared.measuring import folder_of, named_workloads, open_measurer
 from costhub.errors import WorkloadError
 from costhub.progress import bar
 
@@ -173,8 +174,8 @@ def live_target(
     from costhub.hub.catalogue.devices import complete_device_row
     from costhub.transfer.online_trials import OnlineTrials, distinct_workloads
 
-    devices = (device or "auto",)
-    with interruptible(), open_measurer(devices, tracker, key, evaluator=COLLECTING) as measurer:
+    where = BoardsAt(tracker, key) if tracker and key else device or "auto"
+    with interruptible(), open_measurer(where, evaluator=COLLECTING) as measurer:
         workloads = named_workloads(suites or (() if networks else EVERYTHING), networks, measurer)
         if not workloads:
             raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be measured.")

@@ -1,9 +1,9 @@
-"""Provides what commands share at a terminal: one way to stop, a question before sending, a warning of load."""
+"""Provides what commands share at a terminal: one way to stop, messages on stderr, a question before sending."""
 
 from __future__ import annotations
 
 import contextlib
-import os
+import logging
 import signal
 import sys
 from collections.abc import Iterator
@@ -37,6 +37,28 @@ def interruptible() -> Iterator[None]:
     finally:
         for number in heeded:
             signal.signal(number, handlers[number])
+
+
+class _Stderr(logging.Handler):
+    """Prints messages as a command prints its own."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Prints one message."""
+        click.echo(record.getMessage(), err=True)
+
+
+@contextlib.contextmanager
+def messages_on_stderr() -> Iterator[None]:
+    """Prints what costhub reports in the block on stderr: the model that was chosen, warnings, steps."""
+    log, handler = logging.getLogger("costhub"), _Stderr()
+    before = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
+        log.removeHandler(handler)
 
 
 def confirmed(question: str, *, yes: bool, verb: str) -> bool:
@@ -73,19 +95,3 @@ def size_text(size: int) -> str:
             break
         shown /= 1000
     return f"{shown:.0f} B" if unit == "B" else f"{shown:.1f} {unit}"
-
-
-def warn_if_busy() -> None:
-    """Warns on stderr that latencies will be noisy if more processes want to run than there are cores."""
-    load, cores = _load_average(), os.cpu_count() or 1
-    if load > cores:
-        click.echo(
-            f"Other programs are running here (load average {load:.1f}, {cores} cores): latencies will be "
-            "noisy, and `costhub check` may refuse them.",
-            err=True,
-        )
-
-
-def _load_average() -> float:
-    """Of the last minute."""
-    return os.getloadavg()[0]

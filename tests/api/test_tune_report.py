@@ -1,92 +1,18 @@
-"""What a search shows of itself: a line now and then in a log, bars on a terminal."""
+"""The report of a search: three files that say the same."""
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
-from costhub.cli.shared.tune_output import REPORT, TuneProgress, TuneReport, progress_text, read_report, result_text
+from costhub.api.tune_report import REPORT, TuneReport, read_report
 from costhub.errors import DataError
 from costhub.search.result import TuneResult
-from costhub.search.scheduler import SearchProgress
 from costhub.search.whole_network.finish import FinishedNetwork
 from costhub.search.whole_network.network_timer import Latency
-
-
-class Terminal(io.StringIO):
-    """What a terminal would show."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def after(trials: int) -> SearchProgress:
-    return SearchProgress(trials, 96, 2, 2, 1234.5, 0.031)
-
-
-def test_a_log_gets_a_line_now_and_then_with_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:
-    now = [0.0]
-    with TuneProgress(96, every_s=60.0, clock=lambda: now[0]) as progress:
-        for trials in range(0, 96, 16):
-            progress.batch(after(trials))
-            now[0] += 40.0
-
-    lines = capsys.readouterr().err.splitlines()
-    # At 80 and 160 s: 40 s for 16 trials, of which 64 and 32 are left.
-    both = "of 96 trials, 2 kernels: 1,234.5 us together, another batch of each may save 3.1%, about"
-    assert lines == [f"32 {both} 3 min left", f"64 {both} 80 s left"]
-
-
-def test_what_an_earlier_search_measured_does_not_count_for_the_time_left(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    now = [0.0]
-    with TuneProgress(96, every_s=10.0, clock=lambda: now[0]) as progress:
-        progress.batch(after(64))
-        now[0] = 20.0
-        progress.batch(after(80))
-
-    assert "about 20 s left" in capsys.readouterr().err
-
-
-def test_a_terminal_shows_trials_best_and_all_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = Terminal()
-    monkeypatch.setattr(sys, "stderr", shown)
-    with TuneProgress(96, every_s=0.0) as progress:
-        progress.trial("conv", 1, 12.34)
-        progress.batch(after(16))
-
-    text = shown.getvalue()
-    assert "conv best 12.3 us" in text
-    assert "16 of 96 trials, 2 kernels: 1,234.5 us together" in text
-    assert "/96" in text
-
-
-def test_a_terminal_shows_what_one_workload_may_still_gain(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = Terminal()
-    monkeypatch.setattr(sys, "stderr", shown)
-    with TuneProgress(64, every_s=0.0) as progress:
-        progress.batch(SearchProgress(16, 64, 1, 1, 12.34, 0.05))
-
-    assert "16 of 64 trials: 12.3 us in all, another batch may save 5.0%" in shown.getvalue()
-
-
-def test_the_order_of_the_trials_is_kept() -> None:
-    with TuneProgress(3) as progress:
-        for name in ("a", "b", "a"):
-            progress.trial(name, 1, None)
-
-    assert progress.order == ["a", "b", "a"]
-
-
-def test_kernels_that_nobody_has_begun_with_are_said() -> None:
-    assert "1 of 2 kernels begun" in progress_text(SearchProgress(3, 9, 1, 2, None, None))
-
 
 RESULTS = [
     TuneResult("conv", 2, 0, 1.0, 9.0, 5.0, [(1, 0.1, 7.0), (2, 0.2, 5.0)], stages={"running": 1.0}),
@@ -113,7 +39,7 @@ def test_three_reports_are_written_that_say_the_same(tmp_path: Path) -> None:
         weights,
         ["conv", RESULTS[1].workload, "conv"],
         DEVICE,
-        {"model": "m", "model_reason": "why", "method": "how"},
+        {"model": "m", "model_reason": "why", "method": "how", "command": "costhub tune conv"},
     )
     report.draw()
     summary = report.write([NETWORK])
@@ -129,26 +55,9 @@ def test_three_reports_are_written_that_say_the_same(tmp_path: Path) -> None:
     assert "<b>relu" not in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
-def test_the_end_of_the_command_says_where_the_network_is(tmp_path: Path) -> None:
-    text = result_text(RESULTS, [NETWORK], tmp_path)
-
-    assert "equal torch's" in text
-    assert "network   out/net.so" in text
-    assert "torch.compile was not timed." in text
-
-
-def test_a_wrong_network_is_said_to_differ(tmp_path: Path) -> None:
-    from dataclasses import replace
-
-    text = result_text(RESULTS, [replace(NETWORK, error="Wrong.", library=None)], tmp_path)
-
-    assert "see below" in text
-    assert "network   " not in text
-
-
 def report_of(names: list[str], out: Path, **more: object) -> TuneReport:
     results = [TuneResult(name, 2, 0, 1.0, 9.0, 5.0, [(1, 0.1, 7.0), (2, 0.2, 5.0)]) for name in names]
-    about = {"model": "m", "model_reason": "why", "method": "how", **more}
+    about = {"model": "m", "model_reason": "why", "method": "how", "command": "costhub tune conv", **more}
     return TuneReport(results, out, dict.fromkeys(names, 1.0), [], DEVICE, about, read_report(out))
 
 

@@ -1,0 +1,112 @@
+"""Provides open_measurer: what builds and measures, by the name of a device of this machine or of boards elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from costhub.collector.measurer import Measurer
+    from costhub.collector.run.evaluator import Evaluator
+    from costhub.dataset.folder import DataFolder
+
+log = logging.getLogger("costhub")
+
+
+@dataclass(frozen=True)
+class BoardsAt:
+    """The boards that a TVM RPC tracker offers under a key, as `device` of `costhub.tune` and `costhub.collect`.
+
+    Raises:
+        MeasureError: The address of the tracker is not HOST:PORT.
+
+    Example:
+        >>> BoardsAt("127.0.0.1:9190", key="pi4").key
+        'pi4'
+    """
+
+    tracker: str
+    """HOST:PORT."""
+    key: str
+    """What the boards have registered under."""
+
+    def __post_init__(self) -> None:
+        from costhub.collector.boards.tracker import address_of
+
+        address_of(self.tracker)
+
+
+Where: TypeAlias = "str | BoardsAt | Measurer"
+"""`auto`, which is this machine's CPU, another device of this machine, boards, or an open measurer."""
+
+
+@contextmanager
+def open_measurer(where: Where | Sequence[str], *, evaluator: Evaluator | None = None) -> Iterator[Measurer]:
+    """Builds and measures on devices of this machine, or on the boards of a tracker.
+
+    Args:
+        where: One device or several that share builds. An open measurer stays open.
+        evaluator: How latencies are taken; by default as TVM takes them. An open measurer keeps its own.
+
+    Raises:
+        DeviceError: This machine has no such device, or the boards cannot say what they are.
+        MeasureError: No tracker answers, or it has no such board.
+    """
+    from costhub.collector.device.local import find_local
+    from costhub.collector.measurer import Measurer, board_measurer, local_measurer
+
+    if isinstance(where, Measurer):
+        yield where
+    elif isinstance(where, BoardsAt):
+        with board_measurer(where.tracker, where.key, evaluator=evaluator) as on_boards:
+            yield on_boards
+    else:
+        warn_if_busy()
+        with local_measurer(find_local(local_devices(where)), evaluator=evaluator) as here:
+            yield here
+
+
+def local_devices(where: Where | Sequence[str]) -> list[str]:
+    """The names of devices of this machine that `where` gives; none for boards and for an open measurer.
+
+    Example:
+        >>> local_devices("auto"), local_devices(BoardsAt("127.0.0.1:9190", "pi4"))
+        (['auto'], [])
+    """
+    if isinstance(where, str):
+        return [where]
+    return list(where) if isinstance(where, list | tuple) else []
+
+
+def warn_if_busy() -> None:
+    """Warns that latencies will be noisy if more processes want to run than there are cores."""
+    load, cores = _load_average(), os.cpu_count() or 1
+    if load > cores:
+        log.warning(
+            "Other programs are running here (load average %.1f, %d cores): latencies will be noisy, and "
+            "`costhub check` may refuse them.",
+            load,
+            cores,
+        )
+
+
+def _load_average() -> float:
+    """Of the last minute."""
+    return os.getloadavg()[0]
+
+
+def folder_of(out: Path, measurer: Measurer) -> DataFolder:
+    """The data folder `out`, created if it is missing, with a row for each device of the measurer."""
+    from costhub.dataset.folder import DataFolder
+
+    folder = DataFolder.create(out)
+    known = folder.devices()["device_id"].to_pylist()
+    for device in measurer.devices:
+        if device.device_id not in known:
+            folder.put_device(device.stored_row)
+    return folder

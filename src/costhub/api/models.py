@@ -1,0 +1,182 @@
+"""Provides load_model, pull and ModelChoice: pretrained models by name, bound to a device."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from costhub.hub.catalogue.find import AUTO, ResolvedModel, choose_model, find_model
+from costhub.hub.pull import pull_resolved
+
+if TYPE_CHECKING:
+    from costhub.hub.catalogue.hubs import ModelEntry
+    from costhub.models.protocol import CostModel
+
+log = logging.getLogger("costhub")
+
+
+def pull(name: str = AUTO, *, arch: str | None = None, out: str | Path | None = None) -> Path:
+    """Copies a model into the cache, or into `out`, and checks every byte of it.
+
+    Args:
+        name: `auto` for the model of the device most similar to this machine; a device or model name,
+            `hf-hub:ORG/NAME@REVISION`, `local-dir:/PATH` or the path of a folder.
+        arch: The architecture; by default that of the model with the best figures.
+        out: The model folder to create; by default a folder in the cache.
+
+    Returns:
+        The model folder. An existing equal one stays; a different one is never overwritten.
+
+    Raises:
+        CosthubError: One of its kinds: the name is unknown, the device has no model, the files are damaged, or
+            `out` holds something else.
+
+    Example:
+        >>> pull("nvidia-h200", arch="mlp").is_dir()
+        True
+    """
+    return pull_resolved(resolve_model(name, arch=arch), out=out)
+
+
+def resolve_model(name: str, *, arch: str | None = None) -> ResolvedModel:
+    """The model that `name` stands for, with the reason; `auto` stands for the one nearest to this machine.
+
+    Raises:
+        CosthubError: As `pull`.
+    """
+    if name != AUTO:
+        return find_model(name, arch=arch)
+    from costhub.collector.device.identity import identify
+
+    return choose_model(AUTO, identify(), arch=arch)
+
+
+def load_model(
+    name: str | Path = AUTO, *, arch: str | None = None, device: str | Mapping[str, Any] = AUTO
+) -> CostModel:
+    """Loads a pretrained model, ready to score programs of a device.
+
+    A model for many devices has the device's figures among its inputs; it is bound to `device`. Other models
+    score for the device that they learned from, wherever they are loaded.
+
+    Args:
+        name: As for `pull`: `auto`, a device or model name, an address, or a model folder.
+        arch: The architecture; by default that of the model with the best figures.
+        device: The device to score for: `auto` for this machine's CPU, or the model's own device if that is of
+            another kind; an id of the device index; or a row of the devices table.
+
+    Returns:
+        The model; its `info` says where it comes from, and `print` shows that in short.
+
+    Raises:
+        CosthubError: One of its kinds: as `pull`, no such device, or the model cannot score for it.
+
+    Example:
+        >>> model = load_model("nvidia-h200", arch="mlp")
+        >>> print(model)  # doctest: +ELLIPSIS
+        costhub/nvidia-h200-mlp: mlp model on tiles@1 for nvidia-h200
+        learned from ... programs of ... workloads; on ... held-out workloads: top_1 0...
+    """
+    row = _row_of(device)
+    found = choose_model(os.fspath(name), row, arch=arch)
+    if device == AUTO and _kind_of(found.entry) not in (None, row["kind"]):
+        row = _row_of(found.entry.device_id)
+    return _loaded(found, row)
+
+
+@dataclass(frozen=True)
+class ChosenModel:
+    """A model, ready to score for a device."""
+
+    model: CostModel
+    name: str
+    reason: str
+    """Why it was chosen; empty for a model of the caller's own."""
+
+
+class ModelChoice:
+    """A model whose name is checked at once, and which is read when the device is known.
+
+    Args:
+        model: As for `load_model`, or a model of your own.
+        arch: The architecture; by default that of the best model.
+
+    Raises:
+        CosthubError: There is no such model.
+    """
+
+    def __init__(self, model: str | Path | CostModel, arch: str | None = None) -> None:
+        self._own: CostModel | None = None
+        self._found: ResolvedModel | None = None
+        self._arch = arch
+        if not isinstance(model, str | os.PathLike):
+            self._own = model
+        elif os.fspath(model) != AUTO:
+            self._found = find_model(os.fspath(model), arch=arch)
+
+    def for_device(self, row: Mapping[str, Any]) -> ChosenModel:
+        """The model, bound to a device.
+
+        Args:
+            row: The device's row of the devices table.
+
+        Raises:
+            CosthubError: No device of this kind has a model, or the model cannot score for this one.
+        """
+        if self._own is not None:
+            name = self._own.name or f"a {self._own.arch} model of your own"
+            return ChosenModel(self._own.bind(_completed(row)), name, "")
+        found = self._found or choose_model(AUTO, row, arch=self._arch)
+        _warn_of_another_kind(found.entry, row)
+        return ChosenModel(_loaded(found, row), found.entry.name, found.reason)
+
+
+def _loaded(found: ResolvedModel, row: Mapping[str, Any]) -> CostModel:
+    from costhub.models.folder import load_model as read_model
+
+    # A folder that was never published has no manifest to check a copy against: it is read in its place.
+    model, info = read_model(pull_resolved(found) if found.entry.has_manifest else found.entry.folder)
+    bound = model.bind(_completed(row))
+    bound.name, bound.info = found.entry.name, info
+    return bound
+
+
+def _completed(row: Mapping[str, Any]) -> dict[str, Any]:
+    from costhub.hub.catalogue.devices import complete_device_row
+
+    return complete_device_row(row)
+
+
+def _row_of(device: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    """The row of a device: of this machine, of the index, or itself."""
+    if not isinstance(device, str):
+        return device
+    if device != AUTO:
+        from costhub.hub.catalogue.names import resolve_device
+
+        return resolve_device(device).row()
+    from costhub.collector.device.identity import identify
+
+    return identify()
+
+
+def _kind_of(entry: ModelEntry) -> str | None:
+    from costhub.hub.catalogue.devices import find_device
+
+    meant = find_device(entry.device_id)
+    return meant.kind if meant else None
+
+
+def _warn_of_another_kind(entry: ModelEntry, device: Mapping[str, Any]) -> None:
+    """Warns if the model is for a GPU and the device is a CPU, or the other way round."""
+    kind = _kind_of(entry)
+    if kind not in (None, device["kind"]):
+        log.warning(
+            "%s is a model for %s devices, but %s is a %s device: its predictions may be wrong until it has "
+            "learned from measurements.",
+            *(entry.name, kind, device["device_id"], device["kind"]),
+        )

@@ -1,0 +1,253 @@
+"""Provides read_subjects: what a search or a collection is about, from names, files and objects of torch and TVM."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from costhub.collector.workloads.zoo.networks import NETWORKS
+from costhub.errors import WorkloadError
+
+if TYPE_CHECKING:
+    from costhub.collector.measurer import Measurer
+    from costhub.collector.workload_queue import WorkloadSpec
+    from costhub.collector.workloads.network_kernels import NetworkReport
+    from costhub.search.options import Job
+
+log = logging.getLogger("costhub")
+
+_RELAX, _TORCH = ".json", ".pt2"
+"""How the names of files end that `tvm.ir.save_json` and ``torch.export.save`` wrote."""
+_RELAX_FUNCTION = b'"relax.expr.Function"'
+"""Stands in what `tvm.ir.save_json` writes of a module with a relax function, and of no other."""
+_MOST_JSON_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Subjects:
+    """What to tune or to measure."""
+
+    workloads: tuple[str, ...] = ()
+    """Suites, workloads, and files (.json) with one function to schedule."""
+    networks: tuple[str, ...] = ()
+    """Networks by name, and files: .pt2, or .json with a relax module."""
+    modules: tuple[tuple[str, Any], ...] = ()
+    """(name, ``tvm.IRModule`` with one function to schedule) of what is in memory."""
+
+    @property
+    def names(self) -> list[str]:
+        """Of everything, for people."""
+        return [*self.workloads, *self.networks, *(name for name, _ in self.modules)]
+
+    def check(self, devices: Sequence[str] = ()) -> None:
+        """Refuses what does not exist, before TVM or torch is imported; see `check_names`."""
+        if not self.names:
+            raise WorkloadError("There is nothing to tune or to measure: name a workload, a network or a file.")
+        check_names(self.workloads, self.networks, devices)
+
+    def jobs(self) -> list[Job]:
+        """The workloads, without the kernels of networks.
+
+        Raises:
+            WorkloadError: A file does not hold a TVM module.
+        """
+        from costhub.search.options import Job
+
+        found = [job for text in self.workloads for job in named_jobs(text)]
+        return found + [Job(name, mod) for name, mod in self.modules]
+
+
+def read_subjects(what: Any, out: Path) -> Subjects:
+    """Sorts what is to be tuned into workloads and networks.
+
+    Args:
+        what: A name, a path, a ``torch.export.ExportedProgram``, a ``tvm.IRModule`` or ``PrimFunc``, several of
+            these, or a mapping from names to them.
+        out: Where a network that is in memory is written, since child processes read it.
+
+    Raises:
+        WorkloadError: It is something else, or a file does not exist.
+
+    Example:
+        >>> read_subjects(["matmul.128x128x128", "mobilenet_v2"], Path("tuned"))
+        Subjects(workloads=('matmul.128x128x128',), networks=('mobilenet_v2',), modules=())
+    """
+    if isinstance(what, Mapping):
+        pairs: Iterable[tuple[str | None, Any]] = what.items()
+    else:
+        pairs = ((None, each) for each in (what if isinstance(what, list | tuple) else [what]))
+    workloads: list[str] = []
+    networks: list[str] = []
+    modules: list[tuple[str, Any]] = []
+    for name, each in pairs:
+        if isinstance(each, str | os.PathLike):
+            text = os.fspath(each)
+            (networks if is_network(text) else workloads).append(text)
+        elif _is_of(each, "torch.export", "ExportedProgram"):
+            networks.append(_saved_program(each, out, name or "network"))
+        else:
+            mod = _one_module(each)
+            if _is_relax(mod):
+                networks.append(_saved_module(mod, out, name or "network"))
+            else:
+                modules.append((name or _function_name(each), mod))
+    return Subjects(tuple(workloads), tuple(networks), tuple(modules))
+
+
+def is_network(text: str) -> bool:
+    """Whether a name or a file stands for a whole network, and not for single workloads.
+
+    Example:
+        >>> is_network("mobilenet_v2"), is_network("mine.pt2"), is_network("softmax")
+        (True, True, False)
+    """
+    path = Path(text)
+    if path.suffix == _RELAX and path.is_file():
+        from costhub.files import read_regular
+
+        return _RELAX_FUNCTION in read_regular(path, limit=_MOST_JSON_BYTES, error=WorkloadError)
+    return text in NETWORKS or path.suffix == _TORCH
+
+
+def _is_of(value: Any, module: str, name: str) -> bool:
+    """Whether `value` is of a class of torch or TVM, which are not imported for the question."""
+    loaded = sys.modules.get(module)
+    return loaded is not None and isinstance(value, getattr(loaded, name))
+
+
+def _one_module(value: Any) -> Any:
+    """The ``tvm.IRModule`` that `value` is, or that holds the function `value`."""
+    if _is_of(value, "tvm", "IRModule"):
+        return value
+    if _is_of(value, "tvm.tirx", "PrimFunc"):
+        import tvm
+
+        return tvm.IRModule({"main": value.with_attr("global_symbol", "main")})
+    advice = "Give a name, a file, a torch.export.ExportedProgram, a tvm.IRModule or a PrimFunc."
+    if _is_of(value, "torch.nn", "Module"):
+        advice = "Export it first: torch.export.export(network.eval(), (example_input,))."
+    raise WorkloadError(f"An object of the class {type(value).__name__} cannot be tuned. {advice}")
+
+
+def _is_relax(mod: Any) -> bool:
+    return any(_is_of(function, "tvm.relax", "Function") for function in mod.functions.values())
+
+
+def _function_name(value: Any) -> str:
+    """The name that a function has, or that of the only function of a module; `workload` if it says nothing."""
+    functions = list(value.functions.values()) if _is_of(value, "tvm", "IRModule") else [value]
+    symbol = str((functions[0].attrs or {}).get("global_symbol", "main")) if len(functions) == 1 else "main"
+    return "workload" if symbol == "main" else symbol
+
+
+def _saved_program(program: Any, out: Path, name: str) -> str:
+    import torch
+
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / f"{name}{_TORCH}"
+    torch.export.save(program, path)
+    return str(path)
+
+
+def _saved_module(mod: Any, out: Path, name: str) -> str:
+    import tvm
+
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / f"{name}{_RELAX}"
+    path.write_text(tvm.ir.save_json(mod), encoding="utf-8")
+    return str(path)
+
+
+def check_names(workloads: Sequence[str], networks: Sequence[str], devices: Sequence[str] = ()) -> None:
+    """Refuses what does not exist, before TVM or torch is imported.
+
+    Args:
+        workloads: Suites, workloads, or files with a module (.json).
+        networks: Networks by name or file.
+        devices: Devices of this machine, or `auto`; none for boards.
+
+    Raises:
+        CosthubError: One of its kinds: there is no such workload, network, file or device.
+    """
+    from costhub.collector.device.local import find_local
+    from costhub.collector.workloads.network_kernels import name_networks
+    from costhub.collector.workloads.suites import find_suites
+
+    for name in workloads:
+        if Path(name).suffix != _RELAX:
+            find_suites([name])
+        elif not Path(name).is_file():
+            raise WorkloadError(f"The file {name} does not exist. Write it with tvm.ir.save_json, or name a workload.")
+    name_networks(networks)
+    named = [device for device in devices if device != "auto"]
+    if named:
+        find_local(named)
+
+
+def named_workloads(suites: Sequence[str], networks: Sequence[str], measurer: Measurer) -> list[WorkloadSpec]:
+    """The workloads of suites and networks by name; a kernel that two of them contain occurs twice."""
+    from costhub.collector.workloads.network_kernels import network_workloads
+    from costhub.collector.workloads.suites import find_suites
+
+    found: list[WorkloadSpec] = list(find_suites(suites))
+    if networks:
+        target = json.dumps(measurer.target)
+        found += network_workloads(networks, target=target, on_network=report_network)
+    return found
+
+
+def report_network(report: NetworkReport) -> None:
+    """Logs which kernels a network contains."""
+    from costhub.cards.tables import counted
+
+    left_out = ", ".join(f"{count} {reason}" for reason, count in report.left_out.items())
+    kept, tasks = counted(report.kept, "workload"), counted(report.tasks, "kernel")
+    rest = f" (left out: {left_out})" if left_out else ""
+    log.info("%s: %s of %s in %.0f s%s", report.network, kept, tasks, report.seconds, rest)
+
+
+def named_jobs(text: str) -> list[Job]:
+    """The workloads that `text` names: a single one, all of a suite, or the one in a file.
+
+    Raises:
+        WorkloadError: The file does not hold a TVM module.
+        UnknownNameError: No workload has that name.
+    """
+    from costhub.collector.workloads.suites import find_suites
+    from costhub.dataset.workload import module_from_json
+    from costhub.search.options import Job
+
+    path = Path(text)
+    if path.suffix != _RELAX:
+        return [Job(workload.name, workload.module()) for workload in find_suites([text])]
+    try:
+        return [Job(path.stem, module_from_json(path.read_text()))]
+    except UnicodeDecodeError as error:
+        raise WorkloadError(f"{path} is not a text file. A workload file holds a TVM module as JSON.") from error
+
+
+def network_jobs(networks: Sequence[str], target: str, *, fast_math: bool = False) -> list[Job]:
+    """The kernels of networks, weighted by how often they are called.
+
+    Args:
+        networks: What `costhub.collector.workloads.network_kernels.network_workloads` takes.
+        target: The TVM target, as JSON.
+        fast_math: Whether to replace exp, tanh and erf by polynomials.
+
+    Raises:
+        WorkloadError: A network has no kernel that TVM can tune.
+        UnknownNameError: No network has that name.
+    """
+    from costhub.collector.workloads.network_kernels import network_workloads
+    from costhub.search.options import Job
+
+    if not networks:
+        return []
+    found = network_workloads(networks, target=target, fast_math=fast_math, on_network=report_network)
+    return [Job(each.name, each.module(), sum(count for _, count in each.networks)) for each in found]

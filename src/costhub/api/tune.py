@@ -1,0 +1,250 @@
+"""Provides tune: from the name of a workload or network to fast programs, a report and a library."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from costhub.api.measuring import Where, local_devices, open_measurer
+from costhub.api.models import ChosenModel, ModelChoice
+from costhub.api.subjects import Subjects, network_jobs, read_subjects
+from costhub.api.tune_progress import TuneProgress
+from costhub.api.tune_report import TuneReport, read_report
+from costhub.errors import WorkloadError
+
+if TYPE_CHECKING:
+    from costhub.api.tuning import Tuning
+    from costhub.collector.measurer import Measurer
+    from costhub.models.protocol import CostModel
+    from costhub.search.database import SearchFolder
+    from costhub.search.options import Job
+    from costhub.search.result import TuneResult
+    from costhub.search.whole_network.finish import FinishedNetwork
+
+log = logging.getLogger("costhub")
+
+
+@dataclass(frozen=True)
+class TuneOptions:
+    """How a search proceeds; the defaults are those of `costhub tune`.
+
+    Example:
+        >>> TuneOptions(strategy="annealing", select="diverse").said
+        'annealing search, diverse; the model learns from each round by: brief'
+    """
+
+    method: str = "brief"
+    """How the model learns from measurements: brief, frozen, or a method of `costhub.adapt`."""
+    strategy: str = "evolutionary"
+    """How programs are proposed: evolutionary (TVM's own), annealing, ppo, random-top-k or random."""
+    select: str = "ranked"
+    """Which proposals are measured: ranked (by score), diverse or clustered."""
+    draft: str | CostModel | None = None
+    """A cheap model that ranks all candidates, so that the model scores only the best of them."""
+    arch: str | None = None
+    """Architecture of the model; by default that of the best one."""
+    fast_math: bool = False
+    """Use polynomials for exp, tanh and erf in networks: several times as fast, last digits differ."""
+    torch_compile: bool = False
+    """Time networks under ``torch.compile`` as well, which takes a minute or more."""
+    command: str | None = None
+    """What the report says to repeat the search; by default the call in Python."""
+
+    @property
+    def said(self) -> str:
+        """A description for the report."""
+        return f"{self.strategy} search, {self.select}; the model learns from each round by: {self.method}"
+
+    def check(self) -> None:
+        """Refuses unknown names before torch or TVM is loaded.
+
+        Raises:
+            UnknownNameError: There is no such method, strategy or selection.
+        """
+        from costhub.search.selection import SELECTIONS
+        from costhub.search.strategies.by_name import STRATEGIES
+        from costhub.transfer.methods.by_name import METHODS
+
+        METHODS.check(self.method)
+        STRATEGIES.check(self.strategy)
+        SELECTIONS.check(self.select)
+
+
+def tune(
+    what: Any,
+    out: str | Path,
+    *,
+    trials: int = 64,
+    model: str | Path | CostModel = "auto",
+    device: Where = "auto",
+    options: TuneOptions | None = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> Tuning:
+    """Searches for fast programs of workloads or whole networks, led by a pretrained cost model.
+
+    The folder `out` gets a TVM database, a report and a plot for each workload. A network for a CPU is then
+    compiled to ``out/NETWORK.so``, checked against torch and timed. After an interruption, the same call
+    continues where the search stopped.
+
+    Args:
+        what: A workload (``matmul.256x256x256``), a suite, a network (``mobilenet_v2``), a file (``.pt2`` of
+            ``torch.export.save``, ``.json`` of ``tvm.ir.save_json``), a ``torch.export.ExportedProgram``, a
+            ``tvm.IRModule`` or a ``PrimFunc``; a list of these, or a dictionary from names to them.
+        out: Folder for the results.
+        trials: Programs to measure per workload, on average; workloads likely to improve get more.
+        model: `auto`, the model of the device most similar to this one; a name, address or folder as for
+            `costhub.load_model`; or a model of your own.
+        device: `auto` for this machine's CPU, `cuda`, another device of this machine, `BoardsAt`, or a measurer
+            of `costhub.collector.measurer`.
+        options: How the search proceeds.
+        seed: Of the search.
+        progress: Show a progress bar on a terminal.
+
+    Returns:
+        What was found; `print` shows it as a table. A network whose outputs differ from torch's has an `error`
+        in `networks`, and no library.
+
+    Raises:
+        CosthubError: One of its kinds: a name, file, model or device does not exist, the workload cannot be
+            scheduled, or nothing can be measured.
+
+    Example:
+        >>> tuning = tune("matmul.256x256x256", "tuned", trials=16)  # doctest: +SKIP
+        >>> print(tuning)  # doctest: +SKIP
+        workload            unscheduled (us)  tuned (us)  speed-up  trials  failed  search (s)
+        matmul.256x256x256           9,876.5       210.3      47.0      16       0          21
+    """
+    options = options or TuneOptions()
+    options.check()
+    chosen = ModelChoice(model, options.arch)
+    draft = None if options.draft is None else ModelChoice(options.draft)
+    subjects = read_subjects(what, Path(out))
+    subjects.check(local_devices(device))
+    return _Search(subjects, Path(out), trials, chosen, draft, options, seed, progress).run(device)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A search whose names have been checked."""
+
+    subjects: Subjects
+    out: Path
+    trials: int
+    """Per workload."""
+    chosen: ModelChoice
+    draft: ModelChoice | None
+    options: TuneOptions
+    seed: int
+    progress: bool
+
+    def run(self, device: Where) -> Tuning:
+        """Searches, compiles networks, and writes the report."""
+        from costhub.api.tuning import Tuning
+        from costhub.search.database import SearchFolder
+
+        out, networks, jobs = self.out, self.subjects.networks, self.subjects.jobs()
+        with SearchFolder(out) as folder, ExitStack() as measuring:
+            earlier = read_report(out)
+            measurer = measuring.enter_context(open_measurer(device))
+            model = self.chosen.for_device(measurer.device)
+            log.info("Model %s (%s). %s", model.name, model.model.arch, model.reason)
+            _warn_of_kernels_alone(networks, measurer)
+            jobs += network_jobs(networks, json.dumps(measurer.target), fast_math=self.options.fast_math)
+            if not jobs:
+                raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be tuned.")
+            results, order = self._search(jobs, model.model, measurer, folder)
+            measuring.close()  # Its processes must not compute while a network is timed.
+            weights = {job.name: job.weight for job in jobs}
+            report = TuneReport(results, out, weights, order, measurer.device, self._about(model), earlier)
+            report.draw()
+            report.write()  # Keeps the results, even if a network fails.
+            finished = _finished(networks, measurer, out, self.options)
+            return Tuning(out, tuple(results), tuple(finished), report.write(finished))
+
+    def _search(
+        self, jobs: Sequence[Job], model: CostModel, measurer: Measurer, folder: SearchFolder
+    ) -> tuple[list[TuneResult], list[str]]:
+        """The results, and the workload of each trial."""
+        from costhub.search.options import Search
+        from costhub.search.selection import find_selection
+        from costhub.search.strategies.by_name import find_strategy
+        from costhub.search.tune import tune_all
+        from costhub.transfer.methods.by_name import find_method
+
+        search = Search(
+            model,
+            draft=None if self.draft is None else self.draft.for_device(measurer.device).model,
+            method=find_method(self.options.method),
+            strategy=find_strategy(self.options.strategy),
+            selection=find_selection(self.options.select),
+            seed=self.seed,
+        )
+        trials = self.trials * len(jobs)
+        with TuneProgress(trials, enabled=self.progress) as shown:
+            results = tune_all(
+                jobs, search, measurer, out=folder, trials=trials, on_trial=shown.trial, on_batch=shown.batch
+            )
+        return results, shown.order
+
+    def _about(self, model: ChosenModel) -> dict[str, str]:
+        """What the report says of the search besides its results."""
+        what = self.subjects.names[0] if len(self.subjects.names) == 1 else self.subjects.names
+        how = f"trials={self.trials}, model={model.name!r}, seed={self.seed}"
+        return {
+            "model": model.name,
+            "model_reason": model.reason,
+            "method": self.options.said,
+            "command": self.options.command or f"costhub.tune({what!r}, {str(self.out)!r}, {how})",
+        }
+
+
+def _finished(networks: Sequence[str], measurer: Measurer, out: Path, options: TuneOptions) -> list[FinishedNetwork]:
+    """Compiles and times whole networks after the search; none if the device does not allow it."""
+    from costhub.collector.workloads.network_kernels import name_networks
+    from costhub.search.whole_network.finish import finish_network
+
+    if obstacle(measurer) is not None:
+        return []
+    return [
+        finish_network(
+            network,
+            label=label,
+            target=json.dumps(measurer.target),
+            database=out,
+            out=out,
+            fast_math=options.fast_math,
+            torch_compile=options.torch_compile,
+            boards=measurer.boards,
+            on_step=lambda step: log.info("%s ...", step),
+        )
+        for label, network in name_networks(networks).items()
+    ]
+
+
+def _warn_of_kernels_alone(networks: Sequence[str], measurer: Measurer) -> None:
+    """Says before the search, which may take hours, that networks will not be compiled as a whole."""
+    why_not = obstacle(measurer) if networks else None
+    if why_not is not None:
+        log.warning(
+            "%s will not be compiled as a whole. %s Schedules of the kernels will be in the database.",
+            " and ".join(networks),
+            why_not,
+        )
+
+
+def obstacle(measurer: Measurer) -> str | None:
+    """A sentence that says why networks cannot be compiled for a device; None if they can."""
+    from costhub.collector.build.linker import can_link
+
+    triple = measurer.target.get("mtriple")
+    if measurer.device["kind"] != "cpu":
+        return "This is done for CPUs only."
+    if measurer.boards is not None and not can_link(triple):
+        return f"No linker for {triple} is installed; on Debian, install lld or the binutils for it."
+    return None

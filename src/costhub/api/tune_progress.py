@@ -1,0 +1,119 @@
+"""Provides TuneProgress: what a search shows of itself while it runs."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from costhub.cards.tables import counted
+from costhub.progress import bar
+
+if TYPE_CHECKING:
+    from costhub.search.scheduler import SearchProgress
+
+log = logging.getLogger("costhub")
+
+EVERY_S = 60.0
+"""Seconds between messages where stderr is not a terminal, as in a log."""
+
+
+class TuneProgress:
+    """A bar of trials with a line about the whole search on a terminal; elsewhere a message now and then.
+
+    Args:
+        trials: Trials of all workloads together.
+        every_s: Seconds between messages where stderr is not a terminal.
+        clock: Returns the time in seconds.
+        enabled: False keeps it silent.
+
+    Example:
+        >>> with TuneProgress(32) as progress:
+        ...     progress.trial("conv", 1, 10.0)
+        >>> progress.order
+        ['conv']
+    """
+
+    def __init__(
+        self,
+        trials: int,
+        *,
+        every_s: float = EVERY_S,
+        clock: Callable[[], float] = time.monotonic,
+        enabled: bool = True,
+    ) -> None:
+        self.order: list[str] = []
+        """The workload of each trial."""
+        self._every_s, self._clock, self._enabled = every_s, clock, enabled
+        self._start = self._told = clock()
+        self._known: int | None = None
+        self._terminal = sys.stderr.isatty()
+        self._bar: Any = bar(trials, desc="tuning", unit="trial", enabled=enabled)
+        # tqdm draws a second bar below the first; it shows only its text.
+        self._line: Any = bar(None, desc="", unit="", enabled=enabled)
+        self._line.bar_format = "{desc}"
+
+    def __enter__(self) -> TuneProgress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._line.close()
+        self._bar.close()
+
+    def trial(self, name: str, done: int, best_us: float | None) -> None:
+        """Counts a trial of a workload."""
+        self.order.append(name)
+        best = f"best {best_us:,.1f} us" if best_us else "none ran yet"
+        self._bar.set_postfix_str(f"{name} {best}", refresh=False)
+        self._bar.update()
+
+    def batch(self, standing: SearchProgress) -> None:
+        """Shows the state of the search after a batch."""
+        if self._known is None:
+            # Programs measured by an earlier run do not count for the time left.
+            self._known = self._bar.n = self._bar.initial = standing.trials
+            self._bar.total = standing.most
+        self._line.set_description_str(progress_text(standing))
+        now = self._clock()
+        if self._enabled and not self._terminal and now - self._told >= self._every_s:
+            self._told = now
+            done = standing.trials - self._known
+            left_s = (now - self._start) / done * (standing.most - standing.trials) if done else None
+            log.info(progress_text(standing, left_s))
+
+
+def progress_text(standing: SearchProgress, left_s: float | None = None) -> str:
+    """The state of a search in one line.
+
+    Args:
+        standing: State of the search between two batches.
+        left_s: Seconds left, if they can be estimated.
+
+    Example:
+        >>> from costhub.search.scheduler import SearchProgress
+        >>> progress_text(SearchProgress(64, 320, 4, 5, None, None), 125.0)
+        '64 of 320 trials, 4 of 5 kernels begun, about 2 min left'
+        >>> progress_text(SearchProgress(96, 320, 5, 5, 1234.5, 0.0312))
+        '96 of 320 trials, 5 kernels: 1,234.5 us together, another batch of each may save 3.1%'
+        >>> progress_text(SearchProgress(16, 64, 1, 1, 12.34, 0.05))
+        '16 of 64 trials: 12.3 us in all, another batch may save 5.0%'
+    """
+    several = standing.tasks > 1
+    parts = [f"{standing.trials:,} of {standing.most:,} trials"]
+    if standing.begun < standing.tasks:
+        parts.append(f"{standing.begun} of {counted(standing.tasks, 'kernel')} begun")
+    elif several:
+        together = f": {standing.latency_us:,.1f} us together" if standing.latency_us is not None else ""
+        parts.append(f"{counted(standing.tasks, 'kernel')}{together}")
+    elif standing.latency_us is not None:
+        parts[0] += f": {standing.latency_us:,.1f} us in all"
+    if standing.gain is not None:
+        parts.append(f"another batch{' of each' if several else ''} may save {standing.gain:.1%}")
+    if left_s is not None:
+        parts.append(f"about {left_s / 60:.0f} min left" if left_s >= 90 else f"about {left_s:.0f} s left")
+    return ", ".join(parts)

@@ -1,0 +1,145 @@
+"""Provides TuneReport: the report of a search, as a page, as Markdown and as JSON, with a plot per workload."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from costhub.cards.reports.tune_history import can_go_on, with_earlier
+from costhub.errors import DataError
+from costhub.files import read_regular, refuse_newer
+
+if TYPE_CHECKING:
+    from costhub.search.result import TuneResult
+    from costhub.search.whole_network.finish import FinishedNetwork
+
+REPORT = "report.json"
+REPORT_VERSION = 1
+"""Version of report.json; raised by one with every change that breaks programs reading it."""
+
+
+MAX_REPORT_BYTES = 256 << 20
+
+
+def read_report(out: Path) -> dict[str, Any] | None:
+    """The report of the last search in a folder; read it before the search that will replace it.
+
+    Args:
+        out: The folder of the searches.
+
+    Returns:
+        What `report.json` holds; None if there is none, or one that is torn.
+
+    Raises:
+        DataError: A newer costhub wrote it, or it is not a report that the next one could go on with.
+    """
+    path = out / REPORT
+    if not path.exists() and not path.is_symlink():
+        return None
+    try:
+        content = json.loads(read_regular(path, limit=MAX_REPORT_BYTES, error=DataError))
+    except ValueError:  # torn: costhub 0.1.0 was killed while it wrote
+        return None
+    except RecursionError as error:
+        raise _not_a_report(path) from error
+    if not isinstance(content, dict):
+        raise _not_a_report(path)
+    refuse_newer(content, newest=REPORT_VERSION, what=path, error=DataError)
+    if not can_go_on(content):
+        raise _not_a_report(path)
+    return content
+
+
+def _not_a_report(path: Path) -> DataError:
+    return DataError(
+        f"{path} is not a report of `costhub tune`, or it is damaged. The next report would replace it: move it "
+        "away, or choose another folder with --out. What the database holds is used in any case."
+    )
+
+
+@dataclass(frozen=True)
+class TuneReport:
+    """The report of a search by `costhub tune`."""
+
+    results: Sequence[TuneResult]
+    """Of each workload."""
+    out: Path
+    """The folder."""
+    weights: Mapping[str, float]
+    """Workload -> how often it is called."""
+    order: Sequence[str]
+    """The workload of each trial of this search."""
+    device: Mapping[str, Any]
+    """This machine's row of the devices table."""
+    about: Mapping[str, Any]
+    """`model`, `model_reason`, `method` and `command`."""
+    earlier: Mapping[str, Any] | None = None
+    """The report of the search before, see `read_report`; its workloads and networks are kept."""
+
+    def draw(self) -> None:
+        """Draws one plot per workload."""
+        from costhub.cards.reports.tune_plots import plot_tuning
+
+        for result in self.results:
+            plot_tuning(
+                self.out / f"{result.workload}.png",
+                {self.about["model"]: [(trial, best) for trial, _, best in result.curve]},
+                title=f"{result.workload} on {self.device['device_id']}",
+                untuned_us=result.untuned_us,
+            )
+
+    def write(self, networks: Sequence[FinishedNetwork] = ()) -> dict[str, Any]:
+        """Writes report.html, report.md and report.json; returns what report.json holds.
+
+        Args:
+            networks: What became of whole networks, as far as it is known.
+        """
+        from costhub.cards.reports.tune import tune_markdown, tune_page
+
+        summary = self._summary(networks)
+        plots = [f"{row['workload']}.png" for row in summary["workloads"]]
+        plots = [plot for plot in dict.fromkeys(plots) if (self.out / plot).is_file()]
+        _write_whole(self.out / "report.md", tune_markdown(summary, plots=plots))
+        _write_whole(self.out / "report.html", tune_page(summary))
+        _write_whole(self.out / REPORT, json.dumps(summary, indent=1))
+        return summary
+
+    def _summary(self, networks: Sequence[FinishedNetwork]) -> dict[str, Any]:
+        from costhub.search.whole_network.estimate import network_curve, with_time_shares
+        from costhub.versions import costhub_version, installed_versions
+
+        device = self.device
+        rows = [
+            {
+                **result.to_json(),
+                "device": device["device_id"],
+                "weight": self.weights[result.workload],
+                "curve": [(trial, best) for trial, _, best in result.curve],
+            }
+            for result in self.results
+        ]
+        summary = {
+            "costhub": "tuning report",
+            "version": REPORT_VERSION,
+            "device": device["device_id"],
+            "machine": f"{device['model_name']}, {device['cores']} cores, {device['memory_bytes'] >> 30} GiB",
+            **self.about,
+            "database": str(self.out),
+            "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "versions": {"costhub": costhub_version(), **installed_versions()},
+            "networks": [network.to_json() for network in networks],
+            "estimate": network_curve(self.results, self.weights, self.order),
+            "workloads": with_time_shares(rows),
+        }
+        return with_earlier(summary, self.earlier)
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Writes a file that is old or new at any moment, even if the process is killed."""
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)

@@ -1,0 +1,184 @@
+"""Provides Tuning: what `costhub.tune` found, as numbers, as a table and as something to call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from costhub.cards.tables import TableColumn, number, plain_table
+from costhub.errors import NetworkError
+
+TORCH, TUNED = "torch", "tuned"
+"""Forms of a network in `FinishedNetwork.latencies`."""
+
+if TYPE_CHECKING:
+    from costhub.search.result import TuneResult
+    from costhub.search.whole_network.finish import FinishedNetwork
+    from costhub.search.whole_network.tuned_network import TunedNetwork
+
+_COLUMNS = (
+    TableColumn("workload", "workload"),
+    number("untuned_us", "unscheduled (us)", ",.1f"),
+    number("best_us", "tuned (us)", ",.1f"),
+    number("speedup", "speed-up", ".1f"),
+    number("trials", "trials", "d"),
+    number("failures", "failed", "d"),
+    number("seconds", "search (s)", ".0f"),
+)
+
+
+@dataclass(frozen=True, repr=False)
+class Tuning:
+    """The outcome of a search; `print` shows it as a table.
+
+    Example:
+        >>> tuning = costhub.tune("matmul.128x128x128", "tuned", trials=8)  # doctest: +SKIP
+        >>> tuning.before_us > tuning.latency_us  # doctest: +SKIP
+        True
+    """
+
+    out: Path
+    """The folder of the results."""
+    workloads: tuple[TuneResult, ...]
+    """What was found for each workload or kernel."""
+    networks: tuple[FinishedNetwork, ...]
+    """The whole networks, compiled, checked and timed; empty if none was tuned, or not for a CPU."""
+    summary: Mapping[str, Any]
+    """The content of `report.json`."""
+
+    @property
+    def before_us(self) -> float | None:
+        """Latency of the network in PyTorch, in microseconds; None for workloads alone and relax networks."""
+        return self._networks_us(TORCH)
+
+    @property
+    def latency_us(self) -> float | None:
+        """Latency of the network, or of the workload, in microseconds; of several, the sum.
+
+        Kernels of a network that was not compiled count as often as it calls them. None if any is unknown.
+        """
+        if self.networks:
+            return self._networks_us(TUNED)
+        known = [row["weight"] * row["best_us"] for row in self._rows if row["best_us"] is not None]
+        return sum(known) if len(known) == len(self._rows) else None
+
+    @property
+    def speedup(self) -> float | None:
+        """`before_us` over `latency_us`."""
+        before, after = self.before_us, self.latency_us
+        return before / after if before and after else None
+
+    @property
+    def report(self) -> Path:
+        """The page to open in a browser; `report.md` and `report.json` beside it hold the same."""
+        return self.out / "report.html"
+
+    @property
+    def database(self) -> Path:
+        """The folder of the TVM database, for ``ms.database.JSONDatabase(work_dir=...)``."""
+        return self.out
+
+    @property
+    def libraries(self) -> dict[str, Path]:
+        """Network -> its compiled library; a network whose outputs differ from torch's has none."""
+        return {network.network: Path(network.library) for network in self.networks if network.library}
+
+    @property
+    def library(self) -> Path | None:
+        """The compiled library of the network; None if there is none, or if there are several."""
+        return next(iter(self.libraries.values())) if len(self.libraries) == 1 else None
+
+    def load(self, network: str | None = None) -> TunedNetwork:
+        """The tuned network as a function of torch tensors.
+
+        Args:
+            network: Its name; not needed if only one was tuned.
+
+        Raises:
+            NetworkError: No network was compiled, or several were and none is named.
+        """
+        from costhub.search.whole_network.tuned_network import TunedNetwork
+
+        libraries = self.libraries
+        if network is None and len(libraries) == 1:
+            (network,) = libraries
+        if network not in libraries:
+            have = f"the compiled networks are {', '.join(libraries)}" if libraries else "no network was compiled"
+            raise NetworkError(
+                f"{network or 'Which network'}: {have}. "
+                f"A single workload is compiled from the database; {self.out / 'report.md'} shows how."
+            )
+        threads = next(each.threads for each in self.networks if each.network == network)
+        return TunedNetwork(libraries[network], threads=threads)
+
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame`` with a row per workload: latencies in microseconds, trials, failures, seconds."""
+        import pandas
+
+        names = ("workload", "weight", "untuned_us", "best_us", "speedup", "trials", "failures", "seconds")
+        return pandas.DataFrame([{name: row[name] for name in names} for row in self._rows])
+
+    def __str__(self) -> str:
+        return tuning_text(self.workloads, self.networks, self.out)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    @property
+    def _rows(self) -> Sequence[Mapping[str, Any]]:
+        """Of the report; those of earlier searches in its folder come after."""
+        rows: Sequence[Mapping[str, Any]] = self.summary["workloads"][: len(self.workloads)]
+        return rows
+
+    def _networks_us(self, form: str) -> float | None:
+        timed = [network.latencies.get(form) for network in self.networks]
+        known = [latency.median_us for latency in timed if latency is not None]
+        return sum(known) if known and len(known) == len(timed) else None
+
+
+def tuning_text(results: Sequence[TuneResult], networks: Sequence[FinishedNetwork], out: Path) -> str:
+    """The outcome of a search as text: a table, what is worth knowing of it, and where the results are."""
+    rows = [{**r.__dict__, "speedup": r.speedup} for r in results]
+    notes = [
+        f"{r.workload}: in {r.health.constant_rounds} rounds all candidates got the same score, so the "
+        "search was random there."
+        for r in results
+        if r.health.constant_rounds
+    ]
+    notes += [f"{r.workload}, failed: {_counts(r.failed_as)}." for r in results if r.failed_as]
+    places = [
+        f"report    {out / 'report.html'}, {out / 'report.md'}",
+        f"plots     {', '.join(str(out / (r.workload + '.png')) for r in results)}",
+        f"database  {out / 'database_tuning_record.json'}",
+        *(f"network   {network.library}" for network in networks if network.library),
+    ]
+    return "\n".join([plain_table(rows, _COLUMNS), *notes, *_network_lines(networks), *places])
+
+
+def _counts(failed: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} x {status}" for status, count in failed.items())
+
+
+def _network_lines(networks: Sequence[FinishedNetwork]) -> list[str]:
+    rows = [
+        {
+            "network": n.network,
+            "outputs": "see below" if n.error else f"equal {n.reference}'s",
+            **{form: latency.median_us for form, latency in n.latencies.items()},
+        }
+        for n in networks
+        if n.latencies
+    ]
+    if not rows:
+        return []
+    columns = [TableColumn("network", "network")]
+    forms = list(dict.fromkeys(form for n in networks for form in n.latencies))
+    columns += [number(form, f"{form} (us)", ",.1f") for form in forms]
+    return [
+        "",
+        plain_table(rows, [*columns, TableColumn("outputs", "outputs")]),
+        "",
+        *(note for n in networks for note in n.notes),
+    ]

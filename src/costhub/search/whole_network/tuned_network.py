@@ -1,0 +1,101 @@
+"""Provides TunedNetwork: a library of a whole network as a function of torch tensors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from costhub.collector.device.cpu_state import core_count
+from costhub.errors import NetworkError, last_line
+
+_BIG_CORES = 1
+"""TVM's number for "the fastest cores first"."""
+
+
+class TunedNetwork:
+    """A network that `costhub.tune` has compiled; call it as the torch network that it was.
+
+    Tensors go in and out by DLPack, without copies. Loading needs TVM and nothing else of costhub.
+
+    Args:
+        library: The file, such as ``tuned/resnet-18.so``. It is machine code: load your own only.
+        threads: How many threads compute; by default one per core. All networks of a process share them, and the
+            first one sets the most.
+
+    Raises:
+        NetworkError: TVM cannot load the file.
+
+    Example:
+        >>> network = TunedNetwork(Path("tuned/resnet-18.so"), threads=2)  # doctest: +SKIP
+        >>> network(torch.zeros(1, 3, 224, 224)).shape  # doctest: +SKIP
+        torch.Size([1, 1000])
+    """
+
+    def __init__(self, library: str | Path, *, threads: int | None = None) -> None:
+        self.library, self.threads = Path(library), threads or core_count()
+        _use_threads(self.threads)
+        import tvm
+        from tvm import relax
+
+        try:
+            machine = relax.VirtualMachine(tvm.runtime.load_module(os.fspath(library)), tvm.cpu())
+            self._main = machine["main"]
+        except Exception as error:
+            raise NetworkError(
+                f"{library} is not a network that TVM can load: {last_line(error).rstrip('.')}."
+            ) from error
+
+    def __call__(self, *inputs: Any) -> Any:
+        """The output of the network as a torch tensor, or several in a tuple.
+
+        Args:
+            inputs: Tensors of torch, or of any library with DLPack, in the shapes and types of the export.
+
+        Raises:
+            NetworkError: The inputs are not what the network takes.
+        """
+        import tvm
+
+        arguments = [tvm.runtime.from_dlpack(_plain(value)) for value in inputs]
+        try:
+            return _to_torch(self._main(*arguments))
+        except Exception as error:
+            raise NetworkError(
+                f"{self.library} does not run with these inputs: {last_line(error).rstrip('.')}."
+            ) from error
+
+    def __repr__(self) -> str:
+        return f"TunedNetwork({str(self.library)!r}, threads={self.threads})"
+
+
+def _why(error: Exception) -> str:
+    return last_line(error).rstrip(".")
+
+
+def _use_threads(threads: int) -> None:
+    """Sets how many threads TVM computes with in this process; left to itself, it takes half of the CPUs."""
+    # A thread of Python reads the variable with its first kernel, and only then; later it can take fewer threads.
+    os.environ["TVM_NUM_THREADS"] = str(threads)
+    import tvm  # noqa: F401  (it registers the function)
+    import tvm_ffi
+
+    tvm_ffi.get_global_func("runtime.config_threadpool")(_BIG_CORES, threads)
+
+
+def _plain(value: Any) -> Any:
+    """A tensor that DLPack hands over: without gradients, its numbers side by side."""
+    return value.detach().contiguous() if hasattr(value, "detach") else value
+
+
+def _to_torch(value: Any) -> Any:
+    import torch.utils.dlpack
+
+    if hasattr(value, "__dlpack__"):
+        return torch.utils.dlpack.from_dlpack(value)
+    if isinstance(value, Mapping):
+        return {str(name): _to_torch(each) for name, each in value.items()}
+    outputs = tuple(_to_torch(each) for each in value)
+    # TVM's importer makes a tuple of the only output too.
+    return outputs[0] if len(outputs) == 1 else outputs

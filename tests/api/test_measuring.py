@@ -1,0 +1,45 @@
+"""What builds and measures, by name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from costhub.api.measuring import BoardsAt, folder_of, local_devices, open_measurer, warn_if_busy
+from costhub.api.subjects import named_workloads
+from costhub.collector.run.evaluator import Evaluator
+from costhub.collector.workloads.suites import find_suites
+from costhub.errors import MeasureError
+
+
+def test_a_folder_has_a_row_for_the_device_that_is_measured(tmp_path: Path) -> None:
+    with open_measurer("auto", evaluator=Evaluator(cache_flush=True)) as measurer:
+        folder = folder_of(tmp_path / "data", measurer)
+        folder_of(tmp_path / "data", measurer)
+
+        assert folder.devices()["device_id"].to_pylist() == [measurer.devices[0].device_id]
+        assert measurer.evaluator.cache_flush
+        with open_measurer(measurer) as same:
+            assert same is measurer
+        found = named_workloads(["resnet18"], [], measurer)
+        assert [each.name for each in found] == [each.name for each in find_suites(["resnet18"])]
+
+
+@pytest.mark.parametrize(("over", "told"), [(-0.5, False), (0.5, True)])
+def test_a_machine_with_more_to_do_than_cores_is_named(
+    over: float, told: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("costhub.api.measuring._load_average", lambda: (os.cpu_count() or 1) + over)
+
+    warn_if_busy()
+
+    assert ("latencies will be noisy" in caplog.text) is told
+
+
+def test_boards_are_at_the_address_of_a_tracker() -> None:
+    assert local_devices(BoardsAt("127.0.0.1:9190", key="pi4")) == []
+    assert (local_devices("cuda"), local_devices(["a", "b"])) == (["cuda"], ["a", "b"])
+    with pytest.raises(MeasureError, match="HOST:PORT"):
+        BoardsAt("here", key="pi4")

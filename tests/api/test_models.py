@@ -1,0 +1,81 @@
+"""Pretrained models by name: which one a name stands for, and for which device it scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costhub.api.models import ModelChoice, _warn_of_another_kind, load_model, pull
+from costhub.dataset.features.specs import find_spec
+from costhub.errors import ModelError, UnknownNameError
+from costhub.hub.catalogue.find import find_model
+from costhub.models.architectures import new_model
+
+
+def test_the_model_of_another_kind_of_device_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    entry = find_model("nvidia-h200").entry
+
+    _warn_of_another_kind(entry, {"device_id": "acme-one", "kind": "cuda"})
+    assert caplog.text == ""
+    _warn_of_another_kind(entry, {"device_id": "acme-one", "kind": "cpu"})
+    assert "is a model for cuda devices, but acme-one is a cpu device" in caplog.text
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COSTHUB_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_name_is_a_model_that_says_what_it_is() -> None:
+    model = load_model("nvidia-h200", arch="mlp")
+
+    first, second = str(model).splitlines()
+    assert first == f"costhub/nvidia-h200-mlp: mlp model on {model.feature_spec} for nvidia-h200"
+    assert second.startswith("learned from ")
+    assert f"top_1 {model.info.metrics['top_1']:.3f}" in second
+    rows = np.zeros((2, find_spec(model.feature_spec).width), np.float32)
+    assert model.predict(rows, np.array([1, 1])).shape == (2,)
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_auto_is_the_model_nearest_to_this_machine_and_bound_to_it() -> None:
+    model = load_model()
+
+    assert model.info is not None
+    assert model.device is not None  # a conditioned one, the only kind there is for CPUs by default
+    assert pull("auto", arch=model.arch) == pull(model.name)
+    other = load_model(model.name, device="amd-epyc-zen5-1c")
+    assert other.device.tolist() != model.device.tolist()
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_row_of_the_devices_table_is_a_device_too() -> None:
+    row = {"device_id": "acme-one", "kind": "cpu", "cores": 4}
+
+    assert load_model("any-cpu", device=row).device is not None
+    with pytest.raises(ModelError, match="cannot score for 'acme-gpu'"):
+        load_model("any-cpu", device={"device_id": "acme-gpu", "kind": "cuda"})
+    with pytest.raises(UnknownNameError, match="amd-epyc"):
+        load_model("any-cpu", device="amd-epyc-zen9")
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_folder_that_was_never_published_is_read_where_it_is(sound_model: Any, tmp_path: Path) -> None:
+    model = load_model(sound_model("gbt"))
+
+    assert model.name == "local/given-gbt"
+    assert not (tmp_path / "cache/models/local").exists()
+
+
+def test_a_choice_refuses_a_name_at_once_and_keeps_a_model_of_ones_own() -> None:
+    with pytest.raises(UnknownNameError, match="no-such-device"):
+        ModelChoice("no-such-device")
+    own = new_model("gbt", feature_spec="tiles@1")
+    chosen = ModelChoice(own).for_device({"device_id": "acme-one", "kind": "cpu"})
+
+    assert (chosen.model, chosen.name, chosen.reason) == (own, "a gbt model of your own", "")
+    assert str(own) == "gbt model on tiles@1"

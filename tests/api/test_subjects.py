@@ -1,0 +1,89 @@
+"""What a name, a file and an object stand for: workloads or whole networks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from costhub.api.subjects import Subjects, is_network, named_jobs, network_jobs, read_subjects
+from costhub.collector.workloads.suites import find_workload
+from costhub.dataset.workload import module_to_json
+from costhub.errors import UnknownNameError, WorkloadError
+
+
+def test_a_name_a_suite_and_a_file_are_jobs(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(module_to_json(find_workload("matmul.128x128x128").module()))
+
+    assert [job.name for job in named_jobs("matmul.128x128x128")] == ["matmul.128x128x128"]
+    assert [job.name for job in named_jobs(str(path))] == ["mine"]
+    assert len(named_jobs("resnet18")) > 5
+
+
+def test_bytes_that_are_no_text_are_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "bytes.json"
+    path.write_bytes(b"\xff\xfe\x00")
+
+    with pytest.raises(WorkloadError, match="is not a text file"):
+        named_jobs(str(path))
+
+
+def test_no_network_is_no_job_and_an_unknown_one_is_refused() -> None:
+    assert network_jobs([], "{}") == []
+    with pytest.raises(UnknownNameError, match="resnet18"):
+        network_jobs(["resnet81"], "{}")
+
+
+def test_names_and_files_are_sorted_into_workloads_and_networks(tmp_path: Path) -> None:
+    found = read_subjects(["softmax", "mobilenet_v2", tmp_path / "mine.pt2", "resnet18.c7"], tmp_path)
+
+    assert found == Subjects(("softmax", "resnet18.c7"), ("mobilenet_v2", str(tmp_path / "mine.pt2")))
+    with pytest.raises(UnknownNameError, match="resnet18"):
+        read_subjects("resnet81", tmp_path).check()
+    with pytest.raises(WorkloadError, match="There is no file"):
+        found.check()
+    with pytest.raises(WorkloadError, match="nothing to tune"):
+        read_subjects([], tmp_path).check()
+
+
+def test_a_file_with_a_relax_function_is_a_network(tmp_path: Path) -> None:
+    import tvm
+    from tvm import relax
+
+    builder, x = relax.BlockBuilder(), relax.Var("x", relax.TensorType((2, 3), "float32"))
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(relax.op.nn.relu(x)))
+    mod = builder.get()
+    relaxed, kernel = tmp_path / "relax.json", tmp_path / "kernel.json"
+    relaxed.write_text(tvm.ir.save_json(mod))
+    kernel.write_text(module_to_json(find_workload("matmul.128x128x128").module()))
+
+    assert (is_network(str(relaxed)), is_network(str(kernel))) == (True, False)
+    found = read_subjects({"net": mod}, tmp_path / "out")
+    assert found.networks == (str(tmp_path / "out/net.json"),)
+    assert is_network(found.networks[0])
+
+
+def test_modules_and_functions_in_memory_are_jobs(tmp_path: Path) -> None:
+    mod = find_workload("matmul.128x128x128").module()
+
+    found = read_subjects({"mine": mod, "other": mod["main"].with_attr("global_symbol", "f")}, tmp_path)
+    assert [job.name for job in found.jobs()] == ["mine", "other"]
+    assert [name for name, _ in read_subjects([mod], tmp_path).modules] == ["workload"]
+    assert found.names == ["mine", "other"]
+    assert [v.name_hint for v in found.modules[1][1].get_global_vars()] == ["main"]
+
+
+def test_an_exported_program_is_a_file_and_a_torch_module_is_told_to_be_exported(tmp_path: Path) -> None:
+    import torch
+
+    network = torch.nn.Linear(4, 2).eval()
+    program = torch.export.export(network, (torch.zeros(1, 4),))
+
+    assert read_subjects(program, tmp_path / "out").networks == (str(tmp_path / "out/network.pt2"),)
+    assert (tmp_path / "out/network.pt2").stat().st_size > 0
+    with pytest.raises(WorkloadError, match=r"class Linear cannot be tuned. Export it first: torch.export.export"):
+        read_subjects(network, tmp_path)
+    with pytest.raises(WorkloadError, match="class int cannot be tuned"):
+        read_subjects(7, tmp_path)

@@ -1,0 +1,88 @@
+"""`costhub.tune`: from names, files and objects of torch and TVM to a search, its results and a library."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from costhub.api.models import load_model
+from costhub.api.tune import TuneOptions, obstacle, tune
+from costhub.collector.device.local import local_target
+from costhub.collector.workloads.suites import find_workload
+from costhub.errors import CosthubError, NetworkError
+from costhub.search.whole_network.tuned_network import TunedNetwork
+
+
+def test_networks_are_not_compiled_where_that_cannot_be_done() -> None:
+    def why_not(**measurer: Any) -> str | None:
+        return obstacle(SimpleNamespace(**measurer))  # type: ignore[arg-type]
+
+    here, foreign = {"mtriple": local_target()["mtriple"]}, {"mtriple": "vax-dec-ultrix"}
+    assert why_not(device={"kind": "cpu"}, target=here, boards=None) is None
+    assert why_not(device={"kind": "cpu"}, target=here, boards="some") is None
+    assert why_not(device={"kind": "cuda"}, target={}, boards=None) == "This is done for CPUs only."
+    assert "No linker for vax-dec-ultrix" in (why_not(device={"kind": "cpu"}, target=foreign, boards="some") or "")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COSTHUB_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"model": "no-such-device"}, "no-such-device"),
+        ({"device": "amd-epyc-zen9"}, "amd-epyc-zen9"),
+        ({"options": TuneOptions(method="bref")}, "brief"),
+        ({"options": TuneOptions(strategy="anealing")}, "annealing"),
+        ({"options": TuneOptions(select="divers")}, "diverse"),
+        ({"options": TuneOptions(draft="no-such-draft")}, "no-such-draft"),
+        ({"what": "resnet18.c77"}, "resnet18.c7"),
+    ],
+)
+def test_what_does_not_exist_is_refused_first(tmp_path: Path, arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(CosthubError, match=words):
+        tune(**{"what": "matmul.128x128x128", "out": tmp_path / "tuned", **arguments})
+
+    assert not (tmp_path / "tuned").exists()
+
+
+def test_a_module_is_tuned_with_a_model_of_ones_own(tmp_path: Path) -> None:
+    model = load_model("nvidia-h200", arch="mlp")
+    mod = find_workload("matmul.128x128x128").module()
+
+    found = tune({"mine": mod}, tmp_path / "tuned", trials=4, model=model, options=TuneOptions(strategy="random"))
+
+    (result,) = found.workloads
+    assert (result.workload, result.trials) == ("mine", 4)
+    assert found.latency_us == result.best_us
+    assert found.before_us is None
+    assert found.summary["model"] == "costhub/nvidia-h200-mlp"
+    assert found.summary["command"].startswith("costhub.tune('mine', ")
+    assert json.loads((tmp_path / "tuned/report.json").read_text()) == json.loads(json.dumps(found.summary))
+    assert found.report.is_file()
+    assert (found.database / "database_tuning_record.json").is_file()
+
+
+@pytest.mark.slow
+def test_an_exported_network_becomes_a_function_of_torch_tensors(tmp_path: Path) -> None:
+    import torch
+
+    network = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 64)).eval()
+    example = torch.randn(32, 256)
+    found = tune(torch.export.export(network, (example,)), tmp_path / "tuned", trials=4)
+
+    assert found.library == tmp_path / "tuned/network.so"
+    assert found.latency_us == found.networks[0].latencies["tuned"].median_us
+    loaded = found.load()
+    torch.testing.assert_close(loaded(example), network(example).detach(), rtol=1e-4, atol=1e-4)
+    assert loaded.threads == found.networks[0].threads
+    with pytest.raises(NetworkError, match=r"does not run with these inputs: .*float64"):
+        loaded(example.double())
+    with pytest.raises(NetworkError, match="is not a network that TVM can load"):
+        TunedNetwork(tmp_path / "tuned/network.pt2")

@@ -1,0 +1,83 @@
+"""What a search found, as numbers and as text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from costhub.api.tuning import Tuning, tuning_text
+from costhub.errors import NetworkError
+from costhub.search.result import TuneResult
+from costhub.search.whole_network.finish import FinishedNetwork
+from costhub.search.whole_network.network_timer import Latency
+
+RESULTS = [
+    TuneResult("conv", 2, 0, 1.0, 9.0, 5.0, [(1, 0.1, 7.0), (2, 0.2, 5.0)], stages={"running": 1.0}),
+    TuneResult("<b>relu</b>".replace("/", ""), 1, 0, 1.0, 3.0, 2.0, [(1, 0.1, 2.0)], stages={"other": 1.0}),
+]
+NETWORK = FinishedNetwork(
+    "net",
+    2,
+    library="out/net.so",
+    inputs=(("float32", (1, 3)),),
+    kernels=4,
+    kernels_tuned=2,
+    latencies={"untuned": Latency(90.0, 80.0, 99.0, 7), "tuned": Latency(30.0, 29.0, 31.0, 9)},
+    notes=("torch.compile was not timed.",),
+)
+
+
+def test_the_end_of_the_command_says_where_the_network_is(tmp_path: Path) -> None:
+    text = tuning_text(RESULTS, [NETWORK], tmp_path)
+
+    assert "equal torch's" in text
+    assert "network   out/net.so" in text
+    assert "torch.compile was not timed." in text
+
+
+def test_a_wrong_network_is_said_to_differ(tmp_path: Path) -> None:
+    text = tuning_text(RESULTS, [replace(NETWORK, error="Wrong.", library=None)], tmp_path)
+
+    assert "see below" in text
+    assert "network   " not in text
+
+
+def tuning(*networks: FinishedNetwork) -> Tuning:
+    rows = [{**result.to_json(), "weight": weight} for result, weight in zip(RESULTS, (3.0, 1.0), strict=True)]
+    earlier = [{**rows[0], "workload": "of an earlier search", "best_us": 99.0}]
+    return Tuning(Path("out"), tuple(RESULTS), networks, {"workloads": [*rows, *earlier]})
+
+
+def test_latencies_are_those_of_the_network_or_of_its_kernels() -> None:
+    timed = replace(NETWORK, latencies={**NETWORK.latencies, "torch": Latency(60.0, 59.0, 61.0, 9)})
+    whole, kernels = tuning(timed), tuning()
+
+    assert (whole.before_us, whole.latency_us, whole.speedup) == (60.0, 30.0, 2.0)
+    assert (kernels.before_us, kernels.latency_us, kernels.speedup) == (None, 17.0, None)
+    assert (tuning(NETWORK).before_us, tuning(NETWORK).latency_us) == (None, 30.0)
+    both = tuning(timed, replace(timed, network="second"))
+    assert (both.before_us, both.latency_us, both.library) == (120.0, 60.0, None)
+    failed = Tuning(Path("out"), (RESULTS[0],), (), {"workloads": [{"weight": 1.0, "best_us": None}]})
+    assert failed.latency_us is None
+
+
+def test_what_was_found_is_a_table_of_pandas_and_a_text() -> None:
+    frame = tuning(NETWORK).to_pandas()
+
+    assert frame["workload"].tolist() == [result.workload for result in RESULTS]
+    assert frame["best_us"].tolist() == [5.0, 2.0]
+    assert str(tuning(NETWORK)) == repr(tuning(NETWORK)) == tuning_text(RESULTS, [NETWORK], Path("out"))
+
+
+def test_only_a_compiled_network_can_be_loaded() -> None:
+    assert tuning(NETWORK).library == Path("out/net.so")
+    assert tuning(replace(NETWORK, library=None, error="Wrong.")).library is None
+    with pytest.raises(NetworkError, match=r"no network was compiled.*out/report.md shows how"):
+        tuning().load()
+    with pytest.raises(NetworkError, match="other: the compiled networks are net"):
+        tuning(NETWORK).load("other")
+    both = tuning(NETWORK, replace(NETWORK, network="second"))
+    with pytest.raises(NetworkError, match="Which network: the compiled networks are net, second"):
+        both.load()

@@ -1,0 +1,57 @@
+"""A compiled network as a function of torch tensors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from costhub.errors import NetworkError
+from costhub.search.whole_network import tuned_network
+from costhub.search.whole_network.tuned_network import TunedNetwork
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """y = relu(x) and x + x, for x of (4, 8), as a network of TVM."""
+    import tvm
+    from tvm import relax
+
+    builder, x = relax.BlockBuilder(), relax.Var("x", relax.TensorType((4, 8), "float32"))
+    with builder.function("main", [x]):
+        pair = relax.Tuple([builder.emit(relax.op.nn.relu(x)), builder.emit(relax.op.add(x, x))])
+        builder.emit_func_output(builder.emit(pair))
+    path = tmp_path_factory.mktemp("library") / "pair.so"
+    tvm.compile(builder.get(), tvm.target.Target({"kind": "llvm", "num-cores": 1})).export_library(str(path))
+    return path
+
+
+def test_tensors_of_torch_go_in_and_come_out(library: Path) -> None:
+    network, x = TunedNetwork(library, threads=1), torch.randn(8, 4).t().requires_grad_()
+
+    positive, double = network(x)
+
+    torch.testing.assert_close(positive, x.detach().relu())
+    torch.testing.assert_close(double, 2 * x.detach())
+    assert (network.threads, repr(network)) == (1, f"TunedNetwork({str(library)!r}, threads=1)")
+
+
+def test_wrong_inputs_and_files_are_sentences(library: Path, tmp_path: Path) -> None:
+    network = TunedNetwork(library, threads=1)
+
+    with pytest.raises(NetworkError, match=r"pair.so does not run with these inputs: .*float64"):
+        network(torch.zeros(4, 8, dtype=torch.float64))
+    with pytest.raises(NetworkError, match="expects 1 arguments"):
+        network(torch.zeros(4, 8), torch.zeros(4, 8))
+    (tmp_path / "no.so").write_text("no library")
+    with pytest.raises(NetworkError, match="is not a network that TVM can load"):
+        TunedNetwork(tmp_path / "no.so")
+
+
+def test_one_output_comes_alone_and_several_keep_their_form() -> None:
+    tensor = torch.ones(2)
+
+    assert torch.equal(tuned_network._to_torch((tensor,)), tensor)
+    assert [each.tolist() for each in tuned_network._to_torch([tensor, (tensor, tensor)])[1]] == [[1.0, 1.0]] * 2
+    assert tuned_network._to_torch({"a": tensor})["a"].tolist() == [1.0, 1.0]
