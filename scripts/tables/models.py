@@ -23,6 +23,13 @@ LITERATURE = {
     "top_5_tlp": "top-5, TLP's way",
 }
 """Metric -> title: totals over held-out networks, weighted by how often each runs a workload."""
+DEVICE_INPUTS = {
+    "told nothing": "none",
+    "told numbers": "figures",
+    "told numbers and relations": "figures and ratios",
+    "trained on this device": "(trained on this device)",
+}
+"""Method of the benchmark `conditioned` -> what the model is given about the device."""
 HEADLINE = ("TVM recipe", "TenSet recipe", "blend")
 """The recipes of others, and the best model that learns from one device alone."""
 _COMPARED = (
@@ -252,12 +259,13 @@ def unseen_device_table(result: Result) -> str:
     columns = [
         TableColumn("test", "on the device left out"),
         TableColumn("base", "base"),
-        TableColumn("method", "the model is"),
+        TableColumn("method", "device input"),
         *(part for m in ("top_1", "top_5", "pairwise") for part in (number(m, m), number(f"{m}_std", "std"))),
     ]
     counts = [len({row[key] for row in result["rows"]}) for key in ("device", "seed")]
     note = f"Means over {counts[0]} devices left out in turn and {counts[1]} seeds; std is that of devices."
-    return f"{markdown_table(result['summary'], columns)}\n\n{note}"
+    rows = [{**row, "method": DEVICE_INPUTS.get(row["method"], row["method"])} for row in result["summary"]]
+    return f"{markdown_table(rows, columns)}\n\n{note}"
 
 
 MODEL_TABLES: dict[str, Callable[[Result], str]] = {

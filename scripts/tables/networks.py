@@ -8,6 +8,7 @@ from typing import Any
 
 from costhub.cards.tables import TableColumn, markdown_table, number
 from scripts.tables.gains import geometric
+from scripts.tables.search import title_of
 
 _FORMS = ("untuned", "tuned", "torch", "torch.compile")
 
@@ -43,7 +44,8 @@ def networks_table(result: Mapping[str, Any]) -> str:
 def _network_line(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     good = [row["latencies"] for row in rows if not row["error"]]
     line: dict[str, Any] = {
-        **{key: rows[0][key] for key in ("network", "method", "trials")},
+        **{key: rows[0][key] for key in ("network", "trials")},
+        "method": title_of(rows[0]["method"]),
         "seeds": len(rows),
         "wrong": len(rows) - len(good),
         "seconds": statistics.median(row["seconds"] for row in rows),

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costhub.cards.plots import OTHER, SERIES, diagram, furnish, log2_axis, log_axis, new_figure, save
+from costhub.cards.plots import INK, OTHER, SERIES, diagram, furnish, log2_axis, log_axis, new_figure, save
 from costhub.cards.reports.tune_plots import STAGES
 from scripts.tables.gains import gain_with_error
-from scripts.tables.search import base_curves
+from scripts.tables.search import LIGHT, base_curves, title_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -205,7 +205,7 @@ def plot_stages(path: str | Path, rows: Sequence[Row]) -> Path:
         widths = [_seconds(rows, method, stage) for method in methods]
         axes.barh(range(len(methods)), widths, 0.66, left=lefts, color=SERIES[number], label=stage)
         lefts = [left + width for left, width in zip(lefts, widths, strict=True)]
-    axes.set_yticks(range(len(methods)), methods, fontsize=9)
+    axes.set_yticks(range(len(methods)), [title_of(method) for method in methods], fontsize=9)
     axes.invert_yaxis()
     axes.set_xlim(0.0, 1.03 * max(lefts))
     figure.legend(loc="outside lower center", ncols=len(STAGES), frameon=False, fontsize=9)
@@ -241,7 +241,7 @@ def _plot_courses(
                 points.append((place, mean, (mean or 0.0) * (error or 0.0)))
         if points:
             xs, ys, errors = zip(*points, strict=True)
-            curves.append({"label": method, "x": xs, "y": ys, "se": errors})
+            curves.append({"label": title_of(method), "x": xs, "y": ys, "se": errors})
     y = "latency / stock's best after its last trial"
     return plot_curves(path, {"": curves}, x=x, y=y, log=True)
 
@@ -252,3 +252,50 @@ def _until(
     """The best latency there; None before the first program."""
     reached = [point for point in curve if place_of(point) <= place]
     return float(reached[-1]["best_us"]) if reached else None
+
+
+FRONT = {LIGHT: "stock MetaSchedule", "TenSet's MLP, fine-tuned": "TenSet's MLP", "costhub": "costhub"}
+"""The methods of the front page's picture, and what they are called there."""
+_STOCK = "#6b7280"
+
+
+def plot_front(path: str | Path, rows: Sequence[Row]) -> Path:
+    """Draws the searches of `FRONT` for the front page: few words, the names beside the curves.
+
+    Args:
+        path: Where the picture goes.
+        rows: As `search.summary` takes them.
+    """
+    courses = {method: mean_course(rows, method) for method in FRONT}
+    count = min(sum(row["method"] == method for row in rows) for method in FRONT)
+    figure, axes = diagram(
+        3.5,
+        title=f"Best kernel so far, relative to stock's best after 512 trials (mean of {count} searches)",
+        x="programs measured for one kernel",
+        y="latency, lower is better",
+        grid="y",
+    )
+    looks = (_STOCK, (62, 1.32)), (SERIES[3], (16.5, 1.34)), (SERIES[0], (16.5, 0.93))
+    for (method, title), (colour, place) in zip(FRONT.items(), looks, strict=True):
+        xs, ys, errors = zip(*courses[method], strict=True)
+        low, high = ([y + sign * e for y, e in zip(ys, errors, strict=True)] for sign in (-1, 1))
+        axes.fill_between(xs, low, high, color=colour, alpha=0.15, linewidth=0)
+        axes.plot(xs, ys, color=colour, linewidth=2.6, marker="o", markersize=5)
+        axes.text(*place, title, color=colour, fontsize=11, fontweight="bold")
+    axes.axhline(1.0, color=INK, linewidth=1.0, linestyle=(0, (4, 3)))
+    log2_axis(axes)
+    axes.set_ylim(bottom=0.9)
+    return save(figure, path)
+
+
+def mean_course(rows: Sequence[Row], method: str) -> list[tuple[int, float, float]]:
+    """Trials, mean latency over the base's last, and its standard error, where all searches of a method have a point."""
+    bases = base_curves(rows)
+    own = [row for row in rows if row["method"] == method and (row["workload"], row["seed"]) in bases]
+    logs: dict[int, list[float]] = {}
+    for row in own:
+        for point in row["curve"]:
+            end = bases[row["workload"], row["seed"]][-1]["best_us"]
+            logs.setdefault(point["trials"], []).append(math.log(point["best_us"] / end))
+    whole = [(trials, gain_with_error(each)) for trials, each in sorted(logs.items()) if len(each) == len(own)]
+    return [(trials, mean or 0.0, (mean or 0.0) * (error or 0.0)) for trials, (mean, error) in whole]

@@ -56,7 +56,7 @@ def package_table(result: Result) -> str:
         number("tune_s", "`tune`, 16 trials (s)", ".1f"),
         TableColumn("end", "end"),
     ]
-    rows = [{**row, "gb": row["bytes"] / 1e9, "end": row["failed"] or "well"} for row in result["rows"]]
+    rows = [{**row, "gb": row["bytes"] / 1e9, "end": row["failed"] or "ok"} for row in result["rows"]]
     sizes = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in result["sizes"].items())
     return f"{markdown_table(rows, columns)}\n\n{sizes}."
 

@@ -11,6 +11,8 @@ from typing import Any
 from costhub.errors import DataError
 from scripts.tables.collecting import COLLECTOR_TABLES
 from scripts.tables.data import DATA_TABLES
+from scripts.tables.figures import fill_figures
+from scripts.tables.front import FRONT_TABLES
 from scripts.tables.models import MODEL_TABLES, MODEL_VIEWS, training_table
 from scripts.tables.networks import networks_table, operators_table
 from scripts.tables.release import RELEASE_TABLES, RELEASE_VIEWS
@@ -52,21 +54,24 @@ _PLACE = re.compile(r"(<!-- results: (?P<name>[\w-]+) -->\n).*?(<!-- end of resu
 
 
 def fill(text: str, results: Path) -> str:
-    """`text` with each of its places filled from ``results/NAME.json``.
+    """`text` with each of its places filled from ``results/NAME.json``, and its figures by `fill_figures`.
 
     A place is what stands between ``<!-- results: NAME -->`` and ``<!-- end of results -->``.
 
     Raises:
         DataError: A place names no table, or its file is missing or lacks a figure.
     """
-    return _PLACE.sub(lambda match: f"{match[1]}\n{_render(match['name'], results)}\n\n{match[3]}", text)
+    filled = _PLACE.sub(lambda match: f"{match[1]}\n{_render(match['name'], results)}\n\n{match[3]}", text)
+    return fill_figures(filled, results)
 
 
 def _render(name: str, results: Path) -> str:
     path = results / f"{VIEWS.get(name, name)}.json"
-    if name not in TABLES:
-        raise DataError(f"There is no results table named {name!r}; there are {', '.join(TABLES)}.")
+    if name not in {**TABLES, **FRONT_TABLES}:
+        raise DataError(f"There is no results table named {name!r}; there are {', '.join([*TABLES, *FRONT_TABLES])}.")
     try:
+        if name in FRONT_TABLES:
+            return FRONT_TABLES[name](results)
         result = json.loads(path.read_text())
         return f"{TABLES[name](result)}\n\n{provenance(result)}"
     except FileNotFoundError as error:

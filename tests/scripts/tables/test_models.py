@@ -159,7 +159,7 @@ def test_devices_that_were_left_out_have_a_line_per_method() -> None:
         }
     )
 
-    assert "| new workloads | gbt | told nothing | 0.900 | 0.020 |" in shown
+    assert "| new workloads | gbt | none | 0.900 | 0.020 |" in shown
     assert "Means over 3 devices left out in turn and 2 seeds" in shown
 
 

@@ -9,15 +9,18 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from scripts.tables.plots import (
+    FRONT,
     _seconds,
+    mean_course,
     plot_calibration,
     plot_curves,
+    plot_front,
     plot_intervals,
     plot_seconds,
     plot_stages,
     plot_trials,
 )
-from scripts.tables.search import LIGHT
+from scripts.tables.search import LIGHT, title_of
 
 CURVE = {"label": "gbt", "x": [1, 2, 4], "y": [0.5, 0.6, 0.7], "se": [0.1, 0.05, 0.0]}
 COVERED = {"covered": {"0.5": 0.4, "0.9": 0.7}, "bins": [[0.1, 0.2], [0.2, 0.3]]}
@@ -105,14 +108,14 @@ def test_latencies_are_over_the_last_one_of_the_base_and_end_with_the_search(dra
     plot_trials("unused.png", ROWS)
 
     assert drawn["ours"] == ((16, 64, 128), pytest.approx((2.0, 1.0, 0.5)))
-    assert drawn[LIGHT] == ((64, 128, 512), pytest.approx((2.0, 2.0, 1.0)))
+    assert drawn[title_of(LIGHT)] == ((64, 128, 512), pytest.approx((2.0, 2.0, 1.0)))
 
 
 def test_seconds_count_from_when_every_search_has_a_program(drawn: dict[str, Any]) -> None:
     plot_seconds("unused.png", ROWS)
 
     assert drawn["ours"] == ((24, 32, 48), pytest.approx((2**0.5, 1.0, 0.5**0.5)))
-    assert drawn[LIGHT][0] == (64, 96, 128, 192, 256, 384)
+    assert drawn[title_of(LIGHT)][0] == (64, 96, 128, 192, 256, 384)
 
 
 def test_pictures_are_made(tmp_path: Path) -> None:
@@ -122,3 +125,19 @@ def test_pictures_are_made(tmp_path: Path) -> None:
 
 def test_stages_are_of_a_hundred_trials() -> None:
     assert _seconds(ROWS, "ours", "building") == pytest.approx(100 * 2.0 / 128)
+
+
+def test_the_front_page_shows_the_courses_of_its_methods_by_name(tmp_path: Path) -> None:
+    rows = [row(method, {16: (8.0, 40.0), 64: (20.0, 20.0), 512: (40.0, 10.0)}) for method in FRONT]
+
+    text = words(plot_front(tmp_path / "front.svg", rows))
+
+    assert all(title in text for title in FRONT.values())
+    assert "mean of 1 searches" in text
+
+
+def test_a_course_has_only_the_points_that_all_searches_have() -> None:
+    course = mean_course([*ROWS, row("ours", {64: (9.0, 40.0)}, "v")], "ours")
+
+    assert [trials for trials, _, _ in course] == [64]
+    assert course[0][1] == pytest.approx(2 ** (1 / 3))

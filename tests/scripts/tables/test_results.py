@@ -21,10 +21,10 @@ ABOUT: dict[str, Any] = {
 }
 
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+@pytest.mark.parametrize("page", PAGES, ids=[page.relative_to(ROOT).as_posix() for page in PAGES])
 def test_a_page_shows_what_the_files_hold(page: Path) -> None:
     text = page.read_text()
     assert page.name != "README.md" or text.count("<!-- results:") >= 3

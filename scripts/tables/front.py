@@ -1,0 +1,190 @@
+"""Tables of the front page, each over more than one result file, with the best of every row in bold."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from costhub.cards.tables import TableColumn, markdown_table, number, plain_table
+from costhub.hub.catalogue.hubs import EMBEDDED
+from scripts.tables.figures import count, read
+from scripts.tables.search import LIGHT
+
+MODELS = EMBEDDED / "models"
+DEVICES = {
+    "amd-epyc-zen5-2c": "AMD EPYC (Zen 5), 2 threads",
+    "intel-xeon-icelake-2c": "Intel Xeon (Ice Lake), 2 threads",
+    "nvidia-h200": "NVIDIA H200",
+    "nvidia-a100": "NVIDIA A100",
+}
+RECIPES = {"TVM recipe": "TVM's recipe", "TenSet recipe": "TenSet's recipe"}
+NETWORKS = {"resnet-18": "ResNet-18", "mobilenet-v2": "MobileNet-V2", "bert-small": "BERT-small"}
+LIBRARIES = {
+    "torch": "PyTorch",
+    "torch.compile": "`torch.compile`",
+    "onnxruntime": "ONNX Runtime",
+    "openvino": "OpenVINO",
+}
+"""Form of a network in the results -> title; a form that no row has gets no column."""
+SEARCHES = {(LIGHT, 64): "stock TVM, 64 trials", ("costhub", 16): "costhub, 16", ("costhub", 32): "costhub, 32"}
+"""(Method, trials for each kernel) -> title."""
+
+
+def network_front(results: Path) -> str:
+    """One line per network: the latency of each library and of each search, with the minutes of the search."""
+    rows = [row for row in read(results, "networks_tuned")["rows"] if not row["error"]]
+    libraries = {form: title for form, title in LIBRARIES.items() if any(form in row["latencies"] for row in rows)}
+    lines = []
+    for network, title in NETWORKS.items():
+        own = [row for row in rows if row["network"] == network]
+        times: dict[str, tuple[float, str]] = {}
+        for form, name in libraries.items():
+            found = [row["latencies"][form]["median_us"] / 1e3 for row in own if form in row["latencies"]]
+            times |= {name: (statistics.median(found), "")} if found else {}
+        for (method, trials), name in SEARCHES.items():
+            tuned = [row for row in own if (row["method"], row["trials"]) == (method, trials)]
+            seconds = statistics.median(row["seconds"] for row in tuned)
+            tuned_ms = statistics.median(row["latencies"]["tuned"]["median_us"] for row in tuned) / 1e3
+            times[name] = tuned_ms, f" ({_duration(seconds)})"
+        best = min(ms for ms, _ in times.values())
+        lines.append(
+            {"network": title, **{name: bold(f"{ms:.1f}", ms == best) + after for name, (ms, after) in times.items()}}
+        )
+    columns = [TableColumn("network", "ms, 2 threads (search)")]
+    columns += [TableColumn(name, name, align="right") for name in [*libraries.values(), *SEARCHES.values()]]
+    return f"{markdown_table(lines, columns)}\n\n{source(results, 'networks_tuned')}"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 100 else f"{seconds:.0f} s"
+
+
+def ranking_front(results: Path) -> str:
+    """One line per device: the recipes of others and the shipped model, on the workloads that this model held out."""
+    release = [row for row in read(results, "release")["rows"] if row["default"]]
+    measured = [json.loads(line) for line in (results / "models.jsonl").read_text(encoding="utf-8").splitlines()]
+    lines = []
+    for device, title in DEVICES.items():
+        (row,) = [row for row in release if row["device"] == device]
+        config = json.loads((MODELS / row["model"] / "config.json").read_text(encoding="utf-8"))
+        held_out = set(config["test_workloads"])
+        own = [each for each in measured if each["device"] == device and not each["also"]]
+        figures = {
+            name: recipe_on(held_out, [each for each in own if each["model"] == recipe])
+            for recipe, name in RECIPES.items()
+        }
+        figures["costhub"] = row["top_1"], row["pairwise"]
+        best = [max(pair[place] for pair in figures.values()) for place in (0, 1)]
+        lines.append(
+            {
+                "device": title,
+                "workloads": str(row["workloads"]),
+                **{
+                    name: " / ".join(bold(_hundredths(v), v == b) for v, b in zip(pair, best, strict=True))
+                    for name, pair in figures.items()
+                },
+                "model": f"`{row['model'].removeprefix('costhub/')}`",
+            }
+        )
+    columns = [
+        TableColumn("device", "top-1 / pairs in the right order"),
+        TableColumn("workloads", "workloads", align="right"),
+        *(TableColumn(name, name, align="right") for name in [*RECIPES.values(), "costhub"]),
+        TableColumn("model", "shipped model"),
+    ]
+    return f"{markdown_table(lines, columns)}\n\n{source(results, 'release')}"
+
+
+def recipe_on(held_out: set[str], rows: Iterable[Mapping[str, Any]]) -> tuple[float, float]:
+    """Top-1 and pairwise of a recipe on exactly these workloads, where each was held out: means over seeds.
+
+    Raises:
+        ValueError: Some of the workloads have no figures.
+    """
+    totals = []
+    for metric in ("top_1", "pairwise"):
+        by_workload: dict[str, list[float]] = {}
+        for row in rows:
+            if not row["split"].startswith("network-"):
+                for workload, figure in zip(row["workload_ids"], row["by_workload"][metric], strict=True):
+                    by_workload.setdefault(workload, []).append(figure)
+        chosen = [by_workload[short] for each in held_out if (short := each[:12]) in by_workload]
+        if len(chosen) < len(held_out):
+            raise ValueError(f"{len(held_out) - len(chosen)} of {len(held_out)} workloads have no {metric}")
+        totals.append(statistics.fmean(statistics.fmean(seeds) for seeds in chosen))
+    return totals[0], totals[1]
+
+
+def box(_: Path) -> str:
+    """What the package holds, one line per dataset."""
+    lines = []
+    for folder, what in (
+        ("amd-epyc-zen5", "an AMD EPYC (Zen 5): 1 and 2 threads, AVX-512, AVX2 and SSE4.2"),
+        ("intel-xeon-icelake", "an Intel Xeon (Ice Lake): 1 and 2 threads"),
+        ("nvidia-h200", "an NVIDIA H200, imported from a MetaSchedule database"),
+    ):
+        lines.append(
+            {
+                "dataset": f"`{folder}`",
+                "of": what,
+                "measurements": f"{count('measurements', folder):,}",
+                "workloads": f"{count('workloads', folder):,}",
+                "licence": licence(folder),
+            }
+        )
+    columns = [
+        TableColumn("dataset", "dataset"),
+        TableColumn("of", "measured on"),
+        TableColumn("measurements", "measurements", align="right"),
+        TableColumn("workloads", "workloads", align="right"),
+        TableColumn("licence", "licence"),
+    ]
+    return markdown_table(lines, columns)
+
+
+def licence(dataset: str) -> str:
+    """The licence that the card of an embedded dataset declares."""
+    card = (EMBEDDED / "datasets" / "costhub" / dataset / "README.md").read_text(encoding="utf-8")
+    name = next(line for line in card.splitlines() if line.startswith("license: ")).removeprefix("license: ")
+    return {"cc-by-4.0": "CC-BY-4.0", "apache-2.0": "Apache-2.0", "mit": "MIT"}[name]
+
+
+def guide_network(results: Path) -> str:
+    """What `costhub tune` prints of BERT-small after 16 trials for each kernel, from the benchmark's median search."""
+    rows = [row for row in read(results, "networks_tuned")["rows"] if row["network"] == "bert-small"]
+    own = [row for row in rows if (row["method"], row["trials"]) == ("costhub", 16)]
+    row = sorted(own, key=lambda row: row["latencies"]["tuned"]["median_us"])[len(own) // 2]
+    latency = {form: row["latencies"][form]["median_us"] for form in ("untuned", "tuned", "torch")}
+    columns = [TableColumn("network", "network"), *(number(form, f"{form} (us)", ",.1f") for form in latency)]
+    table = plain_table(
+        [{"network": "bert-small", **latency, "outputs": "equal torch's"}], [*columns, TableColumn("outputs", "outputs")]
+    )
+    return f"```text\n{table}\n```\n\n{source(results, 'networks_tuned')}"
+
+
+def bold(text: str, is_best: bool) -> str:
+    """The text, in bold if it is the best of its row."""
+    return f"**{text}**" if is_best else text
+
+
+def _hundredths(share: float) -> str:
+    return f"{share:.2f}"
+
+
+def source(results: Path, name: str) -> str:
+    """One short line: the file that a table shows, the machine and the date."""
+    result = read(results, name)
+    return f"<sub>`docs/results/{name}.json`: {result['machine']}, {result['date'][:10]}.</sub>"
+
+
+FRONT_TABLES: dict[str, Callable[[Path], str]] = {
+    "front_box": box,
+    "front_networks": network_front,
+    "front_ranking": ranking_front,
+    "guide_network": guide_network,
+}
+"""Name of a place -> its renderer, which takes the folder of the results."""
+

@@ -1,0 +1,57 @@
+"""The tables of the front page: the best of a row is bold, and recipes are compared on the same workloads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.tables.front import network_front, recipe_on
+from scripts.tables.search import LIGHT
+
+ABOUT = {"machine": "m", "date": "2026-01-02T03:04:05"}
+
+
+def searched(network: str, method: str, trials: int, tuned: float, **more: float) -> dict[str, Any]:
+    latencies = {"tuned": tuned, "torch": 4.0, **more}
+    return {
+        "network": network,
+        "method": method,
+        "trials": trials,
+        "error": None,
+        "seconds": 90.0 if trials == 16 else 600.0,
+        "latencies": {form: {"median_us": 1e3 * ms} for form, ms in latencies.items()},
+    }
+
+
+def test_the_best_of_a_network_is_bold_and_a_library_nobody_ran_has_no_column(tmp_path: Path) -> None:
+    rows = [
+        searched(network, method, trials, tuned, **{"torch.compile": 3.0})
+        for network, fast in (("resnet-18", 2.0), ("mobilenet-v2", 5.0), ("bert-small", 2.5))
+        for method, trials, tuned in ((LIGHT, 64, 6.0), ("costhub", 16, fast), ("costhub", 32, fast + 0.1))
+    ]
+    (tmp_path / "networks_tuned.json").write_text(json.dumps({**ABOUT, "rows": rows}))
+
+    shown = network_front(tmp_path).splitlines()
+
+    assert "OpenVINO" not in shown[0]
+    assert shown[2] == "| ResNet-18 | 4.0 | 3.0 | 6.0 (10 min) | **2.0** (90 s) | 2.1 (10 min) |"
+    assert shown[3] == "| MobileNet-V2 | 4.0 | **3.0** | 6.0 (10 min) | 5.0 (90 s) | 5.1 (10 min) |"
+
+
+def test_a_recipe_is_judged_on_the_held_out_workloads_alone() -> None:
+    ids = [f"{name * 12}" for name in "abc"]
+    row = {
+        "split": "fold-5",
+        "workload_ids": ids,
+        "by_workload": {"top_1": [0.5, 0.7, 0.0], "pairwise": [0.6, 0.8, 0.0]},
+    }
+    other_split = {**row, "split": "network-x", "by_workload": {"top_1": [0.0] * 3, "pairwise": [0.0] * 3}}
+
+    found = recipe_on({ids[0] + "rest", ids[1] + "rest"}, [row, other_split])
+
+    assert found == (pytest.approx(0.6), pytest.approx(0.7))
+    with pytest.raises(ValueError, match="1 of 2 workloads"):
+        recipe_on({ids[0], "d" * 12}, [row])
