@@ -137,11 +137,11 @@ def _at(curve: Sequence[Mapping[str, Any]], trials: int) -> Mapping[str, Any]:
 
 
 def trial_seconds(results: Path, end: str) -> str:
-    """The seconds of a search of a whole network for each trial of a kernel: the `least`, the `median` or the `most`."""
+    """The seconds of searches of networks for each trial of a kernel: the `least`, the `median` or the `most`."""
     rows = [row for row in _rows(results, "networks_tuned") if row["method"] != LIGHT]
     each = [row["seconds"] / (row["kernels_tuned"] * row["trials"]) for row in rows]
-    chosen: Callable[[list[float]], float] = {"least": min, "median": statistics.median, "most": max}[end]
-    return f"{chosen(each):.1f}"
+    ends = {"least": min(each), "median": statistics.median(each), "most": max(each)}
+    return f"{ends[end]:.1f}"
 
 
 def network_ratio(results: Path, network: str, over: str, under: str, form: str) -> str:
@@ -163,7 +163,7 @@ def _network_us(results: Path, network: str, what: str) -> float:
     if trials:
         rows = [row for row in rows if (row["method"], row["trials"]) == (method, int(trials))]
     form = "tuned" if trials else what
-    return statistics.median(row["latencies"][form]["median_us"] for row in rows)
+    return float(statistics.median(row["latencies"][form]["median_us"] for row in rows))
 
 
 def ceiling(results: Path, target: str, metric: str = "pairwise") -> str:

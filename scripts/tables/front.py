@@ -160,7 +160,8 @@ def guide_network(results: Path) -> str:
     latency = {form: row["latencies"][form]["median_us"] for form in ("untuned", "tuned", "torch")}
     columns = [TableColumn("network", "network"), *(number(form, f"{form} (us)", ",.1f") for form in latency)]
     table = plain_table(
-        [{"network": "bert-small", **latency, "outputs": "equal torch's"}], [*columns, TableColumn("outputs", "outputs")]
+        [{"network": "bert-small", **latency, "outputs": "equal torch's"}],
+        [*columns, TableColumn("outputs", "outputs")],
     )
     return f"```text\n{table}\n```\n\n{source(results, 'networks_tuned')}"
 
@@ -187,4 +188,3 @@ FRONT_TABLES: dict[str, Callable[[Path], str]] = {
     "guide_network": guide_network,
 }
 """Name of a place -> its renderer, which takes the folder of the results."""
-

@@ -289,7 +289,7 @@ def plot_front(path: str | Path, rows: Sequence[Row]) -> Path:
 
 
 def mean_course(rows: Sequence[Row], method: str) -> list[tuple[int, float, float]]:
-    """Trials, mean latency over the base's last, and its standard error, where all searches of a method have a point."""
+    """Trials, mean latency over the base's last, its standard error: where all searches of a method have a point."""
     bases = base_curves(rows)
     own = [row for row in rows if row["method"] == method and (row["workload"], row["seed"]) in bases]
     logs: dict[int, list[float]] = {}

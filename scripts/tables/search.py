@@ -165,7 +165,10 @@ def _by_workload(rows: Sequence[Mapping[str, Any]]) -> str:
     ends = {row["method"]: row["curve"][-1]["trials"] for row in rows}
     columns = [
         TableColumn("workload", "workload"),
-        *(TableColumn(method, f"{title_of(method)}, {trials} trials", align="right") for method, trials in ends.items()),
+        *(
+            TableColumn(method, f"{title_of(method)}, {trials} trials", align="right")
+            for method, trials in ends.items()
+        ),
     ]
     shown = [
         {
