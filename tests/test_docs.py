@@ -172,13 +172,13 @@ def test_what_is_marked_to_run_runs(page: Path, code: str, tmp_path: Path) -> No
 def test_what_is_shown_of_a_command_is_what_it_prints(page: Path, line: str, shown: str, tmp_path: Path) -> None:
     code = f"from costhub.cli.main import run; raise SystemExit(run({shlex.split(line)[1:]!r}))"
 
-    printed = output(code, tmp_path).replace(str(tmp_path), "~/.cache")
+    printed = output(code, tmp_path, errors_too=True).replace(str(tmp_path), "~/.cache")
 
     assert anywhere(printed) == anywhere(shown)
 
 
-def output(code: str, place: Path) -> str:
-    """What Python code prints in a process of its own, without a network."""
+def output(code: str, place: Path, *, errors_too: bool = False) -> str:
+    """What Python code prints in a process of its own, without a network; on stderr too, as a terminal shows it."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT / "src"),
@@ -187,9 +187,15 @@ def output(code: str, place: Path) -> str:
     }
     environment.pop("COSTHUB_HUB", None)
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=place, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-u", "-c", code],
+        cwd=place,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if errors_too else subprocess.PIPE,
+        text=True,
+        check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stderr or done.stdout
     return done.stdout
 
 

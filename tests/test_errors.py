@@ -37,6 +37,14 @@ def test_an_unknown_name_like_no_other_says_so() -> None:
     assert "Nothing is close to it." in str(error)
 
 
+def test_an_unknown_name_among_few_is_answered_with_all_of_them() -> None:
+    few = UnknownNameError("method", "foo", [], "`costhub adapt --help`", ["frozen", "brief", "lottery"])
+    close = UnknownNameError("method", "frosen", ["frozen"], "`costhub adapt --help`", ["frozen", "brief"])
+
+    assert str(few) == "There is no method named 'foo'. There are frozen, brief and lottery."
+    assert "Did you mean frozen? `costhub adapt --help` lists" in str(close)
+
+
 def test_an_ambiguous_name_lists_all_it_may_mean() -> None:
     error = AmbiguousNameError("device", "h200", ["nvidia-h200", "nvidia-h200-nvl"])
 

@@ -1,6 +1,6 @@
 """What a mistyped name may have meant."""
 
-from costhub.names import close_names, close_or_all
+from costhub.names import close_names
 
 
 def test_the_closest_comes_first_whatever_its_case() -> None:
@@ -9,8 +9,3 @@ def test_the_closest_comes_first_whatever_its_case() -> None:
 
 def test_nothing_is_close_to_nonsense() -> None:
     assert close_names("qqqq", ["matmul", "resnet18"]) == []
-
-
-def test_where_nothing_is_close_a_short_list_is_given_whole() -> None:
-    assert close_or_all("qqqq", ("matmul", "resnet18")) == ["matmul", "resnet18"]
-    assert close_or_all("matmull", ("matmul", "resnet18")) == ["matmul"]

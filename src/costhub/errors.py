@@ -10,10 +10,17 @@ class CosthubError(Exception):
     """Base of every error raised on purpose; the command line prints it as one sentence."""
 
     exit_code = 1
+    """What the command line exits with: 1 where the work failed, 2 where a name or an input is wrong."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For errors of child processes: a copy has the same message and attributes."""
         return _restored, (type(self), str(self), self.__dict__)
+
+
+class ArgumentError(CosthubError):
+    """An argument has a value that cannot be used, whatever the machine and its files."""
+
+    exit_code = 2
 
 
 class DataError(CosthubError):
@@ -43,6 +50,8 @@ class ScoreError(CosthubError):
 class WorkloadError(CosthubError):
     """TVM cannot build a design space for the workload, or its file is not a workload."""
 
+    exit_code = 2
+
 
 class NetworkError(CosthubError):
     """A tuned network cannot be compiled as a whole, or computes something else than it should."""
@@ -55,17 +64,33 @@ class MeasureError(CosthubError):
 class DeviceError(CosthubError):
     """The device named is not this machine, or cannot be measured from it."""
 
+    exit_code = 2
+
 
 class UnknownNameError(CosthubError):
     """A name fits nothing that is known; the message lists the close ones."""
 
     exit_code = 2
 
-    def __init__(self, kind: str, name: str, close: Sequence[str], listing: str) -> None:
+    def __init__(self, kind: str, name: str, close: Sequence[str], listing: str, known: Sequence[str] = ()) -> None:
+        """Says what is not there, and what is.
+
+        Args:
+            kind: What it should be: `device`.
+            name: The name.
+            close: Known names that it may be a slip of.
+            listing: What lists all names: "`costhub devices`".
+            known: All names, if they are few; they are listed where none is close.
+        """
         self.name = name
         self.close = tuple(close)
-        hint = f"Did you mean {' or '.join(close)}?" if close else "Nothing is close to it."
-        super().__init__(f"There is no {kind} named {name!r}. {hint} {listing} lists what there is.")
+        if close:
+            hint = f"Did you mean {either(close)}? {listing} lists what there is."
+        elif known:
+            hint = f"There {'is' if len(known) == 1 else 'are'} {either(known, 'and')}."
+        else:
+            hint = f"Nothing is close to it. {listing} lists what there is."
+        super().__init__(f"There is no {kind} named {name!r}. {hint}")
 
 
 class AmbiguousNameError(CosthubError):
@@ -79,6 +104,17 @@ class AmbiguousNameError(CosthubError):
         super().__init__(
             f"{name!r} fits more than one {kind}: {', '.join(candidates)}. Give one of these names in full."
         )
+
+
+def either(names: Sequence[str], word: str = "or") -> str:
+    """Names in a sentence.
+
+    Example:
+        >>> either(["a", "b", "c"]), either(["a", "b"], "and"), either(["a"])
+        ('a, b or c', 'a and b', 'a')
+    """
+    *first, last = names
+    return f"{', '.join(first)} {word} {last}" if first else last
 
 
 def _restored(kind: type[CosthubError], message: str, attributes: Mapping[str, Any]) -> CosthubError:

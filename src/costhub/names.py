@@ -1,4 +1,4 @@
-"""Provides close_names and close_or_all: what a mistyped name may have meant."""
+"""Provides close_names: what a mistyped name may have meant."""
 
 from __future__ import annotations
 
@@ -15,13 +15,3 @@ def close_names(name: str, known: Sequence[str], *, most: int = 3) -> list[str]:
     """
     folded = {k.casefold(): k for k in known}
     return [folded[c] for c in difflib.get_close_matches(name.casefold(), list(folded), n=most, cutoff=0.5)]
-
-
-def close_or_all(name: str, known: Sequence[str]) -> list[str]:
-    """The known names closest to `name`, or all of a short list where none is close.
-
-    Example:
-        >>> close_or_all("forest", ["mlp", "gbt"])
-        ['mlp', 'gbt']
-    """
-    return close_names(name, known) or list(known)

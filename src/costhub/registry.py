@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar, cast
 
 from costhub.errors import CosthubError, UnknownNameError, class_and_line
-from costhub.names import close_or_all
+from costhub.names import close_names
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ class Registry(Mapping[str, T], Generic[T]):
             CosthubError: Packages contradict each other.
         """
         if name not in self:
-            raise UnknownNameError(self.kind, name, close_or_all(name, tuple(self)), self.listing)
+            raise UnknownNameError(self.kind, name, close_names(name, tuple(self)), self.listing, tuple(self))
 
     def __getitem__(self, name: str) -> T:
         if name not in self._core:

@@ -11,7 +11,7 @@ from costhub.api.measuring import BoardsAt, folder_of, local_devices, open_measu
 from costhub.api.subjects import named_workloads
 from costhub.collector.run.evaluator import Evaluator
 from costhub.collector.workloads.suites import find_suites
-from costhub.errors import MeasureError
+from costhub.errors import ArgumentError
 
 
 def test_a_folder_has_a_row_for_the_device_that_is_measured(tmp_path: Path) -> None:
@@ -41,5 +41,5 @@ def test_a_machine_with_more_to_do_than_cores_is_named(
 def test_boards_are_at_the_address_of_a_tracker() -> None:
     assert local_devices(BoardsAt("127.0.0.1:9190", key="pi4")) == []
     assert (local_devices("cuda"), local_devices(["a", "b"])) == (["cuda"], ["a", "b"])
-    with pytest.raises(MeasureError, match="HOST:PORT"):
+    with pytest.raises(ArgumentError, match="HOST:PORT"):
         BoardsAt("here", key="pi4")

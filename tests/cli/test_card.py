@@ -15,7 +15,7 @@ from costhub.errors import DataError, ModelError
 from costhub.hub.catalogue.hubs import read_config
 from costhub.hub.model_check.model_gate import check_model
 from costhub.hub.pull import resolve
-from costhub.hub.remote.manifest import write_manifest
+from costhub.hub.remote.manifest import verify, write_manifest
 
 _measured = runpy.run_path(str(Path(__file__).with_name("measured_folder.py")))
 build_data = _measured["build_data"]
@@ -111,5 +111,15 @@ def test_a_card_without_figures_is_refused_with_what_to_do(costhub: Any, model: 
 
 
 def test_a_device_without_data_and_a_data_folder_are_refused(costhub: Any, model: Path, data: Path) -> None:
-    assert "name a data folder" in costhub("card", str(model), "--device", "x").err
+    assert "name data with it" in costhub("card", str(model), "--device", "x").err
     assert "is not a model folder" in costhub("card", str(data)).err
+
+
+def test_a_model_of_a_hub_keeps_its_card_and_a_copy_gets_one(costhub: Any, tmp_path: Path) -> None:
+    refused = costhub("card", "nvidia-h200")
+    copied = costhub("card", "nvidia-h200-gbt", "--out", str(tmp_path / "mine"))
+
+    assert (refused.code, "is not changed; name a folder with --out" in refused.err) == (2, True)
+    assert copied.code == 0, copied.err
+    assert copied.out.startswith(f"Wrote {tmp_path / 'mine/README.md'}: top_1 ")
+    verify(tmp_path / "mine")

@@ -1,19 +1,22 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
-from costhub import __version__
+from costhub import __version__, errors
 from costhub.cli import main
-from costhub.cli.main import VERBS, run
+from costhub.cli.main import EXIT_CODES, GROUPS, VERBS, run
 from costhub.errors import CosthubError, DataError, MeasureError
 
 SRC = Path(__file__).parents[2] / "src"
@@ -42,20 +45,95 @@ def test_help_lists_every_verb_without_importing_one() -> None:
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
 
     assert [verb for verb in VERBS if f"\n  {verb} " not in done.stdout] == []
-    assert done.stdout.splitlines()[-1] == "['costhub.cli.main']"
+    assert done.stdout.splitlines()[-1] == str(["costhub.cli.main", "costhub.cli.shared", "costhub.cli.shared.groups"])
+
+
+def test_help_groups_the_verbs_by_what_people_come_for_and_tune_is_first(costhub: Any) -> None:
+    done = costhub("--help")
+
+    places = [done.out.index(f"\n{title}:\n  ") for title in GROUPS]
+    assert places == sorted(places)
+    assert done.out.index("\n  tune ") < min(done.out.index(f"\n  {verb} ") for verb in VERBS if verb != "tune")
+
+
+@pytest.mark.parametrize(
+    ("words", "usage"),
+    [
+        ((), "Usage: costhub [OPTIONS] COMMAND"),
+        (("tune",), "Usage: costhub tune [OPTIONS]"),
+        (("board",), "Usage: costhub board [OPTIONS]"),
+        (("board", "serve"), "Usage: costhub board serve [OPTIONS]"),
+    ],
+)
+def test_the_word_help_shows_the_help(costhub: Any, words: tuple[str, ...], usage: str) -> None:
+    done = costhub("help", *words)
+
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(usage)
+    assert done.out.split("Example:")[1:]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["help", "tunne"], "There is no command named 'tunne'. Did you mean tune?"),
+        (["help", "board", "server"], "There is no command named 'server'. Did you mean serve?"),
+        (["board", "tunnel"], "There is no command named 'tunnel'. The commands are list, serve, tracker."),
+        (["help", "tune", "now"], "costhub tune has no command 'now'."),
+    ],
+)
+def test_help_of_what_there_is_not_is_refused(costhub: Any, words: list[str], sentence: str) -> None:
+    done = costhub(*words)
+
+    assert (done.code, done.out) == (2, "")
+    assert sentence in done.err
+
+
+def sub_commands() -> list[tuple[str, ...]]:
+    """The words of every command that runs, such as (board, serve)."""
+    found: list[tuple[str, ...]] = []
+    for verb, (module, _) in VERBS.items():
+        command = import_module(module).command
+        nested = sorted(command.commands) if isinstance(command, click.Group) else []
+        found += [(verb, name) for name in nested] or [(verb,)]
+    return found
+
+
+@pytest.mark.parametrize("words", sub_commands(), ids=" ".join)
+def test_every_command_has_an_example_json_and_speaks_in_the_imperative(words: tuple[str, ...], costhub: Any) -> None:
+    done = costhub(*words, "--help")
+
+    assert f"costhub {' '.join(words)}" in done.out.split("Example:")[1]
+    assert "--json" in done.out
+    first = done.out.split("\n\n")[1].strip().split()[0]
+    assert re.fullmatch("[A-Z][a-z]+[^s]", first), f"{first} is not an imperative"
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_help_with_an_example_and_json(verb: str, costhub: Any) -> None:
-    done = costhub(verb, "--help")
+def test_the_line_of_a_verb_begins_as_its_help_does(verb: str, costhub: Any) -> None:
+    word = VERBS[verb][1].split()[0]
 
-    assert done.code == 0
-    assert f"costhub {verb}" in done.out.split("Example:")[1]
-    assert "--json" in done.out
+    assert costhub(verb, "--help").out.split("\n\n")[1].split()[0] == word
+
+
+def test_the_command_line_completes_verbs_and_choices() -> None:
+    def completed(*words: str) -> list[str]:
+        env = {
+            "PYTHONPATH": str(SRC),
+            "_COSTHUB_COMPLETE": "bash_complete",
+            "COMP_WORDS": " ".join(words),
+            "COMP_CWORD": str(len(words) - 1),
+        }
+        code = "from costhub.cli.main import main; main()"
+        done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+        return [line.partition(",")[2] for line in done.stdout.splitlines()]
+
+    assert completed("costhub", "tu") == ["tune"]
+    assert completed("costhub", "tune", "--method", "fr") == ["frozen"]
 
 
 def test_version(costhub: Any) -> None:
-    assert costhub("--version").out == f"costhub, version {__version__}\n"
+    assert costhub("--version").out == costhub("version").out == f"costhub, version {__version__}\n"
 
 
 @pytest.mark.parametrize(
@@ -71,22 +149,22 @@ def test_an_error_is_one_sentence_with_its_own_code(costhub: Any, failing: Any, 
 
 
 @pytest.mark.parametrize(
-    ("number", "sentence"),
+    ("number", "code", "sentence"),
     [
-        (errno.ENOSPC, "/data/x: No space left on device. The disk is full: free some space"),
-        (errno.EACCES, "/data/x: Permission denied. Permission to read or write is missing"),
-        (errno.ENOENT, "/data/x: No such file or directory. Check the path."),
-        (errno.EIO, "/data/x: Input/output error. Run it again with `costhub --debug`"),
+        (errno.ENOSPC, 1, "/data/x: No space left on device. The disk is full: free some space"),
+        (errno.EACCES, 1, "/data/x: Permission denied. Permission to read or write is missing"),
+        (errno.ENOENT, 2, "/data/x: No such file or directory. Check the path."),
+        (errno.EIO, 1, "/data/x: Input/output error. Run it again with `costhub --debug`"),
     ],
 )
 def test_an_error_of_the_system_is_a_sentence_with_advice(
-    costhub: Any, failing: Any, number: int, sentence: str
+    costhub: Any, failing: Any, number: int, code: int, sentence: str
 ) -> None:
     failing(OSError(number, os.strerror(number), "/data/x"))
 
     done = costhub("pull")
 
-    assert done.code == 1
+    assert done.code == code
     assert done.err.startswith(f"costhub: {sentence}")
     assert len(done.err.splitlines()) == 1
 
@@ -137,7 +215,7 @@ def test_running_out_of_memory_is_a_sentence(costhub: Any, failing: Any) -> None
     ("arguments", "sentence"),
     [
         (["pulll"], "There is no command named 'pulll'. Did you mean pull or publish? `costhub --help`"),
-        (["zzz"], "There is no command named 'zzz'. The commands are devices, probe,"),
+        (["zzz"], "There is no command named 'zzz'. The commands are tune, pull, devices,"),
         (["pull"], "Missing argument 'NAME'. `costhub pull --help` shows its usage."),
         (["pull", "a", "--frobnicate"], "No such option"),
         (["--frobnicate"], "No such option"),
@@ -156,7 +234,7 @@ def test_no_arguments_show_the_help(costhub: Any) -> None:
     done = costhub()
 
     assert done.code == 2
-    assert "Commands:" in done.out + done.err
+    assert "\nUse:\n  tune " in done.out + done.err
 
 
 def test_a_verb_may_leave_with_its_own_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,3 +268,9 @@ def test_a_reader_that_stops_reading_is_no_failure_worth_words() -> None:
     os.close(write)
 
     assert done.stderr == ""
+
+
+def test_every_error_has_an_exit_code_that_has_a_meaning() -> None:
+    kinds = {kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, CosthubError)}
+
+    assert {kind.exit_code for kind in kinds} | {0, main.INTERRUPTED} == set(EXIT_CODES)

@@ -27,7 +27,7 @@ def test_the_row_is_printed_drawn_and_kept_beside_what_was_known(costhub: Any, t
     folder.put_device({"device_id": device_id, "kind": "cpu", "aliases": ["desk"], "l1_gbs": 1e9})
     folder.put_device({"device_id": "other", "kind": "cpu", "aliases": ["shelf"]})
 
-    limits = ("--threads", "1", "--budget", "0", "--plot", str(tmp_path / "ladder.svg"))
+    limits = ("--threads", "1", "--budget", "0s", "--plot", str(tmp_path / "ladder.svg"))
     output = costhub("probe", *limits, "--json", "--out", str(folder.path))
 
     row = json.loads(output.out)
@@ -44,7 +44,7 @@ def test_the_row_is_printed_drawn_and_kept_beside_what_was_known(costhub: Any, t
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="an instruction set of x86")
 def test_people_read_units_and_how_it_was_measured(costhub: Any) -> None:
-    output = costhub("probe", "--isa", "sse4.2", "--threads", "1", "--budget", "0")
+    output = costhub("probe", "--isa", "sse4.2", "--threads", "1", "--budget", "0s")
 
     assert output.code == 0
     assert "-1c-sse4.2:" in output.out
@@ -57,7 +57,7 @@ def test_searches_on_this_machine_know_what_was_probed(costhub: Any, monkeypatch
     # As on a machine that the device index does not list, wherever the tests run.
     monkeypatch.setattr("costhub.hub.catalogue.devices.find_device", lambda name: None)
 
-    output = costhub("probe", "--threads", "1", "--budget", "0", "--json")
+    output = costhub("probe", "--threads", "1", "--budget", "0s", "--json")
 
     row = json.loads(output.out)
     assert "now use these figures" in output.err
@@ -69,7 +69,7 @@ def test_the_figures_of_the_index_take_precedence(costhub: Any, monkeypatch: pyt
     listed = replace(shipped, device_id=identify(threads=1)["device_id"])
     monkeypatch.setattr("costhub.hub.catalogue.devices.find_device", lambda name: listed)
 
-    output = costhub("probe", "--threads", "1", "--budget", "0", "--json")
+    output = costhub("probe", "--threads", "1", "--budget", "0s", "--json")
 
     assert "keep to the figures of the device index" in output.err
     assert complete_device_row(identify(threads=1))["peak_gflops"] == listed.peak_gflops
@@ -80,7 +80,7 @@ def test_figures_that_cannot_be_kept_are_printed_even_so(costhub: Any, tmp_path:
     (tmp_path / broken).parent.mkdir(exist_ok=True)
     (tmp_path / broken).write_text("neither a folder nor an index")
 
-    output = costhub("probe", "--threads", "1", "--budget", "0", "--json")
+    output = costhub("probe", "--threads", "1", "--budget", "0s", "--json")
 
     assert output.code == 0
     assert json.loads(output.out)["peak_gflops"] > 0

@@ -10,20 +10,21 @@ from costhub.hub.remote.manifest import verify
 def test_it_says_which_model_and_why_and_where(small_hub: Path, costhub: Any) -> None:
     done = costhub("pull", "one")
 
-    first, why, revision, folder = done.out.splitlines()
-    assert (done.code, done.err) == (0, "")
+    (folder,) = done.out.splitlines()
+    first, why, revision = done.err.splitlines()
+    assert done.code == 0
     assert first == "costhub/acme-one-gbt: the gbt model for acme-one, from the embedded hub."
     assert why.startswith("Of the 2 models for acme-one it has the highest top_1")
     assert verify(Path(folder)).revision.startswith(revision.removeprefix("revision "))
 
 
 def test_the_revision_it_prints_pins_the_model(small_hub: Path, costhub: Any) -> None:
-    revision = costhub("pull", "one").out.splitlines()[2].removeprefix("revision ")
+    revision = costhub("pull", "one").err.splitlines()[2].removeprefix("revision ")
 
     done = costhub("pull", f"one@{revision}")
 
     assert done.code == 0
-    assert f"pinned revision {revision}" in done.out
+    assert f"pinned revision {revision}" in done.err
 
 
 def test_out_and_arch_are_obeyed(small_hub: Path, costhub: Any, tmp_path: Path) -> None:
@@ -66,7 +67,7 @@ def test_an_occupied_folder_is_left_alone(small_hub: Path, costhub: Any, tmp_pat
 def test_auto_takes_the_model_of_the_device_most_like_this_one(small_hub: Path, costhub: Any) -> None:
     done = costhub("pull", "auto")
 
-    assert (done.code, done.err) == (0, "")
-    first, why = done.out.splitlines()[:2]
+    assert done.code == 0
+    first, why = done.err.splitlines()[:2]
     assert "the gbt model for acme-one" in first
     assert why.startswith("acme-one is the only cpu device with a model")

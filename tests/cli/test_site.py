@@ -28,7 +28,7 @@ def test_the_commands_it_shows_work(small_hub: Path, costhub: Any, tmp_path: Pat
     page = (tmp_path / "site/index.html").read_text()
     command = page.split('data-copy="costhub ')[1].split('"')[0]
 
-    assert costhub(*command.split()).out.startswith("costhub/acme-one-gbt: the gbt model for acme-one")
+    assert costhub(*command.split()).err.startswith("costhub/acme-one-gbt: the gbt model for acme-one")
 
 
 def test_other_hubs_take_its_place(
@@ -62,9 +62,9 @@ def test_a_folder_that_is_no_hub_and_a_folder_in_use_are_refused(small_hub: Path
     refused = costhub("site", "--out", str(tmp_path / "used"))
     no_hub = costhub("site", "--hub", str(tmp_path / "used"), "--out", str(tmp_path / "site"))
 
-    assert (refused.code, refused.out) == (1, "")
+    assert (refused.code, refused.out) == (2, "")
     assert "holds thesis.tex, which costhub did not build" in refused.err
-    assert no_hub.code == 1
+    assert no_hub.code == 2
     assert "is not the folder of a hub" in no_hub.err
     assert not (tmp_path / "site").exists()
 

@@ -231,7 +231,8 @@ def test_options_of_the_architecture_are_given_by_name(data: Path, tmp_path: Pat
         (["--option", "hiden=8"], "no option of mlp named 'hiden'. Did you mean hidden?"),
         (["--option", "hidden=8.5"], "hidden must be a whole number, got '8.5'"),
         (["--option", "hidden"], "'hidden' is not of the form NAME=VALUE"),
-        (["--objective", "ranks"], "objective must be one of regression, rank, lambdarank, gap"),
+        (["--objective", "ranks"], "'ranks' is not one of 'regression', 'rank', 'lambdarank', 'gap', 'log'"),
+        (["--objective", "log"], "objective must be one of regression, rank, lambdarank, gap"),
     ],
 )
 def test_options_that_cannot_be_are_refused(

@@ -28,7 +28,7 @@ from costhub.collector.run.output_check import default_program
 from costhub.collector.run.runner import Runner, RunResult
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.workload import argument_shapes, module_to_json
-from costhub.errors import DeviceError, MeasureError
+from costhub.errors import ArgumentError, DeviceError
 from costhub.isolation.process import end_idle_children
 
 TINY = "matmul.128x128x128"
@@ -155,7 +155,7 @@ def test_this_machine_and_boards_measure_alike(opened: Callable[[], AbstractCont
 
 @pytest.mark.parametrize("address", ["here", "127.0.0.1:", ":9190", "a:b", "a:²", "a:0", "a:65536"])
 def test_what_is_not_an_address_is_a_sentence(address: str) -> None:
-    with pytest.raises(MeasureError, match="HOST:PORT"), board_measurer(address, "test"):
+    with pytest.raises(ArgumentError, match="HOST:PORT"), board_measurer(address, "test"):
         pass
 
 

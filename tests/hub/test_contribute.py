@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from costhub.dataset.folder import DataFolder
-from costhub.errors import CosthubError, HubError, RefusedError
+from costhub.errors import ArgumentError, CosthubError, HubError, RefusedError
 from costhub.hub import contribute as module
 from costhub.hub.contribute import Offer, contribute, contribution_id, describe
 from costhub.hub.publish import publish
@@ -200,7 +200,7 @@ def test_the_deep_rules_are_applied_too(measured: Any, tmp_path: Path, dataset: 
 def test_there_must_be_a_dataset(
     to: str | None, sentence: str, measured: Any, tmp_path: Path, hugging_face: Any
 ) -> None:
-    with pytest.raises((AddressError, HubError), match=sentence):
+    with pytest.raises((AddressError, ArgumentError), match=sentence):
         contribute(measured(tmp_path / "mine", 0, 5), to, deep=False, agree=True)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from costhub.cards.site.site_page import MARK
-from costhub.errors import CosthubError, DataError, HubError
+from costhub.errors import ArgumentError, CosthubError, DataError
 from costhub.hub import site as site_folder
 from costhub.hub.catalogue.hubs import HubRoot
 from costhub.hub.remote.manifest import scan, write_manifest
@@ -263,7 +263,7 @@ def test_a_folder_with_anything_else_is_left_alone(tmp_path: Path, name: str, sa
     put(name)(out)
     before = sorted(path.name for path in out.rglob("*"))
 
-    with pytest.raises(HubError, match=rf"holds {said}, which costhub did not build"):
+    with pytest.raises(ArgumentError, match=rf"holds {said}, which costhub did not build"):
         write_site(out, PAGE, {})
     assert sorted(path.name for path in out.rglob("*")) == before
     assert (out / name).read_text() == "mine"
@@ -272,19 +272,19 @@ def test_a_folder_with_anything_else_is_left_alone(tmp_path: Path, name: str, sa
 def test_pictures_alone_are_no_site(tmp_path: Path) -> None:
     put("pictures/a.png")(tmp_path / "site")
 
-    with pytest.raises(HubError, match="holds pictures"):
+    with pytest.raises(ArgumentError, match="holds pictures"):
         write_site(tmp_path / "site", PAGE, {})
 
 
 def test_links_and_files_are_no_site(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(HubError, match="is a file"):
+    with pytest.raises(ArgumentError, match="is a file"):
         write_site(tmp_path / "file", PAGE, {})
 
     write_site(tmp_path / "site", PAGE, {})
     (tmp_path / "site/index.html").rename(tmp_path / "elsewhere.html")
     (tmp_path / "site/index.html").symlink_to(tmp_path / "elsewhere.html")
-    with pytest.raises(HubError, match=r"holds index\.html"):
+    with pytest.raises(ArgumentError, match=r"holds index\.html"):
         write_site(tmp_path / "site", PAGE, {})
 
 

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from costhub.dataset.features.specs import find_spec
-from costhub.errors import UnknownNameError
-from costhub.models.architectures import ARCHITECTURES, new_model
+from costhub.errors import ModelError, UnknownNameError
+from costhub.models.architectures import ARCHITECTURES, check_options, new_model, options_of
 
 
 @pytest.mark.parametrize("arch", sorted(ARCHITECTURES))
@@ -30,7 +30,7 @@ def test_an_unknown_name_is_refused_with_the_close_ones() -> None:
 
 
 def test_a_name_close_to_nothing_is_refused_with_all_there_are() -> None:
-    with pytest.raises(UnknownNameError, match="Did you mean mlp or gbt or treegru or conditioned"):
+    with pytest.raises(UnknownNameError, match=r"There are mlp, gbt, treegru, .* and tokens\.$"):
         new_model("xyz", feature_spec="demo@1")
 
 
@@ -52,3 +52,32 @@ def test_options_are_given_by_name() -> None:
     assert (model.config()["hidden"], model.config()["epochs"], model.feature_spec) == (32, 3, "demo@1")
     with pytest.raises(UnknownNameError, match=r"no option of mlp named 'hiden'\. Did you mean hidden"):
         new_model("mlp", feature_spec="demo@1", options={"hiden": 3})
+
+
+@pytest.mark.parametrize("arch", sorted(ARCHITECTURES))
+def test_the_options_found_without_an_architecture_are_its_own(arch: str) -> None:
+    assert options_of(arch) == new_model(arch, feature_spec="demo@1").options  # type: ignore[attr-defined]
+
+
+def test_options_are_checked_before_torch_or_tvm_are_loaded() -> None:
+    code = (
+        "import sys; from costhub.errors import CosthubError; from costhub.models.architectures import *\n"
+        "for arch in 'mlp gbt treegru conditioned blend residual'.split():\n"
+        "    try: check_options(arch, {'nope': '1'})\n"
+        "    except CosthubError as error: assert 'no option of ' + arch in str(error)\n"
+        "    else: raise AssertionError(arch)\n"
+        "print({'torch', 'tvm'} & set(sys.modules))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "set()"
+
+
+def test_options_of_an_architecture_that_has_none_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = type("Plain", (), {"default_spec": "tiles@1", "__init__": lambda self, *, feature_spec: None})
+    monkeypatch.setattr(ARCHITECTURES, "_core", {**ARCHITECTURES._core, "plain": plain})
+
+    check_options("plain", {})
+    with pytest.raises(ModelError, match="The architecture plain has no options; leave depth out"):
+        check_options("plain", {"depth": "3"})

@@ -8,7 +8,8 @@ from functools import cache
 import pytest
 
 from costhub.models.architectures import ARCHITECTURES, new_model
-from costhub.models.networks.tree_gru import TreeGru, TreeGruOptions
+from costhub.models.networks.network_options import TreeGruOptions
+from costhub.models.networks.tree_gru import TreeGru
 from costhub.models.protocol import CostModel
 from costhub.papers.tlp import TokenAttention, TokenAttentionOptions
 from costhub.testing import Subject, properties

@@ -14,7 +14,8 @@ from costhub.errors import ModelError
 from costhub.models import folder as module
 from costhub.models.folder import CONFIG, config_of, load_model, save_model
 from costhub.models.info import ModelInfo
-from costhub.models.networks.mlp import Mlp, MlpOptions
+from costhub.models.networks.mlp import Mlp
+from costhub.models.networks.network_options import MlpOptions
 from costhub.models.protocol import CostModel
 from costhub.models.train import describe_model
 from costhub.models.trees.gbt import Gbt, GbtOptions

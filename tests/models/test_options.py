@@ -6,7 +6,18 @@ from typing import Any
 import pytest
 
 from costhub.errors import ModelError, UnknownNameError
-from costhub.models.options import added_option, changed_options, check_choice, check_ranges, parse_options
+from costhub.models.networks.losses import OBJECTIVES as LOSSES
+from costhub.models.options import (
+    NETWORK_OBJECTIVES,
+    TREE_OBJECTIVES,
+    added_option,
+    changed_options,
+    check_choice,
+    check_ranges,
+    describe_options,
+    parse_options,
+)
+from costhub.models.trees.gbt import OBJECTIVES as TREES
 
 
 @dataclass(frozen=True)
@@ -99,3 +110,38 @@ def test_a_choice_is_one_of_those_there_are() -> None:
     check_choice("kind", "a", ("a", "b"))
     with pytest.raises(ValueError, match="kind must be one of a, b, got 'c'"):
         check_choice("kind", "c", ("a", "b"))
+
+
+def test_the_objectives_are_those_that_the_losses_know() -> None:
+    assert set(NETWORK_OBJECTIVES) == set(LOSSES)
+    assert set(TREE_OBJECTIVES) == set(TREES)
+
+
+def test_options_are_described_with_the_texts_of_their_source() -> None:
+    @dataclass(frozen=True)
+    class Wide:
+        """Whatever."""
+
+        width: int = 3
+        """How wide
+        it is."""
+        depth: float = added_option(0.5)
+        """How deep."""
+        name: str = "a"
+
+    @dataclass(frozen=True)
+    class Wider(Wide):
+        width: int = 30
+        more: bool = False
+        """Whether more."""
+
+    described = {each.name: (each.default, each.meaning) for each in describe_options(Wider)}
+
+    assert described == {
+        "width": (30, "How wide it is."),
+        "depth": (0.5, "How deep."),
+        "name": ("a", ""),
+        "more": (False, "Whether more."),
+    }
+    made = type("Made", (Wide,), {})
+    assert [each.name for each in describe_options(made)] == ["width", "depth", "name"]

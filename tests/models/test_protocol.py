@@ -18,8 +18,9 @@ from costhub.models.compound.blend import Blend, BlendOptions
 from costhub.models.compound.conditioned import Conditioned
 from costhub.models.compound.residual import Residual
 from costhub.models.evaluate import evaluate
-from costhub.models.networks.mlp import Mlp, MlpOptions
-from costhub.models.networks.tree_gru import TreeGru, TreeGruOptions
+from costhub.models.networks.mlp import Mlp
+from costhub.models.networks.network_options import MlpOptions, TreeGruOptions
+from costhub.models.networks.tree_gru import TreeGru
 from costhub.models.protocol import CostModel
 from costhub.models.trees.gbt import Gbt, GbtOptions
 from costhub.papers.autotvm_models import Ensemble, EnsembleOptions

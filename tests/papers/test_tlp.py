@@ -15,7 +15,8 @@ from costhub.dataset.features.trace_tokens import COLUMN_NAMES, TRACE_TOKENS
 from costhub.dataset.programs import Programs
 from costhub.errors import ModelError
 from costhub.models.evaluate import evaluate
-from costhub.models.networks.mlp import Mlp, MlpOptions
+from costhub.models.networks.mlp import Mlp
+from costhub.models.networks.network_options import MlpOptions
 from costhub.papers.tlp import (
     AttentionLayer,
     TokenAttention,

@@ -19,6 +19,8 @@ from costhub.errors import UnknownNameError
 from costhub.papers.autotvm import Diverse
 from costhub.papers.release import Clustered
 from costhub.search.knobs import Knobs
+from costhub.search.options import SELECTIONS as SELECTIONS_
+from costhub.search.options import find_selection
 from costhub.search.selection import (
     PROPOSED_PER_TRIAL,
     Candidates,
@@ -27,9 +29,7 @@ from costhub.search.selection import (
     Shortlist,
     candidate_knobs,
     epsilon_greedy,
-    find_selection,
 )
-from costhub.search.selection import SELECTIONS as SELECTIONS_
 
 WAITING = np.arange(100)[::-1]
 

@@ -11,7 +11,7 @@ import costhub.tvm
 from costhub.collector.device.local import local_target
 from costhub.collector.workloads.suites import SuiteWorkload, find_workload
 from costhub.dataset.intrinsics import load_intrinsics
-from costhub.errors import MeasureError, UnknownNameError, WorkloadError
+from costhub.errors import ArgumentError, UnknownNameError, WorkloadError
 from costhub.papers.autotvm import Annealing
 from costhub.papers.release import Ppo
 from costhub.search.strategies.strategy import Evolutionary, RandomTopK
@@ -89,12 +89,12 @@ def test_a_target_tvm_does_not_know_is_a_sentence() -> None:
 
 def test_a_tracker_without_a_key_is_a_sentence() -> None:
     for half in ({"tracker": "127.0.0.1:9190"}, {"key": "pi4"}):
-        with pytest.raises(MeasureError, match="belong together"):
+        with pytest.raises(ArgumentError, match="belong together"):
             costhub.tvm.tune_kwargs("auto", target=local_target(), **half)
 
 
 def test_a_target_that_this_machine_does_not_measure_is_a_sentence() -> None:
-    with pytest.raises(MeasureError, match="only those for its CPU"):
+    with pytest.raises(ArgumentError, match="only those for its CPU"):
         costhub.tvm.tune_kwargs("auto", target="opencl")
 
 

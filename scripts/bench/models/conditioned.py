@@ -20,7 +20,8 @@ from costhub.dataset.splits.split import load_split
 from costhub.hub.catalogue.devices import device_rows
 from costhub.models.compound.conditioned import Conditioned, ConditionedOptions
 from costhub.models.evaluate import evaluate
-from costhub.models.networks.mlp import Mlp, MlpOptions
+from costhub.models.networks.mlp import Mlp
+from costhub.models.networks.network_options import MlpOptions
 from costhub.models.protocol import CostModel
 from costhub.models.trees.gbt import Gbt, GbtOptions
 from scripts.bench.common import machine, options

@@ -136,7 +136,8 @@ def gbt_in_memory(run: StageSettings) -> dict[str, Any]:
 
 def mlp(run: StageSettings) -> dict[str, Any]:
     """A network from a stream."""
-    from costhub.models.networks.mlp import Mlp, MlpOptions
+    from costhub.models.networks.mlp import Mlp
+    from costhub.models.networks.network_options import MlpOptions
 
     model = Mlp(feature_spec="per_store@1", options=MlpOptions(epochs=run.epochs))
     return _streamed(run, model, run.epochs, lambda blocks: model.fit_blocks(blocks, None, seed=0))
@@ -144,7 +145,8 @@ def mlp(run: StageSettings) -> dict[str, Any]:
 
 def mlp_in_memory(run: StageSettings) -> dict[str, Any]:
     """A network on all programs at once."""
-    from costhub.models.networks.mlp import Mlp, MlpOptions
+    from costhub.models.networks.mlp import Mlp
+    from costhub.models.networks.network_options import MlpOptions
 
     options = MlpOptions(epochs=run.epochs)
     return _in_memory(run, Mlp(feature_spec="per_store@1", options=options), run.epochs)

@@ -12,8 +12,7 @@ from costhub.collector.device.local import find_local
 from costhub.collector.measurer import Measurer, local_measurer
 from costhub.collector.workloads.suites import find_workload
 from costhub.models.protocol import CostModel
-from costhub.search.options import Search
-from costhub.search.selection import find_selection
+from costhub.search.options import Search, find_selection
 from costhub.search.strategies.by_name import find_strategy
 from costhub.search.tune import tune
 from scripts.bench.common import machine, options

@@ -23,7 +23,7 @@ class BoardsAt:
     """The boards that a TVM RPC tracker offers under a key, as `device` of `costhub.tune` and `costhub.collect`.
 
     Raises:
-        MeasureError: The address of the tracker is not HOST:PORT.
+        ArgumentError: The address of the tracker is not HOST:PORT.
 
     Example:
         >>> BoardsAt("127.0.0.1:9190", key="pi4").key

@@ -66,7 +66,7 @@ class TuneOptions:
         Raises:
             UnknownNameError: There is no such method, strategy or selection.
         """
-        from costhub.search.selection import SELECTIONS
+        from costhub.search.options import SELECTIONS
         from costhub.search.strategies.by_name import STRATEGIES
         from costhub.transfer.methods.by_name import METHODS
 
@@ -171,8 +171,7 @@ class _Search:
         self, jobs: Sequence[Job], model: CostModel, measurer: Measurer, folder: SearchFolder
     ) -> tuple[list[TuneResult], list[str]]:
         """The results, and the workload of each trial."""
-        from costhub.search.options import Search
-        from costhub.search.selection import find_selection
+        from costhub.search.options import Search, find_selection
         from costhub.search.strategies.by_name import find_strategy
         from costhub.search.tune import tune_all
         from costhub.transfer.methods.by_name import find_method

@@ -13,8 +13,9 @@ import click
 
 from costhub.api.subjects import check_names
 from costhub.cli.shared.adapt_target import AdaptTarget, StoredTarget, live_target
+from costhub.cli.shared.choices import ARCHITECTURE, METHOD, MODEL, TRACKER
 from costhub.cli.shared.figures import described_figures
-from costhub.cli.shared.options import METHOD, check_tracker_options
+from costhub.cli.shared.options import check_tracker_options
 
 if TYPE_CHECKING:
     from costhub.dataset.programs import Programs
@@ -105,32 +106,31 @@ DATA_LICENCE = "CC-BY-4.0"
 
 
 @click.command("adapt", epilog=EXAMPLE)
-@click.argument("name")
+@click.argument("name", type=MODEL, metavar="NAME")
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
-    help="Data folder with measurements of the target. "
-    "Without it, or with --suite, --network or --tracker, the target is measured, and the results "
-    "go to this folder, by default OUT-data.",
+    help="Measurements of the target: a data folder, or the name of a dataset or device. Without it, or with "
+    "--suite, --network or --tracker, the target is measured, and the results go to this folder, by default OUT-data.",
 )
 @click.option("--device", help="Target device: one in the data, or one of this machine (`costhub devices`).")
 @click.option("--suite", "suites", multiple=True, help="Measure workloads of a suite, as `costhub collect`.")
 @click.option("--network", "networks", multiple=True, help="Measure workloads of a network.")
-@click.option("--tracker", metavar="HOST:PORT", help="Measure on the boards of a TVM RPC tracker.")
+@click.option("--tracker", type=TRACKER, help="Measure on the boards of a TVM RPC tracker.")
 @click.option("--key", help="The boards' key at the tracker.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Model folder to write.")
-@click.option("--arch", help="Architecture of the source, for example mlp; by default the best one.")
+@click.option("--arch", type=ARCHITECTURE, help="Architecture of the source; by default that of the best model.")
 @click.option(
     "--method",
     type=METHOD,
     default="corrected",
     show_default=True,
-    help="frozen, brief, fine-tune, residual, lottery, momentum or corrected.",
+    help="How the source learns from the measurements.",
 )
 @click.option(
     "--trials",
     type=click.IntRange(min=2),
-    help=f"Number of programs to learn from; by default all in the data folder, or {TRIALS} if the target is measured.",
+    help="Number of programs to learn from, of all workloads together; by default all in the data folder, or "
+    f"{TRIALS} if the target is measured.",
 )
 @click.option(
     "--split",
@@ -144,7 +144,7 @@ DATA_LICENCE = "CC-BY-4.0"
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
     name: str,
-    data: Path | None,
+    data: str | None,
     device: str | None,
     suites: tuple[str, ...],
     networks: tuple[str, ...],
@@ -170,7 +170,6 @@ def command(
 
     Stop a measurement with Ctrl-C or `kill` at any time and start it again: nothing is measured twice.
     """
-    from costhub.dataset.folder import DataFolder
     from costhub.hub.catalogue.find import AUTO, find_model
     from costhub.models.folder import check_replaceable
 
@@ -183,7 +182,7 @@ def command(
             raise click.UsageError("--split divides existing measurements; leave it out to measure new ones.")
         check_names(suites, networks, [device or "auto"] if tracker is None else [])
         opened = live_target(
-            data or out.with_name(f"{out.name}-data"),
+            Path(data) if data else out.with_name(f"{out.name}-data"),
             device=device,
             tracker=tracker,
             key=key,
@@ -194,12 +193,26 @@ def command(
             licence=DATA_LICENCE,
         )
     else:
-        DataFolder.open(data)  # refuses a folder without data before a model is loaded
-        opened = nullcontext(StoredTarget(data, device, chosen, trials, seed))
+        opened = nullcontext(_stored_target(data, device, chosen, trials, seed))
     with opened as target:
         result = _carry(named, target, method, arch=arch, seed=seed)
     result.save(out, licence=licence, seed=seed)
     click.echo(result.as_json(out) if as_json else result.report(out, explain=explain))
+
+
+def _stored_target(data: str, device: str | None, split: str | None, trials: int | None, seed: int) -> StoredTarget:
+    """The target of a data folder; refuses wrong names before a model is loaded."""
+    from costhub.dataset.folder import DataFolder, chosen_devices
+    from costhub.dataset.splits.split import find_split
+    from costhub.hub.data import find_data
+
+    place = find_data(data)
+    folder = DataFolder.open(place.folder)
+    named = device or place.device_id or folder.only_device(" with --device.")
+    chosen_devices(folder, folder.device_ids(), [named])
+    if split is not None:
+        find_split(place.folder, split)
+    return StoredTarget(place.folder, named, split, trials, seed)
 
 
 def _carry(

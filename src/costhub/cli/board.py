@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from costhub.cli.shared.groups import NamingGroup
 from costhub.cli.shared.interaction import interruptible
-from costhub.errors import MeasureError
+from costhub.errors import ArgumentError
 
 if TYPE_CHECKING:
     from costhub.collector.boards.server import RunningServer
@@ -31,6 +32,25 @@ Example:
 """
 
 
+SERVE_EXAMPLE = """
+\b
+Example:
+  costhub board serve --tracker 127.0.0.1:9190 --key pi4
+  costhub board serve --tracker 127.0.0.1:9190 --key a100 --device cuda
+"""
+TRACKER_EXAMPLE = """
+\b
+Example:
+  costhub board tracker
+  costhub board tracker --port 9191
+"""
+LIST_EXAMPLE = """
+\b
+Example:
+  costhub board list --tracker 127.0.0.1:9190
+"""
+
+
 class TrackerAddress(click.ParamType["Tracker"]):
     """The address of a tracker, ``HOST:PORT``."""
 
@@ -42,7 +62,7 @@ class TrackerAddress(click.ParamType["Tracker"]):
 
         try:
             return Tracker(*address_of(str(value)))
-        except MeasureError as error:
+        except ArgumentError as error:
             self.fail(str(error), param, ctx)
 
 
@@ -73,12 +93,12 @@ tracker_option = click.option(
 )
 
 
-@click.group("board", epilog=EXAMPLE)
+@click.group("board", cls=NamingGroup, epilog=EXAMPLE)
 def command() -> None:
     """Serve this machine as a board that others measure on, over TVM's own RPC tracker and servers."""
 
 
-@command.command("serve")
+@command.command("serve", epilog=SERVE_EXAMPLE)
 @tracker_option
 @click.option("--key", required=True, help="A label that all boards of one kind share; not a secret.")
 @click.option("--device", "device_kind", default="cpu", show_default=True, type=click.Choice(["cpu", "cuda"]))
@@ -97,7 +117,7 @@ def serve(tracker: Tracker, key: str, device_kind: str, host: str, port: int, is
         _print_and_wait(running, json.dumps(facts) if as_json else sentence)
 
 
-@command.command("tracker")
+@command.command("tracker", epilog=TRACKER_EXAMPLE)
 @_where_to_listen(9190)
 def track(host: str, port: int, is_trusted: bool, as_json: bool) -> None:
     """Run a TVM tracker, with which boards register, until ^C."""
@@ -110,7 +130,7 @@ def track(host: str, port: int, is_trusted: bool, as_json: bool) -> None:
         _print_and_wait(running, json.dumps(facts) if as_json else sentence)
 
 
-@command.command("list")
+@command.command("list", epilog=LIST_EXAMPLE)
 @tracker_option
 @click.option("--json", "as_json", is_flag=True, help="Print the boards as JSON.")
 def show(tracker: Tracker, as_json: bool) -> None:

@@ -5,35 +5,60 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from costhub.cli.shared.choices import DATA, MODEL
+
+if TYPE_CHECKING:
+    from costhub.hub.data import DataAddress
 
 EXAMPLE = """
 \b
 Example:
   costhub card my-model --data measurements/
   costhub card my-model --data measurements/ --split my-split.json
-  costhub card my-model
+  costhub card my-model --data amd-epyc-zen5-2c --split workload-40-seed0
+  costhub card nvidia-h200 --out h200/
 """
 
 
 @click.command("card", epilog=EXAMPLE)
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--data", type=click.Path(path_type=Path), help="Data folder to evaluate the model on first.")
+@click.argument("model", type=MODEL, metavar="MODEL")
+@click.option(
+    "--data",
+    "place",
+    type=DATA,
+    help="Data to evaluate the model on first: a data folder, or the name of a dataset or device.",
+)
 @click.option(
     "--device",
     "devices",
     multiple=True,
     help="Device whose measurements to use, may be repeated; not needed if the data or split has only one.",
 )
-@click.option("--split", help="Split, by name in the data folder or as a file: its test workloads only.")
+@click.option("--split", help="Split, by name in the data or as a file: its test workloads only.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for a copy of the model with its card; by default the card goes into the model's own folder. A model "
+    "of a hub is not changed, so it needs one.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-def command(folder: Path, data: Path | None, devices: tuple[str, ...], split: str | None, as_json: bool) -> None:
-    """Write the card (README.md) of the model in FOLDER, with its figures and a picture of them.
+def command(
+    model: str,
+    place: DataAddress | None,
+    devices: tuple[str, ...],
+    split: str | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Write the card (README.md) of MODEL, with its figures and a picture of them.
 
-    With --data the model is first evaluated on workloads that it was not trained on, as by `costhub
-    evaluate`; without it, the card shows the figures in the folder. `costhub publish` requires a card.
+    MODEL is a model folder, or with --out what `costhub pull` takes. With --data the model is first evaluated on
+    workloads that it was not trained on, as by `costhub evaluate`; without it, the card shows the figures in the
+    folder. `costhub publish` requires a card.
     """
     from costhub.cards.markdown import CARD
     from costhub.cards.model_card import METRICS
@@ -41,13 +66,14 @@ def command(folder: Path, data: Path | None, devices: tuple[str, ...], split: st
     from costhub.hub.install import write_card
     from costhub.hub.remote.manifest import MANIFEST, verify, write_manifest
 
-    if data is None and (devices or split):
-        raise click.UsageError("--device and --split select from --data; name a data folder with it.")
+    if place is None and (devices or split):
+        raise click.UsageError("--device and --split select from --data; name data with it.")
+    folder = _own_folder(model, out)
     config = read_config(folder)
     has_manifest = (folder / MANIFEST).is_file()
     if has_manifest:
         verify(folder)  # a damaged model must not get a valid manifest
-    figures = _figures(folder, config, data, devices, split)
+    figures = _figures(folder, config, place, devices, split)
     write_card(folder, config, figures, name=folder.resolve().name)
     totals = {metric: figures["totals"][metric] for metric in METRICS}
     if config.get("metrics") != totals:
@@ -63,8 +89,24 @@ def command(folder: Path, data: Path | None, devices: tuple[str, ...], split: st
         click.echo(f"Wrote {folder / CARD}: {figures_text}")
 
 
+def _own_folder(model: str, out: Path | None) -> Path:
+    """The folder of the user's to write the card into: that of the model, or a copy."""
+    from costhub.hub.catalogue.find import find_model
+    from costhub.hub.catalogue.hubs import CONFIG
+    from costhub.hub.pull import pull_resolved
+
+    if out is None and (Path(model) / CONFIG).is_file():
+        return Path(model)
+    found = find_model(model)
+    if out is not None:
+        return pull_resolved(found, out=out)
+    if found.commit is None and not found.entry.is_published:
+        return found.entry.folder
+    raise click.UsageError(f"{found.entry.name} belongs to a hub and is not changed; name a folder with --out.")
+
+
 def _figures(
-    folder: Path, config: Mapping[str, Any], data: Path | None, devices: tuple[str, ...], split: str | None
+    folder: Path, config: Mapping[str, Any], place: DataAddress | None, devices: tuple[str, ...], split: str | None
 ) -> Mapping[str, Any]:
     """The figures for the card: of the model's own devices, evaluated now or read from the folder."""
     from costhub.cli.shared.figures import figures_of
@@ -73,10 +115,11 @@ def _figures(
     from costhub.hub.install import read_figures
     from costhub.models.evaluate import NOISE_FLOOR
 
-    if data is None:
+    if place is None:
         figures = read_figures(folder, EVALUATION)
     else:
-        figures = figures_of(str(folder.resolve()), data, devices, split=split, every=False, noise_floor=NOISE_FLOOR)
+        own_folder = str(folder.resolve())
+        figures = figures_of(own_folder, place, devices, split=split, every=False, noise_floor=NOISE_FLOOR)
     if figures is None:
         raise DataError(
             f"{folder} holds no figures for a card ({EVALUATION} is missing). Name measurements to evaluate "

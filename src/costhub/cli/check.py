@@ -7,17 +7,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from costhub.cli.shared.options import ListingCommand, print_listing
+
 if TYPE_CHECKING:
-    from costhub.dataset.check.rule import Finding
+    from costhub.dataset.check.rule import Finding, Rule
 
 EXAMPLE = """
 \b
 Example:
   costhub check measurements/
+  costhub check amd-epyc-zen5
   costhub check --strict measurements/     before they are published
 """
 
@@ -29,27 +32,38 @@ def _list_rules(context: click.Context, _parameter: click.Parameter, value: bool
         return
     from costhub.dataset.check.rules import RULES
 
-    for rule in RULES.values():
-        click.echo(f"{rule.id}  {rule.severity:<7}  {rule.title}{' (with --deep)' if rule.is_deep else ''}")
-    context.exit(0)
+    def text() -> str:
+        lines = [f"{r.id}  {r.severity:<7}  {r.title}{' (with --deep)' if r.is_deep else ''}" for r in RULES.values()]
+        return "\n".join(lines)
+
+    print_listing(context, text, lambda: [_rule_values(rule) for rule in RULES.values()])
 
 
-@click.command("check", epilog=EXAMPLE)
-@click.argument("folder", type=click.Path(path_type=Path))
+def _rule_values(rule: Rule) -> dict[str, Any]:
+    """A rule as JSON values."""
+    return {"id": rule.id, "severity": rule.severity, "title": rule.title, "fix": rule.fix, "deep": rule.is_deep}
+
+
+@click.command("check", cls=ListingCommand, epilog=EXAMPLE)
+@click.argument("where", metavar="FOLDER")
 @click.option("--deep", is_flag=True, help="Also load every module into TVM and replay a sample of traces.")
 @click.option("--strict", is_flag=True, help="Apply the deep rules too, and count warnings as errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @click.option("--rules", is_flag=True, is_eager=True, expose_value=False, callback=_list_rules, help="List the rules.")
 @click.pass_context
-def command(context: click.Context, folder: Path, deep: bool, strict: bool, as_json: bool) -> None:
+def command(context: click.Context, where: str, deep: bool, strict: bool, as_json: bool) -> None:
     """Check the data folder FOLDER against every rule, or a model folder as a hub does.
 
-    Exits with 0 if no error was found (with --strict, no warning either), with 1 if one was found, and with 2
-    if FOLDER is not a data folder, or is a model that is not safe to load. docs/check.md lists the rules.
+    FOLDER may also be the name of a dataset in the hubs here. The exit code is 0 if no error was found (with
+    --strict, no warning either), 1 if one was found, and 2 if FOLDER is not a data folder, or is a model that is
+    not safe to load. --rules lists the rules.
     """
-    if (folder / "config.json").is_file():
-        return _check_model(folder, as_json)
+    if (Path(where) / "config.json").is_file():
+        return _check_model(Path(where), as_json)
     from costhub.dataset.check.folder import check_folder
+    from costhub.hub.data import find_data
+
+    folder = find_data(where).folder
 
     findings = check_folder(folder, deep=deep or strict, progress=not as_json)
     errors = sum(finding.severity == "error" for finding in findings)

@@ -11,8 +11,14 @@ import click
 
 from costhub.api.measuring import BoardsAt, folder_of, open_measurer
 from costhub.api.subjects import check_names, named_workloads
+from costhub.cli.shared.choices import MODEL, SHARES, SPACE, TRACKER, Duration
 from costhub.cli.shared.interaction import interruptible
-from costhub.cli.shared.options import Duration, check_tracker_options, list_option
+from costhub.cli.shared.options import (
+    ListingCommand,
+    check_tracker_options,
+    list_option,
+    trials_per_workload_option,
+)
 from costhub.progress import bar
 
 if TYPE_CHECKING:
@@ -28,13 +34,13 @@ if TYPE_CHECKING:
 EXAMPLE = """
 \b
 Example:
-  costhub collect --suite resnet18 --trials 64 --budget 30m --out measurements/
+  costhub collect --suite resnet18 --trials-per-workload 64 --budget 30m --out measurements/
   costhub collect --network mobilenet_v2 --device amd-epyc-zen5-1c-avx2 --out measurements/
   costhub collect --suite all --tracker 127.0.0.1:9190 --key pi4 --out measurements/
 """
 
 
-@click.command("collect", epilog=EXAMPLE)
+@click.command("collect", cls=ListingCommand, epilog=EXAMPLE)
 @list_option
 @click.option(
     "--suite",
@@ -52,23 +58,20 @@ Example:
     show_default=True,
     help="A device of this machine (`costhub devices`); may be repeated; the devices share builds.",
 )
-@click.option("--tracker", metavar="HOST:PORT", help="Measure on the boards of a TVM RPC tracker instead.")
+@click.option("--tracker", type=TRACKER, help="Measure on the boards of a TVM RPC tracker instead.")
 @click.option("--key", help="The boards' key at the tracker.")
+@trials_per_workload_option(160, "Programs per workload, including those already measured.")
 @click.option(
-    "--trials",
-    default=160,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Programs per workload, including those already measured.",
+    "--budget", type=Duration(), default="30m", show_default=True, help="Time limit, with its unit: 90s, 30m, 2h."
 )
-@click.option("--budget", type=Duration(), default="30m", show_default=True, help="Time limit: 90s, 30m, 2h.")
-@click.option("--space", default="default", show_default=True, help="Design space: a name, or module:function.")
+@click.option("--space", type=SPACE, default="default", show_default=True, help="Design space: a name, or your own.")
 @click.option(
     "--shares",
+    type=SHARES,
     help="Share of the programs from each source, for example random=0.5,mutation=0.3,model=0.2; by "
     "default random=0.5,mutation=0.5.",
 )
-@click.option("--model", "guide", help="Model for the share `model`: a name as for `costhub pull`.")
+@click.option("--model", "guide", type=MODEL, help="Model for the share `model`: what `costhub pull` takes.")
 @click.option("--check-outputs", is_flag=True, help="Compare outputs with the default schedule's.")
 @click.option("--flush-caches", is_flag=True, help="Flush the caches before every repeat.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
@@ -86,7 +89,7 @@ def command(
     trials: int,
     budget: float,
     space: str,
-    shares: str | None,
+    shares: Shares | None,
     guide: str | None,
     check_outputs: bool,
     flush_caches: bool,
@@ -133,10 +136,10 @@ def command(
         plot_profile({", ".join(device_ids): progress.profile.as_dict()}, profile)
 
 
-def _shares(text: str | None, guide: str | None) -> Shares:
+def _shares(shares: Shares | None, guide: str | None) -> Shares:
     from costhub.collector.propose.sampler import Shares
 
-    chosen = Shares.parse(text) if text else Shares()
+    chosen = shares or Shares()
     if chosen.model and guide is None:
         raise click.UsageError("--shares includes a model: name it with --model.")
     return chosen

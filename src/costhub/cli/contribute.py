@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from costhub.cli.shared.interaction import confirmed, size_text
+from costhub.cli.shared.options import yes_option
 
 if TYPE_CHECKING:
     from costhub.hub.contribute import Offer
@@ -27,7 +28,7 @@ Example:
 @click.option("--to", help="hf-hub:ORG/NAME or the folder of a hub; by default $COSTHUB_CONTRIBUTE_TO.")
 @click.option("--as", "name", help="ORG/NAME, where --to is a folder.")
 @click.option("--dry-run", is_flag=True, help="Check, and show what would be sent.")
-@click.option("--yes", is_flag=True, help="Send without asking for confirmation.")
+@yes_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(folder: Path, to: str | None, name: str | None, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Offer the measurements in FOLDER to a dataset on a hub, as a pull request.

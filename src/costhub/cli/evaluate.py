@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from costhub.cli.shared.choices import DATA, MODEL
 from costhub.cli.shared.figures import figures_of, figures_table
+
+if TYPE_CHECKING:
+    from costhub.hub.data import DataAddress
 
 EXAMPLE = """
 \b
 Example:
+  costhub evaluate any-cpu --data intel-xeon-icelake-2c --split workload-40-seed0
   costhub evaluate nvidia-h200 --data measurements/
   costhub evaluate my-model/ --data measurements/ --split my-split.json --json
   costhub evaluate my-model/ --data measurements/ --device cpu-1c --device cpu-2c
@@ -19,8 +24,14 @@ Example:
 
 
 @click.command("evaluate", epilog=EXAMPLE)
-@click.argument("model")
-@click.option("--data", required=True, type=click.Path(path_type=Path), help="Data folder with the measurements.")
+@click.argument("model", type=MODEL, metavar="MODEL")
+@click.option(
+    "--data",
+    "place",
+    required=True,
+    type=DATA,
+    help="The measurements: a data folder, or the name of a dataset or device.",
+)
 @click.option(
     "--device",
     "devices",
@@ -39,7 +50,7 @@ Example:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(
     model: str,
-    data: Path,
+    place: DataAddress,
     devices: tuple[str, ...],
     split: str | None,
     every: bool,
@@ -52,5 +63,5 @@ def command(
     not mean a good model. Programs of different devices are never compared with one another; each workload
     counts once per device.
     """
-    figures = figures_of(model, data, devices, split=split, every=every, noise_floor=noise_floor)
+    figures = figures_of(model, place, devices, split=split, every=every, noise_floor=noise_floor)
     click.echo(json.dumps(figures, indent=2) if as_json else figures_table(figures))

@@ -5,20 +5,26 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+from costhub.cli.shared.choices import DATA
+
+if TYPE_CHECKING:
+    from costhub.hub.data import DataAddress
 
 EXAMPLE = """
 \b
 Example:
   costhub export metaschedule measurements/ --device nvidia-h200 --out database/
-  costhub export metaschedule measurements/ --best 1 --out database/
+  costhub export metaschedule amd-epyc-zen5-2c --best 1 --out database/
 """
 
 
 @click.command("export", epilog=EXAMPLE)
-@click.argument("kind", type=click.Choice(["metaschedule"]))
-@click.argument("data", type=click.Path(path_type=Path))
+@click.argument("kind", metavar="KIND", type=click.Choice(["metaschedule"]))
+@click.argument("place", type=DATA, metavar="DATA")
 @click.option("--device", help="Device whose measurements to write; not needed if the data have only one.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder to write; must be new.")
 @click.option("--best", type=click.IntRange(min=1), help="Only this many records of each workload, the fastest.")
@@ -28,7 +34,7 @@ Example:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(
     kind: str,
-    data: Path,
+    place: DataAddress,
     device: str | None,
     out: Path,
     best: int | None,
@@ -39,15 +45,17 @@ def command(
 ) -> None:
     """Write the measurements of DATA in the format of another tool: KIND is metaschedule.
 
+    DATA is a data folder, or the name of a dataset or device in the hubs here.
+
     Stock TVM reads the folder as ms.database.JSONDatabase(work_dir=OUT), and compile_relax takes the fastest
     program of each layer of a network from it.
     """
     from costhub.dataset.metaschedule.export import export_database
 
     report = export_database(
-        data,
+        place.folder,
         out,
-        device=device,
+        device=device or place.device_id,
         workload=workload or None,
         operator=operator or None,
         best=best,

@@ -20,7 +20,7 @@ Example:
 
 
 @click.command("import", epilog=EXAMPLE)
-@click.argument("kind", type=click.Choice(["metaschedule"]))
+@click.argument("kind", metavar="KIND", type=click.Choice(["metaschedule"]))
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--device", required=True, help="Id of the measured device (see `costhub devices`).")
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Data folder.")

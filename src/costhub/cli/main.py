@@ -12,38 +12,61 @@ from traceback import extract_tb
 
 import click
 
+from costhub.cli.shared.groups import NamingGroup
 from costhub.errors import CosthubError
-from costhub.names import close_names
 from costhub.versions import __version__
 
-VERBS: dict[str, tuple[str, str]] = {
-    "devices": ("costhub.cli.devices", "List the devices costhub knows and the models for them."),
-    "probe": ("costhub.cli.probe", "Identify this device and measure what it can do."),
-    "board": ("costhub.cli.board", "Serve this machine as a board that others measure on."),
-    "pull": ("costhub.cli.pull", "Fetch a cost model by the name of its device."),
-    "collect": ("costhub.cli.collect", "Measure programs on this device into a data folder."),
-    "import": ("costhub.cli.import_", "Import measurements made by other tools."),
-    "check": ("costhub.cli.check", "Check a data folder against every rule."),
-    "stats": ("costhub.cli.stats", "Count what a data folder holds."),
-    "contribute": ("costhub.cli.contribute", "Offer measurements to a dataset on a hub."),
-    "review": ("costhub.cli.review", "Judge a contribution or a model before a hub accepts it."),
-    "publish": ("costhub.cli.publish", "Publish a model or a dataset to a hub."),
-    "site": ("costhub.cli.site", "Build a static site of what a hub holds."),
-    "export": ("costhub.cli.export", "Write measurements in the formats of other tools."),
-    "split": ("costhub.cli.split", "Divide workloads into those to train and to test on."),
-    "train": ("costhub.cli.train", "Train a cost model on a data folder."),
-    "evaluate": ("costhub.cli.evaluate", "Score a cost model on a data folder."),
-    "card": ("costhub.cli.card", "Write the card of a cost model."),
-    "adapt": ("costhub.cli.adapt", "Carry a cost model over to another device."),
-    "tune": ("costhub.cli.tune", "Search for fast programs of a workload with a cost model."),
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "Use": {
+        "tune": ("costhub.cli.tune", "Search for fast kernels with a cost model."),
+        "pull": ("costhub.cli.pull", "Fetch a cost model by the name of its device."),
+        "devices": ("costhub.cli.devices", "List the devices costhub knows and the models for them."),
+    },
+    "Measure": {
+        "probe": ("costhub.cli.probe", "Identify this device and measure what it can do."),
+        "collect": ("costhub.cli.collect", "Measure programs on this device into a data folder."),
+        "board": ("costhub.cli.board", "Serve this machine as a board that others measure on."),
+    },
+    "Data": {
+        "stats": ("costhub.cli.stats", "Count what data hold."),
+        "check": ("costhub.cli.check", "Check a data folder against every rule."),
+        "split": ("costhub.cli.split", "Make splits: workloads to train on and to test on."),
+        "import": ("costhub.cli.import_", "Import measurements made by other tools."),
+        "export": ("costhub.cli.export", "Write measurements in the formats of other tools."),
+    },
+    "Models": {
+        "train": ("costhub.cli.train", "Train a cost model on measurements."),
+        "evaluate": ("costhub.cli.evaluate", "Score a cost model on measurements."),
+        "adapt": ("costhub.cli.adapt", "Adapt a cost model to another device."),
+        "card": ("costhub.cli.card", "Write the card of a cost model."),
+    },
+    "Share": {
+        "contribute": ("costhub.cli.contribute", "Offer measurements to a dataset on a hub."),
+        "publish": ("costhub.cli.publish", "Publish a model or a dataset to a hub."),
+        "review": ("costhub.cli.review", "Judge a contribution or a model before a hub accepts it."),
+        "site": ("costhub.cli.site", "Build a static site of what a hub holds."),
+    },
 }
-"""Verb -> its module, which offers a click command named `command`, and its line in the help.
+"""What people come for -> verb -> its module, which offers a click command named `command`, and its line in the help.
 
-The line is kept here so that `costhub --help` does not import the verbs, some of which load tvm or torch.
+The lines are kept here so that `costhub --help` does not import the verbs.
 """
+
+VERBS = {verb: entry for verbs in GROUPS.values() for verb, entry in verbs.items()}
+"""Every verb, in the order of the help."""
 
 INTERRUPTED = 130
 """128 + SIGINT: what a shell reports for a program that ^C ended."""
+
+EXIT_CODES = {
+    0: "Done.",
+    1: "The work itself failed: a build, a measurement, a hub, the disk, a bug. Or what was to be judged is not good: "
+    "`check` found errors, `review` refused, nobody agreed to send.",
+    2: "The command, a name or an input is wrong: an unknown option, device, model, workload or split, a missing or "
+    "damaged file or folder, a device that this machine lacks. Nothing was measured or written.",
+    INTERRUPTED: "Interrupted with Ctrl-C or SIGTERM. Everything finished so far is kept.",
+}
+"""Exit code -> its meaning, the same for all verbs."""
 
 _ADVICE = {
     errno.ENOSPC: "The disk is full: free some space or choose another folder, then run the command again.",
@@ -58,6 +81,10 @@ _ADVICE = {
 }
 
 
+_WRONG_PATH = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
+"""What the system says where the input is wrong, rather than the machine in trouble."""
+
+
 @dataclass
 class GroupOptions:
     """The options of the group, for the code around it."""
@@ -65,42 +92,37 @@ class GroupOptions:
     debug: bool = False
 
 
-class LazyGroup(click.Group):
+class LazyGroup(NamingGroup):
     """A group that imports the module of a verb only to run the verb or to show its help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The verbs in the order in which people need them."""
-        return list(VERBS)
+        """The verbs in the order in which people need them, then what is defined here."""
+        return [*VERBS, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Imports the verb's module and returns its command."""
         if cmd_name not in VERBS:
-            return None
+            return super().get_command(ctx, cmd_name)
         command = import_module(VERBS[cmd_name][0]).command
         if not isinstance(command, click.Command):
             raise TypeError(f"{VERBS[cmd_name][0]}.command is {command!r}, expected a click command")
         return command
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Finds the verb; refuses an unknown one and lists the close ones."""
-        if args and args[0] not in VERBS and not args[0].startswith("-"):
-            close = close_names(args[0], list(VERBS), most=2)
-            hint = f"Did you mean {' or '.join(close)}?" if close else f"The commands are {', '.join(VERBS)}."
-            ctx.fail(f"There is no command named {args[0]!r}. {hint}")
-        return super().resolve_command(ctx, args)
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes one line per verb."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(verb, line) for verb, (_, line) in VERBS.items()])
+        """Writes one line per verb, by what people come for."""
+        for title, verbs in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(verb.ljust(_WIDTH), line) for verb, (_, line) in verbs.items()])
+
+
+_WIDTH = max(map(len, VERBS))
+"""Of the first column, the same in all groups."""
 
 
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="\b\nExample:\n  costhub tune --help\n  costhub pull nvidia-h200",
+    epilog="\b\nExample:\n  costhub tune resnet18.c7 --out tuned/\n  costhub help tune",
 )
 @click.version_option(__version__, prog_name="costhub")
 @click.option("--debug", is_flag=True, help="Show the traceback of a failure.")
@@ -113,8 +135,29 @@ def group(context: click.Context, debug: bool) -> None:
     context.with_resource(messages_on_stderr())
 
 
+@group.command("help", epilog="\b\nExample:\n  costhub help tune\n  costhub help board serve")
+@click.argument("words", nargs=-1, metavar="[VERB]...")
+@click.pass_context
+def help_command(context: click.Context, words: tuple[str, ...]) -> None:
+    """Show the help of a verb, or of costhub."""
+    shown = context.parent or context
+    for word in words:
+        if not isinstance(shown.command, click.Group):
+            raise click.UsageError(f"{shown.command_path} has no command {word!r}.", shown)
+        name, command, _ = shown.command.resolve_command(shown, [word])
+        if command is not None:
+            shown = click.Context(command, info_name=name, parent=shown)
+    click.echo(shown.get_help())
+
+
+@group.command("version")
+def version_command() -> None:
+    """Print the version."""
+    click.echo(f"costhub, version {__version__}")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line and exits: 0 done, 130 stopped on request, else the exit code of the error.
+    """Runs the command line and exits, with one of `EXIT_CODES`.
 
     Args:
         arguments: What follows `costhub`; by default what the process was started with.
@@ -150,7 +193,7 @@ def _explain(error: BaseException) -> int:
     if isinstance(error, CosthubError):
         return _print_failure(str(error), error.exit_code)
     if isinstance(error, OSError):
-        return _print_failure(_os_sentence(error), 1)
+        return _print_failure(_os_sentence(error), 2 if error.errno in _WRONG_PATH else 1)
     if isinstance(error, MemoryError):
         return _print_failure("out of memory. Use less data at once, or a machine with more memory.", 1)
     return _print_failure(_bug_sentence(error), 1)

@@ -12,6 +12,7 @@ import click
 
 from costhub.api.measuring import warn_if_busy
 from costhub.cards.tables import TableColumn, number, plain_table
+from costhub.cli.shared.choices import ISA, Duration
 from costhub.errors import CosthubError
 from costhub.progress import bar
 
@@ -39,13 +40,13 @@ COLUMNS = (TableColumn("what", "what"), number("value", "best", ",.4g"), TableCo
 
 @click.command("probe", epilog=EXAMPLE)
 @click.option("--kind", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
-@click.option("--isa", help="Limit the CPU to sse4.2, avx2 or avx512, which makes it a device of its own.")
+@click.option("--isa", type=ISA, help="Limit the CPU to an instruction set, which makes it a device of its own.")
 @click.option(
     "--threads",
     type=click.IntRange(min=1),
     help="Limit the CPU to this many cores, which makes it a device of its own.",
 )
-@click.option("--budget", default=25.0, show_default=True, type=click.FloatRange(min=0), help="Time limit in seconds.")
+@click.option("--budget", default="25s", show_default=True, type=Duration(), help="Time limit, with its unit: 25s, 1m.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Data folder to write the figures to.")
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw the bandwidths (.svg or .png).")
 @click.option("--json", "as_json", is_flag=True, help="Print the row as JSON.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from costhub.cli.shared.interaction import confirmed, size_text
+from costhub.cli.shared.options import yes_option
 
 if TYPE_CHECKING:
     from costhub.hub.publish import PublishPlan
@@ -29,7 +30,7 @@ Example:
 @click.option("--tag", help="A permanent name for this version, such as v1.")
 @click.option("--replace", is_flag=True, help="Also remove measurements from the hub that FOLDER lacks.")
 @click.option("--dry-run", is_flag=True, help="Check, and show what would be sent.")
-@click.option("--yes", is_flag=True, help="Send without asking for confirmation.")
+@yes_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(
     folder: Path,

@@ -4,31 +4,39 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from costhub.hub.catalogue.find import AUTO, ResolvedModel, choose_model, find_model
-from costhub.hub.pull import pull_resolved
+from costhub.cli.shared.choices import ARCHITECTURE, MODEL
+
+if TYPE_CHECKING:
+    from costhub.hub.catalogue.find import ResolvedModel
 
 EXAMPLE = """
 \b
 Example:
   costhub pull auto
   costhub pull amd-epyc-zen5-2c --arch gbt --out my-model
+  costhub evaluate $(costhub pull nvidia-h200) --data nvidia-h200
 """
 
 
 @click.command("pull", epilog=EXAMPLE)
-@click.argument("name")
-@click.option("--arch", help="Architecture, for example mlp; by default the best one.")
+@click.argument("name", type=MODEL, metavar="NAME")
+@click.option("--arch", type=ARCHITECTURE, help="Architecture; by default that of the best model.")
 @click.option("--out", type=click.Path(path_type=Path), help="Model folder to write; by default in the cache.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(name: str, arch: str | None, out: Path | None, as_json: bool) -> None:
     """Fetch a cost model by the name of its device.
 
     NAME is a device id or alias, with @REVISION to pin one version; `auto` for the model of the device most
-    similar to this machine; hf-hub:ORG/NAME@REVISION for the Hugging Face hub; or local-dir:/PATH.
+    similar to this machine; hf-hub:ORG/NAME@REVISION for the Hugging Face hub; or the path of a folder. The folder
+    of the model is all that is printed on stdout.
     """
+    from costhub.hub.catalogue.find import AUTO, find_model
+    from costhub.hub.pull import pull_resolved
+
     found = _here(arch) if name == AUTO else find_model(name, arch=arch)
     folder = pull_resolved(found, out=out)
     entry = found.entry
@@ -45,14 +53,16 @@ def command(name: str, arch: str | None, out: Path | None, as_json: bool) -> Non
         }
         click.echo(json.dumps(fields, indent=2))
         return
-    click.echo(f"{entry.name}: the {entry.arch} model for {entry.device_id}, from {entry.origin}.")
-    click.echo(found.reason)
+    # On stderr, so that `$(costhub pull NAME)` is the folder.
+    click.echo(f"{entry.name}: the {entry.arch} model for {entry.device_id}, from {entry.origin}.", err=True)
+    click.echo(found.reason, err=True)
     if found.revision:
-        click.echo(f"revision {found.revision[:12]}")
+        click.echo(f"revision {found.revision[:12]}", err=True)
     click.echo(str(folder))
 
 
 def _here(arch: str | None) -> ResolvedModel:
     from costhub.collector.device.identity import identify
+    from costhub.hub.catalogue.find import AUTO, choose_model
 
     return choose_model(AUTO, identify(), arch=arch)

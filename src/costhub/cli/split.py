@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from costhub.cards.tables import TableColumn, number, plain_table
+from costhub.cli.shared.choices import DATA
 
 if TYPE_CHECKING:
     from costhub.dataset.folder import DataFolder
     from costhub.dataset.splits.split import Split
+    from costhub.hub.data import DataAddress
 
 EXAMPLE = """
 \b
 Example:
-  costhub split measurements/
+  costhub split amd-epyc-zen5
+  costhub split amd-epyc-zen5 --by network --out splits/
   costhub split measurements/ --by network
   costhub split measurements/ --by operator --hold-out softmax --hold-out norm
   costhub split measurements/ --by workload --count 14 --seed 0
@@ -29,13 +32,13 @@ COLUMNS = (
     TableColumn("kind", "by"),
     number("train", "train", "d"),
     number("test", "test", "d"),
-    number("train_programs", "programs", "d"),
-    number("test_programs", "programs", "d"),
+    number("train_programs", "programs to train", "d"),
+    number("test_programs", "programs to test", "d"),
 )
 
 
 @click.command("split", epilog=EXAMPLE)
-@click.argument("data", type=click.Path(path_type=Path))
+@click.argument("place", type=DATA, metavar="DATA")
 @click.option(
     "--by",
     "kind",
@@ -55,32 +58,41 @@ COLUMNS = (
     "hold out this many workloads and test only on them.",
 )
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Chooses the workloads.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for the new splits; by default DATA/splits. A dataset of a hub is not changed, so it needs one.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(
-    data: Path,
+    place: DataAddress,
     kind: str | None,
     hold_out: tuple[str, ...],
     tenset: bool,
     count: int | None,
     seed: int,
+    out: Path | None,
     as_json: bool,
 ) -> None:
-    """Make splits of the data folder DATA, or list those it has.
+    """Make splits of DATA, or list those it has.
 
-    A split is a file DATA/splits/NAME.json with the workloads to train on and to test on. The same workloads
-    and options always give the same split. `costhub train` and `costhub evaluate` take its NAME.
+    DATA is a data folder, or the name of a dataset or device in the hubs here. A split is a file
+    DATA/splits/NAME.json with the workloads to train on and to test on. The same workloads and options always give
+    the same split. `costhub train` and `costhub evaluate` take its NAME, or the file.
     """
     from costhub.dataset.folder import DataFolder
     from costhub.dataset.splits.split import list_splits, load_split, put_split
 
     _check_options(kind, hold_out, tenset, count)
-    folder = DataFolder.open(data)
+    data, folder = place.folder, DataFolder.open(place.folder)
     if kind is None:
         splits = [load_split(data, name) for name in list_splits(data)]
     else:
+        if out is None and place.dataset is not None:
+            raise click.UsageError(f"{place.dataset} belongs to a hub and is not changed; name a folder with --out.")
         splits = _make(folder, kind, hold_out, tenset=tenset, count=count, seed=seed)
         for split in splits:
-            put_split(data, split)
+            put_split(data, split, into=out)
     found = _described(folder, splits)
     if as_json:
         click.echo(json.dumps(found, indent=2))

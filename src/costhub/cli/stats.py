@@ -18,14 +18,14 @@ Example:
 
 
 @click.command("stats", epilog=EXAMPLE)
-@click.argument("where")
+@click.argument("where", metavar="DATA")
 @click.option("--page", type=click.Path(path_type=Path, dir_okay=False), help="Write a page with pictures (HTML).")
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw latencies by operator (PNG).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(where: str, page: Path | None, plot: Path | None, as_json: bool) -> None:
-    """Count what WHERE holds: devices, operators, failures, latencies, noise.
+    """Count what DATA hold: devices, operators, failures, latencies, noise.
 
-    WHERE is a data folder, the name of a dataset or device in the hubs here, or hf-hub:ORG/NAME@REVISION. For
+    DATA are a data folder, the name of a dataset or device in the hubs here, or hf-hub:ORG/NAME@REVISION. For
     a device, only the measurements made on it are counted.
     """
     from costhub.cards.reports.stats import stats_text

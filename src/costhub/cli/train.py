@@ -6,28 +6,33 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from costhub.cli.shared.choices import ARCHITECTURE, DATA, FEATURES, OBJECTIVE
 from costhub.cli.shared.figures import described_figures, figures_table
 from costhub.cli.shared.interaction import interruptible
 from costhub.cli.shared.learning import evaluated, joined_processes, read_programs, split_of, training_share
-from costhub.cli.shared.options import ARCHITECTURE
+from costhub.cli.shared.options import ListingCommand, print_listing
 
 if TYPE_CHECKING:
     from costhub.dataset.blocks import ProgramBlocks
-    from costhub.dataset.folder import DataFolder
     from costhub.dataset.programs import Programs
     from costhub.dataset.splits.split import Split
+    from costhub.hub.data import DataAddress
     from costhub.models.info import ModelInfo
     from costhub.models.protocol import CostModel
+
+EVERY = "all"
+"""Stands for every architecture."""
 
 EXAMPLE = """
 \b
 Example:
+  costhub train --data amd-epyc-zen5-2c --arch gbt --out my-trees/
   costhub train --data measurements/ --arch mlp --out my-model/
   costhub train --data measurements/ --arch gbt --split held-out-14 --out my-trees/
   costhub train --data measurements/ --objective lambdarank --option hidden=512 --out large/
@@ -36,14 +41,20 @@ Example:
 """
 
 
-@click.command("train", epilog=EXAMPLE)
-@click.option("--data", required=True, type=click.Path(path_type=Path), help="Data folder to learn from.")
+@click.command("train", cls=ListingCommand, epilog=EXAMPLE)
+@click.option(
+    "--data",
+    "place",
+    required=True,
+    type=DATA,
+    help="What to learn from: a data folder, or the name of a dataset or device.",
+)
 @click.option(
     "--arch",
     type=ARCHITECTURE,
     default="mlp",
     show_default=True,
-    help="Architecture: mlp, gbt, treegru, tokens, ensemble, blend or conditioned.",
+    help="Architecture; gbt trains in seconds, a blend ranks best.",
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Model folder to write.")
 @click.option(
@@ -69,13 +80,27 @@ Example:
 @click.option(
     "--features",
     "spec",
-    help="Feature spec: tiles@1, per_store@1, relation@1, loop_context@1, trace_tokens@1, "
-    "trace_decisions@1, or several joined with +. By default loop_context@1 for treegru, "
-    "trace_tokens@1 for tokens, and tiles@1 for all others.",
+    type=FEATURES,
+    help="Feature spec, or several joined with +. By default loop_context@1 for treegru, trace_tokens@1 for tokens, "
+    "and tiles@1 for all others.",
 )
-@click.option("--objective", help="What to learn: regression, rank, lambdarank, (trees) log or (networks) gap.")
+@click.option("--objective", type=OBJECTIVE, help="What to learn; log is for trees only, gap for networks only.")
 @click.option(
-    "--option", "pairs", multiple=True, metavar="NAME=VALUE", help="Option of the architecture, may be repeated."
+    "--option",
+    "pairs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Option of the architecture (--list-options), may be repeated.",
+)
+@click.option(
+    "--list-options",
+    is_flag=False,
+    flag_value=EVERY,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _, value: _list_options(context, value),
+    metavar="[ARCH]",
+    help="List the options of an architecture, or of all.",
 )
 @click.option(
     "--stop-share",
@@ -90,7 +115,7 @@ Example:
 @click.option("--licence", default="Apache-2.0", show_default=True, help="Licence of the model (an SPDX name).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
-    data: Path,
+    place: DataAddress,
     arch: str,
     out: Path,
     devices: tuple[str, ...],
@@ -112,19 +137,18 @@ def command(
     same command again to continue.
     """
     options = _options(objective, pairs)
-    folder = _checked_folder(data, out, chosen, spec)
+    devices, data = _check_arguments(place, out, devices, chosen, arch, options), place.folder
     spec = _checked_spec(arch, spec, options)
     from costhub.dataset.credit import data_credit
     from costhub.hub.catalogue.devices import device_rows
     from costhub.models.train import describe_model, train_model
 
-    devices = tuple(sorted(set(devices))) or (folder.only_device(" with --device."),)
     partial = out.absolute().with_name(f"{out.absolute().name}.partial")
-    with joined_processes(arch, stream=stream) as place:
-        programs = read_programs(data, devices, spec, stream=stream, place=place)
+    with joined_processes(arch, stream=stream) as rank:
+        programs = read_programs(data, devices, spec, stream=stream, place=rank)
         split = _to_learn_on(devices, split_of(data, programs.workload_ids, chosen, seed))
         train = programs.of_workloads(set(split.train))
-        own, valid = training_share(train, place, seed=seed)
+        own, valid = training_share(train, rank, seed=seed)
         with _resumable(partial):
             model = train_model(
                 own,
@@ -133,11 +157,11 @@ def command(
                 seed=seed,
                 devices=device_rows(data, devices),
                 options=options,
-                checkpoint=None if place[1] > 1 else partial,
-                progress=place[0] == 0,
+                checkpoint=None if rank[1] > 1 else partial,
+                progress=rank[0] == 0,
                 feature_spec=spec,
             )
-    if place[0]:
+    if rank[0]:
         return  # All processes end with the same model; the first one writes it.
     evaluation = evaluated(model, _to_test(programs, split, {d for d in devices if d == meant_for}))
     figures = described_figures(evaluation, data) if evaluation else None
@@ -151,20 +175,29 @@ def command(
     _report(out, info, figures, as_json=as_json)
 
 
-def _checked_folder(data: Path, out: Path, split: str | None, spec: str | None) -> DataFolder:
-    """The data folder; refuses wrong paths and names before torch or XGBoost is imported."""
-    from costhub.dataset.features.specs import find_spec
-    from costhub.dataset.folder import DataFolder
+def _check_arguments(
+    place: DataAddress,
+    out: Path,
+    devices: Sequence[str],
+    split: str | None,
+    arch: str,
+    options: Mapping[str, str],
+) -> tuple[str, ...]:
+    """The devices to learn from; refuses wrong paths, names and options before torch or XGBoost is imported."""
+    from costhub.dataset.folder import DataFolder, chosen_devices
     from costhub.dataset.splits.split import find_split
+    from costhub.models.architectures import check_options
     from costhub.models.folder import check_replaceable
 
     check_replaceable(out)
-    folder = DataFolder.open(data)
+    check_options(arch, options)
+    folder = DataFolder.open(place.folder)
+    named = devices or ([place.device_id] if place.device_id else [])
+    chosen = tuple(sorted(set(named))) or (folder.only_device(" with --device."),)
+    chosen_devices(folder, folder.device_ids(), chosen)
     if split is not None:
-        find_split(data, split)
-    if spec is not None:
-        find_spec(spec)
-    return folder
+        find_split(place.folder, split)
+    return chosen
 
 
 def _checked_spec(arch: str, spec: str | None, options: Mapping[str, str]) -> str:
@@ -229,6 +262,27 @@ def _options(objective: str | None, pairs: tuple[str, ...]) -> dict[str, str]:
             raise click.BadParameter(f"{pair!r} is not of the form NAME=VALUE.", param_hint="--option")
         found[name.strip()] = value.strip()
     return found
+
+
+def _list_options(context: click.Context, arch: str | None) -> None:
+    """Prints the options of an architecture, or of every one, and ends the command."""
+    if arch is None or context.resilient_parsing:
+        return
+    from costhub.cards.tables import TableColumn, plain_table
+    from costhub.models.architectures import ARCHITECTURES, options_of
+    from costhub.models.options import describe_options
+
+    found = {}
+    for name in ARCHITECTURES if arch == EVERY else [arch]:
+        options = options_of(name)
+        found[name] = [] if options is None else describe_options(type(options))
+    columns = (TableColumn("name", "option"), TableColumn("default", "default"), TableColumn("meaning", "meaning"))
+
+    def text() -> str:
+        tables = {name: plain_table([asdict(each) for each in rows], columns) for name, rows in found.items()}
+        return "\n\n".join(f"{name}\n{table}" for name, table in tables.items())
+
+    print_listing(context, text, lambda: {name: [asdict(each) for each in rows] for name, rows in found.items()})
 
 
 @contextmanager

@@ -9,22 +9,28 @@ from pathlib import Path
 
 import click
 
+from costhub.cli.shared.choices import ARCHITECTURE, METHOD, MODEL, SELECTION, STRATEGY, TRACKER
 from costhub.cli.shared.interaction import interruptible
-from costhub.cli.shared.options import METHOD, SELECTION, STRATEGY, check_tracker_options, list_option
+from costhub.cli.shared.options import (
+    ListingCommand,
+    check_tracker_options,
+    list_option,
+    trials_per_workload_option,
+)
 from costhub.errors import NetworkError
 
 EXAMPLE = """
 \b
 Example:
-  costhub tune resnet18.c7 matmul.512x512x512 --trials 64 --out tuned/
-  costhub tune --network mobilenet_v2 --trials 32 --out tuned/
-  costhub tune mine.pt2 --trials 32 --out tuned/
+  costhub tune resnet18.c7 matmul.512x512x512 --trials-per-workload 64 --out tuned/
+  costhub tune --network mobilenet_v2 --trials-per-workload 32 --out tuned/
+  costhub tune mine.pt2 --trials-per-workload 32 --out tuned/
   costhub tune resnet18.c7 --strategy annealing --select diverse --out tuned/
   costhub tune resnet18.c7 --tracker 127.0.0.1:9190 --key pi4 --out tuned/
 """
 
 
-@click.command("tune", epilog=EXAMPLE)
+@click.command("tune", cls=ListingCommand, epilog=EXAMPLE)
 @list_option
 @click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...")
 @click.option(
@@ -36,14 +42,15 @@ Example:
 @click.option(
     "--model",
     "model_name",
+    type=MODEL,
     default="auto",
     show_default=True,
     help="Model: a name as for `costhub pull`, or 'auto'.",
 )
-@click.option("--arch", help="Architecture of the model, for example mlp; by default the best one.")
+@click.option("--arch", type=ARCHITECTURE, help="Architecture of the model; by default the best one.")
 @click.option(
     "--draft",
-    metavar="MODEL",
+    type=MODEL,
     help="A cheap model, such as one that reads trace_decisions@1. It ranks all candidates, and --model then "
     "scores only the best of them.",
 )
@@ -53,15 +60,9 @@ Example:
     show_default=True,
     help="The device of this machine to tune for, such as cuda; 'auto' is its CPU.",
 )
-@click.option("--tracker", metavar="HOST:PORT", help="Tune for the boards of a TVM RPC tracker instead.")
+@click.option("--tracker", type=TRACKER, help="Tune for the boards of a TVM RPC tracker instead.")
 @click.option("--key", help="The boards' key at the tracker.")
-@click.option(
-    "--trials",
-    default=64,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Programs to measure per workload, on average; workloads likely to improve get more.",
-)
+@trials_per_workload_option(64, "Programs to measure per workload, on average; workloads likely to improve get more.")
 @click.option(
     "--out",
     required=True,
@@ -73,21 +74,21 @@ Example:
     type=METHOD,
     default="brief",
     show_default=True,
-    help="How the model learns from measurements: brief, frozen, or a method of `costhub adapt`.",
+    help="How the model learns from measurements.",
 )
 @click.option(
     "--strategy",
     type=STRATEGY,
     default="evolutionary",
     show_default=True,
-    help="How programs are proposed: evolutionary (TVM's own), annealing, ppo, random-top-k or random.",
+    help="How programs are proposed; evolutionary is TVM's own.",
 )
 @click.option(
     "--select",
     type=SELECTION,
     default="ranked",
     show_default=True,
-    help="Which proposals are measured: ranked (by score), diverse or clustered.",
+    help="Which proposals are measured; ranked takes those with the highest scores.",
 )
 @click.option(
     "--fast-math",
@@ -120,7 +121,7 @@ def command(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Search for fast programs of each WORKLOAD on this machine or on boards, guided by a pretrained model.
+    """Search for fast programs of each WORKLOAD on this machine or on boards, with a pretrained cost model.
 
     WORKLOAD is a name such as resnet18.c7, a suite, a file with a TVM module in JSON (tvm.ir.save_json), or a
     network that torch.export.save wrote (.pt2). The results are a TVM database that stock TVM compiles from,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from costhub.cards.card_parts import HUB_LICENCES
 from costhub.dataset.check.folder import check_folder
-from costhub.errors import HubError, RefusedError
+from costhub.errors import ArgumentError, HubError, RefusedError
 from costhub.hub.dataset_documents import DataFacts, data_facts
 from costhub.hub.remote.address import AddressError
 from costhub.hub.remote.folder_repo import Repository, open_repository
@@ -98,7 +98,7 @@ def contribute(
         raise AddressError(f"Name the dataset with --to hf-hub:ORG/NAME, or set {CONTRIBUTE_VARIABLE}.")
     with staged(folder) as ready:
         if ready.kind != "dataset":
-            raise RefusedError(f"{folder} is a model; `costhub publish` puts it into a hub.")
+            raise ArgumentError(f"{folder} is a model; `costhub publish` puts it into a hub.")
         repo = open_repository(to, name, "dataset")
         files = {path: local for path, local in ready.files().items() if path.startswith(_TABLES)}
         refuse_unfit(ready.folder, deep=deep)
@@ -161,7 +161,7 @@ def refuse_unfit(folder: Path, *, deep: bool) -> None:
 def _head(repo: Repository, offer: Offer) -> Head:
     head = repo.head()
     if head is None:
-        raise HubError(
+        raise ArgumentError(
             f"{offer.to} does not exist, or you may not read it. Check its name; `costhub publish` creates a new one."
         )
     return head

@@ -13,7 +13,7 @@ from costhub.cards.markdown import CARD, MAX_CARD_CHARACTERS, split
 from costhub.cards.site.facts import METRICS, Site, SiteDataset, SiteModel, as_number
 from costhub.cards.site.site_page import MARK
 from costhub.cards.tables import one_line
-from costhub.errors import CosthubError, DataError, HubError, ModelError
+from costhub.errors import ArgumentError, CosthubError, DataError, ModelError
 from costhub.files import swap_in
 from costhub.hub.catalogue.devices import read_devices
 from costhub.hub.catalogue.hubs import EVALUATION, HubRoot, named_folders, read_config, training_devices
@@ -234,7 +234,7 @@ def write_site(out: str | Path, page: str, pictures: Mapping[str, bytes]) -> Pat
         The page's file.
 
     Raises:
-        HubError: `out` holds something else; nothing was changed.
+        ArgumentError: `out` holds something else; nothing was changed.
     """
     target = Path(out).resolve()
     refuse_occupied(target)
@@ -259,16 +259,16 @@ def refuse_occupied(out: str | Path) -> None:
     """Refuses a folder that holds more than an earlier site.
 
     Raises:
-        HubError: It does.
+        ArgumentError: It does.
     """
     target = Path(out).resolve()
     if not target.exists():
         return
     if not target.is_dir():
-        raise HubError(f"{target} is a file; give a folder to build the site in.")
+        raise ArgumentError(f"{target} is a file; give a folder to build the site in.")
     strange = _foreign_file(target)
     if strange:
-        raise HubError(
+        raise ArgumentError(
             f"{target} holds {strange}, which costhub did not build; nothing was changed. Give "
             "an empty or new folder, and copy the site to its place from there."
         )

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
+from costhub.errors import ModelError
 from costhub.models.options import changed_options
-from costhub.models.protocol import CostModel
 from costhub.registry import Registry
+
+if TYPE_CHECKING:
+    from costhub.models.protocol import CostModel
 
 ARCHITECTURES: Registry[type[Any]] = Registry(
     "architecture",
@@ -25,6 +29,48 @@ ARCHITECTURES: Registry[type[Any]] = Registry(
 )
 """Every architecture by name: a class that is called with the feature spec it reads and, if it has options,
 with these. Packages add theirs with entry points, see `Registry`."""
+
+_OPTIONS = {
+    "mlp": "costhub.models.networks.network_options:MlpOptions",
+    "gbt": "costhub.models.trees.gbt:GbtOptions",
+    "treegru": "costhub.models.networks.network_options:TreeGruOptions",
+    "conditioned": "costhub.models.compound.conditioned:ConditionedOptions",
+    "blend": "costhub.models.compound.blend:BlendOptions",
+    "residual": "costhub.models.compound.residual:ResidualOptions",
+}
+"""Architecture of costhub's own -> its options, found without the architecture, which may load torch."""
+
+
+def options_of(arch: str) -> Any:
+    """The options of an architecture, a dataclass with their defaults; None for one without options.
+
+    Raises:
+        UnknownNameError: There is no such architecture.
+
+    Example:
+        >>> options_of("gbt").rounds
+        400
+    """
+    ARCHITECTURES.check(arch)
+    if arch not in _OPTIONS:
+        architecture = ARCHITECTURES[arch]
+        return getattr(architecture(feature_spec=architecture.default_spec), "options", None)
+    module, _, name = _OPTIONS[arch].partition(":")
+    return getattr(import_module(module), name)()
+
+
+def check_options(arch: str, options: Mapping[str, object]) -> None:
+    """Refuses wrong options of an architecture before it is loaded.
+
+    Raises:
+        UnknownNameError: There is no such architecture, or it has no such option.
+        ModelError: The value of an option is of another type or out of range.
+    """
+    present = options_of(arch)
+    if present is not None:
+        changed_options(present, options, arch=arch)
+    elif options:
+        raise ModelError(f"The architecture {arch} has no options; leave {', '.join(options)} out.")
 
 
 def new_model(arch: str, *, feature_spec: str, options: Mapping[str, object] | None = None) -> CostModel:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import inspect
+import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from costhub.errors import ModelError, UnknownNameError
-from costhub.names import close_or_all
+from costhub.names import close_names
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -18,6 +22,11 @@ else:
     Options = TypeVar("Options")
 
 Value = TypeVar("Value", int, float, bool, str)
+
+NETWORK_OBJECTIVES = ("regression", "rank", "lambdarank", "gap")
+"""What networks can be trained for, see `costhub.models.networks.losses`."""
+TREE_OBJECTIVES = ("regression", "log", "rank", "lambdarank")
+"""What trees can be trained for, see `costhub.models.trees.gbt`."""
 
 _BEFORE = "before"
 _TRUTH = {"true": True, "false": False}
@@ -86,9 +95,8 @@ def changed_options(options: Options, changes: Mapping[str, object], *, arch: st
     present = {field.name: getattr(options, field.name) for field in fields(options)}
     for name in changes:
         if name not in present:
-            raise UnknownNameError(
-                f"option of {arch}", name, close_or_all(name, tuple(present)), "`costhub train --help`"
-            )
+            listing = f"`costhub train --list-options {arch}`"
+            raise UnknownNameError(f"option of {arch}", name, close_names(name, tuple(present)), listing)
     try:
         return replace(options, **{name: _read(name, changes[name], present[name]) for name in changes})
     except ValueError as error:
@@ -108,6 +116,54 @@ def _read(name: str, value: object, present: object) -> object:
         pass
     description = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a text"}
     raise ValueError(f"{name} must be {description[kind.__name__]}, got {value!r}.")
+
+
+@dataclass(frozen=True)
+class OptionDescription:
+    """An option of an architecture, as people read about it."""
+
+    name: str
+    default: int | float | bool | str
+    meaning: str
+    """Sentences; empty where the code says no more than the name."""
+
+
+def describe_options(kind: type[Any]) -> list[OptionDescription]:
+    """The options of a dataclass with what its source says of each, in the text after a field.
+
+    Args:
+        kind: A dataclass whose fields have defaults; a class that it derives from may describe some of them.
+
+    Example:
+        >>> from costhub.models.networks.network_options import MlpOptions
+        >>> next(option for option in describe_options(MlpOptions) if option.name == "hidden")
+        OptionDescription(name='hidden', default=256, meaning='Width of the hidden layers.')
+    """
+    meanings: dict[str, str] = {}
+    for part in reversed(kind.__mro__):
+        if dataclasses.is_dataclass(part):
+            meanings |= _field_texts(part)
+    # mypy knows fields without defaults, which options have not.
+    return [
+        OptionDescription(f.name, cast("int | float | bool | str", f.default), meanings.get(f.name, ""))
+        for f in fields(kind)
+    ]
+
+
+def _field_texts(kind: type[Any]) -> dict[str, str]:
+    """Field -> the text below it in the source of the class."""
+    try:
+        body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    except (OSError, TypeError, SyntaxError):
+        return {}  # as for a class that was made at run time
+    texts: dict[str, str] = {}
+    lines = body.body if isinstance(body, ast.ClassDef) else []
+    for field, text in pairwise(lines):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            found = text.value if isinstance(text, ast.Expr) else None
+            if isinstance(found, ast.Constant) and isinstance(found.value, str):
+                texts[field.target.id] = " ".join(found.value.split())
+    return texts
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:

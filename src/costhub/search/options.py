@@ -1,10 +1,12 @@
-"""Provides Job and Search: what to tune, and how."""
+"""Provides Job and Search: what to tune, and how; and SELECTIONS, what chooses among proposals, by name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from costhub.registry import Registry
 
 if TYPE_CHECKING:
     from costhub.models.protocol import CostModel
@@ -55,3 +57,29 @@ class Search:
     stop_rule: StopRule | None = None
     """Ends the measuring of a workload, whose trials go to the others; by default all trials are spent."""
     seed: int = 0
+
+
+RANKED = "ranked"
+"""The selection by score, which every strategy makes of what it proposes."""
+
+# As a text, so that a wrong name is refused before TVM is loaded.
+SELECTIONS: Registry[type[Selection]] = Registry(
+    "selection",
+    {RANKED: "costhub.search.selection:Ranked"},
+    group="costhub.selections",
+    listing="`costhub tune --help`",
+)
+"""Name -> a selection; called without arguments, it has its default options."""
+
+
+def find_selection(name: str) -> Selection | None:
+    """The selection of a name for a search; None for `RANKED`, since every strategy ranks what it proposes.
+
+    Raises:
+        UnknownNameError: No selection has this name.
+
+    Example:
+        >>> find_selection("ranked") is None
+        True
+    """
+    return None if name == RANKED else SELECTIONS.find(name)()

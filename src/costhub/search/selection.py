@@ -11,7 +11,6 @@ import numpy as np
 from costhub.dataset.programs import BoolArray, IntArray
 from costhub.dataset.trace import plain, trace_parts
 from costhub.models.protocol import Scores
-from costhub.registry import Registry
 from costhub.search.knobs import Knobs
 from costhub.search.strategies.search_space import EPSILON
 
@@ -180,23 +179,3 @@ class Shortlist:
 def candidate_knobs(candidate: Any) -> Knobs:
     """What was decided for a ``MeasureCandidate``."""
     return Knobs.of(*plain(trace_parts(candidate.sch.trace, postproc=False)))
-
-
-SELECTIONS: Registry[type[Selection]] = Registry(
-    "selection", {"ranked": Ranked}, group="costhub.selections", listing="`costhub tune --help`"
-)
-"""Name -> a selection; called without arguments, it has its default options."""
-
-
-def find_selection(name: str) -> Selection | None:
-    """The selection of a name for a search; None for `Ranked`, since every strategy ranks what it proposes.
-
-    Raises:
-        UnknownNameError: No selection has this name.
-
-    Example:
-        >>> find_selection("ranked") is None
-        True
-    """
-    kind = SELECTIONS.find(name)
-    return None if kind is Ranked else kind()

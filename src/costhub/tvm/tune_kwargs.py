@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from costhub.errors import MeasureError, WorkloadError
+from costhub.errors import ArgumentError, WorkloadError
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -81,7 +81,8 @@ def tune_kwargs(
         processes of the last two import TVM once and end with this process.
 
     Raises:
-        MeasureError: No tracker answers, it has no such board, or nothing here runs programs of that target.
+        ArgumentError: Only one of tracker and key is given, or nothing here runs programs of that target.
+        MeasureError: No tracker answers, or it has no such board.
         DeviceError: This machine has no such device, or the boards cannot say what they are.
         WorkloadError: TVM does not accept the target.
         UnknownNameError: No strategy has this name.
@@ -114,10 +115,10 @@ def _measurer(target: str, tracker: str | None, key: str | None) -> AbstractCont
     if tracker is not None and key is not None:
         return board_measurer(tracker, key, target=as_dict)
     if tracker is not None or key is not None:
-        raise MeasureError("tracker and key belong together: give both or neither.")
+        raise ArgumentError("tracker and key belong together: give both or neither.")
     kind = as_dict["kind"]
     if kind not in ("llvm", "cuda"):
-        raise MeasureError(
+        raise ArgumentError(
             f"Programs for {kind} cannot be measured on this machine, only those for its CPU (llvm) and for "
             "a CUDA GPU. Give the tracker and key of boards of this kind."
         )

@@ -1,27 +1,17 @@
-"""Times as people write them."""
+"""What can be listed by name."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import click
 import pytest
 
-from costhub.cli.shared.options import Duration, check_tracker_options
+from costhub.cli.shared.options import check_tracker_options
 from costhub.collector.workloads.suites import find_suites, suites
 from costhub.collector.workloads.zoo.networks import NETWORKS
 from costhub.errors import WorkloadError
-
-
-@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("30m", 1800), ("2h", 7200), ("1.5m", 90), ("7", 7)])
-def test_durations(text: str, seconds: float) -> None:
-    assert Duration().convert(text, None, None) == seconds
-
-
-@pytest.mark.parametrize("text", ["soon", "-3s", "3d", ""])
-def test_what_is_no_duration_is_refused_with_examples(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="30m"):
-        Duration().convert(text, None, None)
 
 
 @pytest.mark.parametrize("verb", ["tune", "collect"])
@@ -32,6 +22,17 @@ def test_every_suite_workload_and_network_is_listed(costhub: Any, verb: str) -> 
     workloads = [workload.name for suite in suites().values() for workload in suite]
     assert (done.code, done.err) == (0, "")
     assert {*suites(), *NETWORKS, *workloads} <= set(words)
+
+
+@pytest.mark.parametrize("words", [("--list", "--json"), ("--json", "--list")])
+def test_the_list_is_json_where_json_is_asked_for(costhub: Any, words: tuple[str, str]) -> None:
+    done = costhub("tune", *words)
+
+    found = json.loads(done.out)
+    assert {name: [each["name"] for each in found["suites"][name]] for name in suites()} == {
+        name: [workload.name for workload in workloads] for name, workloads in suites().items()
+    }
+    assert set(found["networks"]) == set(NETWORKS)
 
 
 @pytest.mark.parametrize("name", ["bert_tiny", "mine.pt2"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from costhub.dataset.shards.lock import FolderLock
-from costhub.errors import CosthubError, DataError, HubError
+from costhub.errors import ArgumentError, CosthubError, DataError
 from costhub.hub.remote import folder_repo
 from costhub.hub.remote.folder_repo import FolderRepo
 from costhub.hub.remote.remote_repo import Head, StaleError
@@ -158,8 +158,8 @@ def test_what_nobody_removed_stays(repo: FolderRepo, tmp_path: Path) -> None:
 
 def test_there_are_no_tags_and_no_hub_in_no_folder(repo: FolderRepo, tmp_path: Path) -> None:
     assert repo.find_pull_request("x") is None  # type: ignore[func-returns-value]
-    with pytest.raises(HubError, match="no tags"):
+    with pytest.raises(ArgumentError, match="no tags"):
         repo.tag("v1", "")
-    with pytest.raises(HubError, match="is not a folder"):
+    with pytest.raises(ArgumentError, match="is not a folder"):
         FolderRepo(tmp_path / "nothing", "a/b", "model")
     assert FolderRepo(tmp_path / "hub", "a/b", "model").head() is None

@@ -17,7 +17,8 @@ from costhub.cli import main
 from costhub.dataset.programs import Programs
 from costhub.hub.remote.manifest import verify, write_manifest
 from costhub.models.folder import save_model
-from costhub.models.networks.mlp import Mlp, MlpOptions
+from costhub.models.networks.mlp import Mlp
+from costhub.models.networks.network_options import MlpOptions
 from costhub.models.train import describe_model
 
 SRC = Path(__file__).parents[3] / "src"

@@ -15,7 +15,8 @@ from costhub.models.compound.blend import Blend, BlendOptions
 from costhub.models.compound.conditioned import BASES, Conditioned, ConditionedOptions
 from costhub.models.evaluate import evaluate, evaluate_scores
 from costhub.models.folder import load_model, save_model
-from costhub.models.networks.mlp import Mlp, MlpOptions
+from costhub.models.networks.mlp import Mlp
+from costhub.models.networks.network_options import MlpOptions
 from costhub.models.protocol import CostModel
 from costhub.models.train import describe_model
 from costhub.models.trees.gbt import Gbt, GbtOptions

@@ -12,7 +12,8 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from costhub.dataset.programs import Programs
-from costhub.models.networks.mlp import Mlp, MlpOptions
+from costhub.models.networks.mlp import Mlp
+from costhub.models.networks.network_options import MlpOptions
 from costhub.models.networks.processes import all_gather, all_mean, all_min, joined_processes
 
 

@@ -11,7 +11,8 @@ from costhub.dataset.features.combined import combine
 from costhub.dataset.programs import Programs
 from costhub.errors import ModelError
 from costhub.models.evaluate import evaluate
-from costhub.models.networks.mlp import FORMS, Mlp, MlpOptions, SegmentSumNetwork
+from costhub.models.networks.mlp import Mlp, SegmentSumNetwork
+from costhub.models.networks.network_options import FORMS, MlpOptions
 from costhub.models.networks.scaler import Scaler
 
 

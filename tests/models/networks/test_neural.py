@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from costhub.dataset.programs import Programs
 from costhub.errors import DataError, ModelError
 from costhub.models.evaluate import evaluate
-from costhub.models.networks.mlp import Mlp, MlpOptions
-from costhub.models.networks.network_options import NetworkOptions
+from costhub.models.networks.mlp import Mlp
+from costhub.models.networks.network_options import MlpOptions, NetworkOptions
 from costhub.models.networks.neural import NeuralModel
 from costhub.models.networks.scaler import Scaler
 from costhub.models.networks.training_state import Checkpoint, TrainingState

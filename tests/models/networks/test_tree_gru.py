@@ -13,8 +13,9 @@ from torch import Tensor
 from costhub.dataset.features.loop_context import COLUMN_NAMES, LOOP_CONTEXT, PARENT
 from costhub.dataset.programs import Programs
 from costhub.models.evaluate import evaluate
-from costhub.models.networks.mlp import Mlp, MlpOptions
-from costhub.models.networks.tree_gru import Forest, TreeGru, TreeGruNetwork, TreeGruOptions
+from costhub.models.networks.mlp import Mlp
+from costhub.models.networks.network_options import MlpOptions, TreeGruOptions
+from costhub.models.networks.tree_gru import Forest, TreeGru, TreeGruNetwork
 from costhub.testing import check_cost_model
 
 numbers = st.integers(-2, 12).map(float) | st.sampled_from([math.nan, math.inf, -math.inf, 1e30, 0.5])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from costhub.cards.tables import TableColumn, number, plain_table
 
 if TYPE_CHECKING:
+    from costhub.hub.data import DataAddress
     from costhub.models.evaluate import Evaluation
 
 METRICS = ("top_1", "top_5", "pairwise", "spearman")
@@ -47,7 +48,7 @@ def figures_text(figures: Mapping[str, Any]) -> str:
 
 def figures_of(
     model: str,
-    data: Path,
+    place: DataAddress,
     devices: tuple[str, ...],
     *,
     split: str | None,
@@ -58,7 +59,7 @@ def figures_of(
 
     Args:
         model: A name, an address or a model folder.
-        data: The data folder.
+        place: The data; the device that it names is the only one by default.
         devices: Whose measurements to use; may be empty if the data or the split have only one.
         split: Evaluate on its test workloads only.
         every: Include workloads that the model was trained on.
@@ -68,6 +69,7 @@ def figures_of(
         DataError: The model was trained on all requested workloads.
         CosthubError: The model, data folder, device or split does not exist.
     """
+    from costhub.dataset.folder import DataFolder, chosen_devices
     from costhub.dataset.load import load_programs
     from costhub.dataset.splits.split import find_split
     from costhub.errors import DataError
@@ -76,8 +78,12 @@ def figures_of(
     from costhub.models.evaluate import evaluate
     from costhub.models.folder import load_model
 
-    loaded, info = load_model(resolve(model))
+    folder, data = resolve(model), place.folder
     chosen = find_split(data, split) if split is not None else None
+    devices = devices or ((place.device_id,) if place.device_id else ())
+    opened = DataFolder.open(data)
+    chosen_devices(opened, opened.device_ids(), devices)
+    loaded, info = load_model(folder)  # after all names: it loads torch
     wanted = set(chosen.test) if chosen else workload_ids(data)
     if chosen:
         devices = devices or chosen.test_devices

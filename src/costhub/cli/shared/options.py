@@ -1,18 +1,19 @@
-"""Provides the types and options that several commands share; none of them imports what it checks."""
+"""Provides the options that several commands share, and the listing of suites and networks."""
 
 from __future__ import annotations
 
-import re
+import json
 import textwrap
 from collections.abc import Callable
-from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
+from click.core import ParameterSource
 
 from costhub.cards.tables import TableColumn, counted, number, plain_table
-from costhub.registry import Registry
+
+F = TypeVar("F", bound=Callable[..., Any])
+_OLD_TRIALS, _AS_JSON = "costhub.old_trials", "costhub.as_json"
 
 
 def check_tracker_options(tracker: str | None, key: str | None) -> None:
@@ -25,58 +26,39 @@ def check_tracker_options(tracker: str | None, key: str | None) -> None:
         raise click.UsageError("--tracker and --key go together: give both or neither.")
 
 
-class Duration(click.ParamType[float]):
-    """A time such as ``90s``, ``30m`` or ``2h``, in seconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Seconds in `value`."""
-        if isinstance(value, float):
-            return value
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", str(value))
-        if not match:
-            self.fail(f"{value!r} is not a duration; write for example 90s, 30m or 2h.", param, ctx)
-        return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
-
-
-class RegisteredName(click.ParamType[str]):
-    """A name in a registry, refused before the module that implements it is imported.
+def trials_per_workload_option(default: int, help_: str) -> Callable[[F], F]:
+    """`--trials-per-workload`, with `--trials`, its name until 0.1, as a hidden alias that warns.
 
     Args:
-        registry: Address of the registry, `module:attribute`.
+        default: Its default.
+        help_: Its line in the help.
     """
 
-    name = "name"
+    def remember(context: click.Context, option: click.Parameter, value: int | None) -> None:
+        del option
+        if value is not None:
+            context.meta[_OLD_TRIALS] = value
+            click.echo(
+                "--trials counts per workload here and will mean all workloads together; write "
+                f"--trials-per-workload {value}.",
+                err=True,
+            )
 
-    def __init__(self, registry: str) -> None:
-        self._address = registry
+    def take(context: click.Context, option: click.Parameter, value: int) -> int:
+        is_given = context.get_parameter_source(option.name or "") is not ParameterSource.DEFAULT
+        old: int | None = context.meta.get(_OLD_TRIALS)
+        return value if is_given or old is None else old
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name itself.
-
-        Raises:
-            UnknownNameError: It is not in the registry; the message lists the close ones.
-        """
-        registry = self._registry()
-        if value not in registry:
-            registry.find(value)
-        return str(value)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The names that begin as the incomplete one does."""
-        return [CompletionItem(name) for name in self._registry() if name.startswith(incomplete)]
-
-    def _registry(self) -> Registry[Any]:
-        module, _, attribute = self._address.partition(":")
-        registry: Registry[Any] = getattr(import_module(module), attribute)
-        return registry
+    number = click.IntRange(min=1)
+    new = click.option(
+        "--trials-per-workload", "trials", default=default, show_default=True, type=number, callback=take, help=help_
+    )
+    # Given options are handled before those with defaults, so the alias is remembered by then.
+    alias = click.option("--trials", "old_trials", type=number, hidden=True, expose_value=False, callback=remember)
+    return lambda command: new(alias(command))
 
 
-METHOD = RegisteredName("costhub.transfer.methods.by_name:METHODS")
-STRATEGY = RegisteredName("costhub.search.strategies.by_name:STRATEGIES")
-SELECTION = RegisteredName("costhub.search.selection:SELECTIONS")
-ARCHITECTURE = RegisteredName("costhub.models.architectures:ARCHITECTURES")
+yes_option = click.option("--yes", "-y", is_flag=True, help="Send without asking for confirmation.")
 
 _NETWORKS = (
     TableColumn("network", "network"),
@@ -115,8 +97,54 @@ def listing() -> str:
     return "\n\n".join([*named, plain_table(networks, _NETWORKS)])
 
 
-def list_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives a command the option `--list`."""
+def listing_json() -> dict[str, Any]:
+    """All suites and networks, as JSON values.
+
+    Example:
+        >>> listing_json()["networks"]["resnet18"]["parameters"] > 10_000_000
+        True
+    """
+    from costhub.collector.workloads.suites import suites
+    from costhub.collector.workloads.zoo.networks import NETWORKS
+
+    return {
+        "suites": {
+            suite: [
+                {"name": each.name, "operator": each.operator, "sizes": each.sizes, "networks": dict(each.networks)}
+                for each in workloads
+            ]
+            for suite, workloads in suites().items()
+        },
+        "networks": {
+            name: {"label": each.label, "input": each.shape, "parameters": each.parameters}
+            for name, each in sorted(NETWORKS.items())
+        },
+    }
+
+
+class ListingCommand(click.Command):
+    """A command with options such as `--list` that print something else and end; `--json` holds for these too."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Notes whether JSON is asked for, before the first option is handled."""
+        ctx.meta[_AS_JSON] = "--json" in args
+        return super().parse_args(ctx, args)
+
+
+def print_listing(context: click.Context, text: Callable[[], str], values: Callable[[], Any]) -> None:
+    """Prints a listing as text or JSON, and ends the command.
+
+    Args:
+        context: Of a `ListingCommand`.
+        text: Makes the text.
+        values: Makes the JSON values.
+    """
+    click.echo(json.dumps(values(), indent=2) if context.meta[_AS_JSON] else text())
+    context.exit()
+
+
+def list_option(command: F) -> F:
+    """Gives a `ListingCommand` the option `--list`."""
     return click.option(
         "--list",
         is_flag=True,
@@ -130,5 +158,4 @@ def list_option(command: Callable[..., Any]) -> Callable[..., Any]:
 def _print(context: click.Context, option: click.Parameter, value: bool) -> None:
     del option
     if value and not context.resilient_parsing:
-        click.echo(listing())
-        context.exit()
+        print_listing(context, listing, listing_json)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import wait
 from typing import Any
 
-from costhub.errors import MeasureError
+from costhub.errors import ArgumentError, MeasureError
 
 # The protocol of python/tvm/rpc/tracker.py: a magic number, then JSON behind its length. Spoken here without
 # TVM, whose import takes seconds and whose client waits for ever.
@@ -25,7 +25,7 @@ def address_of(tracker: str) -> tuple[str, int]:
     """Host and port of an address ``HOST:PORT``.
 
     Raises:
-        MeasureError: It is not an address.
+        ArgumentError: It is not an address.
 
     Example:
         >>> address_of("127.0.0.1:9190")
@@ -33,7 +33,9 @@ def address_of(tracker: str) -> tuple[str, int]:
     """
     host, _, port = tracker.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise MeasureError(f"{tracker!r} is not the address of a tracker; write HOST:PORT, for example 127.0.0.1:9190.")
+        raise ArgumentError(
+            f"{tracker!r} is not the address of a tracker; write HOST:PORT, for example 127.0.0.1:9190."
+        )
     return host.strip("[]"), int(port)  # the brackets of IPv6
 
 

@@ -184,7 +184,9 @@ def isa_level(name: str) -> IsaLevel:
         'x86-64-v3'
     """
     if name not in ISA_LEVELS:
-        raise UnknownNameError("instruction set", name, close_names(name, list(ISA_LEVELS)), "costhub devices")
+        raise UnknownNameError(
+            "instruction set", name, close_names(name, list(ISA_LEVELS)), "`costhub probe --help`", list(ISA_LEVELS)
+        )
     return ISA_LEVELS[name]
 
 

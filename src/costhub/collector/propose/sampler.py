@@ -16,7 +16,7 @@ from costhub.collector.run.evaluator import Arguments
 from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.trace import program_id, replay, trace_to_json
 from costhub.dataset.workload import argument_shapes, check_schedulable, module_to_json, workload_id
-from costhub.errors import CosthubError, MeasureError, WorkloadError, last_line
+from costhub.errors import ArgumentError, CosthubError, WorkloadError, last_line
 
 EXAMPLE = "random=0.5,mutation=0.3,model=0.2"
 
@@ -38,7 +38,7 @@ class Shares:
     """What part of the programs comes from each source; the parts sum to 1.
 
     Raises:
-        MeasureError: A part is negative, or they do not sum to 1.
+        ArgumentError: A part is negative, or they do not sum to 1.
     """
 
     random: float = 0.5
@@ -51,14 +51,14 @@ class Shares:
     def __post_init__(self) -> None:
         parts = astuple(self)
         if not (all(0 <= part <= 1 for part in parts) and math.isclose(sum(parts), 1, abs_tol=1e-6)):
-            raise MeasureError(f"The shares {_text(self)} must lie between 0 and 1 and sum to 1, as in {EXAMPLE}.")
+            raise ArgumentError(f"The shares {_text(self)} must lie between 0 and 1 and sum to 1, as in {EXAMPLE}.")
 
     @classmethod
     def parse(cls, text: str) -> Shares:
         """The shares in `text`; a source that it leaves out has none.
 
         Raises:
-            MeasureError: `text` is not of that form, or the shares are not valid.
+            ArgumentError: `text` is not of that form, or the shares are not valid.
 
         Example:
             >>> Shares.parse("random=0.8,model=0.2")
@@ -67,12 +67,12 @@ class Shares:
         parts = {field.name: 0.0 for field in fields(cls)}
         named = [pair.partition("=") for pair in text.split(",")]
         if len({name.strip() for name, _, _ in named}) < len(named):
-            raise MeasureError(f"The shares {text!r} name one source twice; write for example {EXAMPLE}.")
+            raise ArgumentError(f"The shares {text!r} name one source twice; write for example {EXAMPLE}.")
         for name, _, value in named:
             try:
                 parts[name.strip()] += float(value)
             except (KeyError, ValueError):
-                raise MeasureError(
+                raise ArgumentError(
                     f"The shares {text!r} are not of the form {EXAMPLE}: {name.strip()!r} is not a source "
                     f"({', '.join(parts)}) with a number."
                 ) from None
@@ -190,11 +190,11 @@ class Sampler:
             scorer: The model; without one, no share may be its.
 
         Raises:
-            MeasureError: The shares have a part for a model, but there is no model.
+            ArgumentError: The shares have a part for a model, but there is no model.
             WorkloadError: The code of the user's design space fails.
         """
         if shares.model and scorer is None:
-            raise MeasureError("The shares have a part for a model, but there is no model; name one with --model.")
+            raise ArgumentError("The shares have a part for a model, but there is no model; name one with --model.")
         _, mutated, guided = self._turns.take(count, shares)
         parents = parents if len(self._seen) >= RANDOM_FIRST else ()
         programs = self.guide(parents, guided, scorer) if scorer and guided else []

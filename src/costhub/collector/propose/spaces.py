@@ -75,7 +75,9 @@ def find_space(name: str) -> NamedSpace:
         return _BUILT_IN[name]
     if is_own(name):
         return NamedSpace(name, _own(name))
-    raise UnknownNameError("design space", name, close_names(name, space_names()) or space_names(), "docs/spaces.md")
+    raise UnknownNameError(
+        "design space", name, close_names(name, space_names()), "`costhub collect --help`", space_names()
+    )
 
 
 def space_names() -> list[str]:

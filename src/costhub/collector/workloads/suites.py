@@ -119,7 +119,7 @@ def _named(name: str) -> tuple[SuiteWorkload, ...]:
     if "." in name:
         return (find_workload(name),)
     names = [*suites(), "all"]
-    raise UnknownNameError("workload suite", name, close_names(name, names), "costhub tune --list")
+    raise UnknownNameError("workload suite", name, close_names(name, names), "`costhub tune --list`")
 
 
 def find_workload(name: str) -> SuiteWorkload:
@@ -135,4 +135,4 @@ def find_workload(name: str) -> SuiteWorkload:
     by_name = {w.name: w for suite in suites().values() for w in suite}
     if name in by_name:
         return by_name[name]
-    raise UnknownNameError("workload", name, close_names(name, list(by_name)), "costhub tune --list")
+    raise UnknownNameError("workload", name, close_names(name, list(by_name)), "`costhub tune --list`")

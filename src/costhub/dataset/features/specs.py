@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from costhub.dataset.features import loop_context, per_store, relation, tiles, trace_decisions, trace_tokens
-from costhub.dataset.features.spec import FeatureSpec, composite
+from typing import TYPE_CHECKING
+
 from costhub.errors import UnknownNameError
 from costhub.registry import Registry
 
-_LISTING = "docs/features.md"
+if TYPE_CHECKING:
+    from costhub.dataset.features.spec import FeatureSpec
 
-_CORE = (per_store.SPEC, relation.SPEC, tiles.SPEC, loop_context.SPEC, trace_tokens.SPEC, trace_decisions.SPEC)
+_LISTING = "`costhub train --help`"
 
+# As texts, so that a wrong name is refused before numpy is loaded.
 SPECS: Registry[FeatureSpec] = Registry(
-    "feature spec", {spec.name: spec for spec in _CORE}, group="costhub.features", listing=_LISTING
+    "feature spec",
+    {
+        "per_store@1": "costhub.dataset.features.per_store:SPEC",
+        "relation@1": "costhub.dataset.features.relation:SPEC",
+        "tiles@1": "costhub.dataset.features.tiles:SPEC",
+        "loop_context@1": "costhub.dataset.features.loop_context:SPEC",
+        "trace_tokens@1": "costhub.dataset.features.trace_tokens:SPEC",
+        "trace_decisions@1": "costhub.dataset.features.trace_decisions:SPEC",
+    },
+    group="costhub.features",
+    listing=_LISTING,
 )
 """The simple specs by name and version; a package adds its own with an entry point of that name."""
 
@@ -39,8 +51,23 @@ def find_spec(name: str) -> FeatureSpec:
         >>> [part.width for part in find_spec("per_store@1+relation@1").parts]
         [172, 123]
     """
+    check_spec(name)
+    parts = tuple(SPECS[part] for part in name.split("+"))
+    if len(parts) == 1:
+        return parts[0]
+    from costhub.dataset.features.spec import composite
+
+    return composite(parts)
+
+
+def check_spec(name: str) -> None:
+    """Refuses what `find_spec` refuses, and imports nothing.
+
+    Raises:
+        UnknownNameError: A name does not exist, or a part is named twice.
+    """
     names = name.split("+")
-    parts = tuple(SPECS.find(part) for part in names)
+    for part in names:
+        SPECS.check(part)
     if len(set(names)) < len(names):
         raise UnknownNameError(SPECS.kind, name, ["+".join(dict.fromkeys(names))], _LISTING)
-    return parts[0] if len(parts) == 1 else composite(parts)

@@ -164,15 +164,20 @@ def save_split(split: Split, path: str | Path) -> None:
     os.replace(temporary, path)
 
 
-def put_split(folder: str | Path, split: Split) -> Path:
+def put_split(folder: str | Path, split: Split, *, into: str | Path | None = None) -> Path:
     """Writes a split as `splits/<name>.json` of a data folder; an equal one that exists stays.
+
+    Args:
+        folder: The data folder.
+        split: The split.
+        into: Another folder for the file, for data that must stay as they are; created if it is missing.
 
     Raises:
         DataError: Another split has that name, or the name cannot be a file name.
     """
     if not _SPLIT_NAME.fullmatch(split.name):
         raise DataError(f"{split.name!r} cannot name a split; use letters, digits, dots and dashes, 120 at most.")
-    path = Path(folder) / SPLITS_FOLDER / f"{split.name}.json"
+    path = (Path(folder) / SPLITS_FOLDER if into is None else Path(into)) / f"{split.name}.json"
     if path.exists():
         if path.read_text(encoding="utf-8") != split_text(split):
             raise DataError(
@@ -180,7 +185,7 @@ def put_split(folder: str | Path, split: Split) -> Path:
                 "remove the file first if nobody needs it."
             )
         return path
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     save_split(split, path)
     return path
 
@@ -204,7 +209,7 @@ def load_split(path: str | Path, name: str | None = None) -> Split:
     if name is not None:
         names = list_splits(path)
         if name not in names:
-            raise UnknownNameError("split", name, close_names(name, names), f"costhub split {path}")
+            raise UnknownNameError("split", name, close_names(name, names), f"`costhub split {path}`")
         path = Path(path) / SPLITS_FOLDER / f"{name}.json"
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))

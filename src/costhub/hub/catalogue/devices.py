@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from costhub.dataset.folder import DataFolder
-from costhub.errors import CosthubError
+from costhub.errors import DataError
 from costhub.files import cache_root, refuse_newer
 from costhub.hub.catalogue.hubs import EMBEDDED, hub_roots
 
@@ -65,11 +65,11 @@ class Device:
         """Builds a device from a row of the `devices` table; unknown columns are dropped.
 
         Raises:
-            CosthubError: The row has no device_id or kind.
+            DataError: The row has no device_id or kind.
         """
         for key in ("device_id", "kind"):
             if not isinstance(row.get(key), str) or not row[key]:
-                raise CosthubError(f"A device needs a {key}, got {row.get(key)!r} in {dict(row)!r}.")
+                raise DataError(f"A device needs a {key}, got {row.get(key)!r} in {dict(row)!r}.")
         columns = {f.name: row[f.name] for f in fields(cls) if row.get(f.name) is not None}
         for key in ("aliases", "isa_features"):
             columns[key] = tuple(columns.get(key, ()))
@@ -101,7 +101,7 @@ def read_devices(path: Path) -> tuple[Device, ...]:
     """The devices in one index file, read again only after a change; empty without a file.
 
     Raises:
-        CosthubError: The file is not a device index.
+        DataError: The file is not a device index.
     """
     try:
         changed = path.stat().st_mtime_ns
@@ -114,11 +114,11 @@ def read_devices(path: Path) -> tuple[Device, ...]:
 def _read_devices(path: Path, changed: int) -> tuple[Device, ...]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        refuse_newer(content, newest=INDEX_VERSION, what=path, error=CosthubError)
+        refuse_newer(content, newest=INDEX_VERSION, what=path, error=DataError)
         rows = content["devices"]
         return tuple(Device.from_row(row) for row in rows)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CosthubError(
+        raise DataError(
             f"{path} is not a device index ({error!r}). If it is in the cache, remove it and run `costhub "
             "probe` again; else restore it, or reinstall costhub."
         ) from error
@@ -182,7 +182,7 @@ def complete_device_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of the `devices` table, completed from the index or else from `keep_probed_figures`.
 
     Raises:
-        CosthubError: An index, or the file of `keep_probed_figures`, cannot be read.
+        DataError: An index, or the file of `keep_probed_figures`, cannot be read.
 
     Example:
         >>> complete_device_row({"device_id": "nvidia-h200", "cores": 64})["kind"]

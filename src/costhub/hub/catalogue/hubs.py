@@ -13,7 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from costhub.errors import CosthubError, ModelError
+from costhub.errors import ModelError
+from costhub.hub.remote.address import AddressError
 from costhub.hub.remote.manifest import MANIFEST, Manifest, read_manifest, scan
 
 EMBEDDED = Path(__file__).parents[1] / "embedded"
@@ -47,7 +48,7 @@ def hub_roots() -> tuple[HubRoot, ...]:
     """The hubs to search: the shared folder named by $COSTHUB_HUB, then the embedded one.
 
     Raises:
-        CosthubError: $COSTHUB_HUB does not name a folder.
+        AddressError: $COSTHUB_HUB does not name a folder.
     """
     embedded = embedded_root()
     shared = os.environ.get(HUB_VARIABLE)
@@ -55,7 +56,7 @@ def hub_roots() -> tuple[HubRoot, ...]:
         return (embedded,)
     path = Path(shared).expanduser()
     if not path.is_dir():
-        raise CosthubError(f"{HUB_VARIABLE} names {path}, which is not a folder. Set it to a hub folder, or unset it.")
+        raise AddressError(f"{HUB_VARIABLE} names {path}, which is not a folder. Set it to a hub folder, or unset it.")
     return (HubRoot(path, f"the hub {path}"), embedded)
 
 
@@ -68,11 +69,11 @@ def folder_root(path: str | Path) -> HubRoot:
     """A hub by its folder.
 
     Raises:
-        CosthubError: It is not a hub: it has no models, no datasets and no device index.
+        AddressError: It is not a hub: it has no models, no datasets and no device index.
     """
     root = HubRoot(Path(path), f"the hub {path}")
     if not (root.devices_file.is_file() or any((root.path / kind).is_dir() for kind in ("models", "datasets"))):
-        raise CosthubError(
+        raise AddressError(
             f"{path} is not the folder of a hub, which has models/ORG/NAME, datasets/ORG/NAME or a devices.json."
         )
     return root

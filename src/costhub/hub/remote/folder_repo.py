@@ -14,7 +14,7 @@ from pathlib import Path
 
 from costhub.dataset.shards.lock import LOCK, FolderLock
 from costhub.dataset.shards.shard import TEMP_PREFIX
-from costhub.errors import HubError
+from costhub.errors import ArgumentError
 from costhub.files import swap_in
 from costhub.hub.remote.address import Address, AddressError, parse_address
 from costhub.hub.remote.manifest import hash_file, visible_files
@@ -35,14 +35,14 @@ class FolderRepo:
             kind: What it is.
 
         Raises:
-            HubError: The hub is missing.
+            ArgumentError: The hub is missing.
         """
         self.root = Path(root)
         self.name, self.kind = name, kind
         self.folder = self.root / f"{kind}s" / name
         self.address = self.folder.as_posix()
         if not self.root.is_dir():
-            raise HubError(f"{root} is not a folder. Create it, or give the folder of a hub.")
+            raise ArgumentError(f"{root} is not a folder. Create it, or give the folder of a hub.")
 
     def head(self, revision: str = "main") -> Head | None:
         """The current files; None if the folder is missing."""
@@ -137,9 +137,9 @@ class FolderRepo:
         """Refuses.
 
         Raises:
-            HubError: Always.
+            ArgumentError: Always.
         """
-        raise HubError(f"{self.folder} is a folder, which has no history and no tags. Leave --tag out.")
+        raise ArgumentError(f"{self.folder} is a folder, which has no history and no tags. Leave --tag out.")
 
 
 def _new_folder(folder: Path, added: Mapping[str, Path]) -> str:

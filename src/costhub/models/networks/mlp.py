@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from costhub.errors import ModelError
-from costhub.models.networks.network_options import NetworkOptions
+from costhub.models.networks.network_options import MlpOptions
 from costhub.models.networks.neural import NeuralModel
 from costhub.models.networks.weights import draw_weights
-from costhub.models.options import added_option, check_choice, check_ranges
-
-FORMS = ("costhub", "tenset", "moses")
-"""Of the decoder: two layers, the second one residual; the same with both residual; none at all."""
 
 
 class SegmentSumNetwork(nn.Module):
@@ -28,7 +23,7 @@ class SegmentSumNetwork(nn.Module):
     Args:
         columns: Width of a feature row, of each part where there are several.
         hidden: Width of the hidden layers.
-        form: One of `FORMS`.
+        form: One of `network_options.FORMS`.
         generator: Draws the initial weights; None leaves them unset, for weights that are read from a file.
     """
 
@@ -90,31 +85,6 @@ class SegmentSumNetwork(nn.Module):
             encoded = functional.relu(self.get_submodule(name)(encoded))
         program = torch.repeat_interleave(torch.arange(len(counts), device=counts.device), counts)
         return encoded.new_zeros(len(counts), encoded.shape[1]).index_add(0, program, encoded)
-
-
-@dataclass(frozen=True)
-class MlpOptions(NetworkOptions):
-    """How an Mlp is built and trained; the defaults are what the benchmark found best.
-
-    TenSet's SegmentSumMLP is `form="tenset", hidden=256, bins=0, objective="lambdarank", epochs=50,
-    learning_rate=7e-4` (Zheng et al., NeurIPS Datasets and Benchmarks 2021); Moses' two hidden layers of 512
-    are `form="moses", hidden=512, bins=0, objective="rank"` (Zhao et al., 2022, section 4).
-
-    Example:
-        >>> MlpOptions(form="moses", hidden=512, bins=0).objective
-        'gap'
-    """
-
-    hidden: int = 256
-    """Width of the hidden layers."""
-    form: str = added_option("costhub")
-    """What follows the sum over rows. `costhub`: two layers, the second one residual; `tenset`: the same with
-    both residual; `moses`: nothing but the linear score, so that the two layers before the sum are all."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("form", self.form, FORMS)
-        check_ranges({"hidden": (self.hidden, 1, 4096)})
 
 
 class Mlp(NeuralModel[MlpOptions]):

@@ -1,11 +1,13 @@
-"""Provides NetworkOptions: how a network of any architecture is trained."""
+"""Provides the options of networks, without torch: NetworkOptions of all, MlpOptions and TreeGruOptions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from costhub.models.networks.losses import OBJECTIVES
-from costhub.models.options import added_option, check_choice, check_ranges
+from costhub.models.options import NETWORK_OBJECTIVES, added_option, check_choice, check_ranges
+
+FORMS = ("costhub", "tenset", "moses")
+"""Of the decoder: two layers, the second one residual; the same with both residual; none at all."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class NetworkOptions:
     """`regression`, `rank`, `lambdarank` or `gap`: see `costhub.models.networks.losses`."""
 
     def __post_init__(self) -> None:
-        check_choice("objective", self.objective, OBJECTIVES)
+        check_choice("objective", self.objective, NETWORK_OBJECTIVES)
         check_ranges(
             {
                 "bins": (self.bins, 0, 64),
@@ -48,3 +50,45 @@ class NetworkOptions:
                 "patience": (self.patience, 1, 10_000),
             }
         )
+
+
+@dataclass(frozen=True)
+class MlpOptions(NetworkOptions):
+    """How an Mlp is built and trained; the defaults are what the benchmark found best.
+
+    TenSet's SegmentSumMLP is `form="tenset", hidden=256, bins=0, objective="lambdarank", epochs=50,
+    learning_rate=7e-4` (Zheng et al., NeurIPS Datasets and Benchmarks 2021); Moses' two hidden layers of 512
+    are `form="moses", hidden=512, bins=0, objective="rank"` (Zhao et al., 2022, section 4).
+
+    Example:
+        >>> MlpOptions(form="moses", hidden=512, bins=0).objective
+        'gap'
+    """
+
+    hidden: int = 256
+    """Width of the hidden layers."""
+    form: str = added_option("costhub")
+    """What follows the sum over rows. `costhub`: two layers, the second one residual; `tenset`: the same with
+    both residual; `moses`: nothing but the linear score, so that the two layers before the sum are all."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("form", self.form, FORMS)
+        check_ranges({"hidden": (self.hidden, 1, 4096)})
+
+
+@dataclass(frozen=True)
+class TreeGruOptions(NetworkOptions):
+    """How a TreeGru is built and trained."""
+
+    epochs: int = 30
+    learning_rate: float = 2e-3
+    batch: int = 256
+    hidden: int = 128
+    """Width of the embedding of a loop and of the GRUs' states, as in the paper."""
+    slots: int = 8
+    """Memory slots over which the loops are scattered."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_ranges({"hidden": (self.hidden, 1, 4096), "slots": (self.slots, 1, 256)})

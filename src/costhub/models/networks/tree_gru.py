@@ -10,10 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from costhub.dataset.features.loop_context import LOOP_CONTEXT, PARENT
-from costhub.models.networks.network_options import NetworkOptions
+from costhub.models.networks.network_options import TreeGruOptions
 from costhub.models.networks.neural import NeuralModel
 from costhub.models.networks.weights import draw_weights
-from costhub.models.options import check_ranges
 
 
 @dataclass(frozen=True)
@@ -191,23 +190,6 @@ class TreeGruNetwork(nn.Module):
                 state = state.index_copy(0, siblings.parents, child)
             states.append(self.node(embedded[level.first : level.last], state))
         return torch.cat(states[::-1])
-
-
-@dataclass(frozen=True)
-class TreeGruOptions(NetworkOptions):
-    """How a TreeGru is built and trained."""
-
-    epochs: int = 30
-    learning_rate: float = 2e-3
-    batch: int = 256
-    hidden: int = 128
-    """Width of the embedding of a loop and of the GRUs' states, as in the paper."""
-    slots: int = 8
-    """Memory slots over which the loops are scattered."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_ranges({"hidden": (self.hidden, 1, 4096), "slots": (self.slots, 1, 256)})
 
 
 class TreeGru(NeuralModel[TreeGruOptions]):

@@ -57,10 +57,13 @@ class GbtOptions:
     """How a Gbt is built and trained; the defaults did best in the benchmark."""
 
     objective: str = "regression"
-    """A key of `OBJECTIVES`."""
+    """What to learn: `regression`, `log`, `rank` or `lambdarank`."""
     rounds: int = 400
+    """Trees at most; fewer where validation ends the training."""
     learning_rate: float = 0.05
+    """How much of what a new tree predicts is added."""
     depth: int = 8
+    """Levels of a tree at most."""
     min_child_weight: float = 2.0
     """Fewest programs in a leaf."""
     subsample: float = 0.7

@@ -105,4 +105,4 @@ def find_network(name: str) -> ZooNetwork:
     """
     if name in NETWORKS:
         return NETWORKS[name]
-    raise UnknownNameError("network", name, close_names(name, list(NETWORKS)), "costhub tune --list")
+    raise UnknownNameError("network", name, close_names(name, list(NETWORKS)), "`costhub tune --list`")
