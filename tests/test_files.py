@@ -14,7 +14,7 @@ from costhub.cards.adaptation import transfer_facts
 from costhub.dataset.shards.journal import read_journal
 from costhub.dataset.splits.split import load_split
 from costhub.errors import CosthubError, DataError
-from costhub.files import CACHE_VARIABLE, cache_root, open_regular, read_regular, refuse_newer, swap_in
+from costhub.files import CACHE_VARIABLE, cache_root, open_regular, read_regular, refuse_newer, swap_in, write_replacing
 from costhub.hub.catalogue.devices import read_devices
 from costhub.hub.catalogue.hubs import EVALUATION
 from costhub.hub.install import write_card_from_figures
@@ -162,3 +162,31 @@ def test_a_folder_without_a_report_or_with_a_torn_one_may_be_tuned_into(tmp_path
     assert read_report(tmp_path) is None
     (tmp_path / REPORT).write_text('{"vers')
     assert read_report(tmp_path) is None
+
+
+@pytest.mark.parametrize("make", [Path.touch, os.mkfifo, lambda path: path.symlink_to("/etc/passwd")])
+def test_a_file_is_replaced_and_never_written_through(make: Any, tmp_path: Path) -> None:
+    path = tmp_path / "README.md"
+    make(path)
+
+    write_replacing(path, b"new")
+
+    assert not path.is_symlink()
+    assert path.read_bytes() == b"new"
+    assert [each.name for each in tmp_path.iterdir()] == ["README.md"]
+    assert path.stat().st_mode & 0o777 == 0o666 & ~_umask()
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "README.md").mkdir()
+
+    with pytest.raises(OSError, match="README"):
+        write_replacing(tmp_path / "README.md", b"new")
+
+    assert [each.name for each in tmp_path.iterdir()] == ["README.md"]
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

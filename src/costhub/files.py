@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import stat
 from collections.abc import Mapping
@@ -96,6 +97,35 @@ def _kind(mode: int) -> str:
         stat.S_IFBLK: "a device",
     }
     return kinds.get(stat.S_IFMT(mode), "no file")
+
+
+def write_replacing(path: Path, content: bytes) -> None:
+    """Writes a file that is the old one or the new one at any moment, in a folder that may come from a stranger.
+
+    A link or a pipe at `path` is replaced: writing through it would change another file, or wait for ever.
+
+    Args:
+        path: The file.
+        content: What it will hold.
+
+    Raises:
+        OSError: The folder cannot be written to, or `path` is a folder.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "pipe"
+        >>> os.mkfifo(path)
+        >>> write_replacing(path, b"{}")
+        >>> path.read_text()
+        '{}'
+    """
+    temporary = path.with_name(f".{path.name}-{secrets.token_hex(6)}")
+    try:
+        with temporary.open("xb") as file:
+            file.write(content)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def swap_in(folder: Path, made: Path, old: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import runpy
 from pathlib import Path
 from typing import Any
@@ -123,3 +124,28 @@ def test_a_model_of_a_hub_keeps_its_card_and_a_copy_gets_one(costhub: Any, tmp_p
     assert copied.code == 0, copied.err
     assert copied.out.startswith(f"Wrote {tmp_path / 'mine/README.md'}: top_1 ")
     verify(tmp_path / "mine")
+
+
+@pytest.mark.parametrize("name", ["README.md", "evaluation.json", "manifest.json", "config.json", "evaluation.png"])
+def test_a_pipe_in_the_folder_is_not_waited_for(name: str, costhub: Any, sound_model: Any) -> None:
+    folder = sound_model("mlp")
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+
+    done = costhub("card", str(folder))
+
+    assert done.code in (1, 2), done.err
+    assert name in done.err
+
+
+def test_a_card_is_not_written_through_a_link(costhub: Any, sound_model: Any, tmp_path: Path) -> None:
+    folder, precious = sound_model("mlp"), tmp_path / "precious"
+    precious.write_text("kept")
+    (folder / "README.md").unlink()
+    (folder / "README.md").symlink_to(precious)
+
+    done = costhub("card", str(folder))
+
+    assert done.code == 2
+    assert "README.md, a link" in done.err
+    assert precious.read_text() == "kept"

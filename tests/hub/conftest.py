@@ -40,12 +40,12 @@ DEVICES: list[dict[str, Any]] = [
 
 
 def write_model(folder: Path, *, device_id: str, arch: str, top_1: float | None = None) -> Path:
-    """A folder as `save_model` leaves it, with bytes for weights that nothing here loads."""
+    """A folder as `save_model` leaves it, with bytes for weights that begin as such and that nothing here loads."""
     folder.mkdir(parents=True)
     metrics = {} if top_1 is None else {"top_1": top_1}
     config = {"device_id": device_id, "arch": arch, "feature_spec": "store-1", "metrics": metrics}
     (folder / "config.json").write_text(json.dumps(config))
-    (folder / "model.safetensors").write_bytes(f"weights of {device_id} {arch}".encode() * 100)
+    (folder / "model.safetensors").write_bytes(bytes(8) + f"{{weights of {device_id} {arch}".encode() * 100)
     return folder
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,9 +14,10 @@ from costhub.cards.markdown import CARD
 from costhub.cards.model_card import from_results, render
 from costhub.cards.model_plots import draw_evaluation
 from costhub.errors import DataError
-from costhub.files import refuse_newer, swap_in
+from costhub.files import read_regular, refuse_newer, swap_in, write_replacing
 from costhub.hub.catalogue.devices import find_device
-from costhub.hub.catalogue.hubs import EMBEDDED, EVALUATION, read_config
+from costhub.hub.catalogue.hubs import EMBEDDED, EVALUATION, MAX_CONFIG_BYTES, read_config
+from costhub.hub.model_check.model_files import refuse_links
 from costhub.hub.remote.manifest import copy_verified, scan, write_manifest
 
 EVALUATION_VERSION = 1
@@ -82,13 +84,13 @@ def read_figures(folder: Path, name: str) -> dict[str, Any] | None:
     """The content of a file beside the model; None without the file.
 
     Raises:
-        DataError: It is not a JSON object.
+        DataError: It is no regular file, too large, or not a JSON object.
     """
     path = folder / name
-    if not path.is_file():
+    if not os.path.lexists(path):
         return None
     try:
-        figures = json.loads(path.read_bytes())
+        figures = json.loads(read_regular(path, limit=MAX_CONFIG_BYTES, error=DataError))
     except (ValueError, RecursionError) as error:
         raise DataError(
             f"{path.name} of the model is not JSON ({error}). Evaluate or adapt the model again."
@@ -144,10 +146,12 @@ def write_card(folder: Path, config: Mapping[str, Any], evaluation: Mapping[str,
         name: What the card calls it.
 
     Raises:
+        ModelError: The folder holds a link or a pipe, and the card might be written elsewhere.
         DataError: The configuration or the figures lack what a card needs.
     """
+    refuse_links(folder)
     adaptation = read_figures(folder, ADAPTATION)
     pictures = [name for name in PICTURES if (folder / name).is_file()]
     transfer = None if adaptation is None else transfer_facts(adaptation, pictures)
     for file, content in card_documents(config, evaluation, name=name, transfer=transfer).items():
-        (folder / file).write_bytes(content)
+        write_replacing(folder / file, content)

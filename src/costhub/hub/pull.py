@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from costhub.files import cache_root
+from costhub.hub.catalogue import hubs
 from costhub.hub.catalogue.find import ResolvedModel, find_model
+from costhub.hub.model_check.model_files import check_model_files, refuse_links
 from costhub.hub.remote.manifest import copy_verified, verify
 
 
@@ -30,19 +32,25 @@ def pull(name: str, *, arch: str | None = None, out: str | Path | None = None) -
 def pull_resolved(model: ResolvedModel, *, out: str | Path | None = None) -> Path:
     """Copies a resolved model; see `pull`.
 
-    A model that anyone may have written is first loaded in a child process with limits; the copy gets its
-    final name afterwards.
+    A model that anyone may have written, in a folder or on the Hugging Face hub, is first checked and loaded in a
+    child process with limits; the copy gets its final name afterwards.
     """
-    source, manifest = model.entry.folder, model.entry.manifest
+    source, is_shipped = model.entry.folder, model.entry.folder.is_relative_to(hubs.EMBEDDED)
+    if model.commit is None and not is_shipped:
+        # Before anything is hashed. The folder itself may be a link of the user's own.
+        source = source.resolve()
+        check_model_files(source, skip_hidden=True)
+    manifest = model.entry.manifest
     # In the cache each revision has its own folder, so an update never meets an older copy.
     cached = cache_root() / "models" / model.entry.name / manifest.revision[:16]
     target = cached if out is None else Path(out)
-    if model.commit is None:
-        return copy_verified(source, target, manifest=manifest)
+    if is_shipped:
+        return copy_verified(source, target, manifest=manifest, follow=True)
     # Imported here: most models are in the package, and need neither the cards' code nor YAML.
     from costhub.hub.model_check.model_gate import check_loadable
 
-    return copy_verified(source, target, manifest=manifest, check=check_loadable)
+    # In the cache of the client of the Hugging Face hub, all files are links.
+    return copy_verified(source, target, manifest=manifest, check=check_loadable, follow=model.commit is not None)
 
 
 def resolve(name: str, *, arch: str | None = None) -> Path:
@@ -54,6 +62,8 @@ def resolve(name: str, *, arch: str | None = None) -> Path:
     model = find_model(name, arch=arch)
     if model.commit is not None:
         return pull_resolved(model)
+    if not model.entry.is_published:
+        refuse_links(model.entry.folder)
     if model.entry.has_manifest:
         verify(model.entry.folder, model.entry.manifest)
     return model.entry.folder

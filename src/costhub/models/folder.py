@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from costhub.errors import ModelError, UnknownNameError
-from costhub.files import swap_in
+from costhub.files import read_regular, swap_in
 from costhub.models.architectures import new_model
 from costhub.models.info import ModelInfo
 from costhub.models.protocol import CostModel
@@ -124,13 +124,11 @@ def config_of(model: CostModel, info: ModelInfo) -> dict[str, Any]:
 
 def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
-    if not path.is_file():
+    if not os.path.lexists(path):
         raise ModelError(f"{folder} is not a model folder: it has no {CONFIG}. `costhub train` makes one.")
-    if path.stat().st_size > MAX_CONFIG_BYTES:
-        raise ModelError(f"{path} has more than {MAX_CONFIG_BYTES} bytes, so it is not a model configuration.")
     try:
-        config = json.loads(path.read_bytes())
-    except (ValueError, RecursionError, OSError) as error:
+        config = json.loads(read_regular(path, limit=MAX_CONFIG_BYTES, error=ModelError))
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} cannot be read as JSON ({error}); fetch or train the model again.") from error
     version = config.get("costhub_format") if isinstance(config, dict) else None
     if type(version) is not int:

@@ -16,6 +16,7 @@ from costhub.hub.model_check.model_files import (
     check_model_path,
     check_tensor_header,
     read_strict_json,
+    refuse_links,
 )
 
 
@@ -101,3 +102,48 @@ def test_a_changed_byte_of_the_header_passes_or_is_refused(
     # Any other exception fails the test.
     with contextlib.suppress(ModelError):
         check_tensor_header(path)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("config.json", "CONFIG.json"),
+        ("a.md", "A.MD"),
+        ("member_0/model.ubj", "Member_0/model.ubj"),
+    ],
+)
+def test_names_that_some_disks_take_for_one_are_refused(names: tuple[str, str], tmp_path: Path) -> None:
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+
+    with pytest.raises(ModelError, match="which are one file on some systems"):
+        check_model_files(tmp_path)
+
+
+def test_what_is_hidden_is_passed_over_where_it_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git/hooks").symlink_to("/etc")
+    (tmp_path / "config.json").write_text("{}")
+
+    check_model_files(tmp_path, skip_hidden=True)
+    with pytest.raises(ModelError, match=r"'\.git', a hidden file"):
+        check_model_files(tmp_path)
+
+
+def test_hidden_files_of_members_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "member_0").mkdir()
+    (tmp_path / "member_0/.hidden").write_text("")
+
+    with pytest.raises(ModelError, match=r"member_0/\.hidden', a hidden file"):
+        check_model_files(tmp_path, skip_hidden=True)
+
+
+def test_notes_beside_a_model_are_no_links(tmp_path: Path) -> None:
+    (tmp_path / "notes: mine.txt").write_text("")
+    refuse_links(tmp_path)
+
+    (tmp_path / "member_0").mkdir()
+    (tmp_path / "member_0/a.png").symlink_to("/etc/passwd")
+    with pytest.raises(ModelError, match=r"holds member_0/a\.png, a link"):
+        refuse_links(tmp_path)

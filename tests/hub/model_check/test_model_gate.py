@@ -164,7 +164,7 @@ def a_huge_configuration(folder: Path) -> None:
         file.truncate(64 << 20)
 
 
-@hostile("is larger than")
+@hostile("At most 1,048,576 are read")
 def a_huge_manifest(folder: Path) -> None:
     (folder / "manifest.json").write_text(" " * (2 << 20))
 

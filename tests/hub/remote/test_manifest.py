@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from costhub.hub.remote.manifest import (
     hash_file,
     holds_files,
     read_manifest,
+    same_names,
     scan,
     verify,
     write_manifest,
@@ -132,6 +134,51 @@ def test_a_manifest_that_is_no_manifest_is_refused(folder_manifest: Path, text: 
         read_manifest(folder_manifest)
 
 
+def test_a_manifest_whose_names_are_one_file_elsewhere_is_refused(tmp_path: Path) -> None:
+    for name in ("config.json", "Config.json"):
+        (tmp_path / name).write_text("{}")
+    write_manifest(tmp_path)
+
+    with pytest.raises(ModelError, match=r"names 'Config\.json' and 'config\.json', which are one file"):
+        read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "names", [("stra\u00dfe.md", "STRASSE.md"), ("caf\u00e9.md", "cafe\u0301.md"), ("ofenni\ufb03.md", "OFENNIFFI.md")]
+)
+def test_case_and_forms_of_accents_tell_no_files_apart(names: tuple[str, str]) -> None:
+    assert same_names(["a.md", *names]) == names
+    assert same_names(["a.md", names[0], "b.md"]) == ("", "")
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "config.json"])
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(name: str, folder_manifest: Path) -> None:
+    (folder_manifest / name).unlink()
+    os.mkfifo(folder_manifest / name)
+
+    with pytest.raises(ModelError, match=f"{name} is a named pipe"):
+        verify(folder_manifest)
+
+
+def test_a_terabyte_is_refused_before_it_is_hashed(folder_manifest: Path) -> None:
+    os.truncate(folder_manifest / "config.json", 1 << 40)
+
+    with pytest.raises(ModelError, match="has 2 bytes, it has 1099511627776"):
+        verify(folder_manifest)
+
+
+def test_a_manifest_is_written_in_the_place_of_a_link(folder_manifest: Path, tmp_path_factory: Any) -> None:
+    precious = tmp_path_factory.mktemp("elsewhere") / "precious"
+    precious.write_text("kept")
+    (folder_manifest / "manifest.json").unlink()
+    (folder_manifest / "manifest.json").symlink_to(precious)
+
+    write_manifest(folder_manifest)
+
+    assert precious.read_text() == "kept"
+    assert verify(folder_manifest)
+
+
 def test_a_size_without_end_is_refused(folder_manifest: Path) -> None:
     text = (folder_manifest / "manifest.json").read_text()
     (folder_manifest / "manifest.json").write_text(re.sub(r'"size": \d+', '"size": 1e999', text, count=1))
@@ -143,7 +190,7 @@ def test_a_size_without_end_is_refused(folder_manifest: Path) -> None:
 def test_an_endless_manifest_is_not_read_to_its_end(folder_manifest: Path) -> None:
     (folder_manifest / "manifest.json").write_bytes(b" " * (manifest.MAX_MANIFEST_BYTES + 1))
 
-    with pytest.raises(ModelError, match="is larger than"):
+    with pytest.raises(ModelError, match="At most 1,048,576 are read"):
         read_manifest(folder_manifest)
 
 
@@ -208,6 +255,22 @@ def test_an_equal_folder_is_kept(source: Path, tmp_path: Path) -> None:
     again = copy_verified(source, tmp_path / "copy")
 
     assert (again / "model.safetensors").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_links_are_followed_only_in_the_cache_of_a_client(follow: bool, source: Path, tmp_path: Path) -> None:
+    weights = source / "model.safetensors"
+    weights.rename(tmp_path / "blob")
+    weights.symlink_to(tmp_path / "blob")
+
+    if follow:
+        copy = copy_verified(source, tmp_path / "copy", follow=True)
+        assert not (copy / "model.safetensors").is_symlink()
+        assert verify(copy) == read_manifest(source)
+    else:
+        with pytest.raises(ModelError, match=r"model\.safetensors is a symbolic link"):
+            copy_verified(source, tmp_path / "copy")
+        assert leftovers(tmp_path) == []
 
 
 @pytest.mark.parametrize("occupant", ["file", "folder", "link"])

@@ -13,7 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from costhub.errors import ModelError
+from costhub.errors import CosthubError, ModelError
+from costhub.files import read_regular
 from costhub.hub.remote.address import AddressError
 from costhub.hub.remote.manifest import MANIFEST, Manifest, read_manifest, scan
 
@@ -155,10 +156,9 @@ def _with_figure_on(entry: ModelEntry, device_id: str) -> ModelEntry:
 def _top_1_on(folder: Path, device_id: str) -> float | None:
     """The mean over the held-out workloads of a device; None without a readable file."""
     try:
-        with (folder / EVALUATION).open("rb") as file:
-            rows = json.loads(file.read(MAX_CONFIG_BYTES))["workloads"]
+        rows = json.loads(read_regular(folder / EVALUATION, limit=MAX_CONFIG_BYTES))["workloads"]
         mean = statistics.fmean(float(row["top_1"]) for row in rows if row["device_id"] == device_id)
-    except (OSError, ValueError, TypeError, LookupError, RecursionError):
+    except (CosthubError, ValueError, TypeError, LookupError, RecursionError):
         return None
     return mean if math.isfinite(mean) else None
 
@@ -208,15 +208,13 @@ def read_config(folder: Path) -> dict[str, Any]:
     """Reads `config.json` of a model folder, and checks that it names an architecture and a device.
 
     Raises:
-        ModelError: It is missing, too large, not JSON, or lacks one of the two.
+        ModelError: It is missing, no regular file, too large, not JSON, or lacks one of the two.
     """
     path = folder / CONFIG
+    if not os.path.lexists(path):
+        raise ModelError(f"{folder} is not a model folder: it holds no {CONFIG}.")
     try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_CONFIG_BYTES + 1)
-        config = json.loads(raw) if len(raw) <= MAX_CONFIG_BYTES else None
-    except (FileNotFoundError, NotADirectoryError):
-        raise ModelError(f"{folder} is not a model folder: it holds no {CONFIG}.") from None
+        config = json.loads(read_regular(path, limit=MAX_CONFIG_BYTES, error=ModelError))
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is not JSON ({error}); the model cannot be read.") from error
     # The two become parts of paths, so only plain names are allowed.

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from costhub.errors import ModelError
-from costhub.hub.remote.manifest import MAX_FILES, MAX_TOTAL_BYTES
+from costhub.files import open_regular, read_regular
+from costhub.hub.remote.manifest import MAX_FILES, MAX_TOTAL_BYTES, same_names
 from costhub.terminal_text import clean
 
 MAX_TEXT_BYTES = 16 << 20
@@ -34,11 +35,15 @@ class _ListedFile:
     size: int
 
 
-def check_model_files(folder: str | Path) -> None:
+def check_model_files(folder: str | Path, *, skip_hidden: bool = False) -> None:
     """Checks the name, kind and first bytes of everything in a model folder.
 
     A file that differs from what its name says is refused, so no pickle, archive or program can hide under
     another name. Links are not followed.
+
+    Args:
+        folder: The model folder.
+        skip_hidden: Pass over what is hidden at its top, such as `.git`, because it will not be used.
 
     Raises:
         ModelError: The folder holds something that no model has.
@@ -46,14 +51,25 @@ def check_model_files(folder: str | Path) -> None:
     root = Path(folder)
     if root.is_symlink() or not root.is_dir():
         raise ModelError(f"{root} is not a folder. Give the folder that `costhub train --out` wrote.")
-    count = total = 0
-    for file in _walk(root):
-        count, total = count + 1, total + file.size
-        if count > MAX_FILES or total > MAX_TOTAL_BYTES:
-            raise ModelError(
-                f"{root} holds more than {MAX_FILES} files or {MAX_TOTAL_BYTES:,} bytes, too much for a cost model."
-            )
+    files = _bounded(root, _walk(root, skip_hidden=skip_hidden))
+    first, second = same_names(file.name for file in files)
+    if second:
+        raise ModelError(f"{root} holds {first} and {second}, which are one file on some systems. Remove one of them.")
+    for file in files:
         _check_file(file)
+
+
+def refuse_links(folder: str | Path) -> None:
+    """Refuses a folder that holds links, pipes, sockets or devices; hidden ones at its top are passed over.
+
+    For a folder that is used where it is, with files beside the model's: none but those of a model is read, and
+    these are what they seem.
+
+    Raises:
+        ModelError: The folder holds one of them.
+    """
+    for _ in _walk(Path(folder), skip_hidden=True, checks_names=False):
+        pass
 
 
 def check_model_path(name: str) -> None:
@@ -76,15 +92,32 @@ def check_model_path(name: str) -> None:
         raise ModelError(f"It holds {clean(name, 100)}; a model folder has {_KINDS_OF_FILES} files only. Remove it.")
 
 
-def _walk(root: Path) -> Iterator[_ListedFile]:
+def _bounded(root: Path, walk: Iterator[_ListedFile]) -> list[_ListedFile]:
+    files: list[_ListedFile] = []
+    total = 0
+    for file in walk:
+        files.append(file)
+        total += file.size
+        if len(files) > MAX_FILES or total > MAX_TOTAL_BYTES:
+            raise ModelError(
+                f"{root} holds more than {MAX_FILES} files or {MAX_TOTAL_BYTES:,} bytes, too much for a cost model."
+            )
+    return files
+
+
+def _walk(root: Path, *, skip_hidden: bool, checks_names: bool = True) -> Iterator[_ListedFile]:
+    """The files of a folder and its folders, in order; links and other kinds of files are refused."""
     open_folders = [(root, "", 0)]
     while open_folders:
         folder, prefix, depth = open_folders.pop()
         for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+            if skip_hidden and not prefix and entry.name.startswith("."):
+                continue
             name = clean(prefix + entry.name, 200)
             if entry.is_symlink():
                 raise ModelError(f"{root} holds {name}, a link; a model folder has plain files only.")
-            if entry.name.startswith(".") or not entry.name.isprintable() or any(c in name for c in "\\:?"):
+            strange = entry.name.startswith(".") or not entry.name.isprintable() or any(c in name for c in "\\:?")
+            if checks_names and strange:
                 raise ModelError(f"{root} holds {name!r}, a hidden file or a name that no model file has.")
             status = entry.stat(follow_symlinks=False)
             if stat.S_ISDIR(status.st_mode):
@@ -101,7 +134,7 @@ def _check_file(file: _ListedFile) -> None:
     suffix = file.path.suffix
     if suffix in (".json", ".md") and file.size > MAX_TEXT_BYTES:
         raise ModelError(f"{file.name} has {file.size:,} bytes, more than a text of a model needs.")
-    with file.path.open("rb") as opened:
+    with open_regular(file.path, follow=False, error=ModelError) as opened:
         first = opened.read(10)
     if suffix == ".safetensors":
         sound = len(first) > 8 and first[8:9] == b"{"
@@ -122,9 +155,19 @@ def _check_file(file: _ListedFile) -> None:
 
 def _is_text(path: Path) -> bool:
     try:
-        return "\0" not in path.read_text(encoding="utf-8")
+        return "\0" not in read_text(path)
     except UnicodeDecodeError:
         return False
+
+
+def read_text(path: Path) -> str:
+    """A text of a model folder, which is no link.
+
+    Raises:
+        ModelError: It is no regular file, or too large.
+        UnicodeDecodeError: It is not UTF-8, which `check_model_files` refuses.
+    """
+    return read_regular(path, limit=MAX_TEXT_BYTES, follow=False, error=ModelError).decode("utf-8")
 
 
 def read_strict_json(path: Path) -> dict[str, Any]:
@@ -144,7 +187,7 @@ def read_strict_json(path: Path) -> dict[str, Any]:
         raise ValueError(f"it holds {name}")
 
     try:
-        content = json.loads(path.read_bytes(), object_pairs_hook=unique, parse_constant=constant)
+        content = json.loads(read_text(path), object_pairs_hook=unique, parse_constant=constant)
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path.name} cannot be read as JSON ({error}). Train or fetch it again.") from error
     if not isinstance(content, dict):
@@ -158,8 +201,8 @@ def check_tensor_header(path: Path) -> None:
     Raises:
         ModelError: They do not.
     """
-    size = path.stat().st_size
-    with path.open("rb") as file:
+    with open_regular(path, follow=False, error=ModelError) as file:
+        size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
         if length > min(MAX_HEADER_BYTES, size - 8):
             raise ModelError(

@@ -11,7 +11,7 @@ from costhub.cards.markdown import CARD, check_card_text, split
 from costhub.cards.model_card import METRICS, is_as_rendered, parse
 from costhub.errors import CosthubError, ModelError
 from costhub.hub.catalogue.hubs import CONFIG, EVALUATION
-from costhub.hub.model_check.model_files import check_model_files, check_tensor_header, read_strict_json
+from costhub.hub.model_check.model_files import check_model_files, check_tensor_header, read_strict_json, read_text
 from costhub.hub.remote.manifest import MANIFEST, scan, verify
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import Limits
@@ -132,7 +132,7 @@ def _check_manifest(root: Path) -> None:
 
 
 def _check_card(root: Path, info: ModelInfo) -> None:
-    text = (root / CARD).read_text(encoding="utf-8")
+    text = read_text(root / CARD)
     check_card_text(split(text)[1], CARD)
     card = parse(text)
     if not is_as_rendered(text):

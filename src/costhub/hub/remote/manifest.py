@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO
 
 from costhub.errors import ModelError
-from costhub.files import refuse_newer
+from costhub.files import open_regular, read_regular, refuse_newer, write_replacing
 
 MANIFEST = "manifest.json"
 MANIFEST_VERSION = 1
@@ -48,9 +50,13 @@ class Manifest:
 
 
 def hash_file(path: Path) -> FileEntry:
-    """The sha256 and size of a file, read in pieces."""
+    """The sha256 and size of a file, read in pieces.
+
+    Raises:
+        ModelError: It is missing or no regular file.
+    """
     digest, size = hashlib.sha256(), 0
-    with path.open("rb") as file:
+    with open_regular(path, error=ModelError) as file:
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
             size += len(chunk)
@@ -75,7 +81,7 @@ def write_manifest(folder: Path) -> Manifest:
     manifest = scan(folder)
     files = {name: {"sha256": e.sha256, "size": e.size} for name, e in manifest.files.items()}
     content = {"version": MANIFEST_VERSION, "revision": manifest.revision, "files": files}
-    (folder / MANIFEST).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    write_replacing(folder / MANIFEST, (json.dumps(content, indent=2) + "\n").encode())
     return manifest
 
 
@@ -83,18 +89,15 @@ def read_manifest(folder: Path) -> Manifest:
     """Reads and checks `manifest.json`; does not look at the files themselves.
 
     Raises:
-        ModelError: It is missing, too large, malformed, names a file outside the folder, or lists too much.
+        ModelError: It is missing, no regular file, too large, malformed, names a file outside the folder, or lists
+            too much.
     """
     path = folder / MANIFEST
-    try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_MANIFEST_BYTES + 1)
-    except FileNotFoundError:
+    if not os.path.lexists(path):
         raise ModelError(
             f"{folder} holds no {MANIFEST}, so its files cannot be verified: it is not a folder of a costhub hub."
-        ) from None
-    if len(raw) > MAX_MANIFEST_BYTES:
-        raise ModelError(f"{path} is larger than {MAX_MANIFEST_BYTES} bytes, too large for a manifest.")
+        )
+    raw = read_regular(path, limit=MAX_MANIFEST_BYTES, error=ModelError)
     try:
         content = json.loads(raw)
         refuse_newer(content, newest=MANIFEST_VERSION, what=path, error=ModelError)
@@ -111,10 +114,31 @@ def _from_content(content: Any) -> Manifest:
         raise ValueError("it lists a file of negative size")
     if sum(entry.size for entry in files.values()) > MAX_TOTAL_BYTES:
         raise ValueError(f"its files add up to more than {MAX_TOTAL_BYTES} bytes")
+    first, second = same_names(files)
+    if second:
+        raise ValueError(f"it names {first!r} and {second!r}, which are one file on some systems")
     manifest = Manifest(files)
     if content["revision"] != manifest.revision:
         raise ValueError("its revision is not the one of the files it lists")
     return manifest
+
+
+def same_names(names: Iterable[str]) -> tuple[str, str]:
+    """Two names that differ by case or the form of their accents only; two empty texts if there are none.
+
+    A disk of macOS or Windows has room for one of them, and the other would be lost or take its place.
+
+    Example:
+        >>> same_names(["config.json", "a.md", "CONFIG.json"])
+        ('config.json', 'CONFIG.json')
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        # Compatibility forms go together as well (the ligature in one file name, its two letters in the other).
+        other = seen.setdefault(unicodedata.normalize("NFKC", name).casefold(), name)
+        if other != name:
+            return other, name
+    return "", ""
 
 
 def _confined(name: str) -> str:
@@ -137,28 +161,10 @@ def verify(folder: Path, manifest: Manifest | None = None) -> Manifest:
     manifest = manifest or read_manifest(folder)
     for name, expected in manifest.files.items():
         path = folder / name
-        if not path.is_file():
+        if not os.path.lexists(path):
             raise ModelError(f"{folder} lacks {name}, which its {MANIFEST} lists. Fetch the folder again.")
-        check_entry(path, name, expected, hash_file(path))
+        _transfer(path, None, name, expected, follow=True)
     return manifest
-
-
-def check_entry(path: Path, name: str, expected: FileEntry, got: FileEntry) -> None:
-    """Refuses a file that differs from the manifest.
-
-    Raises:
-        ModelError: Size or sha256 differ.
-    """
-    if got.size != expected.size:
-        raise ModelError(
-            f"{path} is damaged: {MANIFEST} says {name} has {expected.size} bytes, it has {got.size}. "
-            "Fetch the folder again."
-        )
-    if got.sha256 != expected.sha256:
-        raise ModelError(
-            f"{path} is damaged or was changed: {MANIFEST} says its sha256 is {expected.sha256[:12]}…, "
-            f"it is {got.sha256[:12]}…. Fetch the folder again."
-        )
 
 
 def copy_verified(
@@ -167,6 +173,7 @@ def copy_verified(
     *,
     manifest: Manifest | None = None,
     check: Callable[[Path], object] | None = None,
+    follow: bool = False,
 ) -> Path:
     """Copies the files that the manifest of `source` lists into the new folder `target`.
 
@@ -177,9 +184,10 @@ def copy_verified(
         target: The folder to make; may exist if it is empty.
         manifest: What to copy; by default the manifest in `source`.
         check: Called with a new copy before it gets its name; raises to refuse it.
+        follow: Whether `source` may hold links: in the cache of the Hugging Face client all files are links.
 
     Raises:
-        ModelError: A file differs from the manifest, or `target` holds something else.
+        ModelError: A file differs from the manifest or is no regular file, or `target` holds something else.
         CosthubError: What `check` raises; no copy remains then.
     """
     manifest = manifest or read_manifest(source)
@@ -190,7 +198,10 @@ def copy_verified(
     temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
         for name, entry in manifest.files.items():
-            _copy_file(source / name, temporary / name, name, entry)
+            (temporary / name).parent.mkdir(parents=True, exist_ok=True)
+            if not os.path.lexists(source / name):
+                raise ModelError(f"{source / name} is missing, though {MANIFEST} lists it. Fetch the folder again.")
+            _transfer(source / name, temporary / name, name, entry, follow=follow)
         write_manifest(temporary)
         if check is not None:
             check(temporary)
@@ -214,24 +225,44 @@ def _refuse_occupied(target: Path) -> None:
         )
 
 
-def _copy_file(source: Path, target: Path, name: str, expected: FileEntry) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    digest, size = hashlib.sha256(), 0
-    try:
-        reader = source.open("rb")
-    except (FileNotFoundError, IsADirectoryError):
-        raise ModelError(f"{source} is missing, though {MANIFEST} lists it. Fetch the folder again.") from None
-    with reader, target.open("wb") as writer:
-        # One byte beyond the expected size is enough to know that the file differs.
-        while size <= expected.size and (chunk := reader.read(min(_CHUNK_BYTES, expected.size + 1 - size))):
+def _transfer(path: Path, target: Path | None, name: str, expected: FileEntry, *, follow: bool) -> None:
+    """Reads a file once, into `target` if there is one, and compares it with the manifest; its size comes first.
+
+    Raises:
+        ModelError: Size or sha256 differ, or it is no regular file.
+    """
+    with open_regular(path, follow=follow, error=ModelError) as source:
+        got = _copied(source, target, expected.size)
+    if got.size != expected.size:
+        raise ModelError(
+            f"{path} is damaged: {MANIFEST} says {name} has {expected.size} bytes, it has {got.size}. "
+            "Fetch the folder again."
+        )
+    if got.sha256 != expected.sha256:
+        raise ModelError(
+            f"{path} is damaged or was changed: {MANIFEST} says its sha256 is {expected.sha256[:12]}…, "
+            f"it is {got.sha256[:12]}…. Fetch the folder again."
+        )
+
+
+def _copied(source: BinaryIO, target: Path | None, expected_size: int) -> FileEntry:
+    """What a file holds; it is read and written to `target` only if it has the expected size."""
+    size = os.fstat(source.fileno()).st_size
+    if size != expected_size:
+        return FileEntry("", size)
+    digest, left = hashlib.sha256(), size
+    with contextlib.ExitStack() as stack:
+        writer = stack.enter_context(target.open("xb")) if target else None
+        # A file that grows meanwhile is not read beyond its size.
+        while left and (chunk := source.read(min(_CHUNK_BYTES, left))):
             digest.update(chunk)
-            writer.write(chunk)
-            size += len(chunk)
-        writer.flush()
-        os.fsync(writer.fileno())
-    if size > expected.size:
-        size = source.stat().st_size
-    check_entry(source, name, expected, FileEntry(digest.hexdigest(), size))
+            left -= len(chunk)
+            if writer is not None:
+                writer.write(chunk)
+        if writer is not None:
+            writer.flush()
+            os.fsync(writer.fileno())
+    return FileEntry(digest.hexdigest(), size - left)
 
 
 def _move_into_place(temporary: Path, target: Path, manifest: Manifest) -> None:
