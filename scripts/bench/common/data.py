@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.schema import arrow_schema
 from costhub.dataset.shards.shard import BLANK_SEAL, SEAL_KEY, write_seal
+from costhub.dataset.splits.split_rules import split_into_folds
 from costhub.hub.catalogue.hubs import EMBEDDED
 
 DATASET = "amd-epyc-zen5"
@@ -79,13 +79,12 @@ class SplitPart:
 
 
 def folds(about: Sequence[dict[str, Any]], count: int, seed: int) -> list[SplitPart]:
-    """Deals the workloads of each operator family over the folds, one after the other, in random order."""
-    rng = np.random.default_rng(seed)
-    ids = sorted((row["operator"], row["workload_id"]) for row in about)
-    families = sorted({operator for operator, _ in ids})
-    dealt = [i for f in families for i in rng.permutation([w for operator, w in ids if operator == f]).tolist()]
-    sides = [frozenset(dealt[number::count]) for number in range(count)]
-    return [SplitPart(f"fold-{count}", n, frozenset(dealt) - test, test) for n, test in enumerate(sides)]
+    """The folds of `costhub split --by fold`, each as a part."""
+    splits = split_into_folds(about, count=count, seed=seed)
+    return [
+        SplitPart(f"fold-{count}", number, frozenset(split.train), frozenset(split.test))
+        for number, split in enumerate(splits)
+    ]
 
 
 def _write(folder: Path, table: str, rows: list[dict[str, object]]) -> None:

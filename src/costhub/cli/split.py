@@ -25,8 +25,10 @@ Example:
   costhub split measurements/ --by network
   costhub split measurements/ --by operator --hold-out softmax --hold-out norm
   costhub split measurements/ --by workload --count 14 --seed 0
+  costhub split measurements/ --by fold --count 5
 """
 
+DEFAULT_FOLDS = 5
 COLUMNS = (
     TableColumn("name", "split"),
     TableColumn("kind", "by"),
@@ -42,7 +44,7 @@ COLUMNS = (
 @click.option(
     "--by",
     "kind",
-    type=click.Choice(["workload", "network", "operator", "device"]),
+    type=click.Choice(["workload", "fold", "network", "operator", "device"]),
     help="What to hold out in new splits; without it, the existing splits are listed.",
 )
 @click.option(
@@ -54,8 +56,8 @@ COLUMNS = (
 @click.option(
     "--count",
     type=click.IntRange(min=1),
-    help="With --by workload: how many to test on, a fifth by default. With --by device: also "
-    "hold out this many workloads and test only on them.",
+    help="With --by workload: how many to test on, a fifth by default. With --by fold: the number of folds, 5 by "
+    "default. With --by device: also hold out this many workloads and test only on them.",
 )
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Chooses the workloads.")
 @click.option(
@@ -109,8 +111,8 @@ def _check_options(kind: str | None, hold_out: Sequence[str], tenset: bool, coun
         raise click.UsageError("--tenset goes with --by network, and without --hold-out.")
     if hold_out and kind not in ("network", "operator", "device"):
         raise click.UsageError("--hold-out goes with --by network, operator or device.")
-    if count is not None and kind not in ("workload", "device"):
-        raise click.UsageError("--count goes with --by workload or device.")
+    if count is not None and kind not in ("workload", "fold", "device"):
+        raise click.UsageError("--count goes with --by workload, fold or device.")
 
 
 def _make(
@@ -121,6 +123,8 @@ def _make(
     from costhub.models.train import hold_out as hold_out_a_fifth
 
     rows = folder.workloads().select(["workload_id", "operator", "networks"]).to_pylist()
+    if kind == "fold":
+        return rules.split_into_folds(rows, count=count or DEFAULT_FOLDS, seed=seed)
     drawn = rules.split_by_workload(rows, held_out=count, seed=seed) if count is not None else None
     if kind == "workload":
         return [drawn or hold_out_a_fifth(rows, seed=seed)]

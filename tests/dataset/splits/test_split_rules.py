@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from costhub.dataset.folder import DataFolder
 from costhub.dataset.splits.split import Split, WorkloadFingerprint, split_text
 from costhub.dataset.splits.split_rules import (
     TENSET_NETWORKS,
@@ -16,8 +19,10 @@ from costhub.dataset.splits.split_rules import (
     split_by_network,
     split_by_operator,
     split_by_workload,
+    split_into_folds,
 )
 from costhub.errors import DataError, UnknownNameError
+from costhub.hub.catalogue.hubs import EMBEDDED
 
 NETWORKS = ["resnet-18", "resnet-50", "bert-base", "vit"]
 
@@ -210,3 +215,37 @@ def test_both_sides_need_a_device(hold_out: list[str]) -> None:
 def test_a_name_from_strangers_becomes_that_of_a_file() -> None:
     assert split_by_network(used_by(("../ViT S/16",), ()), ["../vit s/16"]).name == "network-..-ViT-S-16"
     assert isinstance(split_by_network(used_by(("a",), ()), ["a"]), Split)
+
+
+def test_folds_test_on_every_workload_once_and_share_out_the_families() -> None:
+    rows = rows_of([7, 4, 1])
+
+    splits = split_into_folds(rows, count=3, seed=1)
+
+    assert [split.name for split in splits] == ["fold-3-seed1-1", "fold-3-seed1-2", "fold-3-seed1-3"]
+    assert sorted(i for split in splits for i in split.test) == sorted(row["workload_id"] for row in rows)
+    assert {len(split.test) for split in splits} == {4}
+    assert split_into_folds(rows[::-1], count=3, seed=1) == splits != split_into_folds(rows, count=3, seed=2)
+    for split in splits:
+        operators = Counter(row["operator"] for row in rows if row["workload_id"] in split.test)
+        assert min(operators[name] for name in sorted({row["operator"] for row in rows})[:2]) >= 1
+
+
+@pytest.mark.parametrize("count", [0, 1, 13])
+def test_folds_need_two_parts_and_a_workload_each(count: int) -> None:
+    with pytest.raises(DataError, match="12 workloads cannot be dealt"):
+        split_into_folds(rows_of([7, 4, 1]), count=count, seed=0)
+
+
+def test_the_published_folds_of_the_h200_are_those_of_the_rule() -> None:
+    results = Path(__file__).parents[3] / "docs" / "results" / "models.jsonl"
+    recorded: dict[tuple[int, int], set[str]] = {}
+    for line in results.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        if (row["device"], row["split"]) == ("nvidia-h200", "fold-5"):
+            recorded[row["seed"], row["fold"]] = set(row["workload_ids"])
+    rows = DataFolder.open(EMBEDDED / "datasets/costhub/nvidia-h200").workloads().to_pylist()
+
+    assert len(recorded) >= 15
+    for (seed, fold), tested in recorded.items():
+        assert tested == {i[:12] for i in split_into_folds(rows, count=5, seed=seed)[fold].test}

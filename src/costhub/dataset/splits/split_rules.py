@@ -55,6 +55,42 @@ def split_by_workload(workload_rows: WorkloadRows, *, held_out: int, seed: int) 
     return _split_of(f"workload-{held_out}-seed{seed}", workload_rows, test, kind="workload", seed=seed)
 
 
+def split_into_folds(workload_rows: WorkloadRows, *, count: int, seed: int) -> list[Split]:
+    """Deals the workloads over folds for cross-validation: each split tests on one fold and trains on the others.
+
+    The workloads of each operator family are put into random order and dealt one after the other, so every
+    fold has its share of every family. A figure on these splits is the mean over the workloads of all folds.
+
+    Args:
+        workload_rows: Rows with `workload_id` and `operator`.
+        count: Number of folds.
+        seed: Chooses the order within each family; the order of the rows does not matter.
+
+    Returns:
+        Splits named ``fold-COUNT-seedSEED-NUMBER``, numbered from 1.
+
+    Raises:
+        DataError: There are fewer than two folds, or fewer workloads than folds.
+
+    Example:
+        >>> rows = [{"workload_id": f"w{i}", "operator": "conv2d"} for i in range(4)]
+        >>> [(split.name, len(split.test)) for split in split_into_folds(rows, count=2, seed=0)]
+        [('fold-2-seed0-1', 2), ('fold-2-seed0-2', 2)]
+    """
+    ids = sorted({(row["operator"], row["workload_id"]) for row in workload_rows})
+    if not 2 <= count <= len(ids):
+        raise DataError(f"{len(ids)} workloads cannot be dealt over {count} folds; ask for 2 to {len(ids)}.")
+    rng = np.random.default_rng(seed)
+    families = sorted({operator for operator, _ in ids})
+    dealt = [i for f in families for i in rng.permutation([w for operator, w in ids if operator == f]).tolist()]
+    return [
+        _split_of(
+            f"fold-{count}-seed{seed}-{number + 1}", workload_rows, {*dealt[number::count]}, kind="workload", seed=seed
+        )
+        for number in range(count)
+    ]
+
+
 def split_by_network(workload_rows: WorkloadRows, hold_out: Sequence[str], *, name: str | None = None) -> Split:
     """Holds out networks: every workload that one of them uses is on the test side, even if others use it.
 
