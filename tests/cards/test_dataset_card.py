@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from costhub.cards.card_check import check_card_text
 from costhub.cards.dataset_card import (
     PICTURES,
     SAMPLE,
@@ -18,7 +19,7 @@ from costhub.cards.dataset_card import (
     render,
     with_change,
 )
-from costhub.cards.markdown import check_card_text, split
+from costhub.cards.markdown import split
 from costhub.dataset.readme import CONFIGS, readme_text
 from costhub.errors import DataError
 

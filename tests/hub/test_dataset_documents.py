@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from costhub.cards.card_check import check_card_text
 from costhub.cards.dataset_card import LATENCIES_PICTURE, parse
-from costhub.cards.markdown import check_card_text, split
+from costhub.cards.markdown import split
 from costhub.dataset.check.folder import check_folder
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.shard import seal_state

@@ -139,12 +139,35 @@ def test_what_check_refuses_does_not_go(measured: Any, tmp_path: Path, hugging_f
     assert hugging_face.requests == []
 
 
-def test_a_card_with_a_script_does_not_go(measured: Any, tmp_path: Path, hugging_face: Any) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<script>alert(1)</script>",
+        "[x](java&#115;cript:alert(1))",
+        "![a [b]][c]\n\n[c]: https://e.org/x.png",
+        "\x1b[2J",
+    ],
+)
+def test_a_hostile_card_does_not_go(
+    text: str, measured: Any, unchecked: None, tmp_path: Path, hugging_face: Any
+) -> None:
     folder = measured(tmp_path / "data")
     with (folder / "README.md").open("a") as file:
-        file.write("\n<script>alert(1)</script>\n")
+        file.write(f"\n{text}\n")
 
-    with pytest.raises(CosthubError, match="holds HTML"):
+    with pytest.raises(CosthubError, match=r"README\.md holds"):
+        publish(folder, TO, agree=True)
+    assert hugging_face.commits == {}
+
+
+def test_hidden_letters_in_the_block_of_a_card_do_not_go(
+    measured: Any, unchecked: None, tmp_path: Path, hugging_face: Any
+) -> None:
+    folder = measured(tmp_path / "data")
+    card = (folder / "README.md").read_text()
+    (folder / "README.md").write_text(card.replace("---\n", '---\npretty_name: "a\\u202eb"\n', 1))
+
+    with pytest.raises(CosthubError, match=r"the control character U\+202E"):
         publish(folder, TO, agree=True)
     assert hugging_face.commits == {}
 

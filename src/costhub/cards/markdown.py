@@ -1,4 +1,4 @@
-"""Reads and writes the Markdown files of cards: the YAML block at the top, and what the text below may hold."""
+"""Reads and writes the Markdown files of cards: the YAML block at the top, and the text below it."""
 
 from __future__ import annotations
 
@@ -84,52 +84,3 @@ def split(text: str) -> tuple[dict[str, Any], str]:
     if not isinstance(metadata, dict):
         raise DataError("The block at the top of the card is not a mapping of keys to values.")
     return metadata, match[2].lstrip("\n")
-
-
-_CODE_FENCE = re.compile(r"(?:(`{3,})[^`]*|(~{3,}).*)")
-_SPAN = re.compile(r"(?<![`\\])`[^`\n]+`(?!`)")
-_FORBIDDEN = {
-    # As CommonMark knows it: `list<item: string>`, a type of Arrow, is not HTML.
-    "HTML": re.compile(r"<(?:[A-Za-z][A-Za-z0-9-]*(?:[\s/>]|$)|/[A-Za-z]|!|\?)", re.MULTILINE),
-    "a link that runs code": re.compile(r"(?:javascript|vbscript|data)\s*:", re.IGNORECASE),
-    # It would reveal readers of the card to another server.
-    "a picture from elsewhere": re.compile(r"!\[[^\]\n]{0,500}\]\(\s*(?:<\s*)?(?:[a-z][a-z0-9+.-]*:|//|/|\.\.)", re.I),
-    "a picture by reference": re.compile(r"!\[[^\]\n]{0,500}\]\s?\["),
-    "a control character": re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]"),
-}
-
-
-def check_card_text(text: str, where: str) -> None:
-    """Refuses what cards of costhub never hold: HTML, script links, external pictures, control characters.
-
-    Args:
-        text: The text below the block of YAML.
-        where: The file, for the message.
-
-    Raises:
-        DataError: It holds one of them.
-
-    Example:
-        >>> check_card_text("# Title, with `<code>` and 1 < 2", "README.md")
-    """
-    plain = _SPAN.sub(" ", _without_fences(text.replace("\r\n", "\n")))
-    for what, pattern in _FORBIDDEN.items():
-        if pattern.search(plain):
-            raise DataError(f"{where} holds {what}, which a card does not need. Remove it.")
-
-
-def _without_fences(text: str) -> str:
-    """The text without its blocks of code; all of it if readers could disagree about a fence."""
-    kept: list[str] = []
-    fence = ""
-    for line in text.split("\n"):
-        if fence:
-            end = line.rstrip()
-            fence = "" if len(end) >= len(fence) and set(end) == set(fence) else fence
-        elif found := _CODE_FENCE.fullmatch(line):
-            fence = found[1] or found[2]
-        elif "```" in line or "~~~" in line:
-            return text
-        else:
-            kept.append(line)
-    return text if fence else "\n".join(kept)

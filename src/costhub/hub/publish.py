@@ -9,8 +9,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from costhub.cards.card_check import check_card
 from costhub.cards.dataset_card import PICTURES, SAMPLE, recorded_changes
-from costhub.cards.markdown import CARD, MAX_CARD_CHARACTERS, check_card_text, split
+from costhub.cards.markdown import CARD, MAX_CARD_CHARACTERS
 from costhub.dataset.check.folder import check_folder
 from costhub.errors import HubError, ModelError, RefusedError
 from costhub.hub.dataset_documents import write_dataset_documents
@@ -217,7 +218,7 @@ def _check(ready: Staged) -> None:
     names = own_names_in(ready.folder)
     if names:
         raise RefusedError(f"{names[0]} Nothing was sent; remove it from the rows, or from the device.")
-    check_card_text(split(read_card(ready.folder / CARD))[1], CARD)
+    check_card(read_card(ready.folder / CARD), CARD)
 
 
 def _write_dataset_card(repo: Repository, ready: Staged, head: Head | None, tag: str | None) -> None:
@@ -235,7 +236,7 @@ def _write_dataset_card(repo: Repository, ready: Staged, head: Head | None, tag:
         date=datetime.now(timezone.utc).date().isoformat(),
         version=tag,
     )
-    check_card_text(split(read_card(ready.folder / CARD))[1], CARD)
+    check_card(read_card(ready.folder / CARD), CARD)
 
 
 def _recorded_changes(card: Path) -> list[dict[str, Any]]:

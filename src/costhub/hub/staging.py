@@ -17,13 +17,14 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from costhub.cards.markdown import CARD
+from costhub.cards.markdown import CARD, MAX_CARD_CHARACTERS
 from costhub.dataset.check.texts import PERSONAL_COLUMNS, personal_data
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.journal import JOURNAL
 from costhub.dataset.shards.lock import LOCK
 from costhub.dataset.shards.shard_set import shard_paths
 from costhub.errors import DataError, RefusedError
+from costhub.files import read_regular
 from costhub.hub.catalogue.hubs import CONFIG
 from costhub.hub.install import write_card_from_figures
 from costhub.hub.model_check.model_files import check_model_files
@@ -153,10 +154,10 @@ def read_card(card: Path) -> str:
     """The text of a card.
 
     Raises:
-        DataError: It is not text in UTF-8.
+        DataError: It is not text in UTF-8, or too long for a card.
     """
     try:
-        return card.read_text(encoding="utf-8")
+        return read_regular(card, limit=4 * MAX_CARD_CHARACTERS, error=DataError).decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"{card.name} is not text in UTF-8 ({error.reason}). Save it in that encoding.") from error
 

@@ -300,7 +300,7 @@ def a_handler_in_the_card(folder: Path) -> None:
     change_card(folder, "\n# ", "\n<img src=x onerror=alert(1)>\n# ")
 
 
-@hostile("a link that runs code")
+@hostile("holds a link to 'JavaScript:alert(1)'")
 def a_link_that_runs_code(folder: Path) -> None:
     change_card(folder, "\n# ", "\n[click](JavaScript:alert(1))\n# ")
 
@@ -352,7 +352,7 @@ def a_picture_nobody_knows(folder: Path) -> None:
     change_block(folder, "transfer", told)
 
 
-@hostile("The card has version")
+@hostile("holds the control character U+001B")
 def a_version_with_escapes(folder: Path) -> None:
     change_block(folder, "card_version", '"\\e[2J1"')
 
@@ -390,6 +390,32 @@ def no_card(folder: Path) -> None:
 @hostile("is not a model folder")
 def no_configuration(folder: Path) -> None:
     (folder / "config.json").unlink()
+
+
+def rename_in_card(folder: Path, name: str) -> None:
+    """A card that follows from its own data, which are hostile."""
+    path = folder / "README.md"
+    path.write_text(render(replace(parse(path.read_text()), name=name)))
+
+
+@hostile("holds a link to 'javascript:alert(1)'")
+def a_link_that_runs_code_in_the_data_of_the_card(folder: Path) -> None:
+    rename_in_card(folder, "[x](java&#115;cript:alert(1))")
+
+
+@hostile("holds a picture from elsewhere")
+def a_picture_from_elsewhere_in_the_data_of_the_card(folder: Path) -> None:
+    rename_in_card(folder, "![a [b] c](https://e.org/x.png)")
+
+
+@hostile("holds the control character U+001B")
+def an_escape_in_the_data_of_the_card(folder: Path) -> None:
+    rename_in_card(folder, "a\x1b[2Jb")
+
+
+@hostile("holds the control character U+202E")
+def letters_in_another_order_in_the_data_of_the_card(folder: Path) -> None:
+    rename_in_card(folder, "a\u202eb")
 
 
 def listing(folder: Path) -> dict[str, str]:

@@ -147,6 +147,69 @@ def test_a_folder_is_merged_into_a_folder_only(measured: Any, tmp_path: Path) ->
             review(folder, against=against, merge=True)
 
 
+HOSTILE_LINES = [
+    "<script>alert(1)</script>",
+    "[x](java&#115;cript:alert(1))",
+    "![x](&#104;ttps://e.org/x.png)",
+    "![x]\n\n[x]: https://e.org/x.png",
+    "a\u202eb",
+]
+
+
+@pytest.mark.parametrize("line", HOSTILE_LINES)
+def test_a_hostile_card_beside_a_contribution_is_refused_and_not_merged(
+    line: str, offered: Any, hugging_face: Any
+) -> None:
+    address = offered()
+    card = hugging_face.files(REPO)["README.md"]
+    hugging_face.change(REPO, {"README.md": card + f"\n{line}\n".encode()}, ref="refs/pr/1", message="more")
+    before = dict(hugging_face.files(REPO))
+
+    done = review(address, deep=False, merge=True)
+
+    assert (done.verdict.is_accepted, done.merged) == (False, None)
+    assert "README.md holds" in " ".join(reason.what for reason in done.verdict.reasons if reason.weight == "refuse")
+    assert hugging_face.files(REPO) == before
+
+
+@pytest.mark.parametrize("card", [b"\xff\xfe", b"# no YAML", b"x" * (2 << 20)], ids=["bytes", "no block", "long"])
+def test_what_is_no_card_beside_a_contribution_is_refused(card: bytes, offered: Any, hugging_face: Any) -> None:
+    address = offered()
+    hugging_face.change(REPO, {"README.md": card}, ref="refs/pr/1", message="more")
+
+    assert not review(address, deep=False, merge=True).verdict.is_accepted
+
+
+def test_an_older_card_beside_a_contribution_is_left_out(offered: Any, hugging_face: Any) -> None:
+    address = offered()
+    newer = hugging_face.files(REPO)["README.md"].replace(b"measurements", b"Measurements")
+    hugging_face.change(REPO, {"README.md": newer}, message="a newer card")
+
+    done = review(address, deep=False, merge=True)
+
+    assert done.merged == hugging_face.refs[REPO]["main"]
+    assert hugging_face.files(REPO)["README.md"] == newer
+
+
+@pytest.mark.parametrize("line", HOSTILE_LINES)
+def test_a_hostile_card_of_a_model_is_refused_in_a_pull_request(
+    line: str, sound_model: Any, hugging_face: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import HfApi
+
+    monkeypatch.setattr("costhub.hub.model_check.model_gate.load_in_child", lambda folder: None)
+    folder = sound_model("gbt")
+    hugging_face.commit("acme/one", {"README.md": b"# Models of acme"})
+    with (folder / "README.md").open("a", encoding="utf-8") as file:
+        file.write(f"\n{line}\n")
+    HfApi(endpoint=hugging_face.url).upload_folder(repo_id="acme/one", folder_path=folder, create_pr=True)
+
+    verdict = review("hf-hub:acme/one@refs/pr/1").verdict
+
+    assert not verdict.is_accepted
+    assert "README.md holds" in verdict.reasons[0].what
+
+
 def test_nothing_is_no_subject(tmp_path: Path) -> None:
     with pytest.raises(CosthubError, match="is neither a model folder"):
         review(str(tmp_path / "nothing"))

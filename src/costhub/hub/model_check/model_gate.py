@@ -7,7 +7,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from costhub.cards.markdown import CARD, check_card_text, split
+from costhub.cards.card_check import check_card
+from costhub.cards.markdown import CARD
 from costhub.cards.model_card import METRICS, is_as_rendered, parse
 from costhub.errors import CosthubError, ModelError
 from costhub.hub.catalogue.hubs import CONFIG, EVALUATION
@@ -133,7 +134,7 @@ def _check_manifest(root: Path) -> None:
 
 def _check_card(root: Path, info: ModelInfo) -> None:
     text = read_text(root / CARD)
-    check_card_text(split(text)[1], CARD)
+    check_card(text, CARD)
     card = parse(text)
     if not is_as_rendered(text):
         raise ModelError(

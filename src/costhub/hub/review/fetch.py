@@ -98,7 +98,7 @@ class PullRequest:
     contribution: str
     """The id in these paths; "" for a model."""
     beside: Sequence[str] = ()
-    """Paths outside the contribution that differ from the main branch; `--merge` ignores them."""
+    """Paths outside the contribution that differ from the main branch; `--merge` leaves them out."""
 
     @property
     def address(self) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from costhub.cards.card_check import check_card
+from costhub.cards.markdown import CARD, MAX_CARD_CHARACTERS
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.lock import LOCK
 from costhub.errors import DataError, ModelError, RefusedError, first_line
@@ -19,7 +21,7 @@ from costhub.hub.review.comparison import Reason, ReviewVerdict
 from costhub.hub.review.contribution import review_contribution
 from costhub.hub.review.fetch import PullRequest, fetch_compared, find_pull_request
 from costhub.hub.review.merge import close_known, merge_into, merge_pull_request
-from costhub.hub.staging import folder_kind
+from costhub.hub.staging import folder_kind, read_card
 from costhub.terminal_text import clean
 
 
@@ -60,7 +62,8 @@ def review(subject: str, *, against: str | None = None, merge: bool = False, dee
         held = fetch_compared(against, DataFolder.open(folder).device_ids()) if against else None
         known = load_measurements(against, columns=["record_id", "device_id"]) if against and held else None
         verdict = review_contribution(folder, held, deep=deep, known=known)
-        verdict = replace(verdict, subject=subject, reasons=[*verdict.reasons, *_files_beside(pull)])
+        beside = [] if pull is None else [*_files_beside(pull), *_card_beside(pull)]
+        verdict = replace(verdict, subject=subject, reasons=[*verdict.reasons, *beside])
         if not merge or not (verdict.is_accepted or _is_known(verdict)):
             return ReviewOutcome(verdict)
         if pull is None:
@@ -110,13 +113,26 @@ def _is_known(verdict: ReviewVerdict) -> bool:
     return refusals == 1 and 0 < rows == sum(comparison.replayed for comparison in verdict.comparisons)
 
 
-def _files_beside(pull: PullRequest | None) -> Iterator[Reason]:
-    if pull is not None and pull.beside:
+def _files_beside(pull: PullRequest) -> Iterator[Reason]:
+    if pull.beside:
         yield Reason(
             "look",
             f"{len(pull.beside):,} files outside the contribution differ from the main branch "
             f"({clean(pull.beside[0], 100)}). --merge leaves them out; a merge on the page may not.",
         )
+
+
+def _card_beside(pull: PullRequest) -> Iterator[Reason]:
+    """Refuses a pull request whose card is hostile: a merge on the page would take it, and reviewers look at it."""
+    head = pull.repo.head(pull.commit) if CARD in pull.beside else None
+    if head is None or CARD not in head.files:
+        return
+    try:
+        if head.sizes.get(CARD, 0) > MAX_CARD_CHARACTERS:
+            raise DataError(f"{CARD} is longer than {MAX_CARD_CHARACTERS:,} characters.")
+        check_card(read_card(pull.repo.fetch(head, CARD)), CARD)
+    except DataError as error:
+        yield Reason("refuse", f"The pull request also changes the card. {error}")
 
 
 def _refuse_merge(kind: Kind, pull: PullRequest | None, against: str | None) -> None:
