@@ -10,41 +10,70 @@ from costhub.errors import CosthubError
 from costhub.versions import __version__
 
 if TYPE_CHECKING:
-    from costhub.api.tune import tune
-    from costhub.dataset.load import iter_programs, load_programs
-    from costhub.hub.data import iter_measurements, load_measurements
-    from costhub.hub.pull import pull
-    from costhub.models.evaluate import evaluate
-    from costhub.models.folder import load_model
+    from costhub.api.evaluation import evaluate
+    from costhub.api.measuring import BoardsAt
+    from costhub.api.models import load_model, pull
+    from costhub.api.tune import TuneOptions, tune
+    from costhub.hub.contribute import contribute
+    from costhub.hub.data import (
+        iter_measurements,
+        iter_programs,
+        list_splits,
+        load_measurements,
+        load_programs,
+        load_split,
+        open_programs,
+    )
+    from costhub.hub.publish import publish
+    from costhub.models.evaluate import evaluate_scores
     from costhub.models.train import train_model as train
+    from costhub.search.whole_network.tuned_network import TunedNetwork
     from costhub.transfer.adapt import adapt
 
 # Resolved on first use (PEP 562): each of these modules imports tvm, torch or pyarrow, which takes seconds
 # that neither `costhub --help` nor a script that needs only one of them should have to wait.
 _LAZY = {
+    "BoardsAt": "costhub.api.measuring:BoardsAt",
+    "TuneOptions": "costhub.api.tune:TuneOptions",
+    "TunedNetwork": "costhub.search.whole_network.tuned_network:TunedNetwork",
     "adapt": "costhub.transfer.adapt:adapt",
-    "evaluate": "costhub.models.evaluate:evaluate",
+    "contribute": "costhub.hub.contribute:contribute",
+    "evaluate": "costhub.api.evaluation:evaluate",
+    "evaluate_scores": "costhub.models.evaluate:evaluate_scores",
     "iter_measurements": "costhub.hub.data:iter_measurements",
-    "iter_programs": "costhub.dataset.load:iter_programs",
+    "iter_programs": "costhub.hub.data:iter_programs",
+    "list_splits": "costhub.hub.data:list_splits",
     "load_measurements": "costhub.hub.data:load_measurements",
-    "load_model": "costhub.models.folder:load_model",
-    "load_programs": "costhub.dataset.load:load_programs",
-    "pull": "costhub.hub.pull:pull",
+    "load_model": "costhub.api.models:load_model",
+    "load_programs": "costhub.hub.data:load_programs",
+    "load_split": "costhub.hub.data:load_split",
+    "open_programs": "costhub.hub.data:open_programs",
+    "publish": "costhub.hub.publish:publish",
+    "pull": "costhub.api.models:pull",
     "train": "costhub.models.train:train_model",
     "tune": "costhub.api.tune:tune",
 }
 
 __all__ = [
+    "BoardsAt",
     "CosthubError",
+    "TuneOptions",
+    "TunedNetwork",
     "__version__",
     "adapt",
+    "contribute",
     "errors",
     "evaluate",
+    "evaluate_scores",
     "iter_measurements",
     "iter_programs",
+    "list_splits",
     "load_measurements",
     "load_model",
     "load_programs",
+    "load_split",
+    "open_programs",
+    "publish",
     "pull",
     "train",
     "tune",

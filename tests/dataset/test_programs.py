@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costhub.dataset.programs import Programs
+from costhub.dataset.programs import Programs, WorkloadUse
 
 
 def make(counts: list[int]) -> Programs:
@@ -177,3 +177,14 @@ def test_chosen_programs_keep_the_name_of_their_spec() -> None:
 
     assert programs.of_workloads({"a"}).spec == "demo@1"
     assert Programs.join([programs, programs]).spec == "demo@1"
+
+
+def test_what_workloads_are_stays_with_the_programs() -> None:
+    uses = {"a": WorkloadUse("conv", {"net": 2.0}, "conv1")}
+    first, second = dataclasses.replace(make([1, 1]), uses=uses), make([2, 2])
+
+    joined = Programs.join([first, second])
+    assert joined.uses == joined.select(np.array([0])).uses == uses
+    assert repr(joined) == "Programs(4 of 2 workloads, with 6 rows)"
+    named = dataclasses.replace(make([1]), spec="tiles@1", device_ids=("acme",))
+    assert repr(named) == "Programs(1 of 1 workloads on acme, with 1 rows of tiles@1)"

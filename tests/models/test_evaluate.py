@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from costhub.dataset.programs import Programs
+from costhub.dataset.programs import Programs, workload_uses
 from costhub.errors import DataError, ScoreError
 from costhub.models import metrics
-from costhub.models.evaluate import by_network, by_operator, evaluate_scores, network_top_k, workload_uses
+from costhub.models.evaluate import by_network, by_operator, evaluate_scores, network_top_k
 
 
 def programs(latency_s: list[float], workload: list[int]) -> Programs:
@@ -156,6 +156,7 @@ USES = workload_uses(
     pa.table(
         {
             "workload_id": ["a", "b", "c"],
+            "name": ["conv1", "conv2", None],
             "operator": ["conv", "conv", "matmul"],
             "networks": [
                 [{"name": "n1", "weight": 2.0}],
@@ -213,3 +214,30 @@ def test_five_are_enough_for_two_and_without_networks_there_is_nothing() -> None
     assert found is not None
     assert found.tlp == 1.0
     assert network_top_k(evaluation, {}, k=1) is None
+
+
+def test_an_evaluation_is_a_short_table_and_a_data_frame() -> None:
+    evaluation = evaluate_scores(RIGHT_WRONG_RIGHT, dataclasses.replace(PROGRAMS, uses=USES, device_ids=("acme",)))
+
+    lines = str(evaluation).splitlines()
+    assert lines[0] == "6 programs of 3 workloads on acme"
+    assert lines[1].split() == ["top_1", "0.750", "±0.250"]
+    assert [line.split()[0] for line in lines[5:]] == ["top_1_tenset", "top_5_tenset", "top_1_tlp", "top_5_tlp"]
+    assert lines[5].split() == ["top_1_tenset", "0.375"]
+    assert repr(evaluation) == str(evaluation)
+    frame = evaluation.to_pandas()
+    assert frame["workload"].tolist() == ["conv1", "conv2", "c"]
+    assert frame[["operator", "programs", "top_1"]].values.tolist() == [
+        ["conv", 2, 1.0],
+        ["conv", 2, 0.25],
+        ["matmul", 2, 1.0],
+    ]
+    assert frame["best_of_1_us"].tolist() == [1e6, 4e6, 3e6]
+
+
+def test_without_names_ids_stand_for_workloads_and_no_variant_is_printed() -> None:
+    evaluation = evaluate_scores(RIGHT_WRONG_RIGHT, PROGRAMS)
+
+    assert evaluation.variants == {}
+    assert str(evaluation).splitlines()[0] == "6 programs of 3 workloads"
+    assert evaluation.to_pandas()["workload"].tolist() == ["a", "b", "c"]

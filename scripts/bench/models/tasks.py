@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_programs
-from costhub.dataset.programs import IntArray, Programs
+from costhub.dataset.programs import IntArray, Programs, WorkloadUse, workload_uses
 from costhub.dataset.splits.split import list_splits, load_split
-from costhub.models.evaluate import WorkloadUse, workload_uses
 from scripts.bench.common.data import SplitPart, folds
 from scripts.bench.common.machine import RESULTS
 from scripts.bench.models.grid import GridEntry

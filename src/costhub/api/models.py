@@ -136,13 +136,24 @@ class ModelChoice:
 
 
 def _loaded(found: ResolvedModel, row: Mapping[str, Any]) -> CostModel:
-    from costhub.models.folder import load_model as read_model
+    model = read_model(found)
+    bound = model.bind(_completed(row))
+    bound.name, bound.info = model.name, model.info
+    return bound
+
+
+def read_model(found: ResolvedModel) -> CostModel:
+    """Reads a model as its folder has it, bound to no further device.
+
+    Raises:
+        CosthubError: As `load_model`.
+    """
+    from costhub.models.folder import load_model as read_folder
 
     # A folder that was never published has no manifest to check a copy against: it is read in its place.
-    model, info = read_model(pull_resolved(found) if found.entry.has_manifest else found.entry.folder)
-    bound = model.bind(_completed(row))
-    bound.name, bound.info = found.entry.name, info
-    return bound
+    model, info = read_folder(pull_resolved(found) if found.entry.has_manifest else found.entry.folder)
+    model.name, model.info = found.entry.name, info
+    return model
 
 
 def _completed(row: Mapping[str, Any]) -> dict[str, Any]:

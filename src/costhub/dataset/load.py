@@ -6,6 +6,7 @@ import contextlib
 import functools
 import operator as operators
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 
 from costhub.dataset.blocks import open_devices
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.programs import Programs
+from costhub.dataset.programs import Programs, WorkloadUse, workload_uses
 from costhub.dataset.remote import FileSystem, RemoteFolder
 from costhub.dataset.schema import STATUSES
 from costhub.dataset.shards.shard import ROW_GROUP_ROWS, empty_table
@@ -243,7 +244,8 @@ def load_programs(
         UnknownNameError: The feature spec does not exist.
     """
     devices = open_devices(path, device, workloads, spec, failures=failures)
-    return Programs.join([block.load(progress=progress) for block in devices])
+    programs = Programs.join([block.load(progress=progress) for block in devices])
+    return replace(programs, uses=_uses(path, programs))
 
 
 def iter_programs(
@@ -278,4 +280,11 @@ def iter_programs(
     for block in open_devices(path, device, workloads, spec, failures=failures):
         complete, _ = block.with_features(progress=progress)
         for part in complete.cut(batch_programs):
-            yield part.load(progress=progress)
+            programs = part.load(progress=progress)
+            yield replace(programs, uses=_uses(path, programs))
+
+
+def _uses(path: str | Path, programs: Programs) -> dict[str, WorkloadUse]:
+    """What the workloads of programs are, as the folder says."""
+    table = DataFolder.open(path).workloads(["workload_id", "name", "operator", "networks"])
+    return workload_uses(table.filter(pc.field("workload_id").isin(pa.array(programs.workload_ids, pa.string()))))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
@@ -17,6 +20,40 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
+class WorkloadUse:
+    """What a workload is, and where it occurs."""
+
+    operator: str
+    """Its family."""
+    networks: Mapping[str, float] = field(default_factory=dict)
+    """Network -> how often it uses the workload."""
+    name: str = ""
+    """For people."""
+
+
+def workload_uses(workloads: pa.Table) -> dict[str, WorkloadUse]:
+    """Workload id -> family, networks and name.
+
+    Args:
+        workloads: The workloads table, with `workload_id`, `operator`, `networks` and, if there are names, `name`.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> networks = [[{"name": "resnet-18", "weight": 2.0}]]
+        >>> workload_uses(pa.table({"workload_id": ["w"], "operator": ["conv"], "networks": networks}))["w"]
+        WorkloadUse(operator='conv', networks={'resnet-18': 2.0}, name='')
+    """
+    wanted = ("workload_id", "operator", "networks", "name")
+    rows = workloads.select([name for name in wanted if name in workloads.column_names]).to_pylist()
+    return {
+        row["workload_id"]: WorkloadUse(
+            row["operator"], {n["name"]: n["weight"] for n in row["networks"] or ()}, row.get("name") or ""
+        )
+        for row in rows
+    }
+
+
+@dataclass(frozen=True, repr=False)
 class Programs:
     """Programs of one or more devices with their features and latencies.
 
@@ -27,6 +64,8 @@ class Programs:
         >>> p = Programs.from_list(features, np.array([0, 0]), ("w",), latency_s)
         >>> p.n, p.rows.shape, p.throughput().tolist()
         (2, (3, 3), [1.0, 0.5])
+        >>> p
+        Programs(2 of 1 workloads, with 3 rows)
     """
 
     rows: FloatArray
@@ -44,6 +83,15 @@ class Programs:
     device: IntArray = None  # type: ignore[assignment]
     """(n,) index into `device_ids`; all 0 by default."""
     device_ids: tuple[str, ...] = ("",)
+    uses: Mapping[str, WorkloadUse] = field(default_factory=dict)
+    """Workload id -> what it is; empty where that is not known."""
+
+    def __repr__(self) -> str:
+        """In a line: how many programs there are, of what and on what, not the arrays."""
+        workloads = len(np.unique(self.workload))
+        devices = ", ".join(sorted({self.device_ids[number] for number in np.unique(self.device)} - {""}))
+        where, layout = f" on {devices}" if devices else "", f" of {self.spec}" if self.spec else ""
+        return f"Programs({self.n:,} of {workloads} workloads{where}, with {len(self.rows):,} rows{layout})"
 
     def __post_init__(self) -> None:
         if cast("IntArray | None", self.device) is None:
@@ -98,6 +146,7 @@ class Programs:
             parts[0].spec,
             device,
             device_ids,
+            {name: use for part in parts for name, use in part.uses.items()},
         )
 
     @property

@@ -8,14 +8,13 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from costhub.dataset.programs import FloatArray, Programs
+from costhub.dataset.programs import FloatArray, Programs, WorkloadUse
 from costhub.errors import DataError, ScoreError
 from costhub.models import metrics
 from costhub.models.metrics import weighted_top_k
@@ -47,9 +46,9 @@ class WorkloadScore:
     """Latency of the fastest of the five with the highest scores."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
-    """The metrics of all workloads."""
+    """The metrics of all workloads; `print` shows their means with standard errors."""
 
     workloads: tuple[WorkloadScore, ...]
     """In the order of `Programs.group`: one for each workload on each device."""
@@ -57,6 +56,8 @@ class Evaluation:
     """Relative difference below which `pairwise` does not count a pair."""
     skipped: tuple[str, ...]
     """Workloads in which no two programs differ by more than the noise: there is nothing to rank."""
+    uses: Mapping[str, WorkloadUse] = field(default_factory=dict)
+    """Workload id -> what it is, as far as the programs said."""
 
     @property
     def top_1(self) -> float:
@@ -92,6 +93,47 @@ class Evaluation:
         workload.
         """
         return {name: self._standard_error(name) for name in METRICS}
+
+    @property
+    def variants(self) -> dict[str, float]:
+        """`top_1_tenset`, `top_1_tlp` and the same for 5, as the literature has them; empty without networks."""
+        found = {k: network_top_k(self, self.uses, k=k) for k in (1, 5)}
+        return {f"top_{k}_{name}": getattr(top, name) for name in ("tenset", "tlp") for k, top in found.items() if top}
+
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame`` with a row per workload and device: names, number of programs, metrics, latencies."""
+        import pandas
+
+        unknown = WorkloadUse("")
+        rows = [
+            {
+                "workload": self.uses.get(row.workload_id, unknown).name or row.workload_id[:12],
+                "operator": self.uses.get(row.workload_id, unknown).operator,
+                "device_id": row.device_id,
+                "programs": row.n,
+                **{name: getattr(row, name) for name in METRICS},
+                "best_us": row.best_s * 1e6,
+                "best_of_1_us": row.best_of_1_s * 1e6,
+                "best_of_5_us": row.best_of_5_s * 1e6,
+                "workload_id": row.workload_id,
+            }
+            for row in self.workloads
+        ]
+        return pandas.DataFrame(rows)
+
+    def __str__(self) -> str:
+        devices = ", ".join(sorted({row.device_id for row in self.workloads} - {""}))
+        programs, errors = sum(row.n for row in self.workloads), self.standard_errors
+        left_out = f", {len(self.skipped)} left out with nothing to rank" if self.skipped else ""
+        lines = [
+            f"{programs:,} programs of {len(self.workloads)} workloads{f' on {devices}' if devices else ''}{left_out}",
+            *(f"{name:12} {value:6.3f} ±{errors[name]:.3f}" for name, value in self.totals.items()),
+            *(f"{name:12} {value:6.3f}" for name, value in self.variants.items()),
+        ]
+        return "\n".join(lines).replace(" ±nan", "")
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def to_json(self) -> dict[str, Any]:
         """The same as JSON values.
@@ -155,8 +197,12 @@ def evaluate_scores(scores: Scores, programs: Programs, *, noise_floor: float = 
 
     Example:
         >>> pair = Programs.from_list([np.ones((1, 2))] * 2, np.array([0, 0]), ("w",), np.array([1e-3, 2e-3]))
-        >>> evaluate_scores(np.zeros(2), pair).top_1
-        0.75
+        >>> print(evaluate_scores(np.zeros(2), pair))
+        2 programs of 1 workloads
+        top_1         0.750
+        top_5         1.000
+        pairwise      0.500
+        spearman      0.000
     """
     if not np.isfinite(scores).all():
         raise ScoreError(
@@ -181,7 +227,7 @@ def evaluate_scores(scores: Scores, programs: Programs, *, noise_floor: float = 
             f"None of the {len(skipped)} workloads has two programs that differ by more than "
             f"{noise_floor:.0%}, so there is nothing to rank; measure more programs."
         )
-    return Evaluation(tuple(measured), noise_floor, tuple(skipped))
+    return Evaluation(tuple(measured), noise_floor, tuple(skipped), programs.uses)
 
 
 def _score_group(
@@ -222,16 +268,6 @@ _NONE = Programs.from_list([], np.zeros(0, np.int64), (), np.zeros(0))
 
 
 @dataclass(frozen=True)
-class WorkloadUse:
-    """What a workload is, and where it occurs."""
-
-    operator: str
-    """Its family."""
-    networks: Mapping[str, float]
-    """Network -> how often it uses the workload."""
-
-
-@dataclass(frozen=True)
 class NetworkTopK:
     """`top_k` of whole networks, as the literature has it; see docs/metrics.md."""
 
@@ -241,24 +277,6 @@ class NetworkTopK:
     """Mean over networks: `top_k_tenset`."""
     tlp: float
     """The ratio of the sums over all networks: `top_k_tlp`."""
-
-
-def workload_uses(workloads: pa.Table) -> dict[str, WorkloadUse]:
-    """Workload id -> family and networks.
-
-    Args:
-        workloads: The workloads table, with `workload_id`, `operator` and `networks`.
-
-    Example:
-        >>> networks = [[{"name": "resnet-18", "weight": 2.0}]]
-        >>> workload_uses(pa.table({"workload_id": ["w"], "operator": ["conv"], "networks": networks}))["w"]
-        WorkloadUse(operator='conv', networks={'resnet-18': 2.0})
-    """
-    rows = workloads.select(["workload_id", "operator", "networks"]).to_pylist()
-    return {
-        row["workload_id"]: WorkloadUse(row["operator"], {n["name"]: n["weight"] for n in row["networks"] or ()})
-        for row in rows
-    }
 
 
 def by_operator(evaluation: Evaluation, uses: Mapping[str, WorkloadUse]) -> dict[str, Evaluation]:

@@ -69,42 +69,10 @@ def figures_of(
         DataError: The model was trained on all requested workloads.
         CosthubError: The model, data folder, device or split does not exist.
     """
-    from costhub.dataset.folder import DataFolder, chosen_devices
-    from costhub.dataset.load import load_programs
-    from costhub.dataset.splits.split import find_split
-    from costhub.errors import DataError
-    from costhub.hub.catalogue.devices import device_rows
-    from costhub.hub.pull import resolve
-    from costhub.models.evaluate import evaluate
-    from costhub.models.folder import load_model
+    from costhub.api.evaluation import evaluate
 
-    folder, data = resolve(model), place.folder
-    chosen = find_split(data, split) if split is not None else None
-    devices = devices or ((place.device_id,) if place.device_id else ())
-    opened = DataFolder.open(data)
-    chosen_devices(opened, opened.device_ids(), devices)
-    loaded, info = load_model(folder)  # after all names: it loads torch
-    wanted = set(chosen.test) if chosen else workload_ids(data)
-    if chosen:
-        devices = devices or chosen.test_devices
-        for device_id in devices:
-            chosen.check_device(device_id, "test")
-    # On devices that are new to the model, a workload it knows from another device is a fair test.
-    new_devices = chosen is not None and bool(chosen.test_devices) and set(info.device_ids).isdisjoint(devices)
-    if not every and not new_devices:
-        wanted -= set(info.train_workloads)
-    if not wanted:
-        raise DataError(f"{model} was trained on all of these workloads. Use --all to evaluate on them anyway.")
-    programs = load_programs(data, device=devices or None, workloads=wanted, spec=info.feature_spec)
-    loaded.add_devices(device_rows(data, programs.device_ids))
-    return described_figures(evaluate(loaded, programs, noise_floor=noise_floor), data)
-
-
-def workload_ids(data: Path) -> set[str]:
-    """The ids of all workloads of a data folder."""
-    from costhub.dataset.folder import DataFolder
-
-    return set(DataFolder.open(data).workloads()["workload_id"].to_pylist())
+    found = evaluate(model, place, device=devices or None, split=split, every=every, noise_floor=noise_floor)
+    return described_figures(found, place.folder)
 
 
 def described_figures(evaluation: Evaluation, data: Path) -> dict[str, Any]:
@@ -114,7 +82,8 @@ def described_figures(evaluation: Evaluation, data: Path) -> dict[str, Any]:
     `variants`, the totals of the literature if the data name networks.
     """
     from costhub.dataset.folder import DataFolder
-    from costhub.models.evaluate import by_network, by_operator, network_top_k, workload_uses
+    from costhub.dataset.programs import workload_uses
+    from costhub.models.evaluate import by_network, by_operator, network_top_k
 
     about = DataFolder.open(data).workloads(["workload_id", "name", "operator", "networks"])
     known: dict[str, Mapping[str, Any]] = {row["workload_id"]: row for row in about.to_pylist()}

@@ -1,0 +1,172 @@
+"""Provides evaluate: how well a model ranks measured programs, both by name or as objects."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+
+from costhub.api.models import read_model, resolve_model
+from costhub.dataset.folder import DataFolder, chosen_devices
+from costhub.dataset.load import load_programs
+from costhub.dataset.programs import FloatArray, IntArray, Programs
+from costhub.dataset.splits.split import find_split
+from costhub.errors import DataError, ModelError
+from costhub.hub.catalogue.devices import complete_device_row, device_rows
+from costhub.hub.data import FEATURES, DataAddress, find_data
+from costhub.models.evaluate import NOISE_FLOOR, Evaluation, evaluate_scores
+from costhub.models.protocol import CostModel, Scores
+
+if TYPE_CHECKING:
+    from costhub.dataset.splits.split import Split
+    from costhub.models.info import ModelInfo
+
+
+class Ranker(Protocol):
+    """Whatever can score programs: all that `evaluate` needs of a model."""
+
+    def predict(self, rows: FloatArray, counts: IntArray, /) -> Any:
+        """(n,) scores of programs, higher is faster.
+
+        Args:
+            rows: (r, d) feature rows of all programs, programs in order; `feature_spec` of the object names their
+                layout, without it `tiles@1`.
+            counts: (n,) number of rows of each program.
+        """
+
+
+Data: TypeAlias = "str | Path | DataAddress | Programs | Sequence[Programs]"
+
+
+def evaluate(
+    model: str | Path | CostModel | Ranker,
+    data: Data,
+    *,
+    device: str | Sequence[str] | None = None,
+    split: str | Split | None = None,
+    every: bool = False,
+    noise_floor: float = NOISE_FLOOR,
+) -> Evaluation:
+    """Scores programs with a model and compares the scores with the measured latencies.
+
+    Programs of different devices are never compared with one another; a model for many devices scores each
+    program for the device that measured it.
+
+    Args:
+        model: A name, address or folder as for `costhub.load_model`, a model, or any object with `predict`
+            (`Ranker`).
+        data: Where measurements are, as for `costhub.load_programs`; or programs, in memory or in blocks.
+        device: Devices whose programs to use; not needed if the data or the split have only one.
+        split: Use its test workloads only: the name of a split of the data, the file of one, or a `Split`.
+        every: Include workloads that the model has learned from. A good score on them does not mean a good model,
+            so those of a model from a folder are left out of data given by name. Programs are taken as given.
+        noise_floor: Relative difference of throughput below which two programs are taken as equally fast.
+
+    Returns:
+        The figures; `print` shows them as a table.
+
+    Raises:
+        DataError: There are no such data, the model has learned from all of the workloads, or no two programs of
+            one workload differ by more than the noise.
+        ModelError: The model cannot read these programs.
+        ScoreError: A score is NaN or infinite.
+        CosthubError: No model, device or split has this name.
+
+    Example:
+        >>> print(evaluate("nvidia-h200", "nvidia-h200", split="workload-12-seed0"))  # doctest: +SKIP
+        623 programs of 12 workloads on nvidia-h200
+        top_1         0.920 ±0.039
+        top_5         1.000 ±0.000
+        pairwise      0.898 ±0.009
+        spearman      0.927 ±0.013
+    """
+    place = data if isinstance(data, DataAddress) else find_data(data) if isinstance(data, str | os.PathLike) else None
+    choice = resolve_model(os.fspath(model)) if isinstance(model, str | os.PathLike) else None
+    if place is not None:
+        chosen, devices = _chosen(place, device, split)  # All names before the model, which loads torch or XGBoost.
+        ranker = read_model(choice) if choice else model
+        blocks: Sequence[Programs] = [_selected(ranker, place, devices, chosen, every=every)]
+        rows = device_rows(place.path, blocks[0].device_ids)
+    else:
+        ranker = read_model(choice) if choice else model
+        blocks = [_given(block, device, split) for block in ([data] if isinstance(data, Programs) else data)]
+        rows = {name: complete_device_row({"device_id": name}) for block in blocks for name in block.device_ids}
+    scores, kept = [np.zeros(0)], []
+    for block in (block.measured() for block in blocks):
+        scores.append(_scores(ranker, block, rows))
+        kept.append(replace(block, rows=_NO_ROWS, counts=np.zeros_like(block.counts)))
+    programs = Programs.join(kept) if kept else _NONE
+    return evaluate_scores(np.concatenate(scores), programs, noise_floor=noise_floor)
+
+
+_NO_ROWS: FloatArray = np.zeros((0, 0), np.float32)
+_NONE = Programs.from_list([], np.zeros(0, np.int64), (), np.zeros(0))
+
+
+def _chosen(
+    place: DataAddress, device: str | Sequence[str] | None, split: str | Split | None
+) -> tuple[Split | None, tuple[str, ...]]:
+    """The split, and the devices as far as they are named."""
+    chosen = find_split(place.path, split) if isinstance(split, str) else split
+    devices = _names(device) or ((place.device_id,) if place.device_id else ())
+    folder = DataFolder.open(place.path)
+    chosen_devices(folder, folder.device_ids(), devices)
+    if chosen:
+        devices = devices or chosen.test_devices
+        for device_id in devices:
+            chosen.check_device(device_id, "test")
+    return chosen, devices
+
+
+def _selected(
+    model: CostModel | Ranker, place: DataAddress, devices: tuple[str, ...], split: Split | None, *, every: bool
+) -> Programs:
+    """The programs of a data folder on which to evaluate a model."""
+    wanted = set(split.test) if split else set(DataFolder.open(place.path).workloads()["workload_id"].to_pylist())
+    info: ModelInfo | None = getattr(model, "info", None)
+    if info is not None and not every:
+        # On devices that are new to the model, a workload it knows from another device is a fair test.
+        is_new = split is not None and bool(split.test_devices) and set(info.device_ids).isdisjoint(devices)
+        wanted -= set() if is_new else set(info.train_workloads)
+    if not wanted:
+        raise DataError(
+            f"{getattr(model, 'name', '') or 'The model'} was trained on all of these workloads. Use --all (every=True "
+            "in Python) to evaluate on them anyway."
+        )
+    spec = getattr(model, "feature_spec", FEATURES)
+    return load_programs(place.path, device=devices or None, workloads=wanted, spec=spec)
+
+
+def _given(programs: Programs, device: str | Sequence[str] | None, split: str | Split | None) -> Programs:
+    """The part of programs in memory on which to evaluate a model."""
+    if isinstance(split, str):
+        raise DataError(f"Programs have no split named {split!r}; load it with costhub.load_split, and pass that.")
+    part = programs if device is None else programs.of_devices(set(_names(device)))
+    return part if split is None else part.of_workloads(set(split.test))
+
+
+def _names(device: str | Sequence[str] | None) -> tuple[str, ...]:
+    return (device,) if isinstance(device, str) else tuple(device or ())
+
+
+def _scores(model: CostModel | Ranker, programs: Programs, rows: Mapping[str, Mapping[str, Any]]) -> Scores:
+    """(n,) scores, each for the device of its program as far as that is known."""
+    if not isinstance(model, CostModel):
+        return _checked(model.predict(programs.rows, programs.counts), programs.n)
+    scores = np.zeros(programs.n)
+    for number in np.unique(programs.device):
+        row, own = rows.get(programs.device_ids[number], {}), programs.device == number
+        bound = model.bind(row) if row.get("kind") else model
+        scores[own] = bound.predict_programs(programs if own.all() else programs.select(own))
+    return scores
+
+
+def _checked(scores: Any, n: int) -> Scores:
+    found: Scores = np.asarray(scores, dtype=np.float64)
+    if found.shape != (n,):
+        raise ModelError(f"predict returned an array of shape {found.shape} for {n} programs; it must be ({n},).")
+    return found

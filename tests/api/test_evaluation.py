@@ -1,0 +1,108 @@
+"""`costhub.evaluate`: models and data by name or as objects."""
+
+from __future__ import annotations
+
+import runpy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from costhub.api.evaluation import evaluate
+from costhub.dataset.programs import Programs
+from costhub.dataset.splits.split import Split, save_split
+from costhub.errors import DataError, ModelError
+from costhub.hub.data import load_programs
+from costhub.models.compound.conditioned import Conditioned
+from costhub.models.evaluate import evaluate_scores
+from costhub.models.folder import load_model
+
+_measured = runpy.run_path(str(Path(__file__).parents[1] / "cli/measured_folder.py"))
+build_data, train_model = _measured["build_data"], _measured["train_model"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = build_data(tmp_path_factory.mktemp("evaluation") / "data")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(data: Path) -> Path:
+    """A model that has learned from all workloads but conv2d0 and matmul0."""
+    folder: Path = train_model(data, data.parent)
+    return folder
+
+
+class Ranking:
+    """A model of somebody else, which knows nothing of costhub."""
+
+    def predict(self, rows: Any, counts: Any) -> Any:
+        return np.add.reduceat(rows[:, 0], np.cumsum(counts) - counts)
+
+
+def test_names_of_a_model_and_of_data_are_enough(model: Path, data: Path) -> None:
+    found = evaluate(str(model), data)
+
+    assert [found.uses[row.workload_id].name for row in found.workloads] == ["conv2d0", "matmul0"]
+    whole, _ = load_model(model)
+    programs = load_programs(data, workloads={"id-conv2d0", "id-matmul0"})
+    assert found == evaluate(whole, programs)
+    assert len(evaluate(model, data, every=True).workloads) == 6
+
+
+def test_a_split_chooses_the_workloads(model: Path, data: Path, tmp_path: Path) -> None:
+    one = Split("one", (), ("id-matmul0", "id-matmul1"), 0)
+
+    save_split(one, tmp_path / "one.json")
+
+    found = evaluate(model, data, split=str(tmp_path / "one.json"))
+    # matmul1 is in the split too, but the model has learned from it.
+    assert [row.workload_id for row in found.workloads] == ["id-matmul0"]
+    assert [row.workload_id for row in evaluate(Ranking(), data, split=one).workloads] == list(one.test)
+    given = load_programs(data)
+    assert evaluate(Ranking(), given, split=one).workloads == evaluate(Ranking(), data, split=one).workloads
+    with pytest.raises(DataError, match=r"no split named 'one'; load it with costhub.load_split"):
+        evaluate(Ranking(), given, split="one")
+    with pytest.raises(DataError, match="was trained on all of these workloads"):
+        evaluate(model, data, split=Split("seen", (), ("id-matmul1",), 0))
+
+
+def test_any_object_with_predict_will_do(data: Path) -> None:
+    programs = load_programs(data)
+
+    found = evaluate(Ranking(), programs)
+    # Made so: a program is faster, the larger the sum of the first column.
+    assert (found.top_1, found.pairwise) == (1.0, 1.0)
+    assert found == evaluate_scores(Ranking().predict(programs.rows, programs.counts), programs)
+    assert evaluate(Ranking(), [programs.of_workloads({name}) for name in programs.workload_ids]) == found
+
+    class Wrong:
+        def predict(self, rows: Any, counts: Any) -> Any:
+            return rows[:, 0]
+
+    with pytest.raises(ModelError, match=r"shape \(216,\) for 72 programs; it must be \(72,\)"):
+        evaluate(Wrong(), programs)
+
+
+def test_a_model_for_many_devices_scores_each_program_for_its_own(
+    train: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    devices = {name: {"device_id": name, "kind": "cpu", "cores": cores} for name, cores in (("a", 2), ("b", 64))}
+    programs = replace(train, device=np.arange(train.n) % 2, device_ids=("a", "b"))
+    model = Conditioned(feature_spec="demo@1", devices=devices)
+    model.fit(programs, None, seed=0, progress=False)
+    monkeypatch.setattr("costhub.api.evaluation.complete_device_row", lambda row: devices[row["device_id"]])
+
+    expected = evaluate_scores(model.predict_programs(programs), programs)
+    assert evaluate(model, programs) == expected
+    assert evaluate(model.bind(devices["a"]), programs) == expected
+    only_b = evaluate(model.bind(devices["a"]), programs, device="b")
+    assert only_b.workloads == tuple(row for row in expected.workloads if row.device_id == "b")
+
+
+def test_no_programs_are_a_sentence(data: Path) -> None:
+    with pytest.raises(DataError, match="so there is nothing to rank"):
+        evaluate(Ranking(), [])
