@@ -17,6 +17,7 @@ from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.dataset.splits.split import find_split
 from costhub.errors import DataError, ModelError
 from costhub.hub.catalogue.devices import complete_device_row, device_rows
+from costhub.hub.catalogue.find import ResolvedModel
 from costhub.hub.data import FEATURES, DataAddress, find_data
 from costhub.models.evaluate import NOISE_FLOOR, Evaluation, evaluate_scores
 from costhub.models.protocol import CostModel, Scores
@@ -84,15 +85,15 @@ def evaluate(
         pairwise      0.898 ±0.009
         spearman      0.927 ±0.013
     """
-    place = data if isinstance(data, DataAddress) else find_data(data) if isinstance(data, str | os.PathLike) else None
-    choice = resolve_model(os.fspath(model)) if isinstance(model, str | os.PathLike) else None
-    if place is not None:
-        chosen, devices = _chosen(place, device, split)  # All names before the model, which loads torch or XGBoost.
-        ranker = read_model(choice) if choice else model
+    choice = resolve_model(os.fspath(model)) if isinstance(model, str | os.PathLike) else model
+    if isinstance(data, str | os.PathLike | DataAddress):
+        place = data if isinstance(data, DataAddress) else find_data(data)
+        chosen, devices = _chosen(place, device, split)  # Names are checked before the model loads torch or XGBoost.
+        ranker = read_model(choice) if isinstance(choice, ResolvedModel) else choice
         blocks: Sequence[Programs] = [_selected(ranker, place, devices, chosen, every=every)]
         rows = device_rows(place.path, blocks[0].device_ids)
     else:
-        ranker = read_model(choice) if choice else model
+        ranker = read_model(choice) if isinstance(choice, ResolvedModel) else choice
         blocks = [_given(block, device, split) for block in ([data] if isinstance(data, Programs) else data)]
         rows = {name: complete_device_row({"device_id": name}) for block in blocks for name in block.device_ids}
     scores, kept = [np.zeros(0)], []

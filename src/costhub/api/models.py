@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from costhub.hub.catalogue.find import AUTO, ResolvedModel, choose_model, find_model
-from costhub.hub.pull import pull_resolved
+from costhub.hub.pull import pull_resolved, verified_folder
 
 if TYPE_CHECKING:
     from costhub.hub.catalogue.hubs import ModelEntry
@@ -150,8 +150,7 @@ def read_model(found: ResolvedModel) -> CostModel:
     """
     from costhub.models.folder import load_model as read_folder
 
-    # A folder that was never published has no manifest to check a copy against: it is read in its place.
-    model, info = read_folder(pull_resolved(found) if found.entry.has_manifest else found.entry.folder)
+    model, info = read_folder(verified_folder(found))
     model.name, model.info = found.entry.name, info
     return model
 

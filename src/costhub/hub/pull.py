@@ -59,7 +59,15 @@ def resolve(name: str, *, arch: str | None = None) -> Path:
     Raises:
         CosthubError: As `pull`.
     """
-    model = find_model(name, arch=arch)
+    return verified_folder(find_model(name, arch=arch))
+
+
+def verified_folder(model: ResolvedModel) -> Path:
+    """The folder of a resolved model, after every byte of it was checked; only a fetched model is copied.
+
+    Raises:
+        CosthubError: As `pull`.
+    """
     if model.commit is not None:
         return pull_resolved(model)
     if not model.entry.is_published:
