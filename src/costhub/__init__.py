@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from costhub.hub.publish import publish
     from costhub.models.evaluate import evaluate_scores
     from costhub.models.train import train_model as train
-    from costhub.search.whole_network.tuned_network import TunedNetwork
+    from costhub.search.whole_network.tuned_network import load_network
     from costhub.transfer.adapt import adapt
 
 # Resolved on first use (PEP 562): each of these modules imports tvm, torch or pyarrow, which takes seconds
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 _LAZY = {
     "BoardsAt": "costhub.api.measuring:BoardsAt",
     "TuneOptions": "costhub.api.tune:TuneOptions",
-    "TunedNetwork": "costhub.search.whole_network.tuned_network:TunedNetwork",
     "adapt": "costhub.transfer.adapt:adapt",
     "contribute": "costhub.hub.contribute:contribute",
     "evaluate": "costhub.api.evaluation:evaluate",
@@ -45,6 +44,7 @@ _LAZY = {
     "list_splits": "costhub.hub.data:list_splits",
     "load_measurements": "costhub.hub.data:load_measurements",
     "load_model": "costhub.api.models:load_model",
+    "load_network": "costhub.search.whole_network.tuned_network:load_network",
     "load_programs": "costhub.hub.data:load_programs",
     "load_split": "costhub.hub.data:load_split",
     "open_programs": "costhub.hub.data:open_programs",
@@ -58,7 +58,6 @@ __all__ = [
     "BoardsAt",
     "CosthubError",
     "TuneOptions",
-    "TunedNetwork",
     "__version__",
     "adapt",
     "contribute",
@@ -70,6 +69,7 @@ __all__ = [
     "list_splits",
     "load_measurements",
     "load_model",
+    "load_network",
     "load_programs",
     "load_split",
     "open_programs",

@@ -39,7 +39,7 @@ def test_names_and_files_are_sorted_into_workloads_and_networks(tmp_path: Path) 
     found = read_subjects(["softmax", "mobilenet_v2", tmp_path / "mine.pt2", "resnet18.c7"], tmp_path)
 
     assert found == Subjects(("softmax", "resnet18.c7"), ("mobilenet_v2", str(tmp_path / "mine.pt2")))
-    with pytest.raises(UnknownNameError, match="resnet18"):
+    with pytest.raises(UnknownNameError, match=r"no network or workload named .resnet81.*resnet18"):
         read_subjects("resnet81", tmp_path).check()
     with pytest.raises(WorkloadError, match="There is no file"):
         found.check()
@@ -87,3 +87,10 @@ def test_an_exported_program_is_a_file_and_a_torch_module_is_told_to_be_exported
         read_subjects(network, tmp_path)
     with pytest.raises(WorkloadError, match="class int cannot be tuned"):
         read_subjects(7, tmp_path)
+
+
+def test_a_network_comes_before_the_suite_of_its_name(tmp_path: Path) -> None:
+    assert read_subjects("resnet18", tmp_path).networks == ("resnet18",)
+    suite = read_subjects("resnet18.*", tmp_path)
+    assert (suite.networks, len(suite.jobs())) == ((), 12)
+    suite.check()

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from costhub.collector.workloads.zoo.networks import NETWORKS
-from costhub.errors import WorkloadError
+from costhub.errors import UnknownNameError, WorkloadError
+from costhub.names import close_names
 
 if TYPE_CHECKING:
     from costhub.collector.measurer import Measurer
@@ -26,6 +27,8 @@ _RELAX, _TORCH = ".json", ".pt2"
 """How the names of files end that `tvm.ir.save_json` and ``torch.export.save`` wrote."""
 _RELAX_FUNCTION = b'"relax.expr.Function"'
 """Stands in what `tvm.ir.save_json` writes of a module with a relax function, and of no other."""
+_ALL_OF_A_SUITE = ".*"
+"""After the name of a suite that is the name of a network too, such as ``resnet18.*``."""
 _MOST_JSON_BYTES = 1 << 30
 
 
@@ -49,6 +52,8 @@ class Subjects:
         """Refuses what does not exist, before TVM or torch is imported; see `check_names`."""
         if not self.names:
             raise WorkloadError("There is nothing to tune or to measure: name a workload, a network or a file.")
+        for name in self.workloads:
+            _check_bare_name(name)
         check_names(self.workloads, self.networks, devices)
 
     def jobs(self) -> list[Job]:
@@ -67,7 +72,8 @@ def read_subjects(what: Any, out: Path) -> Subjects:
     """Sorts what is to be tuned into workloads and networks.
 
     Args:
-        what: A name, a path, a ``torch.export.ExportedProgram``, a ``tvm.IRModule`` or ``PrimFunc``, several of
+        what: A name (a network's comes before that of a suite, whose workloads ``resnet18.*`` names in any case), a
+            path, a ``torch.export.ExportedProgram``, a ``tvm.IRModule`` or ``PrimFunc``, several of
             these, or a mapping from names to them.
         out: Where a network that is in memory is written, since child processes read it.
 
@@ -88,7 +94,7 @@ def read_subjects(what: Any, out: Path) -> Subjects:
     for name, each in pairs:
         if isinstance(each, str | os.PathLike):
             text = os.fspath(each)
-            (networks if is_network(text) else workloads).append(text)
+            (networks if is_network(text) else workloads).append(text.removesuffix(_ALL_OF_A_SUITE))
         elif _is_of(each, "torch.export", "ExportedProgram"):
             networks.append(_saved_program(each, out, name or "network"))
         else:
@@ -98,6 +104,15 @@ def read_subjects(what: Any, out: Path) -> Subjects:
             else:
                 modules.append((name or _function_name(each), mod))
     return Subjects(tuple(workloads), tuple(networks), tuple(modules))
+
+
+def _check_bare_name(name: str) -> None:
+    """Refuses a word that is the name of nothing; `find_suites` looks only at suites."""
+    from costhub.collector.workloads.suites import suites
+
+    if "." not in name and name not in (*suites(), "all"):
+        known = [*suites(), "all", *NETWORKS]
+        raise UnknownNameError("network or workload", name, close_names(name, known), "`costhub tune --list`")
 
 
 def is_network(text: str) -> bool:

@@ -9,7 +9,7 @@ import torch
 
 from costhub.errors import NetworkError
 from costhub.search.whole_network import tuned_network
-from costhub.search.whole_network.tuned_network import TunedNetwork
+from costhub.search.whole_network.tuned_network import TunedNetwork, load_network
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_tensors_of_torch_go_in_and_come_out(library: Path) -> None:
-    network, x = TunedNetwork(library, threads=1), torch.randn(8, 4).t().requires_grad_()
+    network, x = load_network(library, threads=1), torch.randn(8, 4).t().requires_grad_()
 
     positive, double = network(x)
 

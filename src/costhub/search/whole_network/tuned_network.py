@@ -14,23 +14,36 @@ _BIG_CORES = 1
 """TVM's number for "the fastest cores first"."""
 
 
+def load_network(library: str | Path, *, threads: int | None = None) -> TunedNetwork:
+    """Loads a network that `costhub.tune` has compiled, as a function of torch tensors.
+
+    Args:
+        library: The file, such as ``tuned/resnet-18.so``. It is machine code: load your own only.
+        threads: How many threads compute; by default one per core. The networks of a process share them: the
+            last one loaded says how many, and the first one how many at most.
+
+    Raises:
+        NetworkError: TVM cannot load the file.
+
+    Example:
+        >>> network = load_network("tuned/resnet-18.so", threads=2)  # doctest: +SKIP
+        >>> network(torch.zeros(1, 3, 224, 224)).shape  # doctest: +SKIP
+        torch.Size([1, 1000])
+    """
+    return TunedNetwork(library, threads=threads)
+
+
 class TunedNetwork:
     """A network that `costhub.tune` has compiled; call it as the torch network that it was.
 
     Tensors go in and out by DLPack, without copies. Loading needs TVM and nothing else of costhub.
 
     Args:
-        library: The file, such as ``tuned/resnet-18.so``. It is machine code: load your own only.
-        threads: How many threads compute; by default one per core. All networks of a process share them, and the
-            first one sets the most.
+        library: As for `load_network`.
+        threads: As for `load_network`.
 
     Raises:
-        NetworkError: TVM cannot load the file.
-
-    Example:
-        >>> network = TunedNetwork(Path("tuned/resnet-18.so"), threads=2)  # doctest: +SKIP
-        >>> network(torch.zeros(1, 3, 224, 224)).shape  # doctest: +SKIP
-        torch.Size([1, 1000])
+        NetworkError: As `load_network`.
     """
 
     def __init__(self, library: str | Path, *, threads: int | None = None) -> None:
