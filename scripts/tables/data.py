@@ -84,7 +84,7 @@ def cuts_table(result: Result) -> str:
         number("cut", "cut once", "d"),
         number("away", "cut, and the server stays away", "d"),
         number("kill", "killed with -9", "d"),
-        number("first_done", "done all the same", "d"),
+        number("first_done", "succeeded anyway", "d"),
         number("arrived", "failed, but had arrived", "d"),
         number("again_done", "second run done", "d"),
         number("identical", "result identical", "d"),

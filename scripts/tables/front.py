@@ -1,14 +1,16 @@
-"""Tables of the front page, each over more than one result file, with the best of every row in bold."""
+"""Tables of the front page, over several result files and what the package holds, with the best of a row in bold."""
 
 from __future__ import annotations
 
 import json
 import statistics
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from costhub.cards.tables import TableColumn, markdown_table, number, plain_table
+from costhub.dataset.schema import document
 from costhub.hub.catalogue.hubs import EMBEDDED
 from scripts.tables.figures import count, read
 from scripts.tables.search import LIGHT
@@ -166,6 +168,11 @@ def guide_network(results: Path) -> str:
     return f"```text\n{table}\n```\n\n{source(results, 'networks_tuned')}"
 
 
+def columns(table: str, _: Path) -> str:
+    """The columns of a table of a data folder, from the schema."""
+    return document(table)
+
+
 def bold(text: str, is_best: bool) -> str:
     """The text, in bold if it is the best of its row."""
     return f"**{text}**" if is_best else text
@@ -182,6 +189,7 @@ def source(results: Path, name: str) -> str:
 
 
 FRONT_TABLES: dict[str, Callable[[Path], str]] = {
+    **{f"columns_{table}": partial(columns, table) for table in ("devices", "measurements", "workloads")},
     "front_box": box,
     "front_networks": network_front,
     "front_ranking": ranking_front,
