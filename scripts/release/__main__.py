@@ -11,7 +11,8 @@ STEPS = {
     "reproduce": "reproduce",
     "walk": "walk_package",
     "artefacts": "write_artefacts",
-    "picture": "terminal_picture",
+    "terminal-picture": "terminal_picture",
+    "page-picture": "page_picture",
 }
 """Command -> module of this package."""
 

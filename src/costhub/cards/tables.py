@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -25,8 +26,13 @@ def number(key: str, title: str, spec: str = ".3f") -> TableColumn:
     return TableColumn(key, title, spec, "right")
 
 
-def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableColumn]) -> str:
+def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableColumn], *, literal: bool = False) -> str:
     """A Markdown table, without a line break at its end; a value that is None or missing shows as a dash.
+
+    Args:
+        rows: Key -> value.
+        columns: From left to right.
+        literal: Show all texts letter by letter; otherwise they may hold Markdown.
 
     Example:
         >>> columns = [TableColumn("name", "name"), number("us", "latency (us)", ".1f")]
@@ -37,8 +43,9 @@ def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableCol
         | softmax | - |
     """
     rule = ["---:" if column.align == "right" else ":---" for column in columns]
-    lines = [_row([_escape(column.title) for column in columns]), "|" + "|".join(rule) + "|"]
-    lines += [_row([_escape(cell(row, column)) for column in columns]) for row in rows]
+    escape = _inline if literal else _escape
+    lines = [_row([escape(column.title) for column in columns]), "|" + "|".join(rule) + "|"]
+    lines += [_row([escape(cell(row, column)) for column in columns]) for row in rows]
     return "\n".join(lines)
 
 
@@ -77,6 +84,32 @@ def _row(cells: Sequence[str]) -> str:
 
 def _escape(text: str) -> str:
     return one_line(text).replace("\\", "\\\\").replace("|", "\\|")
+
+
+_MARKED = re.compile(r"[\\`*\[\]<&|~#$]|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.")
+"""What may mean something in Markdown, as GitHub reads it; an underscore inside a word means nothing."""
+_BLOCK = re.compile(r"(\d{0,9})([-+=>]|[.)](?=\s|$))")
+"""What begins a list, a quotation or a line, at the start of a text."""
+_ENTITIES = {"<": "&lt;", "&": "&amp;", "|": "&#124;"}
+"""A backslash before a bar is not enough everywhere, and before the others, some readers show it."""
+
+
+def markdown_text(text: str) -> str:
+    r"""A text that Markdown shows letter by letter, on one line: no HTML, emphasis, link or code comes of it.
+
+    Example:
+        >>> print(markdown_text("<img src=x>, a*b*, my_net and `c`"))
+        &lt;img src=x>, a\*b\*, my_net and \`c\`
+        >>> print(markdown_text("1. is no list"))
+        1\. is no list
+    """
+    inline = _inline(text)
+    start = _BLOCK.match(inline)
+    return f"{start[1]}\\{inline[start.start(2) :]}" if start else inline
+
+
+def _inline(text: str) -> str:
+    return _MARKED.sub(lambda found: _ENTITIES.get(found[0], f"\\{found[0]}"), one_line(text))
 
 
 def one_line(text: str) -> str:

@@ -6,6 +6,9 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+import pytest
+from markdown_it import MarkdownIt
+
 from costhub.cards.reports.blocks import (
     Block,
     Code,
@@ -17,7 +20,7 @@ from costhub.cards.reports.blocks import (
     html_report,
     markdown_report,
 )
-from costhub.cards.tables import TableColumn
+from costhub.cards.tables import TableColumn, one_line
 
 outline: Any = runpy.run_path(str(Path(__file__).parents[1] / "page_outline.py"))["outline"]
 TABLE = Table([{"a": "<i>x</i>"}], (TableColumn("a", "title"),))
@@ -35,15 +38,79 @@ BLOCKS: list[Block] = [
 def test_markdown() -> None:
     assert markdown_report("Title", BLOCKS).split("\n\n") == [
         "# Title",
-        "## <b>Result</b>",
-        "**Faster & better.**",
+        "## &lt;b>Result&lt;/b>",
+        "**Faster &amp; better.**",
         "A note.",
-        "| title |\n|:---|\n| <i>x</i> |",
+        "| title |\n|:---|\n| &lt;i>x&lt;/i> |",
         "```python\nprint('<p>')\n```",
         "![curve.png](curve.png)",
         "More",
-        "| title |\n|:---|\n| <i>x</i> |\n",
+        "| title |\n|:---|\n| &lt;i>x&lt;/i> |\n",
     ]
+
+
+HOSTILE = [
+    "<img src=x onerror=alert(1)>.json",
+    "a | b",
+    "`code` and ``more``",
+    "```",
+    "~~~",
+    "line\n\n# heading\n- item\n> quote",
+    "1. item",
+    "- item",
+    "[text](javascript:alert(1))",
+    "![picture](x)",
+    "*strong* __init__ ~~gone~~",
+    "&lt;b&gt; &copy;",
+    "back\\slash \\` \\|",
+    "https://example.com and www.example.com",
+    "$x^2$",
+    "***",
+    "[a]: x",
+]
+
+
+def tokens(parsed: Any) -> list[Any]:
+    return [each for token in parsed for each in [token, *tokens(token.children or [])]]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_markdown_shows_texts_letter_by_letter(name: str) -> None:
+    """No name makes HTML, a link, a picture, code or a cell of its own; a reader sees its letters."""
+    blocks = [
+        Heading(name),
+        Paragraph(name),
+        Paragraph(name, is_strong=True),
+        Table([{"a": name, "b": "x"}], (TableColumn("a", "first"), TableColumn("b", "second"))),
+        Details(name, []),
+    ]
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    found = tokens(parser.parse(markdown_report(name, blocks)))
+
+    expected = ["h1", "h2", "p", "p", "strong", "table", "thead", "tr", "th", "th", "tbody", "tr", "td", "td", "p"]
+    assert [token.tag for token in found if token.nesting == 1] == expected
+    assert not {"html_block", "html_inline", "image", "code_inline", "fence"} & {token.type for token in found}
+    texts = ["".join(t.content for t in tokens([token])[1:]) for token in found if token.type == "inline"]
+    assert texts == [*[one_line(name)] * 4, "first", "second", one_line(name), "x", one_line(name)]
+
+
+@pytest.mark.parametrize("name", ["```\n# heading", "a`b"])
+def test_lines_of_python_stay_inside_their_fence(name: str) -> None:
+    found = MarkdownIt("commonmark").parse(markdown_report("T", [Code(name)]))
+
+    assert [(token.tag, token.content) for token in found[3:]] == [("code", f"{name}\n")]
+
+
+def test_the_address_of_a_picture_is_only_an_address() -> None:
+    name = "a b](x) <i>.svg"
+    (picture,) = [
+        token
+        for token in tokens(MarkdownIt("commonmark").parse(markdown_report("T", [Figure(str, "c", [name])])))
+        if token.type == "image"
+    ]
+
+    assert picture.attrs["src"] == "a%20b%5D%28x%29%20%3Ci%3E.svg"
+    assert picture.content.count("]") == 1
 
 
 def test_html_shows_texts_as_texts_and_draws_the_pictures() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markdown_it import MarkdownIt
 
 from costhub.cards.reports.tune import (
     _latency_rows,
@@ -111,6 +112,19 @@ def test_names_of_strangers_are_only_text(name: str) -> None:
     assert name in page.text or "\x1b" in name
 
 
+def test_names_of_strangers_are_only_text_in_markdown_too() -> None:
+    name = "<img src=x onerror=alert(1)> | `a`\n# b"
+    text = tune_markdown(report(kernel=name, network=name), plots=[f"{name}.svg"])
+    tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(text)
+    inside = [child for token in tokens for child in token.children or []]
+
+    assert not [token for token in [*tokens, *inside] if token.type.startswith("html")]
+    assert all("alert" not in token.content for token in tokens if token.type == "code_inline")
+    rows = [child.content for child in inside if child.type == "text" and "<img" in child.content]
+    assert rows
+    assert not [t for t in inside if t.type == "image" and "<" in str(t.attrs["src"])]
+
+
 def test_a_network_that_failed_is_told_without_figures() -> None:
     summary = report()
     summary["networks"][0] |= {"error": "The outputs are <wrong>.", "library": None, "latencies": {}}
@@ -130,7 +144,7 @@ def test_workloads_without_a_network_have_a_page_too() -> None:
 
 
 def test_a_search_in_which_nothing_ran_has_a_page_too() -> None:
-    empty = {"best_us": None, "untuned_us": None, "share_before": None, "share_after": None, "curve": []}
+    empty: dict[str, Any] = {"best_us": None, "untuned_us": None, "share_before": None, "share_after": None, "curve": []}
     summary = {**report(), "networks": [], "estimate": [], "workloads": [row("conv", **empty, stages={})]}
 
     page = outline(tune_page(summary))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
+from urllib.parse import quote
 
 from costhub.cards.html import html_page, render_part
-from costhub.cards.tables import TableColumn, markdown_table
+from costhub.cards.tables import TableColumn, markdown_table, markdown_text
 
 
 @dataclass(frozen=True)
@@ -71,13 +73,13 @@ Block = Heading | Paragraph | Table | Code | Figure | Details
 
 
 def markdown_report(title: str, blocks: Iterable[Block]) -> str:
-    r"""A report in Markdown.
+    r"""A report in Markdown; all texts are shown letter by letter, as on the page of `html_report`.
 
     Example:
         >>> markdown_report("Tuned", [Heading("Result"), Paragraph("Faster.")])
         '# Tuned\n\n## Result\n\nFaster.\n'
     """
-    return "\n\n".join([f"# {title}", *_markdown(blocks)]) + "\n"
+    return "\n\n".join([f"# {markdown_text(title)}", *_markdown(blocks)]) + "\n"
 
 
 def html_report(title: str, blocks: Iterable[Block]) -> str:
@@ -89,15 +91,17 @@ def _markdown(blocks: Iterable[Block]) -> Iterator[str]:
     for block in blocks:
         match block:
             case Heading():
-                yield f"{'#' * block.level} {block.text}"
+                yield f"{'#' * block.level} {markdown_text(block.text)}"
             case Paragraph():
-                yield f"**{block.text}**" if block.is_strong else block.text
+                text = markdown_text(block.text)
+                yield f"**{text}**" if block.is_strong else text
             case Table():
-                yield markdown_table(block.rows, block.columns)
+                yield markdown_table(block.rows, block.columns, literal=True)
             case Code():
-                yield f"```python\n{block.text}\n```"
+                fence = "`" * max(3, *(1 + len(ticks) for ticks in re.findall("`+", block.text)), 3)
+                yield f"{fence}python\n{block.text}\n{fence}"
             case Figure():
-                yield from (f"![{name}]({name})" for name in block.files)
+                yield from (f"![{markdown_text(name)}]({quote(name)})" for name in block.files)
             case Details():
-                yield block.summary
+                yield markdown_text(block.summary)
                 yield from _markdown(block.blocks)
