@@ -60,6 +60,7 @@ def test_trials_of_before_count_and_take_no_time() -> None:
     assert [point[0] for point in result.curve] == [3, 4, 5]
     assert result.curve[0][1] == 0.0 < result.curve[1][1]
     assert result.failed_as == {"build_timeout": 1}
+    assert result.measured_us == [pytest.approx(us) if us else None for us in (3, 4, None, 2, 5, None)]
     assert [best for _, best in told] == [pytest.approx(2)] * 3
     assert [done for done, _ in told] == [4, 5, 6]
 

@@ -38,14 +38,15 @@ def test_stock_tvm_compiles_a_correct_and_faster_module_from_the_database(
     import tvm
     from tvm.s_tir import meta_schedule as ms
 
-    result = search(tmp_path, measurer, linear(np.full(172, -0.01)))
+    result = search(tmp_path, measurer, linear(np.full(172, -0.01)), time_unscheduled=True)
 
     assert result.trials == 16
     assert result.failures == 0
     assert result.best_us is not None
     assert result.untuned_us is not None
     assert result.best_us < result.untuned_us
-    assert result.curve[-1][2] == result.best_us
+    assert result.curve[-1][2] == result.best_us == min(us for us in result.measured_us if us is not None)
+    assert len(result.measured_us) == 16
     assert result.health.updates == 2
     assert json.loads(json.dumps(result.to_json()))["speedup"] > 1
 

@@ -100,6 +100,11 @@ Example:
     is_flag=True,
     help="Time networks under torch.compile as well, which takes a minute or more.",
 )
+@click.option(
+    "--time-unscheduled",
+    is_flag=True,
+    help="Time each workload without a schedule as well: plain loops on one thread, up to a minute each.",
+)
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
@@ -118,6 +123,7 @@ def command(
     select: str,
     fast_math: bool,
     torch_compile: bool,
+    time_unscheduled: bool,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -146,6 +152,7 @@ def command(
         arch=arch,
         fast_math=fast_math,
         torch_compile=torch_compile,
+        time_unscheduled=time_unscheduled,
         command=shlex.join(["costhub", *sys.argv[1:]]),
     )
     with interruptible():

@@ -79,7 +79,7 @@ class TuneResult:
     seconds: float
     """Wall time of the search, start of the processes included."""
     untuned_us: float | None
-    """Latency of the unscheduled workload; None where it ran out of time."""
+    """Latency of the workload without a schedule; None where it was not timed, or ran out of time."""
     best_us: float | None
     """Best latency measured; None when every trial failed."""
     curve: list[tuple[int, float, float]] = field(default_factory=list)
@@ -90,6 +90,9 @@ class TuneResult:
     """Stage -> seconds of the search; see `costhub.search.result`."""
     failed_as: dict[str, int] = field(default_factory=dict)
     """Status -> programs of this search that failed so; a status is one of the measurements table."""
+    measured_us: list[float | None] = field(default_factory=list)
+    """Latency of each program in the order of measuring, None where it failed; those of an earlier search come
+    first, in no order."""
 
     @property
     def speedup(self) -> float | None:
@@ -111,6 +114,7 @@ class TrialMeter:
         self.best_us: float | None = None
         self.failed_as: dict[str, int] = {}
         self.curve: list[tuple[int, float, float]] = []
+        self.measured_us: list[float | None] = []
         self._on_trial = on_trial
 
     def measured_before(self, latency_s: Sequence[float]) -> None:
@@ -121,12 +125,14 @@ class TrialMeter:
         ran = [seconds for seconds in latency_s if math.isfinite(seconds)]
         self.trials += len(latency_s)
         self.failures += len(latency_s) - len(ran)
+        self.measured_us += [seconds * 1e6 if math.isfinite(seconds) else None for seconds in latency_s]
         if ran:
             self._ran(min(ran), 0.0)
 
     def measured(self, latency_s: float | None, status: str) -> None:
         """Counts a trial, with its status; None for one that failed."""
         self.trials += 1
+        self.measured_us.append(None if latency_s is None else latency_s * 1e6)
         if latency_s is None:
             self.failures += 1
             self.failed_as[status] = self.failed_as.get(status, 0) + 1
@@ -153,4 +159,5 @@ class TrialMeter:
             health,
             stages,
             self.failed_as,
+            self.measured_us,
         )

@@ -39,6 +39,7 @@ def tune(
     out: Path | SearchFolder,
     trials: int,
     on_trial: Callable[[int, float | None], None] | None = None,
+    time_unscheduled: bool = False,
 ) -> TuneResult:
     """Searches for a fast schedule of `mod` until `trials` programs are measured.
 
@@ -55,6 +56,8 @@ def tune(
             keeps the folder for what the caller does before and after the search.
         trials: How many programs to measure, including those that the database already holds.
         on_trial: Called after each trial with the number of trials so far and the best latency in us.
+        time_unscheduled: Also time the workload without a schedule, the plain loops on one thread, which can take
+            a minute.
 
     Raises:
         WorkloadError: TVM cannot schedule the workload.
@@ -63,7 +66,15 @@ def tune(
         DataError: Another search uses the folder `out`.
     """
     by_name = None if on_trial is None else lambda _, done, best_us: on_trial(done, best_us)
-    (result,) = tune_all([Job(name, mod)], search, measurer, out=out, trials=trials, on_trial=by_name)
+    (result,) = tune_all(
+        [Job(name, mod)],
+        search,
+        measurer,
+        out=out,
+        trials=trials,
+        on_trial=by_name,
+        time_unscheduled=time_unscheduled,
+    )
     return result
 
 
@@ -76,6 +87,7 @@ def tune_all(
     trials: int,
     on_trial: OnTrial | None = None,
     on_batch: Callable[[SearchProgress], None] | None = None,
+    time_unscheduled: bool = False,
 ) -> list[TuneResult]:
     """Searches for fast schedules of several workloads; trials go to those that may still gain the most.
 
@@ -87,6 +99,7 @@ def tune_all(
         trials: How many programs to measure in all, including those that the database already holds.
         on_trial: Called after each trial.
         on_batch: Called before the first batch and after each batch.
+        time_unscheduled: Also time each workload without a schedule, at the end.
 
     Returns:
         The results in the order of the jobs.
@@ -106,9 +119,10 @@ def tune_all(
                 rule=search.stop_rule,
             )
             _measure(tasks, scheduler, search.trials_per_round, on_batch)
+        plain_us = {job.name: untuned_us(job.mod, measurer) for job in jobs} if time_unscheduled else {}
         return [
-            task.meter.result(job.name, task.model.search_model.health, untuned_us(job.mod, measurer))
-            for job, task in ((job, tasks[job.name]) for job in jobs)
+            tasks[job.name].meter.result(job.name, tasks[job.name].model.search_model.health, plain_us.get(job.name))
+            for job in jobs
         ]
 
 

@@ -144,7 +144,13 @@ def test_workloads_without_a_network_have_a_page_too() -> None:
 
 
 def test_a_search_in_which_nothing_ran_has_a_page_too() -> None:
-    empty: dict[str, Any] = {"best_us": None, "untuned_us": None, "share_before": None, "share_after": None, "curve": []}
+    empty: dict[str, Any] = {
+        "best_us": None,
+        "untuned_us": None,
+        "share_before": None,
+        "share_after": None,
+        "curve": [],
+    }
     summary = {**report(), "networks": [], "estimate": [], "workloads": [row("conv", **empty, stages={})]}
 
     page = outline(tune_page(summary))
