@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 from costhub.collector.measurer import Measurer
-from costhub.collector.workloads.suites import find_workload
+from costhub.collector.workloads.suites import SuiteWorkload, find_workload
 from costhub.errors import DataError, MeasureError, ScoreError, WorkloadError
 from costhub.search.database import SearchFolder
 from costhub.search.options import Job, Search
 from costhub.search.result import TuneResult
 from costhub.search.scheduler import SearchProgress, StopRule, TrialBatch
 from costhub.search.strategies.strategy import Evolutionary
+from costhub.search.task import SearchTask
 from costhub.search.tune import _trials_left, tune, tune_all
 
 STRATEGY = Evolutionary(population=64, generations=1)
@@ -47,7 +48,9 @@ def test_stock_tvm_compiles_a_correct_and_faster_module_from_the_database(
     assert result.best_us < result.untuned_us
     assert result.curve[-1][2] == result.best_us == min(us for us in result.measured_us if us is not None)
     assert len(result.measured_us) == 16
-    assert result.health.updates == 2
+    assert result.flop == 2 * 128**3
+    assert result.gflops == pytest.approx(result.flop / result.best_us / 1e3)
+    assert result.health.updates == 1  # nothing comes after the second batch
     assert json.loads(json.dumps(result.to_json()))["speedup"] > 1
 
     mod = find_workload("matmul.128x128x128").module()
@@ -63,9 +66,9 @@ def test_a_search_with_a_draft_says_where_its_seconds_went(tmp_path: Path, measu
     draft = linear(np.full(48, -0.01))
     draft.feature_spec = "trace_tokens@1"
 
-    result = search(tmp_path, measurer, linear(np.full(172, -0.01)), trials=8, draft=draft)
+    result = search(tmp_path, measurer, linear(np.full(172, -0.01)), trials=16, draft=draft)
 
-    assert (result.trials, result.failures) == (8, 0)
+    assert (result.trials, result.failures) == (16, 0)
     assert set(result.stages) == {"evolution", "features", "prediction", "learning", "building", "running", "other"}
     assert sum(result.stages.values()) == pytest.approx(result.seconds)
     assert draft.updates == []  # a copy of it learned
@@ -159,10 +162,37 @@ def test_workloads_share_the_trials_and_the_database(tmp_path: Path, measurer: M
 
     assert [result.workload for result in found] == list(names)
     assert sum(result.trials for result in found) == len(told) == 40
-    assert all(result.trials >= 8 and result.speedup for result in found)
+    assert all(result.trials >= 8 and result.best_us for result in found)
     assert [told.count(name) for name in names] == [result.trials for result in found]
     records = ms.database.JSONDatabase(work_dir=str(tmp_path)).get_all_tuning_records()
     assert len(records) == 40
+
+
+def test_a_budget_of_first_batches_is_spent_without_learning_or_proposing_more(
+    tmp_path: Path, measurer: Measurer, linear: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proposed: list[Any] = []
+    propose = SearchTask._new_candidates
+    monkeypatch.setattr(SearchTask, "_new_candidates", lambda task: proposed.append(task) or propose(task))
+    jobs = [Job(name, find_workload(name).module()) for name in ("matmul.128x128x128", "softmax.64x1000")]
+
+    found = search_all(tmp_path, measurer, linear(np.full(172, -0.01)), jobs, trials=16)
+
+    assert [(result.trials, result.health.updates) for result in found] == [(8, 0), (8, 0)]
+    assert len(set(map(id, proposed))) == len(proposed) == 2
+
+
+def test_what_a_small_space_leaves_goes_to_a_workload_that_has_learned(
+    tmp_path: Path, measurer: Measurer, linear: Any
+) -> None:
+    tiny = Job("tiny", SuiteWorkload("matmul.tiny", "matmul", (1, 1, 2)).module())
+    jobs = [Job("m", find_workload("matmul.128x128x128").module()), tiny]
+
+    large, small = search_all(tmp_path, measurer, linear(np.full(172, -0.01)), jobs, trials=16)
+
+    assert small.trials < 8
+    assert large.trials == 16 - small.trials
+    assert large.health.updates >= 1
 
 
 def test_a_rule_ends_the_search_before_the_trials_are_spent(tmp_path: Path, measurer: Measurer, linear: Any) -> None:

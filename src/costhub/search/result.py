@@ -93,6 +93,13 @@ class TuneResult:
     measured_us: list[float | None] = field(default_factory=list)
     """Latency of each program in the order of measuring, None where it failed; those of an earlier search come
     first, in no order."""
+    flop: float | None = None
+    """Floating-point operations of one run, as TVM counts them; None where it cannot."""
+
+    @property
+    def gflops(self) -> float | None:
+        """Billions of floating-point operations per second of the best program."""
+        return self.flop / self.best_us / 1e3 if self.flop and self.best_us else None
 
     @property
     def speedup(self) -> float | None:
@@ -102,7 +109,7 @@ class TuneResult:
     def to_json(self) -> dict[str, Any]:
         """The result as plain JSON values."""
         plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return {**plain, "speedup": self.speedup}
+        return {**plain, "speedup": self.speedup, "gflops": self.gflops}
 
 
 class TrialMeter:
@@ -145,7 +152,7 @@ class TrialMeter:
         self.best_us = min(latency_s * 1e6, self.best_us or float("inf"))
         self.curve.append((self.trials, seconds, self.best_us))
 
-    def result(self, workload: str, health: Health, untuned_us: float | None) -> TuneResult:
+    def result(self, workload: str, health: Health, untuned_us: float | None, flop: float | None = None) -> TuneResult:
         """The result of the search."""
         stages = self.stages.seconds()
         return TuneResult(
@@ -160,4 +167,5 @@ class TrialMeter:
             stages,
             self.failed_as,
             self.measured_us,
+            flop,
         )

@@ -252,10 +252,14 @@ class TaskScheduler:
         return sum(task.weight * task.best_s for task in self.tasks.values())
 
     @property
+    def fresh(self) -> int:
+        """Tasks that wait for their first batch."""
+        return sum(not task.batches and not task.exhausted for task in self.tasks.values())
+
+    @property
     def most(self) -> int:
         """How many trials the next batch may take, so that each task gets a first one."""
-        fresh = sum(not task.batches and not task.exhausted for task in self.tasks.values())
-        return max(1, self.left // fresh) if fresh else self.left
+        return max(1, self.left // self.fresh) if self.fresh else self.left
 
     def next_task(self) -> str | None:
         """The name of the task to measure next, None where measuring is over.

@@ -71,6 +71,7 @@ class SearchTask:
         self._measurer, self._database, self._score = measurer, database, score
         self._seen: set[int] = set()
         self._next: list[Any] | None = None
+        self._unlearned: tuple[list[Any], list[Any]] | None = None
         self._batch = min(search.trials_per_round, trials)
         self._shortlist = None
         proposed_per_trial = 1
@@ -99,7 +100,7 @@ class SearchTask:
             )
 
     def round(self, most: int) -> TrialBatch | None:
-        """Measures and learns from a batch of at most `most` programs.
+        """Measures a batch of at most `most` programs, after the model has learned from the one before.
 
         Returns:
             What was measured; None when the design space has no more.
@@ -111,15 +112,13 @@ class SearchTask:
         """
         stages = self.meter.stages
         with stages.during(OTHER), _search_errors():
-            if self._next is None:
-                self._next = self._new_candidates()
-            candidates, self._next = self._next[:most], self._next[most:] or None
+            proposed = self._look_ahead()
+            candidates, self._next = proposed[:most], proposed[most:] or None
             if not candidates:
                 return None
             scores = self._scores(candidates)
             results = self._measured(candidates)
-            with stages.during(LEARNING):
-                self.model.update(self._context, candidates, results)
+            self._unlearned = candidates, results
             with stages.during(EVOLUTION):
                 self._context.notify_runner_results(candidates, results)
         latency_s = np.array([latency_of(result) for result in results])
@@ -128,9 +127,18 @@ class SearchTask:
     def waiting(self) -> float:
         """The score of the best program that comes next; -inf when the design space has no more."""
         with self.meter.stages.during(OTHER), _search_errors():
-            if self._next is None:
-                self._next = self._new_candidates()
-            return float(self._scores(self._next).max()) if self._next else -math.inf
+            proposed = self._look_ahead()
+            return float(self._scores(proposed).max()) if proposed else -math.inf
+
+    def _look_ahead(self) -> list[Any]:
+        """Learns from the last batch and proposes the next one; after the last of all, neither is of use."""
+        if self._unlearned is not None:
+            with self.meter.stages.during(LEARNING):
+                self.model.update(self._context, *self._unlearned)
+            self._unlearned = None
+        if self._next is None:
+            self._next = self._new_candidates()
+        return self._next
 
     def close(self) -> None:
         """Ends the search; there are no more rounds."""

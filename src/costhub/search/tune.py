@@ -12,7 +12,7 @@ from typing import Any
 
 from costhub.collector.measurer import BuiltProgram, Measurer
 from costhub.dataset.intrinsics import load_intrinsics
-from costhub.dataset.workload import argument_shapes, check_schedulable, module_to_json
+from costhub.dataset.workload import argument_shapes, check_schedulable, count_flop, module_to_json
 from costhub.errors import WorkloadError
 from costhub.registry import Registry
 from costhub.search.database import SearchDatabase, SearchFolder
@@ -121,8 +121,8 @@ def tune_all(
             _measure(tasks, scheduler, search.trials_per_round, on_batch)
         plain_us = {job.name: untuned_us(job.mod, measurer) for job in jobs} if time_unscheduled else {}
         return [
-            tasks[job.name].meter.result(job.name, tasks[job.name].model.search_model.health, plain_us.get(job.name))
-            for job in jobs
+            task.meter.result(job.name, task.model.search_model.health, plain_us.get(job.name), _flop(job.mod))
+            for job, task in ((job, tasks[job.name]) for job in jobs)
         ]
 
 
@@ -134,6 +134,13 @@ def untuned_us(mod: Any, measurer: Measurer) -> float | None:
     finally:
         build.remove()
     return statistics.median(result.run_s) * 1e6 if result.run_s else None
+
+
+def _flop(mod: Any) -> float | None:
+    try:
+        return count_flop(mod)
+    except Exception:  # TVM counts loops of known length only, and raises several kinds of errors
+        return None
 
 
 def _check_jobs(jobs: Sequence[Job], kind: str) -> None:
@@ -203,14 +210,30 @@ def _measure(
     for name, batch in before.items():
         scheduler.add(name, batch)
     report(foreseen=False)
-    if decides and scheduler.left > trials_per_round * (len(tasks) - len(before)):
-        for name in before:
-            scheduler.set_waiting(name, tasks[name].waiting())
-    while (next_name := scheduler.next_task()) is not None:
+    unforeseen = list(before) if decides else []
+    while (next_name := _next_task(tasks, scheduler, trials_per_round, unforeseen)) is not None:
         measured = tasks[next_name].round(scheduler.most)
         if measured is None:
             scheduler.close(next_name)
             continue
-        more = decides and measured.n < scheduler.left
-        scheduler.add(next_name, replace(measured, waiting=tasks[next_name].waiting() if more else 0.0))
+        scheduler.add(next_name, replace(measured, waiting=0.0))
+        more = decides and scheduler.left > trials_per_round * scheduler.fresh
+        if more:
+            scheduler.set_waiting(next_name, tasks[next_name].waiting())
+        elif decides:
+            unforeseen.append(next_name)
         report(foreseen=more)
+
+
+def _next_task(
+    tasks: Mapping[str, SearchTask], scheduler: TaskScheduler, trials_per_round: int, unforeseen: list[str]
+) -> str | None:
+    """The task to measure next; what comes next of a task is looked for only if its turn may come again.
+
+    To propose, score and learn takes longer than to measure a batch. A small budget is spent on first batches.
+    """
+    if scheduler.left > trials_per_round * scheduler.fresh:
+        while unforeseen:
+            name = unforeseen.pop(0)
+            scheduler.set_waiting(name, tasks[name].waiting())
+    return scheduler.next_task()

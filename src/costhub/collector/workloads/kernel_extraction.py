@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from costhub.dataset.operator_class import classify
-from costhub.dataset.workload import argument_shapes, check_schedulable, module_to_json, workload_id
+from costhub.dataset.workload import argument_shapes, check_schedulable, count_flop, module_to_json, workload_id
 from costhub.errors import WorkloadError, class_and_line
 
 # Longer names are harder to read, and the start of the id distinguishes kernels.
@@ -94,7 +94,7 @@ def _extracted(found: Sequence[Any], bounds: KernelBounds) -> NetworkKernels:
         if identity in tasks:
             weight += tasks[identity].weight
         name = _name(str(task.task_name), mod, identity)
-        tasks[identity] = ExtractedKernel(name, identity, classify(mod), weight, _flop(mod), module_to_json(mod))
+        tasks[identity] = ExtractedKernel(name, identity, classify(mod), weight, count_flop(mod), module_to_json(mod))
     ordered = sorted(tasks.values(), key=lambda task: (-task.flop * task.weight, task.name))
     return NetworkKernels(sum(int(task.weight) for task in found), tuple(ordered), dict(left_out))
 
@@ -109,7 +109,7 @@ def _unfit(mod: Any, bounds: KernelBounds) -> str:
     if any(dtype != "float32" for dtype, _ in arguments):
         return "not all float32"
     moved = sum(4.0 * int(np.prod(shape)) for _, shape in arguments)
-    flop = _flop(mod)
+    flop = count_flop(mod)
     if flop == 0:
         return "moves data only"
     if flop < bounds.least_flop and moved < bounds.least_bytes:
@@ -117,12 +117,6 @@ def _unfit(mod: Any, bounds: KernelBounds) -> str:
     if classify(mod) == "elementwise":
         return "one program only"  # TVM's CPU rules have no choice to make in it
     return "too much memory" if moved > bounds.most_bytes else ""
-
-
-def _flop(mod: Any) -> float:
-    from tvm.s_tir.analysis import estimate_tir_flops
-
-    return float(estimate_tir_flops(mod))
 
 
 def _name(task: str, mod: Any, identity: str) -> str:
