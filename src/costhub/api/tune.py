@@ -52,6 +52,8 @@ class TuneOptions:
     """Use polynomials for exp, tanh and erf in networks: several times as fast, last digits differ."""
     torch_compile: bool = False
     """Time networks under ``torch.compile`` as well, which takes a minute or more."""
+    time_unscheduled: bool = False
+    """Time each workload without a schedule as well: plain loops on one thread, up to a minute each."""
     command: str | None = None
     """What the report says to repeat the search; by default the call in Python."""
 
@@ -187,7 +189,14 @@ class _Search:
         trials = self.trials * len(jobs)
         with TuneProgress(trials, enabled=self.progress) as shown:
             results = tune_all(
-                jobs, search, measurer, out=folder, trials=trials, on_trial=shown.trial, on_batch=shown.batch
+                jobs,
+                search,
+                measurer,
+                out=folder,
+                trials=trials,
+                on_trial=shown.trial,
+                on_batch=shown.batch,
+                time_unscheduled=self.options.time_unscheduled,
             )
         return results, shown.order
 
