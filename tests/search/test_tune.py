@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from costhub.collector.measurer import Measurer
-from costhub.collector.workloads.suites import SuiteWorkload, find_workload
+from costhub.collector.workloads.suites import find_workload
 from costhub.errors import DataError, MeasureError, ScoreError, WorkloadError
 from costhub.search.database import SearchFolder
 from costhub.search.options import Job, Search
 from costhub.search.result import TuneResult
-from costhub.search.scheduler import SearchProgress, StopRule, TrialBatch
+from costhub.search.scheduler import SearchProgress, StopRule, TaskScheduler, TrialBatch
 from costhub.search.strategies.strategy import Evolutionary
 from costhub.search.task import SearchTask
-from costhub.search.tune import _trials_left, tune, tune_all
+from costhub.search.tune import _measure, _trials_left, tune, tune_all
 
 STRATEGY = Evolutionary(population=64, generations=1)
 
@@ -182,17 +182,43 @@ def test_a_budget_of_first_batches_is_spent_without_learning_or_proposing_more(
     assert len(set(map(id, proposed))) == len(proposed) == 2
 
 
-def test_what_a_small_space_leaves_goes_to_a_workload_that_has_learned(
-    tmp_path: Path, measurer: Measurer, linear: Any
-) -> None:
-    tiny = Job("tiny", SuiteWorkload("matmul.tiny", "matmul", (1, 1, 2)).module())
-    jobs = [Job("m", find_workload("matmul.128x128x128").module()), tiny]
+class Space:
+    """A design space of some programs, as a search task shows it to the scheduler."""
 
-    large, small = search_all(tmp_path, measurer, linear(np.full(172, -0.01)), jobs, trials=16)
+    def __init__(self, programs: int, before: TrialBatch | None = None) -> None:
+        self.programs, self.before, self.looked = programs, before, 0
 
-    assert small.trials < 8
-    assert large.trials == 16 - small.trials
-    assert large.health.updates >= 1
+    def round(self, most: int) -> TrialBatch | None:
+        n = min(most, self.programs, 8)
+        self.programs -= n
+        return TrialBatch(np.full(n, 1e-3), np.zeros(n)) if n else None
+
+    def waiting(self) -> float:
+        self.looked += 1
+        return 0.0 if self.programs else -np.inf
+
+
+def spend(spaces: dict[str, Any], trials: int) -> dict[str, int]:
+    scheduler = TaskScheduler(dict.fromkeys(spaces, 1.0), trials=trials)
+    _measure(spaces, scheduler, 8, None)
+    return {name: task.trials for name, task in scheduler.tasks.items()}
+
+
+def test_what_a_small_space_leaves_goes_to_the_others_once_it_is_known() -> None:
+    spaces = {"large": Space(100), "small": Space(3), "other": Space(100)}
+
+    spent = spend(spaces, 24)
+
+    assert spent["small"] == 3
+    assert sum(spent.values()) == 24
+    assert all(space.looked for space in spaces.values())
+
+
+def test_nobody_looks_ahead_where_all_trials_are_first_batches() -> None:
+    spaces = {"a": Space(100), "b": Space(100, TrialBatch(np.full(8, 1e-3), np.zeros(8)))}
+
+    assert spend(spaces, 16) == {"a": 8, "b": 8}
+    assert [space.looked for space in spaces.values()] == [0, 0]
 
 
 def test_a_rule_ends_the_search_before_the_trials_are_spent(tmp_path: Path, measurer: Measurer, linear: Any) -> None:

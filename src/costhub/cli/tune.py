@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,6 +19,9 @@ from costhub.cli.shared.options import (
     trials_per_workload_option,
 )
 from costhub.errors import NetworkError
+
+if TYPE_CHECKING:
+    from costhub.api.measuring import BoardsAt
 
 EXAMPLE = """
 \b
@@ -136,12 +140,9 @@ def command(
 
     Stop it with Ctrl-C at any time and start it again with the same --out: it continues where it stopped.
     """
-    from costhub.api.measuring import BoardsAt
     from costhub.api.tune import TuneOptions, tune
 
-    check_tracker_options(tracker, key)
-    if tracker is not None and device != "auto":
-        raise click.UsageError("--device selects a device of this machine; leave it out with --tracker.")
+    where = _where(device, tracker, key)
     if not workloads and not networks:
         raise click.UsageError("Nothing to tune: name a WORKLOAD, or a network with --network.")
     options = TuneOptions(
@@ -161,7 +162,7 @@ def command(
             out,
             trials=trials,
             model=model_name,
-            device=BoardsAt(tracker, key) if tracker and key else device,
+            device=where,
             options=options,
             seed=seed,
         )
@@ -169,3 +170,13 @@ def command(
     wrong = [network.error for network in tuning.networks if network.error]
     if wrong:
         raise NetworkError(" ".join(wrong))
+
+
+def _where(device: str, tracker: str | None, key: str | None) -> str | BoardsAt:
+    """The device or the boards that the options name."""
+    from costhub.api.measuring import BoardsAt
+
+    check_tracker_options(tracker, key)
+    if tracker is not None and device != "auto":
+        raise click.UsageError("--device selects a device of this machine; leave it out with --tracker.")
+    return BoardsAt(tracker, key) if tracker and key else device
