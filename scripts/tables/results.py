@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from costhub.errors import DataError
+from scripts.tables.benchmark import BENCHMARK_TABLES, BENCHMARK_VIEWS
 from scripts.tables.collecting import COLLECTOR_TABLES
 from scripts.tables.data import DATA_TABLES
 from scripts.tables.figures import fill_figures
@@ -32,6 +33,7 @@ def provenance(result: Result) -> str:
 
 
 TABLES: dict[str, Callable[[Result], str]] = {
+    **BENCHMARK_TABLES,
     **COLLECTOR_TABLES,
     **DATA_TABLES,
     **MODEL_TABLES,
@@ -48,7 +50,7 @@ TABLES: dict[str, Callable[[Result], str]] = {
 """Name of a result file without its suffix, and of its place in a page -> its renderer; views of one file
 have names of their own, see `VIEWS`."""
 
-VIEWS = {**MODEL_VIEWS, **RELEASE_VIEWS, **SEARCH_VIEWS}
+VIEWS = {**BENCHMARK_VIEWS, **MODEL_VIEWS, **RELEASE_VIEWS, **SEARCH_VIEWS}
 
 _PLACE = re.compile(r"(<!-- results: (?P<name>[\w-]+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 
