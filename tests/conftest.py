@@ -19,6 +19,7 @@ import pytest
 from hypothesis import settings
 
 from costhub.dataset.programs import Programs
+from costhub.files import CACHE_VARIABLE
 
 # Threads that wait for one another must not spin: with two workers on two cores they would take each
 # other's time. Read when torch and xgboost are loaded, hence here.
@@ -46,6 +47,14 @@ def _quiet() -> Iterator[None]:
         # The other workers are what disturbs; tests of the waiting itself set their own figure.
         patched.setattr("costhub.collector.run.drift_monitor.FREE_WAITING_S", 0.0)
         patched.setattr("costhub.api.measuring._load_average", lambda: 0.0)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Models and features that tests keep, or plant, are not those of whoever runs them."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv(CACHE_VARIABLE, str(tmp_path_factory.mktemp("cache")))
         yield
 
 

@@ -13,7 +13,9 @@ import pytest
 from costhub.api.tune_report import read_report
 from costhub.cards import dataset_card, model_card
 from costhub.cards.adaptation import ADAPTATION, transfer_facts
-from costhub.dataset.features.cache import NOT_COMPUTED, FeatureCache
+from costhub.dataset.features.cache import FeatureCache
+from costhub.dataset.features.compute import compute_missing
+from costhub.dataset.features.program_key import key_array, keys_of_records
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.shard import read_shard
@@ -105,16 +107,20 @@ def test_a_split_is_read(artefacts: Path) -> None:
     assert sorted([*split.train, *split.test]) == sorted(known)
 
 
-def test_cached_features_are_found(artefacts: Path) -> None:
-    (part,) = (artefacts / "data/features" / FEATURES / DEVICE).glob("part-*.parquet")
-    ids = pq.read_table(part)["record_id"].combine_chunks()
-    cache = FeatureCache(artefacts / "data", DEVICE, find_spec(FEATURES))
+@pytest.mark.parametrize("version", [version for version in VERSIONS if (PLACE / version / "data/features").is_dir()])
+def test_features_are_those_that_an_earlier_version_kept_beside_the_data(version: str) -> None:
+    (part,) = (PLACE / version / "data/features" / FEATURES / DEVICE).glob("part-*.parquet")
+    kept = pq.read_table(part)
+    folder = DataFolder.open(PLACE / version / "data")
+    keys = keys_of_records(folder, DEVICE)
+    own = key_array([keys[record_id] for record_id in kept["record_id"].to_pylist()])
+    cache = FeatureCache(DEVICE, find_spec(FEATURES))
 
-    found = cache.find(ids)
+    compute_missing(folder, cache, DEVICE, own.unique())
 
-    assert len(ids) == 12
-    assert NOT_COMPUTED not in found.counts.tolist()
-    assert np.isfinite(cache.read(found)).all()
+    lookup = cache.find(own)
+    assert lookup.counts.tolist() == kept["n_rows"].to_pylist()
+    assert cache.read(lookup).tobytes() == b"".join(kept["rows"].to_pylist())
 
 
 def test_stock_tvm_opens_the_database_of_a_search_and_its_report_is_known(artefacts: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -106,8 +105,6 @@ def add(data: Path, other: Path) -> None:
     for device in added.device_ids():
         with joined.writer(device) as writer:
             writer.extend(added.measurements(device))
-    if (other / "features").is_dir():
-        shutil.copytree(other / "features", data / "features", dirs_exist_ok=True)  # minutes of work
     present = set(added.workloads(["workload_id"])["workload_id"].to_pylist())
     for name in list_splits(data):
         split = load_split(data, name)

@@ -23,7 +23,6 @@ from costhub import __version__
 from costhub.api.tune_report import TuneReport
 from costhub.cards.adaptation import ADAPTATION, ADAPTATION_VERSION
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.load import load_programs
 from costhub.dataset.metaschedule.export import export_database
 from costhub.dataset.shards.lock import LOCK
 from costhub.dataset.splits.split import Split, put_split
@@ -43,7 +42,6 @@ from scripts.bench.common.machine import ROOT
 
 PLACE = ROOT / "tests" / "artefacts"
 SOURCE, DEVICE = "costhub/amd-epyc-zen5", "amd-epyc-zen5-1c"
-FEATURES = "trace_decisions@1"
 """Of the cache in the data folder: the smallest spec that needs no TVM."""
 TREES: dict[str, object] = {"rounds": 4, "depth": 2}
 NETWORK: dict[str, object] = {"hidden": 8, "epochs": 1, "bins": 2}
@@ -75,7 +73,7 @@ def main(out: Path | None) -> None:
 
 
 def write_data(place: Path) -> None:
-    """A data folder with card, sample, split, features, and a row that is still in the journal."""
+    """A data folder with card, sample, split, and a row that is still in the journal."""
     source = DataFolder.open(dataset_folders()[SOURCE])
     described = sorted(source.workloads().to_pylist(), key=lambda row: len(row["module_json"]))[:2]
     ids = [row["workload_id"] for row in described]
@@ -98,7 +96,6 @@ def write_data(place: Path) -> None:
         date="2026-01-01",
         version="v1",
     )
-    load_programs(place, device=DEVICE, spec=FEATURES)
     writer = folder.writer(DEVICE)
     writer.append(chosen[-1])  # and never closed
 

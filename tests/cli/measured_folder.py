@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from costhub.cli.main import run
 from costhub.dataset.features.cache import FeatureCache
+from costhub.dataset.features.program_key import keys_of_records
 from costhub.dataset.features.spec import FeatureSpec
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
@@ -48,22 +50,28 @@ def build_data(
                 rows = rng.normal(size=(3, SPEC.width)).astype(np.float32)
                 ids.append(f"{device_id}-{name}-{number}")
                 features.append(rows)
-                writer.append(row(ids[-1], device_id, name, latency_s=float(1e-3 * np.exp(-rows[:, 0].sum()))))
-    FeatureCache(folder.path, device_id, SPEC).append(ids, features)
+                latency_s = float(1e-3 * np.exp(-rows[:, 0].sum()))
+                writer.append(row(ids[-1], device_id, name, latency_s=latency_s, place=path))
+    key_of = keys_of_records(folder, device_id)
+    keys = [key_of[record_id] for record_id in ids]
+    FeatureCache(device_id, SPEC).append(keys, features)
     for spec in more_specs:
         drawn = [rng.normal(size=(3, spec.width)).astype(np.float32) for _ in ids]
-        FeatureCache(folder.path, device_id, spec).append(ids, drawn)
+        FeatureCache(device_id, spec).append(keys, drawn)
     return path
 
 
-def row(record_id: str, device_id: str, name: str, *, latency_s: float) -> dict[str, Any]:
+def row(
+    record_id: str, device_id: str, name: str, *, latency_s: float, place: str | Path = "elsewhere"
+) -> dict[str, Any]:
+    """A measurement; its trace is no other row's, in no other folder, so nor are its features."""
     return {
         "record_id": record_id,
         "program_id": record_id,
         "workload_id": f"id-{name}",
         "device_id": device_id,
         "target": '{"kind":"llvm"}',
-        "trace": "[[],[]]",
+        "trace": json.dumps([[[f"{place} {record_id}", [], [], []]], []]),
         "status": "ok",
         "run_s": [latency_s],
         "proposed_by": "random",

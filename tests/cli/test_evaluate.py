@@ -4,11 +4,15 @@ import json
 import runpy
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from costhub.cli.main import run
+from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
+from costhub.dataset.shards.shard import write_parquet
 from costhub.dataset.splits.split import Split, save_split
+from costhub.versions import installed_versions
 
 _measured = runpy.run_path(str(Path(__file__).with_name("measured_folder.py")))
 build_data, WORKLOADS = _measured["build_data"], _measured["WORKLOADS"]
@@ -37,6 +41,32 @@ def test_workloads_the_model_has_learned_from_are_left_out(
     assert lines[0] == ["workload", "operator", "programs", "top_1", "top_5", "pairwise", "spearman"]
     assert [line[:3] for line in lines[1:3]] == [["conv2d0", "conv2d", "12"], ["matmul0", "matmul", "12"]]
     assert lines[3][:3] == ["mean", "of", "2"]
+
+
+def test_features_that_come_with_the_data_are_not_believed(
+    model: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As costhub 0.1 kept them, sealed, but all zero."""
+    words = ["evaluate", str(model), "--data", str(data), "--all", "--json"]
+    capsys.readouterr()
+    assert run(words) == 0
+    before = capsys.readouterr().out
+    spec = find_spec("tiles@1")
+    place = data / "features" / spec.name / "acme-one"
+    place.mkdir(parents=True)
+    ids = DataFolder.open(data).measurements("acme-one", ["record_id"])["record_id"].to_pylist()
+    made_with = {"spec": spec.name, "columns": spec.columns_hash, "tvm": installed_versions().get("tvm")}
+    fields = [("record_id", pa.string(), ids), ("n_rows", pa.int32(), [3] * len(ids))]
+    fields += [("rows", pa.binary(), [bytes(12 * spec.width)] * len(ids))]
+    schema = pa.schema(
+        [pa.field(name, kind, nullable=False) for name, kind, _ in fields],
+        metadata={b"costhub.features": json.dumps(made_with, sort_keys=True).encode()},
+    )
+    write_parquet(pa.table([values for *_, values in fields], schema=schema), place / "part-0.parquet")
+
+    assert run(words) == 0
+
+    assert capsys.readouterr().out == before
 
 
 def test_all_workloads_can_be_had(model: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:

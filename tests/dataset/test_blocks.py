@@ -9,6 +9,7 @@ import pytest
 
 from costhub.dataset.blocks import ProgramBlock, ProgramBlocks, open_devices
 from costhub.dataset.features.cache import FeatureCache
+from costhub.dataset.features.program_key import keys_of_records
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_programs
@@ -36,13 +37,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
                         "workload_id": f"w{n * 5 % 7}",
                         "device_id": device,
                         "target": '{"kind":"llvm"}',
-                        "trace": "[[],[]]",
+                        "trace": f"{root.path} {record_id}",
                         "proposed_by": "random",
                         **(failed if n % 10 == 9 else {"status": "ok", "run_s": [float(rng.uniform(1, 9))]}),
                     }
                 )
         rows = [np.full((n % 4, SPEC.width), n, np.float32) for n in range(300)]
-        FeatureCache(root.path, device, SPEC).append(ids, rows)
+        keys = keys_of_records(root, device)
+        FeatureCache(device, SPEC).append([keys[record_id] for record_id in ids], rows)
     return root.path
 
 
@@ -156,13 +158,14 @@ def six(tmp_path: Path) -> Path:
                     "workload_id": f"w{n % 2}",
                     "device_id": "cpu0",
                     "target": '{"kind":"llvm"}',
-                    "trace": "[[],[]]",
+                    "trace": f"{root.path} {record_id}",
                     "proposed_by": "random",
                     **outcome,
                 }
             )
     rows = [np.full((1, SPEC.width), n, np.float32) if n != 3 else None for n in range(6)]
-    FeatureCache(root.path, "cpu0", SPEC).append(ids, rows)
+    keys = keys_of_records(root, "cpu0")
+    FeatureCache("cpu0", SPEC).append([keys[record_id] for record_id in ids], rows)
     return root.path
 
 
@@ -182,13 +185,14 @@ def test_measurements_are_sorted_by_workload_and_keep_their_order_within(
     six: Path, failures: bool, records: list[str], latency_s: list[float]
 ) -> None:
     block = open_six(six, failures=failures)
-    assert block.record_ids.to_pylist() == records
+    keys = keys_of_records(DataFolder.open(six), "cpu0")
+    assert block.keys.to_pylist() == [keys[record_id] for record_id in records]
     assert block.latency_s.tolist() == latency_s
 
 
 def test_programs_without_features_are_left_out_and_some_can_be_read_alone(six: Path) -> None:
     complete, _ = open_six(six, failures=False).with_features(progress=False)
-    assert complete.record_ids.to_pylist() == ["r0", "r4", "r1", "r5"]
+    assert complete.load(progress=False).rows[:, 0].tolist() == [0.0, 4.0, 1.0, 5.0]
 
     last = complete.take(np.array([1, 3])).load(progress=False)
     assert last.rows[:, 0].tolist() == [4.0, 5.0]

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from costhub.dataset import blocks as source_module
@@ -12,15 +11,30 @@ from costhub.dataset.features import compute as compute_module
 from costhub.dataset.features.cache import NOT_COMPUTED, FeatureCache
 from costhub.dataset.features.cache_part import PartLost
 from costhub.dataset.features.combined import combine
+from costhub.dataset.features.program_key import key_array, keys_of_records
 from costhub.dataset.features.specs import find_spec, spec_names
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import iter_programs, load_programs
-from costhub.dataset.programs import Programs
+from costhub.dataset.programs import FloatArray, Programs
 from costhub.dataset.schema import STATUSES
 from costhub.errors import DataError, UnknownNameError
+from costhub.files import CACHE_VARIABLE
 
 SPEC = find_spec("per_store@1")
 COMPOSITE = "trace_tokens@1+per_store@1"
+
+
+def plant(folder: DataFolder, device_id: str, records: list[str], rows: list[FloatArray]) -> None:
+    """Puts features into the cache as if they had been computed of these measurements."""
+    keys = keys_of_records(folder, device_id)
+    FeatureCache(device_id, SPEC).append([keys[record] for record in records], rows)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache: programs of one test are those of another, with other features."""
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    return tmp_path / "cache"
 
 
 @pytest.fixture
@@ -48,10 +62,10 @@ def test_programs_are_featurised_once_and_then_read(
     assert first.rows.shape == (4, 172)
 
     # The program without features is remembered as well.
-    asked: list[str] = []
+    asked: list[bytes] = []
     monkeypatch.setattr(source_module, "compute_missing", lambda *a, **_: asked.extend(a[3].to_pylist()))
     again = load_programs(real.path, device="cpu0")
-    assert asked == ["r00010"], "only the one without a workload can still be missing"
+    assert asked == [keys_of_records(real, "cpu0")["r00010"]], "only the one without a workload can still be missing"
     assert np.array_equal(again.rows, first.rows)
     assert np.array_equal(again.latency_s, first.latency_s)
 
@@ -60,7 +74,7 @@ def test_an_interrupted_computation_is_resumed(real: DataFolder, monkeypatch: py
     monkeypatch.setattr(compute_module, "CHUNK_PROGRAMS", 2)
     compute = compute_module.featurise
 
-    def interrupted(chunks: Any, spec: Any) -> Any:
+    def interrupted(chunks: Any, spec: Any, **_: Any) -> Any:
         yield next(iter(compute([next(iter(chunks))], spec)))
         raise KeyboardInterrupt
 
@@ -68,14 +82,14 @@ def test_an_interrupted_computation_is_resumed(real: DataFolder, monkeypatch: py
         patch.setattr(compute_module, "featurise", interrupted)
         with pytest.raises(KeyboardInterrupt):
             load_programs(real.path)
-    found = FeatureCache(real.path, "cpu0", SPEC).find(pa.array([f"r{i:05d}" for i in range(11)]))
+    found = FeatureCache("cpu0", SPEC).find(key_array(list(set(keys_of_records(real, "cpu0").values()))))
     assert sum(found.counts != NOT_COMPUTED) == 2
 
     asked: list[int] = []
 
-    def counted(chunks: Any, spec: Any) -> Any:
+    def counted(chunks: Any, spec: Any, **_: Any) -> Any:
         for chunk in chunks:
-            asked.append(len(chunk.record_ids))
+            asked.append(len(chunk.keys))
             yield from compute([chunk], spec)
 
     monkeypatch.setattr(compute_module, "featurise", counted)
@@ -103,7 +117,9 @@ def test_a_composite_spec_has_the_rows_of_its_parts_out_of_their_caches(
 
     found = load_programs(real.path, spec=COMPOSITE)
 
-    assert set(asked) == {"r00010"}, "only the one without a workload can still be missing"
+    assert set(asked) == {keys_of_records(real, "cpu0")["r00010"]}, (
+        "only the one without a workload can still be missing"
+    )
     expected, counts = combine([(tokens.rows, tokens.counts), (stores.rows, stores.counts)])
     assert np.array_equal(found.rows, expected)
     assert np.array_equal(found.counts, counts)
@@ -124,12 +140,12 @@ def test_programs_that_failed_are_there_where_they_are_asked_for(real: DataFolde
 def test_every_failure_says_something_about_the_program(status: str, tmp_path: Path, measurement: Any) -> None:
     root = DataFolder.create(tmp_path / "data")
     with root.writer("cpu0") as writer:
-        writer.append(measurement(0, status=status, error="x", run_s=[]))
+        writer.append(measurement(0, trace="0", status=status, error="x", run_s=[]))
         # Neither measured nor failed: nobody knows what became of it.
-        writer.append(measurement(1, run_s=[0.0]))
-        writer.append(measurement(2, run_s=[]))
+        writer.append(measurement(1, trace="1", run_s=[0.0]))
+        writer.append(measurement(2, trace="2", run_s=[]))
     rows = np.ones((2, 172), np.float32)
-    FeatureCache(root.path, "cpu0", SPEC).append([f"r{i:05d}" for i in range(3)], [rows] * 3)
+    plant(root, "cpu0", [f"r{i:05d}" for i in range(3)], [rows] * 3)
 
     found = load_programs(root.path, failures=True)
 
@@ -144,9 +160,9 @@ def two_devices(tmp_path: Path, measurement: Any) -> DataFolder:
     for device_id, numbers in (("cpu0", [0, 1, 3]), ("cpu1", [5, 6, 9])):
         with root.writer(device_id) as writer:
             for number in numbers:
-                writer.append(measurement(number, device_id=device_id, run_s=[1.0 + number]))
+                writer.append(measurement(number, trace=str(number), device_id=device_id, run_s=[1.0 + number]))
         rows = [np.full((1, 172), number, np.float32) for number in numbers]
-        FeatureCache(root.path, device_id, SPEC).append([f"r{n:05d}" for n in numbers], rows)
+        plant(root, device_id, [f"r{n:05d}" for n in numbers], rows)
     return root
 
 
@@ -192,9 +208,9 @@ def test_features_that_are_known_need_no_tvm(tmp_path: Path, measurement: Any) -
     runs: list[list[float]] = [[1.0], [2.0], [float("nan")], [0.0], [3.0, 5.0]]
     with root.writer("cpu0") as writer:
         for number, run_s in enumerate(runs):
-            writer.append(measurement(number, run_s=run_s))
+            writer.append(measurement(number, trace=str(number), run_s=run_s))
     rows = [np.full((number, 172), number, np.float32) for number in range(5)]
-    FeatureCache(root.path, "cpu0", SPEC).append([f"r{i:05d}" for i in range(5)], list(rows))
+    plant(root, "cpu0", [f"r{i:05d}" for i in range(5)], list(rows))
 
     found = load_programs(root.path, workloads={"w0", "w1"}, progress=False)
 
@@ -209,7 +225,7 @@ def test_features_that_are_known_need_no_tvm(tmp_path: Path, measurement: Any) -
 def test_a_folder_without_good_programs_gives_none(tmp_path: Path, measurement: Any) -> None:
     root = DataFolder.create(tmp_path / "data")
     with root.writer("cpu0") as writer:
-        writer.append(measurement(0, status="run_error", error="x", run_s=[]))
+        writer.append(measurement(0, trace="0", status="run_error", error="x", run_s=[]))
 
     found = load_programs(root.path)
     assert (found.n, found.rows.shape, found.workload_ids) == (0, (0, 172), ())
@@ -219,7 +235,7 @@ def test_several_devices_must_be_told_apart(tmp_path: Path, measurement: Any) ->
     root = DataFolder.create(tmp_path / "data")
     for device_id in ("cpu0", "cpu1"):
         with root.writer(device_id) as writer:
-            writer.append(measurement(0, device_id=device_id))
+            writer.append(measurement(0, trace="0", device_id=device_id))
     with pytest.raises(DataError, match=r"measurements of 2 devices \(cpu0, cpu1\); name one of them"):
         load_programs(root.path)
 
@@ -233,10 +249,12 @@ def scattered(tmp_path: Path, measurement: Any) -> tuple[DataFolder, list[int]]:
     for start in range(0, 300, 100):
         with root.writer("cpu0") as writer:
             for number in range(start, start + 100):
-                writer.append(measurement(number, workload_id=f"w{number * 5 % 7}", run_s=[1.0 + number]))
+                writer.append(
+                    measurement(number, trace=str(number), workload_id=f"w{number * 5 % 7}", run_s=[1.0 + number])
+                )
     for numbers in rng.permutation(300).reshape(12, -1):
         rows = [np.full((counts[n], 172), n, np.float32) for n in numbers]
-        FeatureCache(root.path, "cpu0", SPEC).append([f"r{n:05d}" for n in numbers], rows)
+        plant(root, "cpu0", [f"r{n:05d}" for n in numbers], rows)
     return root, counts.tolist()
 
 
@@ -274,15 +292,17 @@ def test_batches_hold_whole_workloads_and_make_up_the_whole(
 def test_a_folder_without_good_programs_has_no_batches(tmp_path: Path, measurement: Any) -> None:
     root = DataFolder.create(tmp_path / "data")
     with root.writer("cpu0") as writer:
-        writer.append(measurement(0, status="run_error", error="x", run_s=[]))
+        writer.append(measurement(0, trace="0", status="run_error", error="x", run_s=[]))
 
     assert list(iter_programs(root.path)) == []
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
-def test_a_part_that_breaks_is_computed_again(real: DataFolder, when: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_that_breaks_is_computed_again(
+    real: DataFolder, cache: Path, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = load_programs(real.path, spec="trace_tokens@1")
-    [part] = (real.path / "features").rglob("part-*")
+    [part] = cache.rglob("part-*")
     if when == "before":
         part.write_bytes(part.read_bytes()[:-100])
     else:
@@ -311,11 +331,8 @@ def test_a_disk_that_breaks_every_part_is_told(real: DataFolder, monkeypatch: py
         load_programs(real.path, spec="trace_tokens@1")
 
 
-def test_data_that_cannot_be_written_to_are_featurised_too(
-    real: DataFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COSTHUB_CACHE", str(tmp_path / "cache"))
-    (real.path / "features").write_text("in the way, for root as well")
+def test_features_are_computed_where_no_cache_can_be_written(real: DataFolder, cache: Path) -> None:
+    cache.write_text("in the way, for root as well")
 
     assert load_programs(real.path, spec="trace_tokens@1").n == 5
-    assert list((tmp_path / "cache").rglob("part-*"))
+    assert not list(real.path.rglob("part-*"))

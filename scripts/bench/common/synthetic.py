@@ -13,8 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from costhub.dataset.features.cache import FeatureCache
+from costhub.dataset.features.program_key import KEY_COLUMNS, ProgramKeys, key_array, modules_of
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.trace import program_id
@@ -52,23 +54,36 @@ def write_measurements(path: Path, rows: int, *, like: str | None = None) -> flo
 
 
 def copy_features(path: Path, device: str, *, spec: str = "per_store@1") -> None:
-    """Gives every measurement of a synthetic device the cached features of the real `DEVICE`, in turn."""
+    """Gives every measurement of a synthetic device the cached features of the real `DEVICE`, in turn.
+
+    Some traces are real, so $COSTHUB_CACHE should name a folder that goes afterwards.
+    """
     layout = find_spec(spec)
-    real_cache = FeatureCache(REAL, DEVICE, layout)
-    entries = real_cache.find(good_ids(REAL, DEVICE))
+    real_cache = FeatureCache(DEVICE, layout)
+    entries = real_cache.find(good_keys(REAL, DEVICE))
     features = np.split(real_cache.read(entries), np.cumsum(np.maximum(entries.counts, 0))[:-1])
-    cache, done = FeatureCache(path, device, layout), 0
-    for batch in DataFolder.open(path).iter_measurements([device], ["record_id"]):
-        numbers = np.arange(done, done + len(batch)) % len(features)
-        cache.append(batch["record_id"].to_pylist(), [features[i] for i in numbers])
-        done += len(batch)
+    cache, done = FeatureCache(device, layout), 0
+    for _, keys in program_keys(path, device):
+        numbers = np.arange(done, done + len(keys)) % len(features)
+        cache.append(keys.to_pylist(), [features[i] for i in numbers])
+        done += len(keys)
     cache.merge()
 
 
-def good_ids(path: Path, device: str) -> pa.Array:
-    """The record ids of the good measurements of a device."""
-    table = DataFolder.open(path).measurements(device, ["record_id"], "ok")
-    return table["record_id"].combine_chunks()
+def good_keys(path: Path, device: str) -> pa.Array:
+    """The keys of the programs of a device that ran."""
+    good = pc.field("status") == "ok"
+    return pa.concat_arrays([key_array([]), *(keys for _, keys in program_keys(path, device, good))])
+
+
+def program_keys(
+    path: Path, device: str, where: pc.Expression | None = None
+) -> Iterator[tuple[pa.Array, pa.FixedSizeBinaryArray]]:
+    """Record ids of the measurements of a device, with the keys of their programs, in batches."""
+    folder = DataFolder.open(path)
+    keys = ProgramKeys(modules_of(folder))
+    for batch in folder.iter_measurements([device], ["record_id", *KEY_COLUMNS], where):
+        yield batch["record_id"], keys.of(batch)
 
 
 def synthetic_batches(real: pa.Table, device_id: str, rows: int, *, batch: int = 50_000) -> Iterator[pa.Table]:

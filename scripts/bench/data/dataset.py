@@ -39,7 +39,9 @@ def main(quick: bool, path: Path | None, plot: Path | None) -> None:
     rows: list[dict[str, Any]] = []
     for size in SIZES[:1] if quick else SIZES:
         with tempfile.TemporaryDirectory() as folder:
-            rows += [run(stage, size, folder) for stage in STAGES if stage not in REAL_ONLY or size == SIZES[0]]
+            rows += [
+                run(stage, size, f"{folder}/data") for stage in STAGES if stage not in REAL_ONLY or size == SIZES[0]
+            ]
     click.echo(plain_table(rows, COLUMNS))
     click.echo(
         "\n".join(f"{row['stage']}: {row['bytes_per_row']:.0f} bytes a row" for row in rows if "bytes_per_row" in row)

@@ -21,10 +21,11 @@ from costhub.dataset.features.specs import find_spec, spec_names
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_programs
 from costhub.dataset.workload import module_from_json, parse_target
+from costhub.files import CACHE_VARIABLE
 from scripts.bench.common import options
 from scripts.bench.common.data import DEVICE, REAL, copy_dataset
 from scripts.bench.common.machine import write_result
-from scripts.bench.common.synthetic import DEVICES, copy_features, good_ids, write_measurements
+from scripts.bench.common.synthetic import DEVICES, copy_features, good_keys, write_measurements
 
 COLUMNS = (
     TableColumn("spec", "features"),
@@ -50,7 +51,7 @@ def tvm_loop(chunk: Chunk) -> None:
 def computing(path: Path, device: str, *, programs: int = 512) -> dict[str, Any]:
     """Programs per second of the loop, and of every spec on all cores, without and with starting up."""
     folder = DataFolder.open(path)
-    ids = folder.measurements(device, ["record_id"], "ok")["record_id"].combine_chunks()
+    ids = good_keys(path, device).unique()
     some = ids.take(np.linspace(0, len(ids) - 1, programs).astype(int))
     chunks = list(read_chunks(folder, device, some))
     tvm_loop(chunks[0])  # warms up
@@ -74,13 +75,13 @@ def computing(path: Path, device: str, *, programs: int = 512) -> dict[str, Any]
 
 def reading(path: Path, device: str, *, spec: str = "per_store@1", repeats: int = 5) -> dict[str, float]:
     """GB of arrays per second out of the cache, and of the same files by pyarrow; best of some repeats."""
-    ids, layout = good_ids(path, device), find_spec(spec)
-    files = [str(file) for file in sorted(FeatureCache(path, device, layout).folder.glob("part-*"))]
+    keys, layout = good_keys(path, device), find_spec(spec)
+    files = [str(file) for file in sorted(FeatureCache(device, layout).folder.glob("part-*"))]
     ours, bare, gigabytes = [], [], 0.0
     for _ in range(repeats):
         start = perf_counter()
-        cache = FeatureCache(path, device, layout)
-        gigabytes = cache.read(cache.find(ids)).nbytes / 1e9
+        cache = FeatureCache(device, layout)
+        gigabytes = cache.read(cache.find(keys)).nbytes / 1e9
         ours.append(perf_counter() - start)
         start = perf_counter()
         pq.read_table(files, partitioning=None)
@@ -95,6 +96,7 @@ def reading(path: Path, device: str, *, spec: str = "per_store@1", repeats: int 
 def main(quick: bool, path: Path | None) -> None:
     """Works on a copy of the embedded dataset; run it with nothing else on the machine."""
     with tempfile.TemporaryDirectory() as folder:
+        os.environ[CACHE_VARIABLE] = str(Path(folder, "cache"))  # some features are made up
         rates = computing(copy_dataset(folder), DEVICE, programs=256 if quick else 2048)
         load_programs(REAL, device=DEVICE, progress=False)
         synthetic = Path(folder, "synthetic")

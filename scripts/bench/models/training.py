@@ -52,7 +52,7 @@ def main(
     if quick:
         programs, rounds = 20_000, 20
     with tempfile.TemporaryDirectory() as temporary:
-        data = folder or Path(temporary, "data")
+        data = folder or Path(temporary, "data")  # the features come beside it
         stages = [stage for stage in STAGES if not only or stage in only]
         if data.exists() and "write" in stages:
             stages.remove("write")

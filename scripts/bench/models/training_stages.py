@@ -6,6 +6,7 @@ python -m scripts.bench.models.training_stages STAGE PROGRAMS FOLDER LIMIT_GIB R
 from __future__ import annotations
 
 import json
+import os
 import resource
 import sys
 import tempfile
@@ -21,11 +22,11 @@ import pyarrow.compute as pc
 
 from costhub.dataset.features.cache import FeatureCache
 from costhub.dataset.features.specs import find_spec
-from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_programs
 from costhub.dataset.programs import FloatArray
+from costhub.files import CACHE_VARIABLE, cache_root
 from scripts.bench.common.data import DEVICE, copy_dataset
-from scripts.bench.common.synthetic import DEVICES, good_ids, record_id, write_measurements
+from scripts.bench.common.synthetic import DEVICES, good_keys, program_keys, record_id, write_measurements
 
 SPEC = find_spec("per_store@1")
 TILES = 3
@@ -51,8 +52,8 @@ def write_folder(path: Path, programs: int) -> None:
 def real_features(data: Path) -> list[FloatArray | None]:
     """The features of the good programs of DEVICE, computed in the folder."""
     load_programs(data, device=DEVICE, progress=False)
-    cache = FeatureCache(data, DEVICE, SPEC)
-    entries = cache.find(good_ids(data, DEVICE))
+    cache = FeatureCache(DEVICE, SPEC)
+    entries = cache.find(good_keys(data, DEVICE))
     ends = np.cumsum(np.maximum(entries.counts, 0))
     parts = np.split(cache.read(entries), ends[:-1])
     return [part if count >= 0 else None for part, count in zip(parts, entries.counts, strict=True)]
@@ -61,10 +62,10 @@ def real_features(data: Path) -> list[FloatArray | None]:
 def write_features(path: Path, device: str, features: list[FloatArray | None], programs: int) -> None:
     """Puts features into the cache in the order of the measurements, as if they had been computed."""
     numbers = pa.array([record_id(device, number) for number in range(programs)])
-    cache, rng = FeatureCache(path, device, SPEC), np.random.default_rng(0)
-    for batch in DataFolder.open(path).iter_measurements([device], ["record_id"]):
-        places = pc.index_in(batch["record_id"], value_set=numbers).to_numpy() % len(features)
-        cache.append(batch["record_id"].to_pylist(), list(_jittered([features[i] for i in places], rng)))
+    cache, rng = FeatureCache(device, SPEC), np.random.default_rng(0)
+    for record_ids, keys in program_keys(path, device):
+        places = pc.index_in(record_ids, value_set=numbers).to_numpy() % len(features)
+        cache.append(keys.to_pylist(), list(_jittered([features[i] for i in places], rng)))
     cache.merge()
 
 
@@ -93,7 +94,7 @@ Stage = Callable[[StageSettings], dict[str, Any]]
 def write(run: StageSettings) -> dict[str, Any]:
     """The folder and its features."""
     write_folder(run.path, run.programs)
-    size = sum(file.stat().st_size for file in run.path.rglob("*.parquet"))
+    size = sum(file.stat().st_size for place in (run.path, cache_root()) for file in place.rglob("*.parquet"))
     return {"gigabytes": size / 1e9}
 
 
@@ -214,6 +215,7 @@ def main(stage: str, programs: str, path: str, limit_gib: str, rounds: str, epoc
         # It limits the address space, which is more than resident memory: a stage that ends was well below.
         limit = int(float(limit_gib) * 2**30)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    os.environ[CACHE_VARIABLE] = f"{path}-cache"  # the features are made up
     start = time.perf_counter()
     figures = STAGES[stage](StageSettings(Path(path), int(programs), int(rounds), int(epochs)))
     figures.setdefault("seconds", time.perf_counter() - start)

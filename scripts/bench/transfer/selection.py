@@ -18,10 +18,10 @@ from typing import Any
 import click
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.dataset.blocks import open_devices
+from costhub.dataset.features.program_key import KEY_COLUMNS, ProgramKeys, modules_of
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.programs import IntArray, Programs
 from costhub.models.architectures import new_model
@@ -89,7 +89,7 @@ def pools(source: Devices, target: Devices, *, programs: int, workloads: int) ->
     for index, name in enumerate(own.workload_ids):
         places = np.flatnonzero(own.workload == index)
         if len(places) >= programs:
-            knobs = _knobs(target, measured.record_ids.take(pa.array(places)))
+            knobs = _knobs(target, measured.keys.take(pa.array(places)))
             first = np.unique([knobs.index(each) for each in knobs])
             if len(first) >= programs:
                 candidates[name] = own.select(places[first]), [knobs[place] for place in first]
@@ -106,13 +106,14 @@ def pools(source: Devices, target: Devices, *, programs: int, workloads: int) ->
                 yield MeasuredPool(name, *candidates[name], model)
 
 
-def _knobs(target: Devices, record_ids: pa.Array) -> list[Knobs]:
-    """The knobs of records, in their order."""
-    where = pc.field("record_id").isin(record_ids)
+def _knobs(target: Devices, keys: pa.Array) -> list[Knobs]:
+    """The knobs of programs, by their keys, in order."""
     folder = DataFolder.open(target.data)
-    table = folder.select_measurements(list(target.devices), ["record_id", "trace"], where)
-    order = pc.index_in(record_ids, value_set=table["record_id"].combine_chunks())
-    return [Knobs.read(text) for text in table["trace"].take(order).to_pylist()]
+    program_keys = ProgramKeys(modules_of(folder))
+    traces: dict[bytes, str] = {}
+    for batch in folder.iter_measurements(list(target.devices), KEY_COLUMNS):
+        traces |= zip(program_keys.of(batch).to_pylist(), batch["trace"].to_pylist(), strict=True)
+    return [Knobs.read(traces[key]) for key in keys.to_pylist()]
 
 
 @dataclass(frozen=True)

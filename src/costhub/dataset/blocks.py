@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, overload
@@ -16,6 +16,7 @@ from costhub.dataset.features.cache import NOT_COMPUTED, CacheLookup, FeatureCac
 from costhub.dataset.features.cache_part import PartLost
 from costhub.dataset.features.combined import blank_rows, fill_part
 from costhub.dataset.features.compute import compute_missing
+from costhub.dataset.features.program_key import KEY_COLUMNS, KEY_TYPE, ProgramKeys, key_array, modules_of
 from costhub.dataset.features.spec import FeatureSpec
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
@@ -27,6 +28,9 @@ BLOCK_PROGRAMS = 16_384
 """Some 90 MB of rows of `per_store@1`; a block has more where a single workload has."""
 
 _READ_ATTEMPTS = 5
+_OUTCOMES = pa.schema(
+    [("key", KEY_TYPE), ("workload_id", pa.string()), ("status", pa.string()), ("run_s", pa.list_(pa.float64()))]
+)
 _OR_SEVERAL = ", or several: programs are compared within each device."
 
 
@@ -44,23 +48,23 @@ class DeviceFeatures:
     def open(cls, path: Path, device_id: str, spec: str) -> DeviceFeatures:
         """Finds the caches of a device without reading them."""
         layout = find_spec(spec)
-        caches = tuple(FeatureCache(path, device_id, part) for part in layout.parts)
+        caches = tuple(FeatureCache(device_id, part) for part in layout.parts)
         return cls(DataFolder.open(path), device_id, layout, caches)
 
-    def find(self, record_ids: pa.Array, *, progress: bool) -> list[CacheLookup]:
-        """Looks records up in each cache; computes and keeps missing features."""
-        return [self._find(cache, record_ids, progress=progress) for cache in self.caches]
+    def find(self, keys: pa.Array, *, progress: bool) -> list[CacheLookup]:
+        """Looks programs up in each cache by their keys; computes and keeps missing features."""
+        return [self._find(cache, keys, progress=progress) for cache in self.caches]
 
-    def _find(self, cache: FeatureCache, record_ids: pa.Array, *, progress: bool) -> CacheLookup:
-        lookup = cache.find(record_ids)
-        missing = record_ids.filter(pa.array(lookup.counts == NOT_COMPUTED))
+    def _find(self, cache: FeatureCache, keys: pa.Array, *, progress: bool) -> CacheLookup:
+        lookup = cache.find(keys)
+        missing = keys.filter(pa.array(lookup.counts == NOT_COMPUTED)).unique()
         if len(missing):
             compute_missing(self.folder, cache, self.device_id, missing, progress=progress)
-            lookup = cache.find(record_ids)
+            lookup = cache.find(keys)
         return lookup
 
     def read(self, lookups: Sequence[CacheLookup]) -> FloatArray:
-        """Reads the rows of the records that were looked up; raises `PartLost` as `FeatureCache.read` does."""
+        """Reads the rows of the programs that were looked up; raises `PartLost` as `FeatureCache.read` does."""
         if len(self.caches) == 1:
             return self.caches[0].read(lookups[0])
         # One part after the other: beside the rows returned, only those of one part are in memory.
@@ -79,7 +83,8 @@ class ProgramBlock:
     """Measured programs of one device, sorted by workload, whose features are read on request."""
 
     features: DeviceFeatures
-    record_ids: pa.Array
+    keys: pa.Array
+    """(n,) of `KEY_TYPE`, from `ProgramKeys`."""
     workload: IntArray
     """(n,) index into `workload_ids`, ascending."""
     workload_ids: tuple[str, ...]
@@ -90,7 +95,7 @@ class ProgramBlock:
         """Returns the programs at `places`, which ascend."""
         return replace(
             self,
-            record_ids=self.record_ids.take(pa.array(places, pa.int64())),
+            keys=self.keys.take(pa.array(places, pa.int64())),
             workload=self.workload[places],
             latency_s=self.latency_s[places],
         )
@@ -111,7 +116,7 @@ class ProgramBlock:
 
     def with_features(self, *, progress: bool) -> tuple[ProgramBlock, list[CacheLookup]]:
         """Computes missing features; returns the programs that have features, and where these are."""
-        lookups = self.features.find(self.record_ids, progress=progress)
+        lookups = self.features.find(self.keys, progress=progress)
         good = np.flatnonzero(np.all([lookup.counts >= 0 for lookup in lookups], axis=0))
         return self.take(good), [lookup.take(good) for lookup in lookups]
 
@@ -161,25 +166,36 @@ def open_devices(
     folder = DataFolder.open(path)
     named = device or folder.only_device(_OR_SEVERAL)
     device_ids = [named] if isinstance(named, str) else dict.fromkeys(named)
-    return [_read_block(folder, device_id, spec, workloads, failures=failures) for device_id in device_ids]
+    keys = ProgramKeys(modules_of(folder))
+    return [_read_block(folder, device_id, spec, keys, workloads, failures=failures) for device_id in device_ids]
 
 
 def _read_block(
-    folder: DataFolder, device_id: str, spec: str, workloads: set[str] | None, *, failures: bool
+    folder: DataFolder, device_id: str, spec: str, keys: ProgramKeys, workloads: set[str] | None, *, failures: bool
 ) -> ProgramBlock:
     # Every status but ok is caused by the program itself, so each is information about it.
     where = pc.scalar(True) if failures else pc.field("status") == "ok"
     if workloads is not None:
         where &= pc.field("workload_id").isin(pa.array(sorted(workloads), pa.string()))
-    table = folder.select_measurements([device_id], ["record_id", "workload_id", "status", "run_s"], where)
+
+    def kept(batches: Iterable[pa.RecordBatch]) -> pa.Table:
+        # Of a trace, which has kilobytes, only the key stays in memory.
+        return pa.Table.from_batches([_outcomes(batch, keys) for batch in batches], _OUTCOMES)
+
+    table = folder.read_batches(kept, [device_id], [*_OUTCOMES.names[1:], *KEY_COLUMNS[1:]], where)
     latency_s = median_latency_s(table["run_s"])
     is_ok = pc.equal(table["status"], "ok").to_numpy()
     names, workload = name_codes(table["workload_id"])
     good = np.flatnonzero(~is_ok | (np.isfinite(latency_s) & (latency_s > 0)))
     order = good[np.argsort(workload[good], kind="stable")]
-    record_ids = pa.concat_arrays([pa.array([], pa.string()), *table["record_id"].chunks])
+    own = pa.concat_arrays([key_array([]), *table["key"].chunks])
     features = DeviceFeatures.open(folder.path, device_id, spec)
-    return ProgramBlock(features, record_ids, workload, names, np.where(is_ok, latency_s, np.inf)).take(order)
+    return ProgramBlock(features, own, workload, names, np.where(is_ok, latency_s, np.inf)).take(order)
+
+
+def _outcomes(batch: pa.RecordBatch, keys: ProgramKeys) -> pa.RecordBatch:
+    columns = [keys.of(batch), *(batch[name] for name in _OUTCOMES.names[1:])]
+    return pa.RecordBatch.from_arrays(columns, schema=_OUTCOMES)
 
 
 def name_codes(column: pa.ChunkedArray) -> tuple[tuple[str, ...], IntArray]:
@@ -193,7 +209,7 @@ class ProgramBlocks(Sequence[Programs]):
     """A sequence of `Programs` that keeps in memory only those in use.
 
     A block holds whole groups, all programs of a workload on a device: throughput is relative to the best of
-    them. Of every other program only the latency is in memory, some 60 bytes. Each access reads a block anew:
+    them. Of every other program only the latency is in memory, some 50 bytes. Each access reads a block anew:
     do not keep blocks.
 
     Make one with `ProgramBlocks.open`.
@@ -274,7 +290,7 @@ class ProgramBlocks(Sequence[Programs]):
     def of_workloads(self, ids: set[str]) -> ProgramBlocks:
         """Selects the programs whose workload is in `ids`."""
         chosen = (block.of_workloads(ids) for block in self.blocks)
-        return ProgramBlocks(tuple(block for block in chosen if len(block.record_ids)))
+        return ProgramBlocks(tuple(block for block in chosen if len(block.keys)))
 
     def of_devices(self, ids: set[str]) -> ProgramBlocks:
         """Selects the programs that were measured on the devices in `ids`."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +17,7 @@ from costhub.dataset.schema import table_from_rows
 from costhub.dataset.shards.lock import FolderLock
 from costhub.dataset.shards.shard import ROW_GROUP_ROWS, empty_table, write_shard
 from costhub.dataset.shards.shard_set import (
+    SHARD_PATTERN,
     read_measurements,
     read_shards,
     remove_temporaries,
@@ -28,6 +30,8 @@ from costhub.errors import DataError
 
 _TABLES = ("measurements", "devices", "workloads")
 """The folders of a data folder; the first one marks it, even if the rest is interrupted."""
+
+Result = TypeVar("Result")
 
 
 class FolderTables(ABC):
@@ -228,6 +232,37 @@ class DataFolder(FolderTables):
         for device_id in chosen_devices(self, self.device_ids(), device_ids):
             for batch in stream_measurements(self._measurements(device_id), needed, where, batch_rows):
                 yield batch if columns is None else batch.select(list(columns))
+
+    def read_batches(
+        self,
+        read: Callable[[Iterable[pa.RecordBatch]], Result],
+        device_ids: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+    ) -> Result:
+        """What `read` makes of the rows of `select_measurements`, in batches.
+
+        Only while a writer moves the shards are they whole tables.
+
+        Args:
+            read: Called with an iterator of batches, and once more where that was in vain.
+            device_ids: As for `select_measurements`, and so are the other arguments.
+            columns: Columns to read.
+            where: Condition on the rows.
+
+        Raises:
+            DataError: As `select_measurements`.
+        """
+        before = self._shards()
+        with contextlib.suppress(DataError):
+            result = read(self.iter_measurements(device_ids, columns, where))
+            if self._shards() == before:
+                return result
+        # Whole shards take several times the memory, but this call waits for the writer. It also reports damage again.
+        return read(self.select_measurements(device_ids, columns, where).to_batches())
+
+    def _shards(self) -> list[Path]:
+        return sorted((self.path / "measurements").glob(f"*/{SHARD_PATTERN}"))
 
     def _measurements(self, device_id: str) -> Path:
         return self.path / "measurements" / device_id

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import operator as operators
 from collections.abc import Iterator, Sequence
@@ -20,8 +19,7 @@ from costhub.dataset.programs import Programs, WorkloadUse, workload_uses
 from costhub.dataset.remote import FileSystem, RemoteFolder
 from costhub.dataset.schema import STATUSES
 from costhub.dataset.shards.shard import ROW_GROUP_ROWS, empty_table
-from costhub.dataset.shards.shard_set import SHARD_PATTERN
-from costhub.errors import CosthubError, DataError, UnknownNameError
+from costhub.errors import CosthubError, UnknownNameError
 from costhub.names import close_names
 
 Names = str | Sequence[str]
@@ -86,18 +84,8 @@ def _read_table(
     schema = empty_table("measurements", columns).schema
     if isinstance(folder, RemoteFolder):
         return pa.Table.from_batches(folder.iter_measurements(devices, columns, where), schema)
-    before = _shards(folder)
     # In batches: reading whole shards takes twice the memory of the rows selected.
-    with contextlib.suppress(DataError):
-        table = pa.Table.from_batches(folder.iter_measurements(devices, columns, where), schema)
-        if _shards(folder) == before:
-            return table
-    # A writer moved the shards meanwhile: this call waits for it, and reports damaged shards again.
-    return folder.select_measurements(devices, columns, where)
-
-
-def _shards(folder: DataFolder) -> list[Path]:
-    return sorted((folder.path / "measurements").glob(f"*/{SHARD_PATTERN}"))
+    return folder.read_batches(lambda rows: pa.Table.from_batches(rows, schema), devices, columns, where)
 
 
 def iter_measurements(

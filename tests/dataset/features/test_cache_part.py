@@ -26,11 +26,13 @@ from costhub.dataset.shards.shard import write_parquet
 SPEC = find_spec("trace_tokens@1")
 FEATURES = [np.full((rows, SPEC.width), value, np.float32) for value, rows in enumerate((2, 0, 3))]
 
+KEYS = [bytes([number]) * 32 for number in range(4)]
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = new_part_path(tmp_path)
-    write_part(pack_features(SPEC, ["a", "b", "c", "d"], [*FEATURES, None]), path)
+    write_part(pack_features(SPEC, KEYS, [*FEATURES, None]), path)
     return path
 
 
@@ -43,7 +45,7 @@ def opened(path: Path) -> CachePart:
 def test_what_was_written_comes_back(path: Path) -> None:
     part = opened(path)
 
-    assert part.record_ids.to_pylist() == ["a", "b", "c", "d"]
+    assert part.keys.to_pylist() == KEYS
     assert part.counts.tolist() == [2, 0, 3, FAILED]
     assert part.rows == 5
     rows = read_rows(part, SPEC.width)
@@ -89,7 +91,7 @@ def test_sealed_parquet_of_something_else_is_none_of_ours(tmp_path: Path) -> Non
 
 
 def test_programs_of_other_sizes_than_said_are_lost(tmp_path: Path) -> None:
-    table = pack_features(SPEC, ["a"], FEATURES[:1])
+    table = pack_features(SPEC, KEYS[:1], FEATURES[:1])
     table = table.set_column(1, table.schema.field(1), pa.array([3], pa.int32()))
     write_part(table, tmp_path / "part-0.parquet")
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,11 @@ from costhub.dataset.features import compute as compute_module
 from costhub.dataset.features.cache import NOT_COMPUTED, FeatureCache
 from costhub.dataset.features.cache_part import FAILED
 from costhub.dataset.features.compute import Chunk, compute_missing, extract_features, featurise
+from costhub.dataset.features.program_key import key_array, keys_of_records
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.workload import module_from_json
+from costhub.files import CACHE_VARIABLE
 
 SPEC = find_spec("trace_tokens@1")
 IDS = [f"r{number:05d}" for number in range(8)]
@@ -27,50 +29,60 @@ def folder(tmp_path: Path, measurement: Any, workload: Any) -> DataFolder:
     root.put_workloads([workload(0), workload(1)])
     with root.writer("cpu0") as writer:
         for number in range(8):
-            trace = '[[["EnterPostproc",[],[],[]]],[]]' if number != 6 else "not a trace"
+            trace = f'[[["EnterPostproc",[],[{number}],[]]],[]]' if number != 6 else "not a trace"
             writer.append(measurement(number, trace=trace))
     return root
 
 
-def counts(cache: FeatureCache) -> list[int]:
-    return cache.find(pa.array(IDS)).counts.tolist()
+@pytest.fixture(autouse=True)
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+
+
+def keys_of(folder: DataFolder, ids: Sequence[str] = IDS) -> pa.Array:
+    keys = keys_of_records(folder, "cpu0")
+    return key_array([keys[record_id] for record_id in ids])
+
+
+def counts(folder: DataFolder, cache: FeatureCache) -> list[int]:
+    return cache.find(keys_of(folder)).counts.tolist()
 
 
 def test_only_what_is_asked_for_is_computed(folder: DataFolder) -> None:
-    cache = FeatureCache(folder.path, "cpu0", SPEC)
+    cache = FeatureCache("cpu0", SPEC)
 
-    compute_missing(folder, cache, "cpu0", pa.array(["r00003", "r00002", "r00001", "r00006"]))
+    compute_missing(folder, cache, "cpu0", keys_of(folder, ["r00003", "r00002", "r00001", "r00006"]))
 
     # r00002 is of the workload that is not in the table.
     unknown = [NOT_COMPUTED]
-    assert counts(cache) == [*unknown, 1, *unknown, 1, *unknown, *unknown, FAILED, *unknown]
+    assert counts(folder, cache) == [*unknown, 1, *unknown, 1, *unknown, *unknown, FAILED, *unknown]
 
 
 def test_what_was_computed_before_an_interruption_is_kept(folder: DataFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = FeatureCache(folder.path, "cpu0", SPEC)
+    cache = FeatureCache("cpu0", SPEC)
     monkeypatch.setattr(compute_module, "CHUNK_PROGRAMS", 2)
     compute = compute_module.featurise
 
-    def interrupted(chunks: Any, spec: Any) -> Any:
+    def interrupted(chunks: Any, spec: Any, **_: Any) -> Any:
         yield next(iter(compute(chunks, spec)))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(compute_module, "featurise", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        compute_missing(folder, cache, "cpu0", pa.array(IDS))
+        compute_missing(folder, cache, "cpu0", keys_of(folder))
 
-    assert sum(count != NOT_COMPUTED for count in counts(cache)) == 2
+    assert sum(count != NOT_COMPUTED for count in counts(folder, cache)) == 2
 
 
 def test_parts_of_one_computation_are_put_together(folder: DataFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = FeatureCache(folder.path, "cpu0", SPEC)
+    cache = FeatureCache("cpu0", SPEC)
     monkeypatch.setattr(compute_module, "_PART_PROGRAMS", 1)
     monkeypatch.setattr(compute_module, "CHUNK_PROGRAMS", 1)
 
-    compute_missing(folder, cache, "cpu0", pa.array(IDS))
+    compute_missing(folder, cache, "cpu0", keys_of(folder))
 
     assert len(list(cache.folder.glob("part-*"))) == 1
-    assert sorted(counts(cache)) == [NOT_COMPUTED, NOT_COMPUTED, FAILED, 1, 1, 1, 1, 1]
+    assert sorted(counts(folder, cache)) == [NOT_COMPUTED, NOT_COMPUTED, FAILED, 1, 1, 1, 1, 1]
 
 
 def test_there_are_features_or_none_for_each_program(tiny_matmul: Any) -> None:
@@ -96,16 +108,16 @@ PER_STORE = find_spec("per_store@1")
 
 
 def chunk(tiny: Any, *traces: str, name: str = "c") -> Chunk:
-    ids = tuple(f"{name}{number}" for number in range(len(traces)))
-    return Chunk(tiny.module_json, tiny.target, ids, traces)
+    keys = tuple(f"{name}{number}".encode() for number in range(len(traces)))
+    return Chunk(tiny.module_json, tiny.target, keys, traces)
 
 
 def test_every_chunk_comes_back_with_the_features_of_its_programs(tiny_matmul: Any) -> None:
     chunks = [chunk(tiny_matmul, trace, name=str(i)) for i, trace in enumerate(tiny_matmul.traces)]
-    no_module = Chunk("{}", tiny_matmul.target, ("bad",), tiny_matmul.traces[:1])
+    no_module = Chunk("{}", tiny_matmul.target, (b"bad",), tiny_matmul.traces[:1])
     expected = PER_STORE.extract(module_from_json(tiny_matmul.module_json), tiny_matmul.traces, tiny_matmul.target)
 
-    found = {c.record_ids[0]: features[0] for c, features in featurise([*chunks, no_module], PER_STORE, workers=2)}
+    found = {c.keys[0].decode(): features[0] for c, features in featurise([*chunks, no_module], PER_STORE, workers=2)}
 
     assert sorted(found) == ["00", "10", "20", "30", "bad"]
     assert found["bad"] is None

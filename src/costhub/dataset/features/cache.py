@@ -1,9 +1,8 @@
-"""Provides FeatureCache: computed features on disk, by record id and spec, which can be computed again at any time."""
+"""Provides FeatureCache: computed features on disk, by program and spec, which can be computed again at any time."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import shutil
 import tempfile
@@ -28,15 +27,20 @@ from costhub.dataset.features.cache_part import (
     read_table,
     write_part,
 )
+from costhub.dataset.features.program_key import KEY_TYPE
 from costhub.dataset.features.spec import FeatureSpec
 from costhub.dataset.folder import first_of_each
 from costhub.dataset.programs import FloatArray, IntArray
 from costhub.dataset.shards.lock import FolderLock
 from costhub.dataset.shards.shard_set import remove_temporaries
-from costhub.files import cache_root
+from costhub.errors import DataError, first_line
+from costhub.files import CACHE_VARIABLE, cache_root
 
 PART_BYTES = 64 << 20
 """Largest merged part, uncompressed: each reading thread has two of them in memory."""
+
+MOST_CACHE_BYTES = 32 << 30
+"""Of all parts on disk; beyond it, those that nobody has read for longest go."""
 
 NOT_COMPUTED = -2
 """The count of a program whose features have not been computed."""
@@ -44,55 +48,57 @@ NOT_COMPUTED = -2
 _THREADS = 4
 """May exceed the number of cores: a thread that waits for the disk needs none."""
 
-_PACKAGE = Path(__file__).resolve().parents[2]
-
 
 @dataclass(frozen=True)
 class CacheLookup:
-    """Where the features of some records are."""
+    """Where the features of some programs are."""
 
     counts: IntArray
-    """(n,) number of feature rows of each record; FAILED where it has none, else NOT_COMPUTED."""
+    """(n,) number of feature rows of each program; FAILED where it has none, else NOT_COMPUTED."""
     places: IntArray
     """(n,) index of each among the programs of all parts, one after the other; -1 if not computed."""
     parts: tuple[CachePart, ...]
 
     def take(self, which: IntArray) -> CacheLookup:
-        """Selects the records at `which`."""
+        """Selects the programs at `which`."""
         return CacheLookup(self.counts[which], self.places[which], self.parts)
 
 
 class FeatureCache:
-    """The features of one device's programs in one layout.
+    """The features of programs for one device in one layout, of all data folders.
 
-    Parts lie under `features/<spec>/<device>` in the data folder; if it is not writable, in the user's cache;
-    failing that, in a temporary folder that goes with this object. A part that is damaged, or was computed
-    with another version of TVM or of the spec, is removed, and its programs are computed again.
+    Programs are found by their `ProgramKeys`, a hash of their content, so one folder never sees what another one
+    claims. Parts lie under `features/<spec>/<device>` in the user's cache; if it is not writable, new ones lie in a
+    temporary folder that goes with this object. A part that is damaged, or was computed with another version of TVM
+    or of the spec, is removed, and its programs are computed again.
     """
 
-    def __init__(self, root: Path, device_id: str, spec: FeatureSpec) -> None:
-        """Finds the cache of a device in the data folder `root` without reading it."""
+    def __init__(self, device_id: str, spec: FeatureSpec) -> None:
+        """Finds the cache without reading it."""
         self.spec = spec
-        chosen, places = feature_folders(root)
-        if chosen is None:
-            chosen = Path(tempfile.mkdtemp(prefix="costhub-features-"))
-            weakref.finalize(self, shutil.rmtree, chosen, ignore_errors=True)
-        self.folder = chosen / spec.name / device_id
+        kept = features_root() / spec.name / device_id
+        self.folder = kept
         """The folder for new parts."""
-        self._folders = dict.fromkeys([self.folder, *(place / spec.name / device_id for place in places)])
+        if not _can_write(features_root()):
+            self.folder = Path(tempfile.mkdtemp(prefix="costhub-features-"))
+            weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        self._folders = dict.fromkeys([self.folder, kept])
         self._parts: dict[Path, CachePart | None] = {}
 
-    def find(self, record_ids: pa.Array) -> CacheLookup:
-        """Looks up distinct records, as Arrow strings."""
+    def find(self, keys: pa.Array) -> CacheLookup:
+        """Looks up programs by their keys, an array of `KEY_TYPE`; one may occur more than once."""
         self._refresh()
         parts = tuple(part for part in self._parts.values() if part is not None)
-        counts, places = np.full(len(record_ids), NOT_COMPUTED), np.full(len(record_ids), -1)
-        if parts and len(record_ids):
-            ids = pa.chunked_array([chunk for part in parts for chunk in part.record_ids.chunks], pa.string())
-            positions = pc.fill_null(pc.index_in(ids, value_set=record_ids), -1).to_numpy()
+        counts, places = np.full(len(keys), NOT_COMPUTED), np.full(len(keys), -1)
+        if parts and len(keys):
+            wanted = keys.dictionary_encode()
+            held = pa.chunked_array([chunk for part in parts for chunk in part.keys.chunks], KEY_TYPE)
+            positions = pc.fill_null(pc.index_in(held, value_set=wanted.dictionary), -1).to_numpy()
             # Backwards, so that the first part counts where two hold a program.
             in_cache = np.flatnonzero(positions >= 0)[::-1]
-            places[positions[in_cache]] = in_cache
+            place_of = np.full(len(wanted.dictionary), -1)
+            place_of[positions[in_cache]] = in_cache
+            places = place_of[wanted.indices.to_numpy()]
             is_found = places >= 0
             counts[is_found] = np.concatenate([part.counts for part in parts])[places[is_found]]
         return CacheLookup(counts, places, parts)
@@ -104,23 +110,23 @@ class FeatureCache:
             lookup: The result of `find`.
 
         Returns:
-            (r, width) rows of all records that have any, in the order of the records.
+            (r, width) rows of all programs that have any, in the order of the programs.
 
         Raises:
-            PartLost: A part has gone or broken in the meantime; look the records up again.
+            PartLost: A part has gone or broken in the meantime; look the programs up again.
         """
         sizes = np.maximum(lookup.counts, 0)
         starts = np.cumsum(sizes) - sizes
         # Arrow's pool hands out memory that earlier reads have touched; new pages take as long as the copy.
         buffer = pa.allocate_buffer(int(sizes.sum()) * self.spec.width * 4)
         rows = np.frombuffer(buffer, np.float32).reshape(-1, self.spec.width)
-        records = np.flatnonzero(sizes)
-        records = records[np.argsort(lookup.places[records], kind="stable")]
+        programs = np.flatnonzero(sizes)
+        programs = programs[np.argsort(lookup.places[programs], kind="stable")]
         firsts = np.cumsum([0, *(len(part.counts) for part in lookup.parts)])
-        bounds = np.searchsorted(lookup.places[records], firsts)
+        bounds = np.searchsorted(lookup.places[programs], firsts)
 
         def fill(number: int) -> None:
-            mine = records[bounds[number] : bounds[number + 1]]
+            mine = programs[bounds[number] : bounds[number + 1]]
             if len(mine):
                 self._fill(rows, starts[mine], lookup.parts[number], lookup.places[mine] - firsts[number])
 
@@ -128,19 +134,31 @@ class FeatureCache:
             list(threads.map(fill, range(len(lookup.parts))))
         return rows
 
-    def append(self, record_ids: Sequence[str], features: Sequence[FloatArray | None]) -> None:
+    def append(self, keys: Sequence[bytes], features: Sequence[FloatArray | None]) -> None:
         """Adds a part with these programs.
 
         Args:
-            record_ids: The records.
+            keys: The key of each program.
             features: A (rows, width) array for each, or None for a program without features.
+
+        Raises:
+            DataError: The part cannot be written, as on a full disk.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with FolderLock(self.folder, wait=True):
-            write_part(pack_features(self.spec, record_ids, features), new_part_path(self.folder))
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with FolderLock(self.folder, wait=True):
+                write_part(pack_features(self.spec, keys, features), new_part_path(self.folder))
+        except OSError as error:
+            raise DataError(
+                f"Features cannot be kept in {self.folder} ({first_line(error)}). Free some space there, or set "
+                f"{CACHE_VARIABLE} to another folder."
+            ) from error
 
     def merge(self) -> None:
-        """Merges small parts; an interruption may leave programs twice, but loses none."""
+        """Merges small parts, and removes old ones where the cache has grown too large.
+
+        An interruption may leave programs twice, but loses none.
+        """
         if not self.folder.is_dir():
             return
         with FolderLock(self.folder, wait=True):
@@ -151,9 +169,10 @@ class FeatureCache:
                     table = pa.concat_tables([read_table(part) for part in group])
                 except PartLost:
                     continue  # reading it handles this
-                write_part(first_of_each(table, "record_id"), new_part_path(self.folder))
+                write_part(first_of_each(table, "program"), new_part_path(self.folder))
                 for part in group:
                     self._discard(part.path)
+        remove_unused(features_root(), most_bytes=MOST_CACHE_BYTES, but=self.folder)
 
     def _small_groups(self) -> list[list[CachePart]]:
         groups: list[list[CachePart]] = [[]]
@@ -198,6 +217,8 @@ class FeatureCache:
         """Copies the programs at ascending `places` of a part to the rows from `starts` on."""
         try:
             values = read_rows(part, self.spec.width)
+            with contextlib.suppress(OSError):
+                os.utime(part.path)  # what is read stays longest
         except PartLost:
             self._discard(part.path)
             raise
@@ -212,25 +233,32 @@ class FeatureCache:
             rows[start : start + end - source] = values[source:end]
 
 
-def feature_folders(root: Path) -> tuple[Path | None, tuple[Path, ...]]:
-    """Chooses the folders for the features of the data folder `root`.
+def features_root() -> Path:
+    """The folder of all cached features; it can be removed at any time."""
+    return cache_root() / "features"
 
-    Features go to `root/features`. If that is not writable, or the data are part of the installed package,
-    they go to a folder in the user's cache named after the path of the data; features in `root/features` are
-    read in any case.
 
-    Returns:
-        The folder to write to, which is created, or None if none is writable; and the folders to read from.
+def remove_unused(root: Path, *, most_bytes: int, but: Path) -> None:
+    """Removes the parts that nobody has read for longest, until the rest has at most so many bytes.
+
+    Args:
+        root: The folder that parts lie below.
+        most_bytes: How much may stay.
+        but: A folder whose parts stay in any case.
     """
-    beside, in_cache = root / "features", _in_user_cache(root)
-    is_installed = _PACKAGE in root.resolve().parents
-    places = [in_cache] if is_installed else [beside, in_cache]
-    chosen = next((place for place in places if _can_write(place)), None)
-    return chosen, tuple(dict.fromkeys([*([chosen] if chosen else []), beside]))
-
-
-def _in_user_cache(root: Path) -> Path:
-    return cache_root() / "features" / hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:16]
+    sizes: dict[Path, tuple[int, int]] = {}
+    for path in root.rglob(PART_PATTERN):
+        with contextlib.suppress(OSError):  # another process may remove it
+            status = path.stat()
+            sizes[path] = status.st_mtime_ns, status.st_size
+    surplus = sum(size for _, size in sizes.values()) - most_bytes
+    for path in sorted(sizes, key=sizes.__getitem__):
+        if surplus <= 0:
+            return
+        if path.parent != but:
+            with contextlib.suppress(OSError):
+                path.unlink()
+                surplus -= sizes[path][1]
 
 
 def _can_write(folder: Path) -> bool:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from costhub.dataset.features.program_key import KEY_TYPE, key_array
 from costhub.dataset.features.spec import FeatureSpec
 from costhub.dataset.programs import FloatArray
 from costhub.dataset.shards.shard import new_parquet, seal_state
@@ -31,7 +32,7 @@ FAILED = -1
 
 _KEY = b"costhub.features"
 _FIELDS = [
-    pa.field("record_id", pa.string(), nullable=False),
+    pa.field("program", KEY_TYPE, nullable=False),
     pa.field("n_rows", pa.int32(), nullable=False),
     pa.field("rows", pa.binary(), nullable=False),
 ]
@@ -46,7 +47,7 @@ class CachePart:
     """The index of a part, without the feature rows."""
 
     path: Path
-    record_ids: pa.ChunkedArray
+    keys: pa.ChunkedArray
     counts: npt.NDArray[np.int32]
     """(n,) rows of each program, or FAILED."""
 
@@ -72,17 +73,17 @@ def new_part_path(folder: Path) -> Path:
     return folder / f"part-{time.time_ns():020d}-{uuid.uuid4().hex[:8]}.parquet"
 
 
-def pack_features(spec: FeatureSpec, record_ids: Sequence[str], features: Sequence[FloatArray | None]) -> pa.Table:
+def pack_features(spec: FeatureSpec, keys: Sequence[bytes], features: Sequence[FloatArray | None]) -> pa.Table:
     """Packs programs into a table for `write_part`.
 
     Args:
         spec: The layout of the features.
-        record_ids: The records.
+        keys: The key of each program.
         features: A (rows, width) array for each, or None for a program without features.
     """
     counts = [FAILED if f is None else len(f) for f in features]
     rows = [b"" if f is None else np.ascontiguousarray(f, "<f4").tobytes() for f in features]
-    return pa.table([list(record_ids), counts, rows], schema=part_schema(spec))
+    return pa.table([key_array(keys), counts, rows], schema=part_schema(spec))
 
 
 def write_part(table: pa.Table, path: Path) -> None:
@@ -104,10 +105,10 @@ def read_part(path: Path, spec: FeatureSpec) -> CachePart | None:
         with pq.ParquetFile(path) as file:
             if not file.schema_arrow.equals(schema) or not _made_with_same_versions(file.schema_arrow, schema):
                 return None
-            table = file.read(columns=["record_id", "n_rows"], use_threads=False)
+            table = file.read(columns=["program", "n_rows"], use_threads=False)
     except pa.ArrowException:
         return None
-    return CachePart(path, table["record_id"], table["n_rows"].to_numpy())
+    return CachePart(path, table["program"], table["n_rows"].to_numpy())
 
 
 def _made_with_same_versions(schema: pa.Schema, expected: pa.Schema) -> bool:

@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from costhub.dataset.features.cache import FeatureCache
+from costhub.dataset.features.program_key import KEY_COLUMNS, ProgramKeys, modules_of
 from costhub.dataset.features.spec import Features, FeatureSpec
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.programs import FloatArray
+from costhub.dataset.programs import FloatArray, IntArray
 from costhub.dataset.workload import module_from_json
 from costhub.errors import WorkloadError
 from costhub.isolation.limits import FOR_STRANGERS
@@ -28,6 +30,8 @@ from costhub.progress import bar
 
 CHUNK_PROGRAMS = 64
 _PART_PROGRAMS = 1024
+_ORIGIN_VARIABLE = "COSTHUB_PROGRAMS_OF"
+"""Keeps children apart: one that a stranger's trace has damaged must not compute what the cache keeps of others."""
 
 
 @dataclass(frozen=True)
@@ -36,25 +40,25 @@ class Chunk:
 
     module_json: str
     target: str
-    record_ids: tuple[str, ...]
+    keys: tuple[bytes, ...]
     traces: tuple[str, ...]
 
 
 def compute_missing(
-    folder: DataFolder, cache: FeatureCache, device_id: str, record_ids: pa.Array, *, progress: bool = True
+    folder: DataFolder, cache: FeatureCache, device_id: str, keys: pa.Array, *, progress: bool = True
 ) -> None:
-    """Computes the features of some measurements, one child process per core, and appends them to the cache.
+    """Computes the features of some programs, one child process per core, and appends them to the cache.
 
-    An interruption keeps the features computed so far. Measurements whose workload is not in the folder are left out.
+    An interruption keeps the features computed so far. Programs whose workload is not in the folder are left out.
 
     Args:
-        folder: The data folder of the measurements.
+        folder: The data folder that has measurements of the programs.
         cache: The cache of the device.
         device_id: The device.
-        record_ids: Distinct records, as Arrow strings.
+        keys: Distinct keys, of `KEY_TYPE`.
         progress: Show a progress bar on a terminal.
     """
-    unsaved: dict[str, FloatArray | None] = {}
+    unsaved: dict[bytes, FloatArray | None] = {}
 
     def save() -> None:
         cache.append(list(unsaved), list(unsaved.values()))
@@ -63,11 +67,13 @@ def compute_missing(
     try:
         # Closed at once on ^C: its child processes would outlive the traceback.
         with (
-            contextlib.closing(featurise(read_chunks(folder, device_id, record_ids), cache.spec)) as computed,
-            bar(len(record_ids), desc="features", unit="program", enabled=progress) as shown,
+            contextlib.closing(
+                featurise(read_chunks(folder, device_id, keys), cache.spec, origin=str(folder.path.absolute()))
+            ) as computed,
+            bar(len(keys), desc="features", unit="program", enabled=progress) as shown,
         ):
             for chunk, features in computed:
-                unsaved.update(zip(chunk.record_ids, features, strict=True))
+                unsaved.update(zip(chunk.keys, features, strict=True))
                 shown.update(len(features))
                 if len(unsaved) >= _PART_PROGRAMS:
                     save()
@@ -78,31 +84,40 @@ def compute_missing(
         cache.merge()
 
 
-def read_chunks(folder: DataFolder, device_id: str, record_ids: pa.Array) -> Iterator[Chunk]:
-    """Reads some measurements as chunks for `featurise`; leaves out those whose workload is missing."""
-    modules = {row["workload_id"]: row["module_json"] for row in folder.workloads().to_pylist()}
-    columns = ["record_id", "workload_id", "target", "trace"]
-    left = np.ones(len(record_ids), dtype=bool)
-    for batch in folder.iter_measurements([device_id], columns):
-        place = pc.index_in(batch["record_id"], value_set=record_ids).fill_null(-1).to_numpy()
-        # A record in two places is computed once.
-        is_chosen = (place >= 0) & left[place]
+def read_chunks(folder: DataFolder, device_id: str, keys: pa.Array) -> Iterator[Chunk]:
+    """Reads some programs as chunks for `featurise`; leaves out those whose workload is missing."""
+    modules = modules_of(folder)
+    program_keys = ProgramKeys(modules)
+    left = np.ones(len(keys), dtype=bool)
+    for batch in folder.iter_measurements([device_id], KEY_COLUMNS):
+        # Of the very bytes that are computed on, whatever the folder said when it was read before.
+        own = program_keys.of(batch)
+        place = pc.index_in(own, value_set=keys).fill_null(-1).to_numpy()
+        is_chosen = (place >= 0) & left[place] & _is_first(place)  # a program measured twice is computed once
         left[place[is_chosen]] = False
-        yield from _chunks_of_batch(batch.filter(pa.array(is_chosen)), modules)
+        chosen = pa.array(is_chosen)
+        yield from _chunks_of_batch(batch.filter(chosen), own.filter(chosen), modules)
 
 
-def _chunks_of_batch(batch: pa.RecordBatch, modules: dict[str, str]) -> Iterator[Chunk]:
-    groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for row in batch.to_pylist():
-        groups.setdefault((row["workload_id"], row["target"]), []).append((row["record_id"], row["trace"]))
+def _is_first(places: IntArray) -> npt.NDArray[np.bool_]:
+    """Where a number occurs for the first time."""
+    is_first = np.zeros(len(places), dtype=bool)
+    is_first[np.unique(places, return_index=True)[1]] = True
+    return is_first
+
+
+def _chunks_of_batch(batch: pa.RecordBatch, keys: pa.Array, modules: dict[str, str]) -> Iterator[Chunk]:
+    groups: dict[tuple[str, str], list[tuple[bytes, str]]] = {}
+    for row, key in zip(batch.to_pylist(), keys.to_pylist(), strict=True):
+        groups.setdefault((row["workload_id"], row["target"]), []).append((key, row["trace"]))
     for (workload_id, target), programs in groups.items():
         for start in range(0, len(programs) if workload_id in modules else 0, CHUNK_PROGRAMS):
-            ids, traces = zip(*programs[start : start + CHUNK_PROGRAMS], strict=True)
-            yield Chunk(modules[workload_id], target, ids, traces)
+            own, traces = zip(*programs[start : start + CHUNK_PROGRAMS], strict=True)
+            yield Chunk(modules[workload_id], target, own, traces)
 
 
 def featurise(
-    chunks: Iterable[Chunk], spec: FeatureSpec, *, workers: int | None = None
+    chunks: Iterable[Chunk], spec: FeatureSpec, *, workers: int | None = None, origin: str = ""
 ) -> Generator[tuple[Chunk, Features], None, None]:
     """Computes the features of every program, and yields the chunks in order.
 
@@ -112,6 +127,7 @@ def featurise(
         chunks: The programs.
         spec: The layout of the features.
         workers: Child processes; one per core by default.
+        origin: Where the programs come from. A child process that had programs of one origin gets none of another.
 
     Yields:
         A chunk, and for each of its programs a (rows, width) array, or None where that fails.
@@ -126,11 +142,14 @@ def featurise(
     source = iter(chunks)
     first = list(itertools.islice(source, workers or min(os.cpu_count() or 1, MOST_CHILDREN)))
     if first:
-        yield from _in_children(itertools.chain(first, source), spec, len(first))
+        with ChildPool(
+            len(first), prepare=load_tvm, limits=FOR_STRANGERS, environment={_ORIGIN_VARIABLE: origin}
+        ) as pool:
+            yield from _in_children(pool, itertools.chain(first, source), spec)
 
 
 def _in_children(
-    chunks: Iterable[Chunk], spec: FeatureSpec, children: int
+    pool: ChildPool, chunks: Iterable[Chunk], spec: FeatureSpec
 ) -> Generator[tuple[Chunk, Features], None, None]:
     taken: deque[Chunk] = deque()
 
@@ -139,9 +158,8 @@ def _in_children(
             taken.append(chunk)
             yield spec.name, chunk.module_json, chunk.target, chunk.traces
 
-    with ChildPool(children, prepare=load_tvm, limits=FOR_STRANGERS) as pool:
-        for parts in pool.map(extract_features, calls(), pieces=_one_by_one):
-            yield taken.popleft(), [rows for part in parts for rows in ([None] if isinstance(part, LostCall) else part)]
+    for parts in pool.map(extract_features, calls(), pieces=_one_by_one):
+        yield taken.popleft(), [rows for part in parts for rows in ([None] if isinstance(part, LostCall) else part)]
 
 
 def _one_by_one(args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
