@@ -6,6 +6,7 @@ import os
 import secrets
 import shutil
 import stat
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -57,7 +58,7 @@ def open_regular(
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise error(f"{path} is {_kind(status.st_mode)}. A regular file was expected.")
+            raise error(f"{path} is {kind_name(status.st_mode)}. A regular file was expected.")
         if limit is not None and status.st_size > limit:
             raise error(f"{path} has {status.st_size:,} bytes. At most {limit:,} are read.")
         return os.fdopen(descriptor, "rb")
@@ -88,7 +89,34 @@ def read_regular(
     return content
 
 
-def _kind(mode: int) -> str:
+def replace_text(path: Path, text: str) -> None:
+    """Writes a text file in one step, which a crash leaves as it was or complete.
+
+    A link in the place of the file is replaced, and none that lies beside it is written through.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "a.txt"
+        >>> replace_text(path, "new")
+        >>> path.read_text(), [other.name for other in path.parent.iterdir()]
+        ('new', ['a.txt'])
+    """
+    temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex[:16]}")
+    try:
+        with temporary.open("x", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def kind_name(mode: int) -> str:
+    """What a file is that is not a regular one, by its `st_mode`.
+
+    Example:
+        >>> kind_name(os.stat("/").st_mode)
+        'a folder'
+    """
     kinds = {
         stat.S_IFDIR: "a folder",
         stat.S_IFIFO: "a named pipe",

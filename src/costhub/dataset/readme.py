@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,9 @@ from typing import Any
 import yaml
 
 from costhub.dataset.schema import SCHEMA_VERSION, TABLES, document
+from costhub.files import replace_text
+
+README = "README.md"
 
 
 def dataset_config(name: str, path: str, *, default: bool = False) -> dict[str, Any]:
@@ -81,9 +83,7 @@ def is_generated(body: str) -> bool:
 
 def write_readme(folder: Path) -> None:
     """Writes the README of a new data folder; leaves an existing one alone."""
-    path = folder / "README.md"
+    path = folder / README
     if path.exists():
         return
-    temporary = folder / f".README-{os.getpid()}"
-    temporary.write_text(readme_text(), encoding="utf-8")
-    os.replace(temporary, path)
+    replace_text(path, readme_text())

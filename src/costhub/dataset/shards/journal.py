@@ -11,8 +11,11 @@ from typing import Any
 
 from costhub.dataset.schema import TIMESTAMP, columns_of, table_from_rows
 from costhub.errors import DataError
+from costhub.files import read_regular
 
 JOURNAL = "journal.jsonl"
+MOST_JOURNAL_BYTES = 256 << 20
+"""A writer makes a shard of 2,000 rows, some 10 MB in a journal."""
 _TIMESTAMPS = tuple(c.name for c in columns_of("measurements") if c.type == TIMESTAMP)
 
 JournalRow = dict[str, Any]
@@ -39,12 +42,15 @@ def read_journal(path: Path) -> tuple[list[JournalRow], int]:
         The rows, and the number of bytes they take in the file.
 
     Raises:
-        DataError: A line in the middle is not a row; the file stays unchanged.
+        DataError: A line in the middle is not a row, or it is no regular file or too large; it stays unchanged.
     """
     try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return [], 0
+        # Nobody links a journal on purpose: writers append to it, and remove it with its folder.
+        content = read_regular(path, limit=MOST_JOURNAL_BYTES, follow=False, error=DataError)
+    except DataError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return [], 0
+        raise
     # A row is acknowledged once its newline is written: anything after the last newline is a torn row.
     size = content.rfind(b"\n") + 1
     lines = content[:size].split(b"\n")[:-1]
@@ -96,7 +102,7 @@ class Journal:
         """
         self.rows, size = read_journal(path)
         self._path = path
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
         if os.fstat(self._descriptor).st_size > size:
             os.ftruncate(self._descriptor, size)
 

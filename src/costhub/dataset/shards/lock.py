@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 from pathlib import Path
 
 from costhub.errors import DataError
@@ -22,10 +23,9 @@ class FolderLock:
             wait: Wait for the other writer instead of refusing.
 
         Raises:
-            DataError: Another process holds the lock.
+            DataError: Another process holds the lock, or a folder, a link or another special file is in its place.
         """
-        # With all permissions that the user's mask allows: a group that writes here shares the lock.
-        self._descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        self._descriptor = _open_lock(folder / LOCK)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except OSError as error:
@@ -47,3 +47,21 @@ class FolderLock:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+def _open_lock(path: Path) -> int:
+    # Never through a link: the pid is written into the file, whatever it held before. Never waiting for a pipe.
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        # With all permissions that the user's mask allows: a group that writes here shares the lock.
+        descriptor = os.open(path, flags, 0o666)
+    except OSError as error:
+        if path.is_symlink() or path.exists():
+            raise DataError(
+                f"{path} cannot be opened ({error.strerror}). Remove it: a lock is a plain file."
+            ) from error
+        raise
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise DataError(f"{path} is not a plain file, as a lock is. Remove it.")

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from costhub.dataset.schema import SCHEMA_VERSION, TABLE_KEY, TABLES, VERSION_KEY, arrow_schema
 from costhub.errors import DataError, first_line
+from costhub.files import open_regular
 
 ROW_GROUP_ROWS = 8_192
 """Reading one workload of sixty fetches 4 % of a shard; 20 % with 20,000 rows, at equal file size."""
@@ -41,6 +42,11 @@ _PARQUET_MAGIC = b"PAR1"
 # one before; then come the length (a key of 12 bytes, a value of 64) and the text.
 _SEAL_MARK = b"\x18" + bytes([len(SEAL_KEY)]) + SEAL_KEY.encode() + b"\x18\x40"
 _HASH_BLOCK = 1 << 20
+
+MOST_SHARD_BYTES = 2 << 30
+"""A shard of 200,000 rows, the most that a writer makes, has some 30 MB."""
+MOST_FOOTER_BYTES = 16 << 20
+"""A row group takes 4 kB of it: 200,000 measurements, 100 kB. What a file claims may be 4 GiB."""
 
 
 def write_seal(path: Path) -> None:
@@ -66,8 +72,12 @@ def seal_state(path: Path) -> SealState:
     Returns:
         "sealed" for an unchanged file; "broken" where a byte has changed; "missing" where it has no seal,
         because another program wrote it or because its end is damaged.
+
+    Raises:
+        DataError: It is no regular file, is too large, or may not be read.
+        FileNotFoundError: It is gone.
     """
-    with path.open("rb") as file:
+    with _open_file(path) as file:
         place = _seal_offset(file)
         if place is None:
             return "missing"
@@ -75,17 +85,51 @@ def seal_state(path: Path) -> SealState:
         return "sealed" if file.read(len(BLANK_SEAL)) == _seal_digest(file, place) else "broken"
 
 
-def _seal_offset(file: BinaryIO) -> int | None:
-    """Returns the position of the seal's 64 digits; None unless the footer has exactly one seal."""
+def _open_file(path: Path) -> BinaryIO:
+    """Opens a regular file of bounded size; links are followed, as the folders of huggingface_hub consist of them."""
+    try:
+        return open_regular(path, limit=MOST_SHARD_BYTES, error=DataError)
+    except DataError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise error.__cause__ from None  # a writer has renamed it: callers look again
+        raise
+
+
+@contextlib.contextmanager
+def open_shard(path: Path) -> Iterator[BinaryIO]:
+    """Opens a file that Parquet's parser may see: a regular one, of bounded size, with a footer of bounded size.
+
+    Raises:
+        DataError: It is another file, or may not be read.
+        FileNotFoundError: It is gone.
+    """
+    with _open_file(path) as file:
+        length = _footer_length(file)
+        if length is not None and length > MOST_FOOTER_BYTES:
+            raise DataError(
+                f"{path} says that its footer has {length:,} bytes; at most {MOST_FOOTER_BYTES:,} are read. Remove "
+                "it or fetch it again."
+            )
+        file.seek(0)
+        yield file
+
+
+def _footer_length(file: BinaryIO) -> int | None:
+    """The bytes of the footer by the file's own account; None where it does not end like a Parquet file."""
     size = file.seek(0, os.SEEK_END)
     if size < 12:
         return None
     file.seek(size - 8)
     length, magic = int.from_bytes(file.read(4), "little"), file.read(4)
-    if magic != _PARQUET_MAGIC or length > size - 12:
+    return length if magic == _PARQUET_MAGIC and length <= size - 12 else None
+
+
+def _seal_offset(file: BinaryIO) -> int | None:
+    """Returns the position of the seal's 64 digits; None unless the footer has exactly one seal."""
+    length = _footer_length(file)
+    if length is None or length > MOST_FOOTER_BYTES:
         return None
-    start = size - 8 - length
-    file.seek(start)
+    start = file.seek(-8 - length, os.SEEK_END)
     footer = file.read(length)
     found = footer.find(_SEAL_MARK)
     place = found + len(_SEAL_MARK)
@@ -250,7 +294,8 @@ def shard_rows(path: Path) -> int:
         DataError: As `read_shard`.
     """
     check_shard(path)
-    return int(pq.read_metadata(path).num_rows)
+    with open_shard(path) as file:
+        return int(pq.read_metadata(file).num_rows)
 
 
 def check_shard(path: Path, *, table: str | None = None) -> str:
@@ -260,7 +305,8 @@ def check_shard(path: Path, *, table: str | None = None) -> str:
         DataError: The file is damaged, not a shard of costhub, or has a newer schema.
     """
     try:
-        schema = pq.read_schema(path)
+        with open_shard(path) as file:
+            schema = pq.read_schema(file)
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError) as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -12,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from costhub.errors import DataError, UnknownNameError
+from costhub.files import read_regular, replace_text
 from costhub.names import close_names
 
 KINDS = ("workload", "network", "operator", "device")
 SPLIT_VERSION = 2
 SPLITS_FOLDER = "splits"
+MOST_SPLIT_BYTES = 16 << 20
+"""The ids of 200,000 workloads have 14 MB."""
 
 _SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,119}")
 _LISTS = ("train", "test")
@@ -159,9 +161,7 @@ def split_text(split: Split) -> str:
 def save_split(split: Split, path: str | Path) -> None:
     """Writes a split as JSON, atomically."""
     path = Path(path)
-    temporary = path.with_name(f".{path.name}-{os.getpid()}")
-    temporary.write_text(split_text(split), encoding="utf-8")
-    os.replace(temporary, path)
+    replace_text(path, split_text(split))
 
 
 def put_split(folder: str | Path, split: Split, *, into: str | Path | None = None) -> Path:
@@ -179,7 +179,7 @@ def put_split(folder: str | Path, split: Split, *, into: str | Path | None = Non
         raise DataError(f"{split.name!r} cannot name a split; use letters, digits, dots and dashes, 120 at most.")
     path = (Path(folder) / SPLITS_FOLDER if into is None else Path(into)) / f"{split.name}.json"
     if path.exists():
-        if path.read_text(encoding="utf-8") != split_text(split):
+        if read_regular(path, limit=MOST_SPLIT_BYTES, error=DataError) != split_text(split).encode():
             raise DataError(
                 f"{path} is another split of that name, and figures may have been reported on it; "
                 "remove the file first if nobody needs it."
@@ -212,8 +212,8 @@ def load_split(path: str | Path, name: str | None = None) -> Split:
             raise UnknownNameError("split", name, close_names(name, names), f"`costhub split {path}`")
         path = Path(path) / SPLITS_FOLDER / f"{name}.json"
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        content = json.loads(read_regular(path, limit=MOST_SPLIT_BYTES, error=DataError))
+    except (DataError, ValueError, RecursionError) as error:
         raise DataError(f"{path} cannot be read as a split ({error}); save one with save_split.") from error
     if not isinstance(content, dict) or content.get("costhub") != "split":
         raise DataError(f"{path} is JSON, but not a split of costhub; save one with save_split.")
