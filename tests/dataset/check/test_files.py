@@ -6,11 +6,17 @@ from typing import Any
 
 import pytest
 
-from costhub.dataset.check import files
-from costhub.dataset.check.files import Listing, foreign_files, leftover_journals, misnamed
-from costhub.dataset.check.folder import check_folder
+from costhub.dataset.check.files import (
+    Listing,
+    equal_but_for_case,
+    foreign_files,
+    irregular,
+    leftover_journals,
+    links,
+    misnamed,
+    similar_names,
+)
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.shards.shard import seal_state
 from costhub.errors import DataError
 
 
@@ -49,17 +55,56 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
 def test_a_pipe_is_not_opened(damaged: Any) -> None:
     os.mkfifo(damaged.path / "workloads/train-00001-of-00002.parquet")
 
-    assert damaged.broken() == {"CH007", "CH008"}
+    assert damaged.broken() == {"CH007", "CH053"}
 
 
-def test_a_seal_is_looked_at_once(damaged: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_at: list[Path] = []
+@pytest.mark.parametrize(
+    "where",
+    [
+        "measurements/amd-epyc-zen5-1c/journal.jsonl",
+        "measurements/amd-epyc-zen5-1c/.lock",
+        "measurements/.lock",
+        "devices/.lock",
+        "splits/a.json",
+        "README.md",
+    ],
+)
+@pytest.mark.parametrize("what", ["pipe", "folder", "nowhere", "device"])
+def test_whatever_may_be_opened_is_looked_at(damaged: Any, where: str, what: str) -> None:
+    path = damaged.path / where
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    if what == "pipe":
+        os.mkfifo(path)
+    elif what == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/null" if what == "device" else "nowhere")
 
-    def counted(path: Path) -> str:
-        looked_at.append(path)
-        return seal_state(path)
+    listing = Listing(damaged.path)
+    [(found, message)] = irregular(listing)
+    assert found == where
+    assert what in message.replace("named pipe", "pipe")
+    assert [link for link, _ in links(listing)] == ([where] if what in ("device", "nowhere") else [])
 
-    monkeypatch.setattr(files, "seal_state", counted)
-    check_folder(damaged.path)
 
-    assert len(looked_at) == len(set(looked_at)) > 0
+@pytest.mark.parametrize("where", ["measurements/amd-epyc-zen5-1c", "measurements", "workloads", "splits"])
+def test_folders_that_are_links_are_said(damaged: Any, tmp_path: Path, where: str) -> None:
+    (damaged.path / "splits").mkdir(exist_ok=True)
+    (damaged.path / where).rename(tmp_path / "elsewhere")
+    (damaged.path / where).symlink_to(tmp_path / "elsewhere")
+
+    assert [link for link, _ in links(Listing(damaged.path))] == [where]
+
+
+def test_names_that_some_disks_hold_for_one(damaged: Any) -> None:
+    (damaged.path / "splits").mkdir(exist_ok=True)
+    for name in ("a.json", "A.json", "b.json"):
+        (damaged.path / "splits" / name).write_text("{}")
+    (damaged.path / "measurements/AMD-epyc-zen5-1c").mkdir()
+
+    assert list(similar_names(Listing(damaged.path))) == [
+        ("measurements", "AMD-epyc-zen5-1c, amd-epyc-zen5-1c differ by case only."),
+        ("splits", "A.json, a.json differ by case only."),
+    ]
+    assert equal_but_for_case(["ﬁ", "fi", "Straße", "STRASSE", "x"]) == ["STRASSE", "Straße", "fi", "ﬁ"]

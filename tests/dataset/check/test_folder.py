@@ -16,7 +16,15 @@ from costhub.dataset.check.folder import Reader, check_folder, time_limit_s
 from costhub.dataset.check.measurements import CheckContext
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.schema import arrow_schema, table_from_rows
-from costhub.dataset.shards.shard import BLANK_SEAL, SEAL_KEY, read_shard, write_seal, write_shard
+from costhub.dataset.shards.shard import (
+    BLANK_SEAL,
+    MOST_SHARD_BYTES,
+    SEAL_KEY,
+    SealState,
+    read_shard,
+    write_seal,
+    write_shard,
+)
 from costhub.errors import DataError
 
 
@@ -35,19 +43,65 @@ def test_pieces_count_their_rows(damaged: Any, reader: Reader) -> None:
 def test_a_file_that_takes_too_long_is_a_breach_and_the_next_is_read(
     damaged: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A pipe that nobody writes to: reading it never ends.
-    endless = TableFile(damaged.path / "pipe", "pipe", "workloads")
-    os.mkfifo(endless.path)
-    monkeypatch.setattr(reader_module, "FILE_TIMEOUT_S", 1.0)
+    slow, next_one = sources(damaged.path)[:2]
     with Reader() as reader:
-        [piece] = reader.read(endless, 0, lambda _: None)
+        monkeypatch.setattr(reader_module, "FILE_TIMEOUT_S", 0.0)
+        monkeypatch.setattr(reader_module, "MEGABYTE_TIMEOUT_S", 0.0)
+        assert reader.seal(slow) is None
+        [piece] = reader.read(slow, 0, lambda _: None)
         monkeypatch.undo()
-        again = list(reader.read(sources(damaged.path)[1], 1, lambda _: None))
+        again = list(reader.read(next_one, 1, lambda _: None))
 
     [breach] = piece.breaches
-    assert (breach.rule, breach.where, piece.is_last) == ("CH001", "pipe", True)
-    assert "took more than 1 s" in breach.message
+    assert (breach.rule, breach.where, piece.is_last) == ("CH001", slow.where, True)
+    assert "took more than 0 s" in breach.message
     assert len(again) == 3
+
+
+class Counting(Reader):
+    """A reader that says which seals it looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked_at: list[str] = []
+
+    def seal(self, source: TableFile) -> SealState | None:
+        self.looked_at.append(source.where)
+        return super().seal(source)
+
+
+def test_a_file_that_is_too_large_is_not_hashed(damaged: Any) -> None:
+    [large] = damaged.path.glob("measurements/*/*.parquet")
+    with large.open("r+b") as file:
+        file.truncate(1 << 40)
+
+    with Counting() as reader:
+        [finding] = check_folder(damaged.path, progress=False, reader=reader)
+
+    assert finding.rule == "CH006"
+    assert reader.looked_at == ["devices/train-00000-of-00001.parquet", "workloads/train-00000-of-00001.parquet"]
+
+
+def test_a_footer_that_claims_gigabytes_is_not_read(damaged: Any, reader: Reader) -> None:
+    [large] = damaged.path.glob("measurements/*/*.parquet")
+    with large.open("r+b") as file:
+        file.truncate(MOST_SHARD_BYTES - 8)
+        file.seek(0, os.SEEK_END)
+        file.write((MOST_SHARD_BYTES - 20).to_bytes(4, "little") + b"PAR1")
+
+    [finding] = check_folder(damaged.path, progress=False, reader=reader)
+
+    assert finding.rule == "CH006"
+    assert "footer" in finding.message
+
+
+def test_a_child_that_has_read_a_folder_serves_no_other(damaged: Any) -> None:
+    with Reader() as reader:
+        check_folder(damaged.path, progress=False, reader=reader)
+        pid = reader._child.pid
+    assert pid is not None
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 @pytest.mark.slow

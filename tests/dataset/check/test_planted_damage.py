@@ -24,6 +24,8 @@ SHARD = f"measurements/{DEVICE}/train-00000-of-00001.parquet"
 DEVICES = "devices/train-00000-of-00001.parquet"
 WORKLOADS = "workloads/train-00000-of-00001.parquet"
 
+NAMED = "softmax.64x1000"
+
 Plant = Callable[[Any], None]
 PLANTED: list[tuple[str, frozenset[str], Plant]] = []
 
@@ -487,6 +489,62 @@ def the_name_of_a_machine(damaged: Any) -> None:
 @plants("CH052")
 def a_novel_for_a_vendor(damaged: Any) -> None:
     damaged.change(0, DEVICES, vendor="A" * 3000)
+
+
+@plants("CH053")
+def a_pipe_for_a_journal(damaged: Any) -> None:
+    os.mkfifo(damaged.path / f"measurements/{DEVICE}/journal.jsonl")
+
+
+@plants("CH053")
+def a_pipe_for_a_split(damaged: Any) -> None:
+    (damaged.path / "splits").mkdir(exist_ok=True)
+    os.mkfifo(damaged.path / "splits/a.json")
+
+
+@plants("CH006", "CH009")
+def a_journal_of_a_terabyte(damaged: Any) -> None:
+    with (damaged.path / f"measurements/{DEVICE}/journal.jsonl").open("wb") as file:
+        file.truncate(1 << 40)
+
+
+@plants("CH054")
+def a_shard_that_lies_elsewhere(damaged: Any) -> None:
+    shutil.move(damaged.path / SHARD, damaged.path.parent / "elsewhere")
+    (damaged.path / SHARD).symlink_to(damaged.path.parent / "elsewhere")
+
+
+@plants("CH055")
+def features_of_somebody(damaged: Any) -> None:
+    (damaged.path / "features/tiles@1").mkdir(parents=True)
+
+
+@plants("CH056")
+def two_workloads_by_one_name(damaged: Any) -> None:
+    [taken, own] = (damaged.find(lambda row, n=n: row["name"] == n, WORKLOADS) for n in ("metaschedule.nrm", NAMED))
+    damaged.change(own, WORKLOADS, name=damaged.rows(WORKLOADS)[taken]["name"].upper())
+
+
+@plants("CH056")
+def two_splits_by_one_name(damaged: Any) -> None:
+    (damaged.path / "splits").mkdir(exist_ok=True)
+    for name in ("a", "A"):
+        (damaged.path / f"splits/{name}.json").write_text("{}")
+
+
+@plants("CH057")
+def a_session_in_colours(damaged: Any) -> None:
+    damaged.change(3, session="\x1b]0;a title\x07")
+
+
+@plants("CH058")
+def an_alias_from_right_to_left(damaged: Any) -> None:
+    damaged.change(0, DEVICES, aliases=["\u202ecod.exe"])
+
+
+@plants("CH058")
+def a_workload_that_clears_the_screen(damaged: Any) -> None:
+    damaged.change(0, WORKLOADS, name="\x1b[2J")
 
 
 def test_the_clean_folder_is_clean(damaged: Any) -> None:

@@ -8,6 +8,8 @@ import pytest
 from costhub import __version__
 from costhub.dataset.check.texts import (
     control_characters,
+    control_in_entries,
+    control_in_names,
     empty_names,
     missing_licence,
     oversized_entries,
@@ -40,8 +42,22 @@ def test_characters_that_a_terminal_obeys(batch: Any, error: str | None, found: 
     assert rows(control_characters(batch(error=[error]))) == found
 
 
-def test_a_name_of_two_lines(batch: Any) -> None:
-    assert rows(control_characters(batch(session=["a\nb"]))) == [0]
+@pytest.mark.parametrize(
+    "name", ["a\nb", "\x1b]0;title\x07", "a\x00", "\x9b31m", "\u202egnp.exe", "\ufeffa", "a\u2028b"]
+)
+@pytest.mark.parametrize("column", ["session", "contributor", "driver_version", "proposed_by", "trace"])
+def test_a_name_that_a_terminal_obeys(batch: Any, column: str, name: str) -> None:
+    assert rows(control_in_names(batch(**{column: ["naïve", name]}))) == [1]
+    entry = {"device_id": "a", "aliases": ["b", name], "module_json": "{\n}", "cores": 2}
+    assert list(control_in_entries(entry)) == ["aliases holds control characters."]
+    assert list(control_in_entries({"networks": [{"name": name, "weight": 1.0}]})) == [
+        "networks holds control characters."
+    ]
+
+
+def test_names_in_other_scripts_are_fine(batch: Any) -> None:
+    assert rows(control_in_names(batch(contributor=["Łukasz 李 أحمد"]))) == []
+    assert list(control_in_entries({"name": "Łukasz 李 أحمد"})) == []
 
 
 def test_names_without_a_letter(batch: Any) -> None:

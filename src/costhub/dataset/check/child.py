@@ -28,6 +28,7 @@ from costhub.dataset.schema import (
     table_from_rows,
 )
 from costhub.dataset.shards.journal import read_journal
+from costhub.dataset.shards.shard import SealState, open_shard, seal_state
 from costhub.errors import DataError
 from costhub.isolation.limits import Limits
 
@@ -57,7 +58,7 @@ def open_batches(source: TableFile) -> tuple[int, Iterator[pa.RecordBatch]]:
             raise UnreadableFile(READABLE.id, str(error).replace(str(source.path), "the journal")) from error
         table = table_from_rows("measurements", rows)
         return table.num_rows, iter(table.to_batches(max_chunksize=BATCH_ROWS))
-    file = pq.ParquetFile(source.path, page_checksum_verification=True)
+    file = _parquet(source)
     _check_schema(file, source.table)
     metadata = file.metadata
     groups = [metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)]
@@ -71,6 +72,32 @@ def open_batches(source: TableFile) -> tuple[int, Iterator[pa.RecordBatch]]:
     held = [name for name in schema.names if name in file.schema_arrow.names]
     count = MODULE_ROWS if source.table == "workloads" else BATCH_ROWS
     return metadata.num_rows, (_completed(batch, schema) for batch in file.iter_batches(count, columns=held))
+
+
+def _parquet(source: TableFile) -> pq.ParquetFile:
+    try:
+        with open_shard(source.path):
+            pass  # it is a plain file, and its footer is not too large
+    except DataError as error:
+        raise UnreadableFile(SIZE.id, str(error).replace(str(source.path), "It", 1)) from error
+    return pq.ParquetFile(source.path, page_checksum_verification=True)
+
+
+def seal_of(source: TableFile) -> SealState | None:
+    """The state of a shard's seal, for which the whole file is hashed; None if it cannot be read."""
+    try:
+        return seal_state(source.path)
+    except DataError:
+        return None  # reading it reports the problem
+
+
+def size_of(source: TableFile) -> tuple[int, int]:
+    """Rows of a shard, and its bytes once decompressed, by its footer; zeros if it cannot be read."""
+    try:
+        metadata = _parquet(source).metadata
+    except Exception:  # parsers of damaged files raise anything
+        return 0, 0
+    return metadata.num_rows, sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
 
 
 def _completed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -241,7 +268,7 @@ def _apply_table_rules(batch: pa.RecordBatch, source: TableFile, piece: FileChun
         else:
             is_float32 = _FLOAT32.issuperset(row["dtypes"])
             flop = row["flop"] * useful_share(row["module_json"])
-            piece.workloads.append(WorkloadFacts(name, flop, row["bytes"], is_float32))
+            piece.workloads.append(WorkloadFacts(name, flop, row["bytes"], is_float32, row["name"]))
 
 
 def _names(batch: pa.RecordBatch, mask: npt.NDArray[np.bool_], column: str) -> list[str]:

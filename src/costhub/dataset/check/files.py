@@ -1,20 +1,26 @@
-"""Provides Listing and the rules on files: names, seals, sizes, and whether they can be read."""
+"""Provides Listing and the rules on files: names, kinds, sizes, seals, and whether they can be read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import stat
+import unicodedata
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from costhub.dataset.check.rule import Rule
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.shards.journal import JOURNAL
+from costhub.dataset.readme import README
+from costhub.dataset.shards.journal import JOURNAL, MOST_JOURNAL_BYTES
 from costhub.dataset.shards.lock import LOCK
-from costhub.dataset.shards.shard import TEMP_PREFIX, SealState, seal_state
+from costhub.dataset.shards.shard import MOST_SHARD_BYTES, TEMP_PREFIX
 from costhub.dataset.shards.shard_set import SHARD_PATTERN, shard_name, shard_paths
+from costhub.dataset.splits.split import MOST_SPLIT_BYTES, SPLITS_FOLDER
+from costhub.files import kind_name
 from costhub.terminal_text import first_few
 
-MOST_FILE_BYTES = 2 << 30
+MOST_README_BYTES = 16 << 20
 MOST_ROWS = {"devices": 10_000, "workloads": 200_000, "measurements": 2_000_000}
 MOST_GROUP_BYTES = 1 << 30
 """Of a row group once decompressed, according to its footer."""
@@ -23,6 +29,12 @@ READABLE = Rule(
     title="every shard and journal can be read",
     severity="error",
     fix="Fetch the file again, or remove it and measure again; a journal's bad line can be removed by hand.",
+)
+UNCHANGED = Rule(
+    id="CH002",
+    title="a shard has not changed since it was written: its seal is intact",
+    severity="error",
+    fix="Fetch the file again from its source. To change data on purpose, write it with costhub.",
 )
 SEALED = Rule(
     id="CH003",
@@ -74,7 +86,6 @@ class Listing:
             DataError: The folder is not a data folder.
         """
         folder = DataFolder.open(root)
-        self._seals: dict[Path, SealState] = {}
         self.root = folder.path
         self.folders = {self.root / name: (name, "") for name in ("devices", "workloads")}
         for name in folder.device_ids():
@@ -89,11 +100,16 @@ class Listing:
             if table == "measurements" and journal.is_file() and journal.stat().st_size:
                 yield TableFile(journal, self.within(journal), table, device_id, is_journal=True)
 
-    def seal(self, path: Path) -> SealState:
-        """The state of a shard's seal, for which the whole file is read: once."""
-        if path not in self._seals:
-            self._seals[path] = seal_state(path)
-        return self._seals[path]
+    def files(self) -> Iterator[tuple[Path, int]]:
+        """Yields whatever lies where costhub looks for a file, pipes and links too, and how large it may be."""
+        for folder, (table, _) in self.folders.items():
+            yield from ((path, MOST_SHARD_BYTES) for path in shard_paths(folder))
+            if table == "measurements":
+                yield folder / JOURNAL, MOST_JOURNAL_BYTES
+            yield folder / LOCK, MOST_README_BYTES
+        yield self.root / "measurements" / LOCK, MOST_README_BYTES
+        yield self.root / README, MOST_README_BYTES
+        yield from ((path, MOST_SPLIT_BYTES) for path in sorted((self.root / SPLITS_FOLDER).glob("*.json")))
 
     def within(self, path: Path) -> str:
         """A path as the findings name it."""
@@ -116,8 +132,7 @@ def foreign_files(listing: Listing) -> Iterator[tuple[str, str]]:
     """Finds what is neither shard nor journal: half-written files, and files of other programs."""
     for folder in listing.folders:
         names = sorted(path.name for path in folder.glob("*")) if folder.is_dir() else []
-        # A pipe or a folder of that name is not a shard, and nothing tries to read it.
-        shards = {path.name for path in folder.glob(SHARD_PATTERN) if path.is_file()}
+        shards = {path.name for path in folder.glob(SHARD_PATTERN)}
         halves = [name for name in names if name.startswith(TEMP_PREFIX)]
         others = [n for n in names if n not in {*shards, *halves, JOURNAL, LOCK} and not n.startswith(".")]
         for found, what in ((halves, "half-written"), (others, "not shards of costhub")):
@@ -137,39 +152,95 @@ def leftover_journals(listing: Listing) -> Iterator[tuple[str, str]]:
 
 def oversized(listing: Listing) -> Iterator[tuple[str, str]]:
     """Finds files that are too large to read safely."""
-    for source in listing.sources():
-        size = source.path.stat().st_size
-        if size > MOST_FILE_BYTES:
-            yield source.where, f"It has {size:,} bytes; at most {MOST_FILE_BYTES:,} were expected."
+    for path, most in listing.files():
+        size = path.stat().st_size if path.is_file() else 0
+        if size > most:
+            yield listing.within(path), f"It has {size:,} bytes; at most {most:,} were expected."
 
 
-def broken_seals(listing: Listing) -> Iterator[tuple[str, str]]:
-    """Finds shards that were changed after they were written."""
-    for source in listing.sources():
-        if not source.is_journal and _is_broken(listing, source.path):
-            yield source.where, "It has changed since it was written: its hash differs from the one in its seal."
+def irregular(listing: Listing) -> Iterator[tuple[str, str]]:
+    """Finds pipes, devices and the like in the place of files: who opens one may wait for ever."""
+    for path, _ in listing.files():
+        try:
+            mode = path.stat().st_mode
+        except OSError as error:
+            if path.is_symlink():
+                yield listing.within(path), f"It is a link that leads nowhere ({error.strerror})."
+            continue
+        if not stat.S_ISREG(mode):
+            yield listing.within(path), f"It is {kind_name(mode)}; a plain file was expected."
 
 
-def _is_broken(listing: Listing, path: Path) -> bool:
-    try:
-        return listing.seal(path) == "broken"
-    except PermissionError:
-        return False  # reading it reports the problem
+def links(listing: Listing) -> Iterator[tuple[str, str]]:
+    """Finds links, in the place of files and of their folders."""
+    folders = [listing.root / name for name in ("devices", "workloads", "measurements", SPLITS_FOLDER)]
+    for path in (*folders, *list(listing.folders)[2:], *(path for path, _ in listing.files())):
+        if path.is_symlink():
+            yield listing.within(path), "It is a link, so what is read lies elsewhere on this machine."
 
 
-UNCHANGED = FolderRule(
-    id="CH002",
-    title="a shard has not changed since it was written: its seal is intact",
-    severity="error",
-    fix="Fetch the file again from its source. To change data on purpose, write it with costhub.",
-    find=broken_seals,
-)
+def kept_features(listing: Listing) -> Iterator[tuple[str, str]]:
+    """Finds the folder where costhub 0.1 kept features, which anybody may have written."""
+    if (listing.root / "features").is_dir():
+        yield "features", "Features in a data folder are not read: they are computed and kept in the user's own cache."
+
+
+def equal_but_for_case(names: Iterable[str]) -> list[str]:
+    """The names that another one equals but for upper and lower case, in order.
+
+    Example:
+        >>> equal_but_for_case(["a", "b", "A", "a"])
+        ['A', 'a']
+    """
+    groups: dict[str, set[str]] = defaultdict(set)
+    for name in names:
+        groups[unicodedata.normalize("NFKC", name).casefold()].add(name)
+    return sorted(name for group in groups.values() if len(group) > 1 for name in group)
+
+
+def similar_names(listing: Listing) -> Iterator[tuple[str, str]]:
+    """Finds files and folders that are one on the disks of many machines."""
+    for folder in (listing.root, listing.root / "measurements", listing.root / SPLITS_FOLDER, *listing.folders):
+        alike = equal_but_for_case(path.name for path in folder.glob("*"))
+        if alike:
+            yield listing.within(folder), f"{first_few(alike, len(alike))} differ by case only."
+
+
 SIZE = FolderRule(
     id="CH006",
     title="no file is too large",
     severity="error",
     fix="Split the file; MeasurementWriter does so by itself.",
     find=oversized,
+)
+REGULAR = FolderRule(
+    id="CH053",
+    title="every shard, journal and split is a plain file",
+    severity="error",
+    fix="Remove it. If the folder came from someone else, do not trust the rest of it either.",
+    find=irregular,
+)
+LINKS = FolderRule(
+    id="CH054",
+    title="no file or folder is a link",
+    severity="warning",
+    fix="Keep links that you made yourself; `contribute` and `publish` refuse them. A folder from someone else "
+    "needs none: remove them.",
+    find=links,
+)
+FEATURES = FolderRule(
+    id="CH055",
+    title="no features lie in the folder",
+    severity="warning",
+    fix="Remove the folder `features`.",
+    find=kept_features,
+)
+DISTINCT = FolderRule(
+    id="CH056",
+    title="names differ by more than upper and lower case",
+    severity="error",
+    fix="Rename one of them: many disks take both for one file.",
+    find=similar_names,
 )
 NAMES = FolderRule(
     id="CH007",
@@ -193,4 +264,7 @@ JOURNALS = FolderRule(
     find=leftover_journals,
 )
 
-FILE_RULES = (READABLE, UNCHANGED, SEALED, SCHEMA, VERSION, SIZE, NAMES, FOREIGN, JOURNALS)
+FILE_RULES = (
+    *(READABLE, UNCHANGED, SEALED, SCHEMA, VERSION, SIZE, NAMES, FOREIGN, JOURNALS),
+    *(REGULAR, LINKS, FEATURES, DISTINCT),
+)

@@ -4,22 +4,43 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from costhub.dataset.check.child import LIMITS, FileChunk, open_file, read_chunk, read_rows, set_context
+from costhub.dataset.check.child import (
+    LIMITS,
+    FileChunk,
+    open_file,
+    read_chunk,
+    read_rows,
+    seal_of,
+    set_context,
+    size_of,
+)
 from costhub.dataset.check.deep import SampledProgram, check_workload, sample_programs
-from costhub.dataset.check.files import READABLE, SEALED, SIZE, UNCHANGED, FolderRule, Listing, TableFile
+from costhub.dataset.check.files import (
+    DISTINCT,
+    READABLE,
+    REGULAR,
+    SEALED,
+    SIZE,
+    UNCHANGED,
+    FolderRule,
+    Listing,
+    TableFile,
+    equal_but_for_case,
+)
 from costhub.dataset.check.identities import KEYS
 from costhub.dataset.check.measurements import ENTRY, CheckContext, Ledger, LedgerRule
 from costhub.dataset.check.rule import Breach, Finding, Report
 from costhub.dataset.check.rules import RULES
+from costhub.dataset.shards.shard import SealState
 from costhub.errors import DataError
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
 from costhub.isolation.limits import FOR_STRANGERS
@@ -29,17 +50,19 @@ from costhub.progress import bar
 FILE_TIMEOUT_S = 10.0
 MEGABYTE_TIMEOUT_S = 10.0
 """A megabyte holds some 5,000 rows, which take half a second on an idle core."""
+Result = TypeVar("Result")
 _SAMPLED = ("record_id", "workload_id", "trace", "target")
 
 
 class Reader:
     """Reads files piece by piece; a file that kills the child or holds it up is a breach, and costs no other.
 
-    Usable for several checks in turn: the child stays.
+    Usable for several checks in turn: the child stays. After it the child ends, and serves nobody else: what it
+    has read of one folder must not touch what it says of another.
     """
 
     def __init__(self) -> None:
-        self._child = Child(prepare=partial(set_context, CheckContext()), limits=LIMITS)
+        self._child = Child(prepare=partial(set_context, CheckContext()), limits=LIMITS, is_shared=False)
 
     def know(self, context: CheckContext) -> None:
         """Sets what the rules know of devices and workloads."""
@@ -66,6 +89,20 @@ class Reader:
             chunk = self._chunk(source, end, read_chunk)
             on_rows(chunk.rows)
             yield chunk
+
+    def seal(self, source: TableFile) -> SealState | None:
+        """The state of a shard's seal; None if it cannot be read, which `read` reports."""
+        return self._call_or_none(seal_of, source)
+
+    def size(self, source: TableFile) -> tuple[int, int]:
+        """Rows of a shard, and its bytes once decompressed; zeros if it cannot be read."""
+        return self._call_or_none(size_of, source) or (0, 0)
+
+    def _call_or_none(self, function: Callable[[TableFile], Result], source: TableFile) -> Result | None:
+        try:
+            return self._child.call(function, source, timeout_s=time_limit_s(source))
+        except (ChildDied, ChildTimeout):
+            return None
 
     def fetch(self, source: TableFile, rows: tuple[int, ...], columns: tuple[str, ...]) -> list[dict[str, Any]]:
         """Some columns of some rows of a file, in order; empty if it cannot be read."""
@@ -123,6 +160,7 @@ def check_folder(
     check = _Check(reader, Listing(path), progress=progress)
     try:
         check.apply_folder_rules()
+        check.look_at_seals()
         check.read_tables()
         check.read_measurements()
         if deep:
@@ -142,18 +180,32 @@ class _Check:
         self.report = Report(RULES)
         self.context = CheckContext()
         self.sources: list[TableFile] = []
+        self.unsealed: set[str] = set()
         self.ledger = Ledger(np.zeros(0, ENTRY), ())
 
     def apply_folder_rules(self) -> None:
-        """Looks at names and seals; a file with a broken seal is not opened afterwards."""
+        """Looks at names, kinds and sizes; a file that is too large is not opened afterwards."""
         unopened = set()
         for rule in RULES.values():
             if isinstance(rule, FolderRule):
                 for where, message in rule.find(self.listing):
                     self.report.add(Breach(rule.id, where, message))
-                    if rule.id in (UNCHANGED.id, SIZE.id):
+                    if rule.id in (REGULAR.id, SIZE.id):
                         unopened.add(where)
         self.sources = [source for source in self.listing.sources() if source.where not in unopened]
+
+    def look_at_seals(self) -> None:
+        """Hashes every shard; one whose seal is broken is not parsed afterwards."""
+        broken = set()
+        for source in self.sources:
+            seal = "sealed" if source.is_journal else self.reader.seal(source)
+            if seal == "broken":
+                message = "It has changed since it was written: its hash differs from the one in its seal."
+                self.report.add(Breach(UNCHANGED.id, source.where, message))
+                broken.add(source.where)
+            elif seal == "missing":
+                self.unsealed.add(source.where)
+        self.sources = [source for source in self.sources if source.where not in broken]
 
     def read_tables(self) -> None:
         """Reads devices and workloads into the context, which is what the rules on measurements know."""
@@ -174,7 +226,15 @@ class _Check:
             if doubled:
                 message = f"the key occurs more than once in the table {table}."
                 self.report.add(Breach(KEYS.id, table, message, len(doubled), doubled[:3]))
+            self._compare_names(table, counts)
+        self._compare_names("workloads", [facts.name for facts in self.context.workloads.values()])
         self.reader.know(self.context)
+
+    def _compare_names(self, table: str, names: Iterable[str]) -> None:
+        alike = equal_but_for_case(names)
+        if alike:
+            message = f"names in the table {table} differ by case only."
+            self.report.add(Breach(DISTINCT.id, table, message, len(alike), alike[:3]))
 
     def read_measurements(self) -> None:
         """Applies the rules on rows in the child, and those across rows to the ledger that comes back."""
@@ -202,7 +262,7 @@ class _Check:
             self.report.extend(piece.breaches)
             yield piece
         # A file that cannot be read has no seal for the same reason: one finding is enough.
-        if readable and not source.is_journal and self.listing.seal(source.path) == "missing":
+        if readable and source.where in self.unsealed:
             message = "It has no seal, so nobody can tell whether it has changed since it was measured."
             self.report.add(Breach(SEALED.id, source.where, message))
 
@@ -218,7 +278,7 @@ class _Check:
         programs = self._sampled()
         tables = [source for source in self.sources if source.table == "workloads"]
         with (
-            Child(prepare=load_tvm, limits=FOR_STRANGERS) as child,
+            Child(prepare=load_tvm, limits=FOR_STRANGERS, is_shared=False) as child,
             bar(len(self.context.workloads), desc="replaying", unit="workload", enabled=self.progress) as shown,
         ):
             for source in tables:

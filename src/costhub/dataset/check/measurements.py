@@ -78,6 +78,7 @@ class WorkloadFacts:
     bytes: float
     is_float32: bool
     """Whether the peak of a device, which is one of float32, bounds it."""
+    name: str = ""
 
 
 @dataclass

@@ -22,9 +22,13 @@ MOST_REPEATS = 10_000
 MOST_ENTRY_BYTES = {"module_json": 32 << 20, "shapes": 64 << 10, "target": 16 << 10, "probe_method": 16 << 10}
 MOST_ITEMS = 10_000
 TEXT_COLUMNS = tuple(c.name for c in columns_of("measurements") if c.type == pa.string())
-# Tab and newline are fine in an error text; terminals interpret the escape character.
-_CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
-_ANY_CONTROL = r"[\x00-\x1f\x7f]"
+# Terminals interpret the escape character and its relatives above 127; the others turn around or hide what follows.
+_UNSEEN = r"\x7f-\x9f" + "\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff"
+# Tab and newline are fine in an error text.
+_CONTROL = rf"[\x00-\x08\x0b\x0c\x0e-\x1f{_UNSEEN}]"
+_ANY_CONTROL = rf"[\x00-\x1f{_UNSEEN}]"
+_IN_A_NAME = re.compile(_ANY_CONTROL)
+_JSON_COLUMNS = frozenset({"module_json", "shapes", "target"})
 _VERSION_NUMBER = re.compile(r"(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?(?:[.+-]?[a-z0-9][a-z0-9.+-]*)?", re.IGNORECASE)
 PERSONAL_COLUMNS = (
     *("error", "session", "contributor", "proposed_by", "licence", "target"),
@@ -50,6 +54,7 @@ _MAC = re.compile(r"(?<![\w:])[0-9a-f]{2}(?:[:-][0-9a-f]{2}){5}(?![\w:])", re.IG
 _URL = re.compile(r"https?://[\w./?&=%#~:+-]+")
 _COARSE = r"@|(?i:/home/|/users/|\\users\\|\\documents and|hostname)|\w\.\w|[0-9A-Fa-f:][:-][0-9A-Fa-f]{0,4}[:-]"
 """What any of the above needs, for a fast first look over a whole column."""
+_NAMES_FIX = "Write the name without escape sequences and invisible characters."
 _FIX = "Remove it from the text; costhub needs no names of people, accounts, folders or machines."
 
 
@@ -63,11 +68,32 @@ def oversized_texts(rows: Rows) -> Iterator[tuple[str, Mask]]:
 
 
 def control_characters(rows: Rows) -> Iterator[tuple[str, Mask]]:
-    """Finds characters that belong in no name and that a terminal may interpret."""
+    """Finds characters in error texts that a terminal may interpret."""
+    yield "error holds control characters.", rows.where(pc.match_substring_regex(rows.column("error"), _CONTROL))
+
+
+def control_in_names(rows: Rows) -> Iterator[tuple[str, Mask]]:
+    """Finds characters that belong in no name."""
     for name in TEXT_COLUMNS:
-        pattern = _CONTROL if name == "error" else _ANY_CONTROL
-        matches = rows.where(pc.match_substring_regex(rows.column(name), pattern))
-        yield f"{name} holds control characters.", matches
+        if name != "error":
+            matches = rows.where(pc.match_substring_regex(rows.column(name), _ANY_CONTROL))
+            yield f"{name} holds control characters.", matches
+
+
+def control_in_entries(row: dict[str, Any]) -> Iterator[str]:
+    """Finds devices and workloads with characters that belong in no name."""
+    for name, text in _texts(row):
+        if name not in _JSON_COLUMNS and _IN_A_NAME.search(text):
+            yield f"{name} holds control characters."
+
+
+def _texts(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Every text of a device or workload, with its column."""
+    for name, value in row.items():
+        for text in value if isinstance(value, list) else [value]:
+            plain = text.get("name") if isinstance(text, dict) else text
+            if isinstance(plain, str):
+                yield name, plain
 
 
 def empty_names(rows: Rows) -> Iterator[tuple[str, Mask]]:
@@ -80,12 +106,11 @@ def empty_names(rows: Rows) -> Iterator[tuple[str, Mask]]:
 
 def oversized_entries(row: dict[str, Any]) -> Iterator[str]:
     """Finds values of devices and workloads that are far longer than what the column is for."""
-    for name, value in row.items():
+    for name, text in _texts(row):
         most = MOST_ENTRY_BYTES.get(name, MOST_NAME_BYTES)
-        for text in value if isinstance(value, list) else [value]:
-            plain = text.get("name") if isinstance(text, dict) else text
-            if isinstance(plain, str) and len(plain) > most:
-                yield f"{name} is longer than {most:,} characters."
+        if len(text) > most:
+            yield f"{name} is longer than {most:,} characters."
+    for name, value in row.items():
         if isinstance(value, list) and len(value) > MOST_ITEMS:
             yield f"{name} has more than {MOST_ITEMS:,} entries."
 
@@ -166,14 +191,10 @@ def personal_rows(rows: Rows) -> Iterator[tuple[str, Mask]]:
 
 def personal_entries(row: dict[str, Any]) -> Iterator[str]:
     """Finds devices and workloads with personal data in a text."""
-    for name, value in row.items():
-        if name in {"module_json", "shapes", "target"}:
-            continue
-        for text in value if isinstance(value, list) else [value]:
-            plain = text.get("name") if isinstance(text, dict) else text
-            if isinstance(plain, str):
-                for kind in personal_data(plain, is_version=name in _VERSION_COLUMNS):
-                    yield f"{name} holds {kind}."
+    for name, text in _texts(row):
+        if name not in _JSON_COLUMNS:
+            for kind in personal_data(text, is_version=name in _VERSION_COLUMNS):
+                yield f"{name} holds {kind}."
 
 
 TEXT_RULES = (
@@ -186,10 +207,25 @@ TEXT_RULES = (
     ),
     RowRule(
         id="CH046",
-        title="texts hold no control characters",
+        title="error texts hold no control characters",
         severity="warning",
         fix="Remove colours and other escape sequences from the text.",
         find=control_characters,
+    ),
+    RowRule(
+        id="CH057",
+        title="no name, version or trace of a measurement holds control characters",
+        severity="error",
+        fix=_NAMES_FIX,
+        find=control_in_names,
+    ),
+    TableRule(
+        id="CH058",
+        title="no text of a device or workload holds control characters",
+        severity="error",
+        fix=_NAMES_FIX,
+        tables=("devices", "workloads"),
+        find=control_in_entries,
     ),
     RowRule(
         id="CH047",
