@@ -10,9 +10,13 @@ from costhub.errors import CosthubError
 from costhub.versions import __version__
 
 if TYPE_CHECKING:
+    from costhub.api.check import check
+    from costhub.api.collect import CollectOptions, collect
+    from costhub.api.devices import devices
     from costhub.api.evaluation import evaluate
     from costhub.api.measuring import BoardsAt
     from costhub.api.models import load_model, pull
+    from costhub.api.probe import probe
     from costhub.api.tune import TuneOptions, tune
     from costhub.hub.contribute import contribute
     from costhub.hub.data import (
@@ -34,9 +38,13 @@ if TYPE_CHECKING:
 # that neither `costhub --help` nor a script that needs only one of them should have to wait.
 _LAZY = {
     "BoardsAt": "costhub.api.measuring:BoardsAt",
+    "CollectOptions": "costhub.api.collect:CollectOptions",
     "TuneOptions": "costhub.api.tune:TuneOptions",
     "adapt": "costhub.transfer.adapt:adapt",
+    "check": "costhub.api.check:check",
+    "collect": "costhub.api.collect:collect",
     "contribute": "costhub.hub.contribute:contribute",
+    "devices": "costhub.api.devices:devices",
     "evaluate": "costhub.api.evaluation:evaluate",
     "evaluate_scores": "costhub.models.evaluate:evaluate_scores",
     "iter_measurements": "costhub.hub.data:iter_measurements",
@@ -48,6 +56,7 @@ _LAZY = {
     "load_programs": "costhub.hub.data:load_programs",
     "load_split": "costhub.hub.data:load_split",
     "open_programs": "costhub.hub.data:open_programs",
+    "probe": "costhub.api.probe:probe",
     "publish": "costhub.hub.publish:publish",
     "pull": "costhub.api.models:pull",
     "train": "costhub.models.train:train_model",
@@ -56,11 +65,15 @@ _LAZY = {
 
 __all__ = [
     "BoardsAt",
+    "CollectOptions",
     "CosthubError",
     "TuneOptions",
     "__version__",
     "adapt",
+    "check",
+    "collect",
     "contribute",
+    "devices",
     "errors",
     "evaluate",
     "evaluate_scores",
@@ -73,6 +86,7 @@ __all__ = [
     "load_programs",
     "load_split",
     "open_programs",
+    "probe",
     "publish",
     "pull",
     "train",

@@ -67,6 +67,43 @@ class Subjects:
         found = [job for text in self.workloads for job in named_jobs(text)]
         return found + [Job(name, mod) for name, mod in self.modules]
 
+    def specs(self, measurer: Measurer) -> list[WorkloadSpec]:
+        """The workloads as the collector takes them; a kernel that two networks contain occurs twice.
+
+        Raises:
+            WorkloadError: As `jobs`, or a network has no kernel that can be measured.
+        """
+        names = [name for name in self.workloads if Path(name).suffix != _RELAX]
+        files = [job for name in self.workloads if name not in names for job in named_jobs(name)]
+        found = named_workloads(names, self.networks, measurer)
+        found += [ModuleWorkload(job.name, job.mod) for job in files]
+        found += [ModuleWorkload(name, mod) for name, mod in self.modules]
+        if not found:
+            raise WorkloadError(f"{' and '.join(self.networks)} has no kernel that can be measured.")
+        return found
+
+
+@dataclass(frozen=True)
+class ModuleWorkload:
+    """A workload of the user's own, from memory or a file."""
+
+    name: str
+    mod: Any
+    """A ``tvm.IRModule`` with one function."""
+    networks: tuple[tuple[str, float], ...] = ()
+    """It is of none that costhub knows."""
+
+    @property
+    def family(self) -> str:
+        """Its operator family."""
+        from costhub.dataset.operator_class import classify
+
+        return classify(self.mod)
+
+    def module(self) -> Any:
+        """The module itself."""
+        return self.mod
+
 
 def read_subjects(what: Any, out: Path) -> Subjects:
     """Sorts what is to be tuned into workloads and networks.
@@ -74,7 +111,7 @@ def read_subjects(what: Any, out: Path) -> Subjects:
     Args:
         what: A name (a network's comes before that of a suite, whose workloads ``resnet18.*`` names in any case), a
             path, a ``torch.export.ExportedProgram``, a ``tvm.IRModule`` or ``PrimFunc``, several of
-            these, or a mapping from names to them.
+            these, a mapping from names to them, or what has been sorted before.
         out: Where a network that is in memory is written, since child processes read it.
 
     Raises:
@@ -84,6 +121,8 @@ def read_subjects(what: Any, out: Path) -> Subjects:
         >>> read_subjects(["matmul.128x128x128", "mobilenet_v2"], Path("tuned"))
         Subjects(workloads=('matmul.128x128x128',), networks=('mobilenet_v2',), modules=())
     """
+    if isinstance(what, Subjects):
+        return what
     if isinstance(what, Mapping):
         pairs: Iterable[tuple[str | None, Any]] = what.items()
     else:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from costhub.api.measuring import BoardsAt, folder_of, open_measurer
-from costhub.api.subjects import check_names, named_workloads
+from costhub.api.collect import Collection, CollectOptions, collect
+from costhub.api.measuring import BoardsAt
+from costhub.api.subjects import Subjects
 from costhub.cli.shared.choices import MODEL, SHARES, SPACE, TRACKER, Duration
 from costhub.cli.shared.interaction import interruptible
 from costhub.cli.shared.options import (
@@ -19,17 +19,10 @@ from costhub.cli.shared.options import (
     list_option,
     trials_per_workload_option,
 )
-from costhub.progress import bar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from costhub.collector.collect import CollectionProgress, Profile, Proposals
-    from costhub.collector.measurer import Measurer
-    from costhub.collector.propose.sampler import Scorer, Shares
-    from costhub.collector.session import Rights
-    from costhub.collector.workload_queue import QueuedWorkload, WorkloadSpec
-    from costhub.dataset.folder import DataFolder
+    from costhub.collector.collect import Profile
+    from costhub.collector.propose.sampler import Shares
 
 EXAMPLE = """
 \b
@@ -109,104 +102,43 @@ def command(
     check_tracker_options(tracker, key)
     if tracker is not None and (check_outputs or profile is not None):
         raise click.UsageError("--check-outputs and --profile are for this machine; leave out --tracker.")
-    chosen = _shares(shares, guide)
-    check_names(suites, networks, devices if tracker is None else ())
-    from costhub.collector.run.evaluator import COLLECTING
-    from costhub.collector.session import Rights
-
-    evaluator = replace(COLLECTING, cache_flush=flush_caches)
-    where = BoardsAt(tracker, key) if tracker and key else devices
-    with interruptible(), open_measurer(where, evaluator=evaluator) as measurer:
-        workloads = named_workloads(suites, networks, measurer)
-        proposals = replace(
-            _proposals(trials, chosen, guide, measurer.devices[0].stored_row),
-            space=space,
+    options = CollectOptions(
+        contributor=contributor,
+        licence=licence,
+        space=space,
+        shares=shares,
+        model=guide,
+        check_outputs=check_outputs,
+        flush_caches=flush_caches,
+    )
+    with interruptible():
+        done = collect(
+            Subjects(suites, networks),
+            out,
+            trials=trials,
+            budget_s=budget,
+            device=BoardsAt(tracker, key) if tracker and key else devices,
+            options=options,
             seed=seed,
-            check_outputs=check_outputs,
         )
-        folder = folder_of(out, measurer)
-        rights = Rights(contributor, licence)
-        progress = _collect(workloads, folder, measurer, rights, proposals, budget_s=budget)
-    device_ids = [device.device_id for device in measurer.devices]
     # Boards measure while this machine builds, so shares of its time would mean little.
-    _report(progress, device_ids, out, as_json=as_json, with_profile=tracker is None)
+    _report(done, as_json=as_json, with_profile=tracker is None)
     if profile is not None:
         from costhub.cards.reports.device_plots import plot_profile
 
-        plot_profile({", ".join(device_ids): progress.profile.as_dict()}, profile)
+        plot_profile({", ".join(done.device_ids): done.progress.profile.as_dict()}, profile)
 
 
-def _shares(shares: Shares | None, guide: str | None) -> Shares:
-    from costhub.collector.propose.sampler import Shares
-
-    chosen = shares or Shares()
-    if chosen.model and guide is None:
-        raise click.UsageError("--shares includes a model: name it with --model.")
-    return chosen
-
-
-def _proposals(trials: int, shares: Shares, guide: str | None, device: dict[str, Any]) -> Proposals:
-    from costhub.collector.collect import Proposals
-
-    return Proposals(trials, shares, _scorer(guide, device))
-
-
-def _scorer(guide: str | None, device: dict[str, Any]) -> Scorer | None:
-    if guide is None:
-        return None
-    from costhub.hub.catalogue.devices import complete_device_row
-    from costhub.hub.pull import pull
-    from costhub.models.folder import load_model
-    from costhub.search.search_model import ScheduleScorer
-
-    model, _ = load_model(pull(guide))
-    return ScheduleScorer(model.bind(complete_device_row(device)))
-
-
-def _collect(
-    workloads: Sequence[WorkloadSpec],
-    folder: DataFolder,
-    measurer: Measurer,
-    rights: Rights,
-    proposals: Proposals,
-    *,
-    budget_s: float,
-) -> CollectionProgress:
-    from costhub.collector.collect import collect
-
-    devices = ", ".join(device.device_id for device in measurer.devices)
-    total = len(workloads) * proposals.trials * len(measurer.devices)
-    with bar(total, desc=devices, unit="program") as shown:
-
-        def show(workload: QueuedWorkload, row: dict[str, Any], progress: CollectionProgress) -> None:
-            best = f"best {workload.best_us:,.0f} us" if workload.best_us else row["status"]
-            shown.set_postfix_str(f"{workload.spec.name} {best}, failed {progress.failed}", refresh=False)
-            shown.update(1)
-
-        return collect(
-            workloads,
-            folder,
-            measurer=measurer,
-            rights=rights,
-            proposals=proposals,
-            budget_s=budget_s,
-            on_row=show,
-        )
-
-
-def _report(
-    progress: CollectionProgress, devices: Sequence[str], out: Path, *, as_json: bool, with_profile: bool
-) -> None:
-    profile = progress.profile.as_dict()
-    for name, problem in progress.problems.items():
-        click.echo(f"{name} was given up: {problem}", err=True)
+def _report(done: Collection, *, as_json: bool, with_profile: bool) -> None:
+    progress = done.progress
     if as_json:
+        for name, problem in progress.problems.items():
+            click.echo(f"{name} was given up: {problem}", err=True)
         counts = {"measured": progress.done, "good": progress.good, "failed": progress.failed}
-        click.echo(json.dumps({"devices": devices, **counts, "folder": str(out), "profile": profile}))
+        told = {"devices": done.device_ids, **counts, "folder": str(done.folder)}
+        click.echo(json.dumps({**told, "profile": progress.profile.as_dict()}))
         return
-    click.echo(
-        f"{progress.good} good measurements and {progress.failed} failures of {' and '.join(devices)} added to {out}."
-    )
+    click.echo(str(done))
     if progress.done and with_profile:
         click.echo(_table(progress.profile))
 

@@ -1,0 +1,118 @@
+"""Provides check: data or a model against every rule, as a hub checks them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, overload
+
+from costhub.dataset.check.rule import Finding
+
+_PLACES_SHOWN = 5
+
+
+@dataclass(frozen=True, repr=False)
+class Findings(Sequence[Finding]):
+    """What a check has found; `print` shows it by rule, with what to do."""
+
+    folder: Path
+    found: tuple[Finding, ...]
+    model: str | None = None
+    """What the folder holds, if it is a sound model; None for data."""
+
+    @property
+    def errors(self) -> int:
+        """Number of findings that make data wrong or unsafe; the others are warnings."""
+        return sum(finding.severity == "error" for finding in self.found)
+
+    @overload
+    def __getitem__(self, place: int) -> Finding: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Finding, ...]: ...
+    def __getitem__(self, place: int | slice) -> Finding | tuple[Finding, ...]:
+        """One finding, or several."""
+        return self.found[place]
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame`` with a row per finding."""
+        import pandas
+
+        columns = ("rule", "severity", "where", "message", "fix", "rows")
+        return pandas.DataFrame([asdict(finding) for finding in self.found], columns=columns)
+
+    def __str__(self) -> str:
+        if self.model is not None:
+            return f"{self.folder}: a sound {self.model}."
+        count = f"{_count(self.errors, 'error')}, {_count(len(self) - self.errors, 'warning')}"
+        return "\n".join([*self._lines(), f"{self.folder}: {count}."])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _lines(self) -> Iterator[str]:
+        """The findings by rule: its title, the first places, and the remedy."""
+        from costhub.dataset.check.rules import RULES
+
+        for rule_id, group in groupby(self.found, key=lambda finding: finding.rule):
+            rule, places = RULES[rule_id], list(group)
+            yield f"{rule.id} {rule.severity}: {rule.title}"
+            for finding in places[:_PLACES_SHOWN]:
+                yield f"  {finding.where}"
+                yield f"    {finding.message}"
+            if len(places) > _PLACES_SHOWN:
+                yield f"  ... and {len(places) - _PLACES_SHOWN} more; --json lists them all"
+            yield f"  To do: {rule.fix}"
+            yield ""
+
+
+def check(where: str | Path, *, deep: bool = False, progress: bool = True) -> Findings:
+    """Checks data against every rule, or a model folder as a hub does.
+
+    Files are opened in a child process with limits: one that brings it down is a finding, and harms nothing.
+
+    Args:
+        where: A model folder, or data, as for `costhub.load_programs`.
+        deep: Also load every module into TVM and replay a sample of the traces.
+        progress: Show a progress bar on a terminal.
+
+    Returns:
+        What was found; empty if every rule is kept.
+
+    Raises:
+        DataError: There are no such data.
+        ModelError: The model is not safe to load.
+
+    Example:
+        >>> print(check("nvidia-h200"))  # doctest: +SKIP
+        .../h200: no errors, no warnings.
+    """
+    from costhub.hub.data import find_data
+
+    if (Path(where) / "config.json").is_file():
+        return Findings(Path(where), (), _model_text(Path(where)))
+    from costhub.dataset.check.folder import check_folder
+
+    folder = find_data(where).folder
+    return Findings(folder, tuple(check_folder(folder, deep=deep, progress=progress)))
+
+
+def _model_text(folder: Path) -> str:
+    """What a sound model is.
+
+    Raises:
+        ModelError: It is not safe to load.
+    """
+    from costhub.hub.model_check.model_gate import check_model
+    from costhub.terminal_text import clean
+
+    info = check_model(folder, needs_card=False)
+    return f"{clean(info.arch, 60)} model for {clean(info.device_id, 200)}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"

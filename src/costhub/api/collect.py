@@ -1,0 +1,194 @@
+"""Provides collect: measured programs of named workloads, in a data folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from costhub.api.measuring import Where, folder_of, local_devices, open_measurer
+from costhub.api.models import ModelChoice
+from costhub.api.subjects import read_subjects
+from costhub.errors import ArgumentError
+from costhub.progress import bar
+
+if TYPE_CHECKING:
+    from costhub.collector.collect import CollectionProgress, Proposals
+    from costhub.collector.measurer import Measurer
+    from costhub.collector.propose.sampler import Shares
+    from costhub.collector.workload_queue import QueuedWorkload, WorkloadSpec
+    from costhub.models.protocol import CostModel
+
+
+@dataclass(frozen=True)
+class CollectOptions:
+    """What is measured, how, and whose rows it becomes; the defaults are those of `costhub collect`.
+
+    Example:
+        >>> CollectOptions(contributor="Ada Lovelace").licence
+        'CC-BY-4.0'
+    """
+
+    contributor: str = "anonymous"
+    """Name written into the rows."""
+    licence: str = "CC-BY-4.0"
+    """Licence of the rows (an SPDX name)."""
+    space: str = "default"
+    """Design space: a name, or ``module:function``."""
+    shares: str | Shares | None = None
+    """Share of the programs from each source, such as ``random=0.5,mutation=0.3,model=0.2``; by default
+    ``random=0.5,mutation=0.5``."""
+    model: str | CostModel | None = None
+    """The model for the share `model`, as for `costhub.load_model`."""
+    check_outputs: bool = False
+    """Compare outputs with the default schedule's; on this machine only."""
+    flush_caches: bool = False
+    """Flush the caches before every repeat."""
+
+    def parsed_shares(self) -> Shares:
+        """The shares.
+
+        Raises:
+            ArgumentError: They have another form, or include a model and none is named.
+        """
+        from costhub.collector.propose.sampler import Shares
+
+        text = self.shares
+        found = Shares.parse(text) if isinstance(text, str) else text or Shares()
+        if found.model and self.model is None:
+            raise ArgumentError("The shares include a model: name it with --model (model=... in Python).")
+        return found
+
+
+@dataclass(frozen=True, repr=False)
+class Collection:
+    """What a collection has measured; `print` shows it in short."""
+
+    folder: Path
+    """The data folder, as `costhub.load_measurements` and `costhub.load_programs` take it."""
+    device_ids: tuple[str, ...]
+    progress: CollectionProgress
+    """Counts, problems by workload, and where the time went."""
+
+    @property
+    def good(self) -> int:
+        """Programs that ran and were measured."""
+        return self.progress.good
+
+    @property
+    def failed(self) -> int:
+        """Programs that failed; they are rows too."""
+        return self.progress.failed
+
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame`` with everything that the folder holds of these devices, a row per measurement."""
+        from costhub.dataset.load import load_measurements
+
+        return load_measurements(self.folder, device=list(self.device_ids), format="pandas")
+
+    def __str__(self) -> str:
+        devices = " and ".join(self.device_ids)
+        lines = [f"{self.good} good measurements and {self.failed} failures of {devices} added to {self.folder}."]
+        lines += [f"{name} was given up: {problem}" for name, problem in self.progress.problems.items()]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def collect(
+    what: Any,
+    out: str | Path,
+    *,
+    trials: int = 160,
+    budget_s: float = 1800.0,
+    device: Where | Sequence[str] = "auto",
+    options: CollectOptions | None = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> Collection:
+    """Measures programs of workloads on this machine or on boards, into a data folder.
+
+    Every row is safe on disk before the next program runs. After an interruption, the same call continues:
+    it loses nothing and measures nothing twice. Nothing leaves this machine.
+
+    Args:
+        what: As for `costhub.tune`: workloads, suites, networks, files or modules.
+        out: The data folder, made if it is missing.
+        trials: Programs per workload, including those already measured.
+        budget_s: Seconds after which no further program is measured.
+        device: As for `costhub.tune`, or several devices of this machine that share builds.
+        options: What is measured, how, and whose rows it becomes.
+        seed: Chooses the programs.
+        progress: Show a progress bar on a terminal.
+
+    Returns:
+        What was measured.
+
+    Raises:
+        CosthubError: One of its kinds: a name, file or device does not exist, or nothing can be measured.
+
+    Example:
+        >>> print(collect("matmul.128x128x128", "measurements", trials=32, budget_s=60))  # doctest: +SKIP
+        31 good measurements and 1 failures of amd-epyc-zen5-2c added to measurements.
+    """
+    options = options or CollectOptions()
+    shares, guide = options.parsed_shares(), None if options.model is None else ModelChoice(options.model)
+    subjects = read_subjects(what, Path(out))
+    subjects.check(local_devices(device))
+    from costhub.collector.run.evaluator import COLLECTING
+
+    evaluator = replace(COLLECTING, cache_flush=options.flush_caches)
+    with open_measurer(device, evaluator=evaluator) as measurer:
+        if options.check_outputs and measurer.boards is not None:
+            raise ArgumentError("Outputs are compared on this machine only; leave that out for boards.")
+        workloads = subjects.specs(measurer)
+        proposals = _proposals(trials, shares, guide, measurer, options, seed)
+        done = _collected(workloads, measurer, proposals, options, out=Path(out), budget_s=budget_s, progress=progress)
+    return Collection(Path(out), tuple(each.device_id for each in measurer.devices), done)
+
+
+def _proposals(
+    trials: int, shares: Shares, guide: ModelChoice | None, measurer: Measurer, options: CollectOptions, seed: int
+) -> Proposals:
+    from costhub.collector.collect import Proposals
+    from costhub.search.search_model import ScheduleScorer
+
+    scorer = None
+    if guide is not None:
+        scorer = ScheduleScorer(guide.for_device(measurer.devices[0].stored_row).model)
+    return Proposals(trials, shares, scorer, options.space, seed, options.check_outputs)
+
+
+def _collected(
+    workloads: Sequence[WorkloadSpec],
+    measurer: Measurer,
+    proposals: Proposals,
+    options: CollectOptions,
+    *,
+    out: Path,
+    budget_s: float,
+    progress: bool,
+) -> CollectionProgress:
+    from costhub.collector.collect import collect
+    from costhub.collector.session import Rights
+
+    devices = ", ".join(device.device_id for device in measurer.devices)
+    total = len(workloads) * proposals.trials * len(measurer.devices)
+    with bar(total, desc=devices, unit="program", enabled=progress) as shown:
+
+        def show(workload: QueuedWorkload, row: dict[str, Any], done: CollectionProgress) -> None:
+            best = f"best {workload.best_us:,.0f} us" if workload.best_us else row["status"]
+            shown.set_postfix_str(f"{workload.spec.name} {best}, failed {done.failed}", refresh=False)
+            shown.update(1)
+
+        return collect(
+            workloads,
+            folder_of(out, measurer),
+            measurer=measurer,
+            rights=Rights(options.contributor, options.licence),
+            proposals=proposals,
+            budget_s=budget_s,
+            on_row=show,
+        )

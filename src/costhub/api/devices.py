@@ -1,0 +1,207 @@
+"""Provides devices: what costhub knows of devices, as a table and as facts, and which of them this machine is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+from costhub.cards.tables import TableColumn, plain_table
+from costhub.errors import CosthubError
+from costhub.hub.catalogue.devices import Device, load_devices
+from costhub.hub.catalogue.hubs import ModelEntry, list_datasets, models_for, unreadable_models
+from costhub.hub.catalogue.names import resolve_device
+
+_COLUMNS = (
+    TableColumn("device", "device"),
+    TableColumn("kind", "kind"),
+    TableColumn("models", "models"),
+    TableColumn("data", "data"),
+    TableColumn("aliases", "aliases"),
+    TableColumn("note", ""),
+)
+UNITS = {
+    "l1d_bytes": "bytes per core",
+    "l2_bytes": "bytes",
+    "l3_bytes": "bytes",
+    "memory_bytes": "bytes",
+    "peak_gflops": "GFLOP/s",
+    "peak_gflops_float64": "GFLOP/s",
+    "peak_gflops_float16": "GFLOP/s",
+    "peak_gflops_bfloat16": "GFLOP/s",
+    "peak_gops_int8": "GOP/s",
+    "l1_gbs": "GB/s",
+    "l2_gbs": "GB/s",
+    "l3_gbs": "GB/s",
+    "dram_gbs": "GB/s",
+    "launch_overhead_us": "us",
+}
+"""Column of the devices table -> its unit."""
+
+
+@dataclass(frozen=True, repr=False)
+class DeviceFacts(Mapping[str, Any]):
+    """What is known of a device: a row of the devices table; `print` shows the facts that are known.
+
+    Example:
+        >>> devices("nvidia-h200")["kind"]
+        'cuda'
+    """
+
+    row: Mapping[str, Any]
+    text: str = ""
+    """What `print` shows; by default a line for each known fact."""
+
+    def __getitem__(self, name: str) -> Any:
+        """The value of a column."""
+        return self.row[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.row)
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame`` with one row."""
+        import pandas
+
+        return pandas.DataFrame([dict(self.row)])
+
+    def __str__(self) -> str:
+        return self.text or "\n".join(_facts(self.row))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True, repr=False)
+class DeviceTable(Sequence[DeviceFacts]):
+    """The devices that costhub knows; `print` shows them as a table."""
+
+    rows: tuple[DeviceFacts, ...]
+    this_machine: str | None
+    """The device id of this machine; None if it cannot be identified."""
+    left_out: tuple[str, ...] = ()
+    """Sentences on models of the hubs that cannot be read."""
+
+    @overload
+    def __getitem__(self, place: int) -> DeviceFacts: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[DeviceFacts, ...]: ...
+    def __getitem__(self, place: int | slice) -> DeviceFacts | tuple[DeviceFacts, ...]:
+        """One device, or several."""
+        return self.rows[place]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame`` with a row per device."""
+        import pandas
+
+        return pandas.DataFrame([dict(row) for row in self.rows])
+
+    def __str__(self) -> str:
+        text = plain_table([_line(row) for row in self.rows], _COLUMNS)
+        if self.this_machine is None:
+            return f"{text}\n\nThis machine could not be identified; `costhub probe` says why."
+        if self.this_machine not in [row["device_id"] for row in self.rows]:
+            here = f"This machine is {self.this_machine}, which is not in the index; `costhub probe` measures it."
+            return f"{text}\n\n{here}"
+        return text
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@overload
+def devices(name: None = None) -> DeviceTable: ...
+@overload
+def devices(name: str) -> DeviceFacts: ...
+def devices(name: str | None = None) -> DeviceTable | DeviceFacts:
+    """The devices that costhub knows, with the models and data for each; or everything known about one.
+
+    Args:
+        name: A device id or an alias; by default all devices.
+
+    Returns:
+        All devices as a sequence that prints as a table, or the facts of one as a mapping.
+
+    Raises:
+        UnknownNameError: No device has that name.
+        AmbiguousNameError: It is an alias of several devices.
+
+    Example:
+        >>> [device["device_id"] for device in devices() if device["kind"] == "cuda"]
+        ['nvidia-a100', 'nvidia-h200']
+        >>> devices("h200")["models"][0]["name"]
+        'costhub/nvidia-h200-blend'
+    """
+    here = this_machine()
+    if name is not None:
+        return DeviceFacts(_described(resolve_device(name), here))
+    rows = tuple(DeviceFacts(_described(device, here)) for device in load_devices())
+    return DeviceTable(rows, here, tuple(unreadable_models()))
+
+
+def this_machine() -> str | None:
+    """The device id of this machine; None if it cannot be identified."""
+    from costhub.collector.device.identity import identify
+
+    try:
+        device_id = identify()["device_id"]
+    # The index is worth showing even on a machine that cannot be identified.
+    except (CosthubError, OSError, RuntimeError, LookupError, ValueError, ImportError):
+        return None
+    return str(device_id)
+
+
+def _described(device: Device, here: str | None) -> dict[str, Any]:
+    """Everything known about a device, for people and programs."""
+    models = [_model(entry) for entry in models_for(device.device_id)]
+    extra = {
+        "models": models,
+        "datasets": list(list_datasets(device.device_id)),
+        "this_machine": device.device_id == here,
+    }
+    return {**device.row(), **extra}
+
+
+def _model(entry: ModelEntry) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "arch": entry.arch,
+        "top_1": entry.top_1,
+        "origin": entry.origin,
+        "folder": str(entry.folder),
+    }
+
+
+def _line(row: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "device": row["device_id"],
+        "kind": row["kind"],
+        "models": ", ".join(model["arch"] for model in row["models"]) or "-",
+        "data": ", ".join(row["datasets"]) or "-",
+        "aliases": ", ".join(row["aliases"]) or "-",
+        "note": "<- this machine" if row["this_machine"] else "",
+    }
+
+
+def _facts(row: Mapping[str, Any]) -> list[str]:
+    """One line per known fact."""
+    shown = {key: value for key, value in row.items() if value not in (None, [], False) and key != "models"}
+    lines = [f"{key:20} {_fact(value)}{' ' + UNITS[key] if key in UNITS else ''}" for key, value in shown.items()]
+    for model in row["models"]:
+        figure = "not evaluated" if model["top_1"] is None else f"top_1 {model['top_1']:.3f} on held-out workloads"
+        lines.append(f"{'model':20} {model['name']} ({figure}; {model['origin']})")
+    return lines if row["models"] else [*lines, f"{'model':20} none yet"]
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes"
+    if isinstance(value, float):
+        return f"{value:,.4g}"
+    return ", ".join(value) if isinstance(value, list) else str(value)

@@ -1,0 +1,147 @@
+"""Provides probe: what a device of this machine is, and what it can do, measured."""
+
+from __future__ import annotations
+
+import json
+import logging
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from costhub.api.devices import DeviceFacts
+from costhub.api.measuring import warn_if_busy
+from costhub.cards.tables import TableColumn, number, plain_table
+from costhub.errors import CosthubError
+from costhub.progress import bar
+
+if TYPE_CHECKING:
+    from costhub.collector.device.local import LocalDevice
+
+log = logging.getLogger("costhub")
+
+FIGURES = (
+    ("peak_gflops", "float32", "GFLOP/s"),
+    ("peak_gflops_float64", "float64", "GFLOP/s"),
+    ("peak_gflops_float16", "float16", "GFLOP/s"),
+    ("peak_gflops_bfloat16", "bfloat16", "GFLOP/s"),
+    ("peak_gops_int8", "int8", "10^9 operations/s"),
+    ("l1_gbs", "reading L1", "GB/s"),
+    ("l2_gbs", "reading L2", "GB/s"),
+    ("l3_gbs", "reading L3", "GB/s"),
+    ("dram_gbs", "reading memory", "GB/s"),
+    ("launch_overhead_us", "an empty program", "us"),
+)
+_COLUMNS = (TableColumn("what", "what"), number("value", "best", ",.4g"), TableColumn("unit", "unit"))
+
+
+def probe(
+    device: str | LocalDevice = "auto",
+    *,
+    budget_s: float = 25.0,
+    out: str | Path | None = None,
+    progress: bool = True,
+) -> DeviceFacts:
+    """Identifies a device of this machine and measures its limits; nothing else should run meanwhile.
+
+    The figures are stored on this machine, where searches and adaptations for the device find them.
+
+    Args:
+        device: `auto` for the whole CPU, `cuda`, or a name such as ``amd-epyc-zen5-1c-avx2``, which limits the CPU
+            to one core and an instruction set.
+        budget_s: About how many seconds it takes.
+        out: A data folder to write the figures to as well, made if it is missing.
+        progress: Show a progress bar on a terminal.
+
+    Returns:
+        The row of the devices table; `print` shows the measured figures.
+
+    Raises:
+        DeviceError: This machine has no such device.
+        MeasureError: The device does not run the first kernel.
+
+    Example:
+        >>> probe()["peak_gflops"]  # doctest: +SKIP
+        236.8
+    """
+    from costhub.collector.device.local import find_local
+    from costhub.collector.probe.probe import probe as measure
+
+    (local,) = find_local([device]) if isinstance(device, str) else [device]
+    warn_if_busy()
+    with bar(None, desc=local.device_id, unit="step", enabled=progress) as shown:
+
+        def show(what: str, done: int, total: int) -> None:
+            shown.total = total
+            shown.set_postfix_str(what, refresh=False)
+            shown.update(1)
+
+        found = measure(
+            local.target,
+            device=local.row,
+            device_kind=str(local.row["kind"]),
+            threads=local.threads,
+            budget_s=budget_s,
+            on_step=show,
+        )
+    row = {**local.row, "target": json.dumps(local.target), **found}
+    _keep(row)
+    _report_differences(row)
+    if out is not None:
+        row = _put(Path(out), row)
+    return DeviceFacts(row, _page(row))
+
+
+def _report_differences(row: Mapping[str, Any]) -> None:
+    """Warns of figures that are far below those of the device index."""
+    from costhub.hub.catalogue.devices import find_device
+    from costhub.hub.review.contribution import MOST_DIFFERENCE  # beyond it, `costhub review` refuses a device
+
+    device = find_device(row["device_id"])
+    known = device.row() if device else {}
+    for key, what, unit in FIGURES:
+        before, now = known.get(key), row[key]
+        if unit != "us" and before and now and before / now > MOST_DIFFERENCE:
+            log.warning(
+                "%s is %.1f times lower than the device index says (%s %s). Probe again with nothing else running.",
+                *(what, before / now, f"{before:,.4g}", unit),
+            )
+
+
+def _keep(row: Mapping[str, Any]) -> None:
+    """Stores the figures where searches and adaptations on this machine find them."""
+    from costhub.hub.catalogue.devices import find_device, keep_probed_figures
+
+    users = "`costhub tune` and `costhub adapt` on this machine"
+    try:
+        keep_probed_figures(row)
+    except (OSError, CosthubError) as error:  # The figures are printed all the same.
+        log.warning("%s will not use these figures: they cannot be stored (%s).", users, error)
+        return
+    if find_device(row["device_id"]):  # models learned from the index's figures
+        log.info("%s keep to the figures of the device index; these are stored beside them.", users)
+    else:
+        log.info("%s now use these figures.", users)
+
+
+def _put(out: Path, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Writes the row to a data folder: replaces the measured figures and keeps the other facts."""
+    from costhub.collector.probe.probe import COLUMNS as PROBED
+    from costhub.dataset.folder import DataFolder
+
+    folder = DataFolder.create(out)
+    rows: list[dict[str, Any]] = folder.devices().to_pylist()
+    before = next((old for old in rows if old["device_id"] == row["device_id"]), {})
+    kept = {name: value for name, value in before.items() if name not in PROBED and value is not None}
+    folder.put_device({**row, **kept})
+    return {**row, **kept}
+
+
+def _page(row: Mapping[str, Any]) -> str:
+    """The figures as text."""
+    figures = [{"what": what, "value": row[key], "unit": unit} for key, what, unit in FIGURES]
+    scaling = row["thread_scaling"]
+    if scaling and len(scaling) > 1:
+        figures.append({"what": f"{len(scaling)} threads", "value": scaling[-1], "unit": "times one thread"})
+    name = f"{row['device_id']}: {row['model_name']}, {row['microarchitecture']}, cores: {row['cores']}"
+    return "\n".join([name, plain_table(figures, _COLUMNS), textwrap.fill(row["probe_method"], 100)])

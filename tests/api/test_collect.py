@@ -1,0 +1,79 @@
+"""`costhub.collect`: real measurements from names, files and modules, and refusals before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costhub.api.collect import CollectOptions, collect
+from costhub.api.subjects import ModuleWorkload
+from costhub.collector.propose.sampler import Shares
+from costhub.collector.workloads.suites import find_workload
+from costhub.dataset.workload import module_to_json
+from costhub.errors import ArgumentError, CosthubError
+
+
+def test_a_module_is_measured_and_the_rows_name_their_contributor(tmp_path: Path) -> None:
+    mod, out = find_workload("matmul.128x128x128").module(), tmp_path / "data"
+    (tmp_path / "filed.json").write_text(module_to_json(find_workload("softmax.64x1000").module()))
+
+    done = collect(
+        {"mine": mod, "other": tmp_path / "filed.json"},
+        out,
+        trials=2,
+        options=CollectOptions(contributor="Ada", licence="CC0-1.0", flush_caches=True),
+        progress=False,
+    )
+
+    assert (done.good + done.failed, done.folder, done.progress.problems) == (4, out, {})
+    assert str(done) == repr(done)
+    assert str(done).startswith(
+        f"{done.good} good measurements and {done.failed} failures of {done.device_ids[0]} added"
+    )
+    frame = done.to_pandas()
+    assert sorted(set(frame["workload_id"].map(_names(out)))) == ["filed", "mine"]
+    assert set(frame["contributor"]) == {"Ada"}
+    assert set(frame["licence"]) == {"CC0-1.0"}
+    assert frame["cache_flush"].all()
+    assert collect({"mine": mod}, out, trials=2, progress=False).progress.done == 0
+
+
+def _names(out: Path) -> dict[str, str]:
+    from costhub.dataset.folder import DataFolder
+
+    return {row["workload_id"]: row["name"] for row in DataFolder.open(out).workloads().to_pylist()}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"what": "nope"}, "no network or workload named"),
+        ({"what": []}, "nothing to tune or to measure"),
+        ({"device": "amd-epyc-zen9"}, "amd-epyc-zen9"),
+        ({"options": CollectOptions(model="no-such-device")}, "no-such-device"),
+        ({"options": CollectOptions(shares="model=1")}, "name it with --model"),
+        ({"options": CollectOptions(shares="mutation=1,nope=0")}, "is not a source"),
+    ],
+)
+def test_what_does_not_exist_is_refused_first(tmp_path: Path, arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(CosthubError, match=words):
+        collect(**{"what": "softmax.64x1000", "out": tmp_path / "data", **arguments})
+
+    assert not (tmp_path / "data").exists()
+
+
+def test_shares_are_text_or_an_object() -> None:
+    assert CollectOptions().parsed_shares() == Shares()
+    assert CollectOptions(shares="random=1").parsed_shares() == Shares(1.0, 0.0)
+    assert CollectOptions(shares=Shares(1.0, 0.0)).parsed_shares() == Shares(1.0, 0.0)
+    with pytest.raises(ArgumentError, match="must lie between 0 and 1"):
+        CollectOptions(shares="random=2").parsed_shares()
+
+
+def test_a_workload_of_ones_own_has_a_family() -> None:
+    mod = find_workload("matmul.128x128x128").module()
+
+    own = ModuleWorkload("mine", mod)
+    assert (own.family, own.networks, own.module()) == ("matmul", (), mod)

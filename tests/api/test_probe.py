@@ -1,0 +1,36 @@
+"""`costhub.probe`: a device of this machine by name, measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from costhub.api.probe import probe
+from costhub.collector.device.identity import identify
+from costhub.dataset.folder import DataFolder
+from costhub.errors import DeviceError
+from costhub.files import CACHE_VARIABLE
+from costhub.hub.catalogue.devices import complete_device_row
+
+
+def test_a_device_by_name_is_measured_printed_and_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr("costhub.hub.catalogue.devices.find_device", lambda name: None)
+    one_core = identify(threads=1)["device_id"]
+
+    found = probe(one_core, budget_s=0.0, out=tmp_path / "data", progress=False)
+
+    assert (found["device_id"], found["cores"]) == (one_core, 1)
+    assert found["peak_gflops"] > 0
+    lines = str(found).splitlines()
+    assert lines[0].startswith(f"{one_core}: ")
+    assert lines[1].split() == ["what", "best", "unit"]
+    assert found.to_pandas()["device_id"].tolist() == [one_core]
+    assert complete_device_row({"device_id": one_core})["peak_gflops"] == found["peak_gflops"]
+    assert DataFolder.open(tmp_path / "data").devices()["peak_gflops"].to_pylist() == [found["peak_gflops"]]
+
+
+def test_a_device_that_this_machine_lacks_is_refused() -> None:
+    with pytest.raises(DeviceError, match="has no device named 'amd-epyc-zen9'"):
+        probe("amd-epyc-zen9")
