@@ -8,20 +8,29 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.api.models import ModelChoice, _warn_of_another_kind, load_model, pull
+from costhub.api.models import ModelChoice, load_model, pull
+from costhub.collector.device.identity import identify
 from costhub.dataset.features.specs import find_spec
 from costhub.errors import ModelError, UnknownNameError
-from costhub.hub.catalogue.find import find_model
 from costhub.models.architectures import new_model
 
 
-def test_the_model_of_another_kind_of_device_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    entry = find_model("nvidia-h200").entry
+def test_the_model_of_another_kind_of_device_is_refused_unless_it_is_allowed() -> None:
+    row = identify()
 
-    _warn_of_another_kind(entry, {"device_id": "acme-one", "kind": "cuda"})
-    assert caplog.text == ""
-    _warn_of_another_kind(entry, {"device_id": "acme-one", "kind": "cpu"})
-    assert "is a model for cuda devices, but acme-one is a cpu device" in caplog.text
+    with pytest.raises(ModelError, match=r"nvidia-h200-\w+ is a model for cuda devices, but .* is a cpu device"):
+        ModelChoice("nvidia-h200").for_device(row)
+    for name in ("auto", row["device_id"]):
+        with pytest.raises(ModelError, match=f"but {row['device_id']} is a cpu device"):
+            ModelChoice("nvidia-h200").check_local_kind(name)
+    with pytest.raises(ModelError, match="is a model for cpu devices, but cuda is a cuda device"):
+        ModelChoice("any-cpu").check_local_kind("cuda")
+
+    ModelChoice("any-cpu").check_local_kind("auto")
+    ModelChoice("any-cpu").check_local_kind("toaster")  # which is refused as a device
+    allowed = ModelChoice("nvidia-h200", allow_other_kind=True)
+    allowed.check_local_kind("auto")
+    assert allowed.for_device(row).devices == ("nvidia-h200",)
 
 
 @pytest.fixture

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from costhub.api.models import load_model
-from costhub.api.tune import TuneOptions, obstacle, tune
+from costhub.api.models import ChosenModel, load_model
+from costhub.api.tune import TuneOptions, advise, obstacle, tune
+from costhub.collector.device.identity import identify
 from costhub.collector.device.local import local_target
 from costhub.collector.workloads.suites import find_workload
 from costhub.errors import CosthubError, NetworkError
+from costhub.hub.catalogue.devices import keep_probed_figures
 from costhub.search.whole_network.tuned_network import TunedNetwork
 
 
@@ -26,6 +28,41 @@ def test_networks_are_not_compiled_where_that_cannot_be_done() -> None:
     assert why_not(device={"kind": "cpu"}, target=here, boards="some") is None
     assert why_not(device={"kind": "cuda"}, target={}, boards=None) == "This is done for CPUs only."
     assert "No linker for vax-dec-ultrix" in (why_not(device={"kind": "cpu"}, target=foreign, boards="some") or "")
+
+
+def advice(model: ChosenModel, row: dict[str, Any], boards: Any = None) -> list[str]:
+    return advise(model, SimpleNamespace(device=row, boards=boards))  # type: ignore[arg-type]
+
+
+def test_an_unprobed_device_is_told_how_to_get_figures_and_a_model(tmp_path: Path) -> None:
+    row = {**identify(threads=1), "device_id": "acme-desk-1c"}
+    model = ChosenModel(SimpleNamespace(), "a", "b", ("any-cpu", "amd-epyc-zen5-2c"))  # type: ignore[arg-type]
+
+    unprobed, without_model = advice(model, row)
+    keep_probed_figures({**row, "peak_gflops": 10.0})
+
+    assert unprobed.startswith("acme-desk-1c is not probed, so models that take the figures of a device get the")
+    assert "run `costhub probe` (25 s) once" in unprobed
+    assert without_model.startswith("No model here has learned from acme-desk-1c: `costhub adapt auto --out my-model/`")
+    assert advice(model, row) == [without_model]
+    assert advice(model, row, boards="some") == []
+    assert advice(model, {**row, "device_id": "amd-epyc-zen5-2c"}) == []
+    assert advice(ChosenModel(SimpleNamespace(), "mine", ""), row) == []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("row", "command"),
+    [
+        (identify(isa="sse4.2", threads=1), "`costhub probe --isa sse4.2 --threads 1`"),
+        ({"device_id": "nvidia-x9", "kind": "cuda"}, "`costhub probe --kind cuda`"),
+    ],
+)
+def test_the_probe_that_is_advised_is_of_the_device_itself(
+    row: dict[str, Any], command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("costhub.hub.catalogue.devices.find_device", lambda _: None)
+
+    assert command in advice(ChosenModel(SimpleNamespace(), "a", "b", ("any",)), row)[0]  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)

@@ -101,12 +101,19 @@ def test_the_boards_of_a_tracker_are_tuned_for(costhub: Any, tmp_path: Path, two
 
 
 @pytest.mark.slow
-def test_the_model_of_a_gpu_is_taken_for_a_cpu(costhub: Any, tmp_path: Path) -> None:
-    how = ("--model", "nvidia-h200", "--trials", "2", "--out", str(tmp_path / "tuned"))
-    output = costhub("tune", "matmul.128x128x128", *how)
+def test_the_model_of_a_gpu_is_taken_for_a_cpu_where_somebody_insists(costhub: Any, tmp_path: Path) -> None:
+    how = ("--model", "nvidia-h200", "--trials-per-workload", "2", "--out", str(tmp_path / "tuned"))
 
-    assert output.code == 0, output.err
-    assert "costhub/nvidia-h200-blend is a model for cuda devices" in output.err
+    assert costhub("tune", "matmul.128x128x128", *how, "--allow-other-kind").code == 0
+
+
+def test_the_model_of_a_gpu_is_refused_for_a_cpu(costhub: Any, tmp_path: Path) -> None:
+    for option in ("--model", "--draft"):
+        output = costhub("tune", "matmul.128x128x128", option, "nvidia-h200", "--out", str(tmp_path / "tuned"))
+
+        assert output.code == 2
+        assert "costhub/nvidia-h200-blend is a model for cuda devices, but" in output.err
+        assert not (tmp_path / "tuned").exists()
 
 
 @pytest.mark.slow
@@ -188,7 +195,7 @@ def test_a_network_is_tuned_and_run_on_boards(costhub: Any, tmp_path: Path, two_
         (["matmul.128x128x128", "--tracker", "127.0.0.1:9190"], "--key"),
         (["matmul.128x128x128", "--tracker", "here", "--key", "pi4"], "HOST:PORT"),
         (["matmul.128x128x128", "--device", "cuda", "--tracker", "a:1", "--key", "pi4"], "of this machine"),
-        ([], "name a WORKLOAD"),
+        ([], "This does not say what to tune"),
     ],
 )
 def test_bad_input_is_one_sentence(costhub: Any, tmp_path: Path, arguments: list[str], words: str) -> None:

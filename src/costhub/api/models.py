@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costhub.hub.catalogue.find import AUTO, ResolvedModel, choose_model, find_model
+from costhub.hub.catalogue.find import AUTO, ResolvedModel, check_kind, choose_model, find_model, kind_of
 from costhub.hub.pull import pull_resolved, verified_folder
 
 if TYPE_CHECKING:
     from costhub.hub.catalogue.hubs import ModelEntry
     from costhub.models.protocol import CostModel
-
-log = logging.getLogger("costhub")
 
 
 def pull(name: str = AUTO, *, arch: str | None = None, out: str | Path | None = None) -> Path:
@@ -83,7 +80,7 @@ def load_model(
     """
     row = _row_of(device)
     found = choose_model(os.fspath(name), row, arch=arch)
-    if device == AUTO and _kind_of(found.entry) not in (None, row["kind"]):
+    if device == AUTO and kind_of(found.entry) not in (None, row["kind"]):
         row = _row_of(found.entry.device_id)
     return _loaded(found, row)
 
@@ -96,6 +93,8 @@ class ChosenModel:
     name: str
     reason: str
     """Why it was chosen; empty for a model of the caller's own."""
+    devices: tuple[str, ...] = ()
+    """Devices that it is for; unknown for a model of the caller's own."""
 
 
 class ModelChoice:
@@ -104,19 +103,34 @@ class ModelChoice:
     Args:
         model: As for `load_model`, or a model of your own.
         arch: The architecture; by default that of the best model.
+        allow_other_kind: Whether to take a model of GPUs for a CPU, or the reverse.
 
     Raises:
         CosthubError: There is no such model.
     """
 
-    def __init__(self, model: str | Path | CostModel, arch: str | None = None) -> None:
+    def __init__(
+        self, model: str | Path | CostModel, arch: str | None = None, *, allow_other_kind: bool = False
+    ) -> None:
         self._own: CostModel | None = None
         self._found: ResolvedModel | None = None
-        self._arch = arch
+        self._arch, self._allow_other_kind = arch, allow_other_kind
         if not isinstance(model, str | os.PathLike):
             self._own = model
         elif os.fspath(model) != AUTO:
             self._found = find_model(os.fspath(model), arch=arch)
+
+    def check_local_kind(self, name: str) -> None:
+        """Refuses a named model of GPUs for a CPU of this machine, and the reverse, before TVM is loaded.
+
+        Args:
+            name: Of the device of this machine, or `auto`.
+
+        Raises:
+            ModelError: The model is for another kind of device, and nobody allowed that.
+        """
+        if self._found is not None and not self._allow_other_kind:
+            check_local_kind(self._found.entry, name)
 
     def for_device(self, row: Mapping[str, Any]) -> ChosenModel:
         """The model, bound to a device.
@@ -131,8 +145,8 @@ class ModelChoice:
             name = self._own.name or f"a {self._own.arch} model of your own"
             return ChosenModel(self._own.bind(_completed(row)), name, "")
         found = self._found or choose_model(AUTO, row, arch=self._arch)
-        _warn_of_another_kind(found.entry, row)
-        return ChosenModel(_loaded(found, row), found.entry.name, found.reason)
+        check_kind(found.entry, row["kind"], device=row["device_id"], allow=self._allow_other_kind)
+        return ChosenModel(_loaded(found, row), found.entry.name, found.reason, found.entry.devices)
 
 
 def _loaded(found: ResolvedModel, row: Mapping[str, Any]) -> CostModel:
@@ -174,19 +188,19 @@ def _row_of(device: str | Mapping[str, Any]) -> Mapping[str, Any]:
     return identify()
 
 
-def _kind_of(entry: ModelEntry) -> str | None:
-    from costhub.hub.catalogue.devices import find_device
+def check_local_kind(entry: ModelEntry, name: str) -> None:
+    """Refuses a model of GPUs for a CPU of this machine, and the reverse, before TVM is loaded.
 
-    meant = find_device(entry.device_id)
-    return meant.kind if meant else None
+    Args:
+        entry: The model.
+        name: Of the device of this machine, or `auto`.
 
+    Raises:
+        ModelError: The model is for another kind of device.
+    """
+    from costhub.collector.device.identity import identify
+    from costhub.collector.device.local import local_kind
 
-def _warn_of_another_kind(entry: ModelEntry, device: Mapping[str, Any]) -> None:
-    """Warns if the model is for a GPU and the device is a CPU, or the other way round."""
-    kind = _kind_of(entry)
-    if kind not in (None, device["kind"]):
-        log.warning(
-            "%s is a model for %s devices, but %s is a %s device: its predictions may be wrong until it has "
-            "learned from measurements.",
-            *(entry.name, kind, device["device_id"], device["kind"]),
-        )
+    kind = local_kind(name)
+    if kind is not None:
+        check_kind(entry, kind, device=str(identify()["device_id"]) if name == AUTO else name)

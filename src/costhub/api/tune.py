@@ -54,6 +54,8 @@ class TuneOptions:
     """Time networks under ``torch.compile`` as well, which takes a minute or more."""
     time_unscheduled: bool = False
     """Time each workload without a schedule as well: plain loops on one thread, up to a minute each."""
+    allow_other_kind: bool = False
+    """Take a model of GPUs for a CPU, or the reverse, which ranks programs about as well as chance."""
     command: str | None = None
     """What the report says to repeat the search; by default the call in Python."""
 
@@ -124,9 +126,13 @@ def tune(
     """
     options = options or TuneOptions()
     options.check()
-    chosen = ModelChoice(model, options.arch)
-    draft = None if options.draft is None else ModelChoice(options.draft)
+    allow = options.allow_other_kind
+    chosen = ModelChoice(model, options.arch, allow_other_kind=allow)
+    draft = None if options.draft is None else ModelChoice(options.draft, allow_other_kind=allow)
     subjects = read_subjects(what, Path(out))
+    for name in local_devices(device):
+        for choice in filter(None, (chosen, draft)):
+            choice.check_local_kind(name)
     subjects.check(local_devices(device))
     return _Search(subjects, Path(out), trials, chosen, draft, options, seed, progress).run(device)
 
@@ -156,6 +162,8 @@ class _Search:
             measurer = measuring.enter_context(open_measurer(device))
             model = self.chosen.for_device(measurer.device)
             log.info("Model %s (%s). %s", model.name, model.model.arch, model.reason)
+            for sentence in advise(model, measurer):
+                log.info(sentence)
             _warn_of_kernels_alone(networks, measurer)
             jobs += network_jobs(networks, json.dumps(measurer.target), fast_math=self.options.fast_math)
             if not jobs:
@@ -210,6 +218,33 @@ class _Search:
             "method": self.options.said,
             "command": self.options.command or f"costhub.tune({what!r}, {str(self.out)!r}, {how})",
         }
+
+
+def advise(model: ChosenModel, measurer: Measurer) -> list[str]:
+    """Says what would give the model the figures of this device, or the device a model of its own.
+
+    Nothing for boards, which are probed where they are, and for a device that the model is for.
+    """
+    from costhub.collector.device.local import local_limits
+    from costhub.hub.catalogue.devices import complete_device_row
+
+    device_id = str(measurer.device["device_id"])
+    if measurer.boards is not None or device_id in model.devices or not model.devices:
+        return []
+    sentences = []
+    if complete_device_row(measurer.device).get("peak_gflops") is None:
+        kind, isa, threads = local_limits(measurer.device)
+        limits = [f"--kind {kind}"] * (kind != "cpu") + [f"--isa {isa}"] * bool(isa)
+        limits += [f"--threads {threads}"] * (threads is not None)
+        sentences.append(
+            f"{device_id} is not probed, so models that take the figures of a device get the average of others: run "
+            f"`{' '.join(['costhub probe', *limits])}` (25 s) once."
+        )
+    sentences.append(
+        f"No model here has learned from {device_id}: `costhub adapt auto --out my-model/` makes one from "
+        "measurements (an hour or so), and `--model my-model/` takes it."
+    )
+    return sentences
 
 
 def _finished(networks: Sequence[str], measurer: Measurer, out: Path, options: TuneOptions) -> list[FinishedNetwork]:

@@ -15,7 +15,7 @@ from costhub.api.subjects import check_names
 from costhub.cli.shared.adapt_target import AdaptTarget, StoredTarget, live_target
 from costhub.cli.shared.choices import ARCHITECTURE, METHOD, MODEL, TRACKER
 from costhub.cli.shared.figures import described_figures
-from costhub.cli.shared.options import check_tracker_options
+from costhub.cli.shared.options import allow_other_kind_option, check_tracker_options
 
 if TYPE_CHECKING:
     from costhub.dataset.programs import Programs
@@ -95,7 +95,7 @@ EXAMPLE = """
 \b
 Example:
   costhub adapt auto --trials 300 --out my-model/
-  costhub adapt auto --data measurements/ --out my-model/
+  costhub adapt amd-epyc-zen5-2c --data intel-xeon-icelake-2c --out my-model/
   costhub adapt nvidia-a100 --data measurements/ --trials 256 --out my-model/
   costhub adapt amd-epyc-zen5-2c --tracker 127.0.0.1:9190 --key pi4 --suite resnet18 --out my-model/
 """
@@ -139,6 +139,7 @@ DATA_LICENCE = "CC-BY-4.0"
     "from its train workloads, evaluate on its test workloads.",
 )
 @click.option("--explain", is_flag=True, help="Show what each layer was allowed to learn.")
+@allow_other_kind_option
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option("--licence", default="Apache-2.0", show_default=True, help="Licence of the model (an SPDX name).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -156,6 +157,7 @@ def command(
     trials: int | None,
     chosen: str | None,
     explain: bool,
+    allow_other_kind: bool,
     seed: int,
     licence: str,
     as_json: bool,
@@ -170,31 +172,32 @@ def command(
 
     Stop a measurement with Ctrl-C or `kill` at any time and start it again: nothing is measured twice.
     """
-    from costhub.hub.catalogue.find import AUTO, find_model
+    from costhub.api.measuring import BoardsAt
+    from costhub.api.models import check_local_kind
+    from costhub.hub.catalogue.find import AUTO, check_kind, find_model
     from costhub.models.folder import check_replaceable
 
     check_tracker_options(tracker, key)
     check_replaceable(out)
     named = None if name == AUTO else find_model(name, arch=arch)
-    opened: AbstractContextManager[AdaptTarget]
-    if data is None or suites or networks or tracker:
+    where = BoardsAt(tracker, key) if tracker and key else device or AUTO
+    if data is not None and not (suites or networks or tracker):
+        opened: AbstractContextManager[AdaptTarget] = nullcontext(_stored_target(data, device, chosen, trials, seed))
+    else:
         if chosen is not None:
             raise click.UsageError("--split divides existing measurements; leave it out to measure new ones.")
-        check_names(suites, networks, [device or "auto"] if tracker is None else [])
+        if isinstance(where, str) and named is not None and not allow_other_kind:
+            check_local_kind(named.entry, where)
+        check_names(suites, networks, [where] if isinstance(where, str) else [])
+        data_folder = Path(data) if data else out.with_name(f"{out.name}-data")
+        trials = trials or TRIALS
         opened = live_target(
-            Path(data) if data else out.with_name(f"{out.name}-data"),
-            device=device,
-            tracker=tracker,
-            key=key,
-            suites=suites,
-            networks=networks,
-            trials=trials or TRIALS,
-            seed=seed,
-            licence=DATA_LICENCE,
+            data_folder, where=where, suites=suites, networks=networks, trials=trials, seed=seed, licence=DATA_LICENCE
         )
-    else:
-        opened = nullcontext(_stored_target(data, device, chosen, trials, seed))
     with opened as target:
+        if named is not None:
+            row = target.row
+            check_kind(named.entry, str(row.get("kind")), device=row["device_id"], allow=allow_other_kind)
         result = _carry(named, target, method, arch=arch, seed=seed)
     result.save(out, licence=licence, seed=seed)
     click.echo(result.as_json(out) if as_json else result.report(out, explain=explain))

@@ -14,6 +14,7 @@ from costhub.cli.shared.choices import ARCHITECTURE, METHOD, MODEL, SELECTION, S
 from costhub.cli.shared.interaction import interruptible
 from costhub.cli.shared.options import (
     ListingCommand,
+    allow_other_kind_option,
     check_tracker_options,
     list_option,
     trials_per_workload_option,
@@ -22,12 +23,14 @@ from costhub.errors import NetworkError
 
 if TYPE_CHECKING:
     from costhub.api.measuring import BoardsAt
+    from costhub.api.tuning import Tuning
+    from costhub.api.tuning import Tuning
 
 EXAMPLE = """
 \b
 Example:
   costhub tune resnet18.c7 matmul.512x512x512 --trials-per-workload 64 --out tuned/
-  costhub tune --network mobilenet_v2 --trials-per-workload 32 --out tuned/
+  costhub tune mobilenet_v2 --trials-per-workload 32 --out tuned/
   costhub tune mine.pt2 --trials-per-workload 32 --out tuned/
   costhub tune resnet18.c7 --strategy annealing --select diverse --out tuned/
   costhub tune resnet18.c7 --tracker 127.0.0.1:9190 --key pi4 --out tuned/
@@ -36,13 +39,16 @@ Example:
 
 @click.command("tune", cls=ListingCommand, epilog=EXAMPLE)
 @list_option
-@click.argument("workloads", nargs=-1, metavar="[WORKLOAD]...")
+@click.argument(
+    "workloads", nargs=-1, metavar="[WORKLOAD]...", callback=lambda context, _, value: _named(context, value)
+)
 @click.option(
     "--network",
     "networks",
     multiple=True,
     help="A network by name, or a file: .pt2 (torch.export.save), .json (relax, tvm.ir.save_json).",
 )
+@click.option("--suite", "suites", multiple=True, help="All workloads of a suite, or of every suite: 'all'.")
 @click.option(
     "--model",
     "model_name",
@@ -109,11 +115,13 @@ Example:
     is_flag=True,
     help="Time each workload without a schedule as well: plain loops on one thread, up to a minute each.",
 )
+@allow_other_kind_option
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
     workloads: tuple[str, ...],
     networks: tuple[str, ...],
+    suites: tuple[str, ...],
     model_name: str,
     arch: str | None,
     draft: str | None,
@@ -128,23 +136,24 @@ def command(
     fast_math: bool,
     torch_compile: bool,
     time_unscheduled: bool,
+    allow_other_kind: bool,
     seed: int,
     as_json: bool,
 ) -> None:
     """Search for fast programs of each WORKLOAD on this machine or on boards, with a pretrained cost model.
 
-    WORKLOAD is a name such as resnet18.c7, a suite, a file with a TVM module in JSON (tvm.ir.save_json), or a
-    network that torch.export.save wrote (.pt2). The results are a TVM database that stock TVM compiles from,
-    a report and a plot for each workload. A network for a CPU, here or on boards, is then compiled to
-    OUT/NETWORK.so, checked against torch and timed.
+    WORKLOAD is a kernel such as resnet18.c7, a network such as resnet50, a suite, a network that torch.export.save
+    wrote (.pt2), or a file with a TVM module in JSON (tvm.ir.save_json). --list lists the names; the network comes
+    first where a suite has its name. The results are a TVM database that stock TVM compiles from, a report and a
+    plot for each kernel. A network for a CPU, here or on boards, is then compiled to OUT/NETWORK.so, checked
+    against torch and timed.
 
     Stop it with Ctrl-C at any time and start it again with the same --out: it continues where it stopped.
     """
     from costhub.api.tune import TuneOptions, tune
+    from costhub.collector.workloads.suites import find_suites
 
     where = _where(device, tracker, key)
-    if not workloads and not networks:
-        raise click.UsageError("Nothing to tune: name a WORKLOAD, or a network with --network.")
     options = TuneOptions(
         method=method,
         strategy=strategy,
@@ -154,11 +163,12 @@ def command(
         fast_math=fast_math,
         torch_compile=torch_compile,
         time_unscheduled=time_unscheduled,
+        allow_other_kind=allow_other_kind,
         command=shlex.join(["costhub", *sys.argv[1:]]),
     )
     with interruptible():
         tuning = tune(
-            [*workloads, *networks],
+            [*workloads, *networks, *(each.name for each in find_suites(suites))],
             out,
             trials=trials,
             model=model_name,
@@ -166,6 +176,11 @@ def command(
             options=options,
             seed=seed,
         )
+    _report(tuning, as_json=as_json)
+
+
+def _report(tuning: Tuning, *, as_json: bool) -> None:
+    """Prints the results; raises a NetworkError if outputs differ from torch's."""
     click.echo(json.dumps(tuning.summary) if as_json else str(tuning))
     wrong = [network.error for network in tuning.networks if network.error]
     if wrong:
@@ -173,10 +188,21 @@ def command(
 
 
 def _where(device: str, tracker: str | None, key: str | None) -> str | BoardsAt:
-    """The device or the boards that the options name."""
+    """The device of this machine, or the boards of the tracker."""
     from costhub.api.measuring import BoardsAt
 
     check_tracker_options(tracker, key)
     if tracker is not None and device != "auto":
         raise click.UsageError("--device selects a device of this machine; leave it out with --tracker.")
     return BoardsAt(tracker, key) if tracker and key else device
+
+
+def _named(context: click.Context, workloads: tuple[str, ...]) -> tuple[str, ...]:
+    """The workloads; refuses a command that names nothing, before it is asked for its other options."""
+    named = (workloads, context.params.get("networks"), context.params.get("suites"))
+    if any(named) or context.resilient_parsing:
+        return workloads
+    raise click.UsageError(
+        "This does not say what to tune: name a network, a kernel or a file, as in "
+        "`costhub tune resnet50 --out tuned/`."
+    )

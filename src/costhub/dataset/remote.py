@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 
@@ -119,6 +118,8 @@ class RemoteFolder(FolderTables):
         selected = empty_table(table, columns).schema
         # Every word of the condition may be a column: one that is not costs bytes, never rows.
         needed = {*selected.names, *(() if where is None else re.findall(r"\w+", str(where)))}
+        import pyarrow.dataset as ds  # it imports pandas
+
         parquet = ds.ParquetFileFormat(
             default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -62,8 +63,16 @@ def test_this_machine_has_a_gpu_or_a_sentence_says_that_it_has_none() -> None:
     if tvm.cuda(0).exist:
         assert cuda_row(cuda_facts())["vendor"] == "NVIDIA"
     else:
-        with pytest.raises(DeviceError, match="no cuda device"):
+        with pytest.raises(DeviceError, match=r"no NVIDIA GPU|no cuda device"):
             cuda_facts()
+
+
+def test_where_no_driver_runs_tvm_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("costhub.collector.device.identity.GPU_NODES", ("no-such-node",))
+    monkeypatch.setitem(sys.modules, "tvm", None)  # importing it would raise
+
+    with pytest.raises(DeviceError, match="no NVIDIA GPU, or its driver is not loaded"):
+        identify("cuda")
 
 
 def test_the_identity_is_a_row_and_stable() -> None:

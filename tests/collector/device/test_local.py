@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from costhub.collector.device.identity import identify
-from costhub.collector.device.local import find_local, local_names, local_target
+from costhub.collector.device.local import find_local, local_kind, local_limits, local_names, local_target
 from costhub.dataset.schema import table_from_rows
 from costhub.errors import DeviceError
 
@@ -53,3 +53,22 @@ def test_another_machine_is_a_sentence_with_the_close_names() -> None:
     whole = identify()["device_id"]
     with pytest.raises(DeviceError, match=whole):
         find_local([whole + "x"])
+
+
+def test_a_device_has_a_kind_and_limits_before_tvm_is_loaded() -> None:
+    whole = identify()
+    one = identify(isa="sse4.2", threads=1)
+
+    assert [
+        local_kind(name) for name in ("auto", whole["device_id"], one["device_id"], "cuda", "nvidia-x9", "desk")
+    ] == [
+        "cpu",
+        "cpu",
+        "cpu",
+        "cuda",
+        "cuda",
+        None,
+    ]
+    assert local_limits(whole) == ("cpu", None, None)
+    assert local_limits(one) == ("cpu", "sse4.2", 1 if whole["cores"] > 1 else None)
+    assert local_limits({"device_id": "nvidia-x9", "kind": "cuda"}) == ("cuda", None, None)

@@ -147,9 +147,7 @@ class LiveTarget:
 def live_target(
     data: Path,
     *,
-    device: str | None,
-    tracker: str | None,
-    key: str | None,
+    where: str | BoardsAt,
     suites: Sequence[str],
     networks: Sequence[str],
     trials: int,
@@ -160,9 +158,7 @@ def live_target(
 
     Args:
         data: The folder for the measurements; those already in it are not repeated.
-        device: Of this machine; by default the whole CPU.
-        tracker: HOST:PORT of a tracker, to measure on its boards instead.
-        key: The boards' key at the tracker.
+        where: A device of this machine, `auto` for its whole CPU, or boards.
         suites: Suites and workloads by name; all of them if no network is named either.
         networks: Networks by name.
         trials: How many programs to measure.
@@ -174,7 +170,6 @@ def live_target(
     from costhub.hub.catalogue.devices import complete_device_row
     from costhub.transfer.online_trials import OnlineTrials, distinct_workloads
 
-    where = BoardsAt(tracker, key) if tracker and key else device or "auto"
     with interruptible(), open_measurer(where, evaluator=COLLECTING) as measurer:
         workloads = named_workloads(suites or (() if networks else EVERYTHING), networks, measurer)
         if not workloads:

@@ -58,6 +58,11 @@ def trials_per_workload_option(default: int, help_: str) -> Callable[[F], F]:
     return lambda command: new(alias(command))
 
 
+allow_other_kind_option = click.option(
+    "--allow-other-kind",
+    is_flag=True,
+    help="Take a model of GPUs for a CPU, or the reverse, which ranks programs about as well as chance.",
+)
 yes_option = click.option("--yes", "-y", is_flag=True, help="Send without asking for confirmation.")
 
 _NETWORKS = (

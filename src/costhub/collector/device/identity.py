@@ -17,6 +17,9 @@ from costhub.names import close_names
 
 CPU_ROOT = Path("/sys/devices/system/cpu/cpu0/cache")
 
+GPU_NODES = ("nvidia[0-9]*", "nvidiactl", "nvhost*", "nvmap", "dxg")
+"""What Linux has in /dev where NVIDIA's driver runs: on servers, on boards (Tegra), under Windows."""
+
 # archspec compares instruction sets; under a hypervisor that masks one it falls back to a generic level. The
 # family number of the CPU's own identification cannot be masked away (AMD, "Revision Guide" of each family).
 AMD_FAMILIES = {23: "zen2", 25: "zen3", 26: "zen5"}
@@ -196,11 +199,14 @@ def cuda_facts() -> dict[str, Any]:
     Raises:
         DeviceError: TVM sees no GPU.
     """
+    if not any(list(Path("/dev").glob(pattern)) for pattern in GPU_NODES):
+        # TVM, which takes seconds to load, would find no GPU either.
+        raise DeviceError("This machine has no NVIDIA GPU, or its driver is not loaded; --device auto is its CPU.")
     import tvm
 
     device = tvm.cuda(0)
     if not device.exist:
-        raise DeviceError("TVM sees no cuda device on this machine; --device auto measures its CPU.")
+        raise DeviceError("TVM sees no cuda device on this machine; --device auto is its CPU.")
     return {
         "name": str(device.device_name),
         "compute_version": str(device.compute_version),

@@ -1,9 +1,9 @@
-"""Provides find_local and local_target: the devices that this machine offers, and their TVM targets."""
+"""Provides find_local, local_kind and local_target: the devices that this machine offers, and their TVM targets."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ def local_target(kind: str = "cpu", *, isa: str | None = None, threads: int | No
             fields = {"kind": "llvm", "mtriple": fields["mtriple"], "mcpu": isa_level(isa).mcpu}
         return {**fields, "num-cores": threads or core_count()}
     if not tvm.device(kind, 0).exist:
-        raise DeviceError(f"TVM sees no {kind} device on this machine; --device auto measures its CPU.")
+        raise DeviceError(f"TVM sees no {kind} device on this machine; --device auto is its CPU.")
     exported = json.loads(str(tvm.target.Target.from_device(kind)))
     return {k: v for k, v in exported.items() if k not in ("keys", "tag")}
 
@@ -90,13 +90,40 @@ def local_names() -> dict[str, tuple[str | None, int]]:
     return {str(identify(isa=isa, threads=threads)["device_id"]): (isa, threads) for isa in isas for threads in sizes}
 
 
+def local_limits(row: Mapping[str, Any]) -> tuple[str, str | None, int | None]:
+    """What `costhub probe` takes for a device of this machine: kind, instruction set, threads; None for all.
+
+    Args:
+        row: Its row of the devices table.
+    """
+    isa, threads = local_names().get(str(row["device_id"]), (None, None))
+    whole = row["kind"] != "cpu" or threads == core_count()
+    return str(row["kind"]), isa, None if whole else threads
+
+
+def local_kind(name: str) -> str | None:
+    """The kind of the device called `name`, found without TVM; None if this machine has no device of that name.
+
+    Example:
+        >>> local_kind("auto"), local_kind("cuda"), local_kind("toaster")
+        ('cpu', 'cuda', None)
+    """
+    if name == "auto" or name in local_names():
+        return "cpu"
+    return "cuda" if _may_be_gpu(name) else None
+
+
+def _may_be_gpu(name: str) -> bool:
+    return name == "cuda" or name.startswith("nvidia-")
+
+
 def _find(name: str) -> LocalDevice:
     names = local_names()
     if name == "auto":
         return _cpu(None, None)
     if name in names:
         return _cpu(*names[name])
-    if name == "cuda" or name.startswith("nvidia-"):
+    if _may_be_gpu(name):
         device = LocalDevice(identify("cuda"), local_target("cuda"), None)
         if name in ("cuda", device.device_id):
             return device

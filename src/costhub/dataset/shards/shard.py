@@ -14,16 +14,18 @@ import os
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from costhub.dataset.schema import SCHEMA_VERSION, TABLE_KEY, TABLES, VERSION_KEY, arrow_schema
 from costhub.errors import DataError, first_line
 from costhub.files import open_regular
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 ROW_GROUP_ROWS = 8_192
 """Reading one workload of sixty fetches 4 % of a shard; 20 % with 20,000 rows, at equal file size."""
@@ -277,6 +279,9 @@ def iter_shard(
 @contextlib.contextmanager
 def _scanned(path: Path, table: str) -> Iterator[ds.Dataset]:
     """Opens the file with today's schema, in which columns that an older version lacks are null."""
+    # Imported here: it imports pandas, which takes twice as long as all else that a wrong name is checked with.
+    import pyarrow.dataset as ds
+
     options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
     parquet = ds.ParquetFileFormat(default_fragment_scan_options=options)
     try:

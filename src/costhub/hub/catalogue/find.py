@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from costhub.errors import ModelError, UnknownNameError
-from costhub.hub.catalogue.devices import Device, load_devices
+from costhub.hub.catalogue.devices import Device, find_device, load_devices
 from costhub.hub.catalogue.hubs import CONFIG, ModelEntry, list_models, models_for, read_entry
 from costhub.hub.catalogue.names import resolve_name
 from costhub.hub.catalogue.nearest import nearest_device, nearest_order
@@ -90,6 +90,37 @@ def choose_model(name: str, descriptor: Mapping[str, Any], *, arch: str | None =
             "with `costhub collect` and `costhub train`."
         )
     return replace(find_model(nearest.device_id, arch=arch), explain=lambda: nearest.reason)
+
+
+def kind_of(entry: ModelEntry) -> str | None:
+    """The kind of device that a model is for, such as ``cpu`` or ``cuda``; None if the index lacks its devices."""
+    for device_id in entry.devices:
+        device = find_device(device_id)
+        if device is not None:
+            return device.kind
+    return None
+
+
+def check_kind(entry: ModelEntry, kind: str, *, device: str, allow: bool = False) -> None:
+    """Refuses a model of GPUs for a CPU, and the reverse: it ranks the programs there about as well as chance.
+
+    Args:
+        entry: The model.
+        kind: The kind of the device that it shall score for.
+        device: The name of that device, for the message.
+        allow: Whether the user insists.
+
+    Raises:
+        ModelError: The model is for another kind of device, and `allow` is False.
+    """
+    meant = kind_of(entry)
+    if allow or meant in (None, kind):
+        return
+    raise ModelError(
+        f"{entry.name} is a model for {meant} devices, but {device} is a {kind} device, whose programs it ranks about "
+        "as well as chance. Name a model of that kind, or auto; --allow-other-kind (in Python "
+        "allow_other_kind=True) takes this one all the same."
+    )
 
 
 def models_of_kind(descriptor: Mapping[str, Any], *, arch: str | None = None) -> list[ResolvedModel]:
