@@ -24,7 +24,6 @@ from costhub.errors import NetworkError
 if TYPE_CHECKING:
     from costhub.api.measuring import BoardsAt
     from costhub.api.tuning import Tuning
-    from costhub.api.tuning import Tuning
 
 EXAMPLE = """
 \b
