@@ -6,6 +6,8 @@ import resource
 import subprocess
 import sys
 
+import psutil
+
 from costhub.isolation.limits import Limits
 
 SET = """
@@ -42,6 +44,19 @@ def test_processor_time_is_granted_from_now_on() -> None:
 def test_further_memory_is_granted_from_now_on() -> None:
     (soft,) = limits_of_a_child({"further_bytes": 1 << 33}, "AS")
     assert 1 << 33 < soft < 3 << 32
+
+
+def test_further_threads_are_granted_from_now_on() -> None:
+    (soft,) = limits_of_a_child({"further_threads": 300}, "NPROC")
+    assert 300 < soft < 300 + 100_000
+
+
+def test_a_network_may_take_all_cores_and_half_of_the_memory() -> None:
+    limits = Limits.for_network(timeout_s=60)
+    memory = psutil.virtual_memory().total
+
+    assert limits.cpu_s == 60 * (psutil.cpu_count() or 1)
+    assert memory // 2 < (limits.further_bytes or 0) < memory // 2 + (9 << 30)
 
 
 def test_a_limit_that_was_met_is_named() -> None:

@@ -41,7 +41,13 @@ Example:
     multiple=True,
     help="A suite, one workload of it (resnet18.c7), or 'all'; may be repeated.",
 )
-@click.option("--network", "networks", multiple=True, help="A network by name, a file.pt2, or 'all'; may be repeated.")
+@click.option(
+    "--network",
+    "networks",
+    multiple=True,
+    help="A network by name, a file.pt2, or 'all'; may be repeated. A stranger's .pt2 can run code, although costhub "
+    "refuses what it recognises: open only what you trust.",
+)
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Data folder.")
 @click.option(
     "--device",

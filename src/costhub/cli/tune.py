@@ -45,7 +45,8 @@ Example:
     "--network",
     "networks",
     multiple=True,
-    help="A network by name, or a file: .pt2 (torch.export.save), .json (relax, tvm.ir.save_json).",
+    help="A network by name, or a file: .pt2 (torch.export.save), .json (relax, tvm.ir.save_json). A "
+    "stranger's .pt2 can run code, although costhub refuses what it recognises: open only what you trust.",
 )
 @click.option("--suite", "suites", multiple=True, help="All workloads of a suite, or of every suite: 'all'.")
 @click.option(

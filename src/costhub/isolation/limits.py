@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import resource
 from dataclasses import dataclass
 
@@ -14,6 +15,10 @@ OUT_OF_MEMORY = ("bad_alloc", "out of memory", "MemoryError", "Cannot allocate m
 # cores (1.2 GiB in a builder), and more with the stacks of more threads.
 MAPPED_BYTES = 4 << 30
 MAPPED_BYTES_PER_CPU = 128 << 20
+# torch with the libraries of a GPU and TVM with LLVM map some 6 GB, of which little is used.
+NETWORK_MAPPED_BYTES = 8 << 30
+# Far more than the pools of torch, TVM and a compiler, and far less than brings a machine down.
+NETWORK_THREADS = 4096
 # No single file that a build or a program writes is near it.
 FILE_BYTES = 1 << 30
 
@@ -36,6 +41,8 @@ class Limits:
     """Size of a file that it writes."""
     further_bytes: int | None = None
     """Of virtual memory that one call may add to what the process has mapped before."""
+    further_threads: int | None = None
+    """Threads and processes of this user, beside those that run when a call begins; nothing holds root to it."""
 
     @classmethod
     def share(cls, children: int, *, cpu_s: float) -> Limits:
@@ -51,6 +58,25 @@ class Limits:
         memory = psutil.virtual_memory().total // (children + 1)  # one for the parent and everybody else
         return cls(address_space_bytes=mapped + memory, cpu_s=cpu_s, file_bytes=FILE_BYTES)
 
+    @classmethod
+    def for_network(cls, *, timeout_s: float) -> Limits:
+        """For a child that reads a network: half of the memory beside what torch and TVM map, and every core.
+
+        Args:
+            timeout_s: How long a call may take.
+
+        Example:
+            >>> Limits.for_network(timeout_s=60).further_bytes > 8 << 30
+            True
+        """
+        import psutil
+
+        return cls(
+            further_bytes=NETWORK_MAPPED_BYTES + psutil.virtual_memory().total // 2,
+            cpu_s=timeout_s * (psutil.cpu_count() or 1),
+            further_threads=NETWORK_THREADS,
+        )
+
     def apply(self) -> None:
         """Sets the limits of this process, and that it leaves no core file behind."""
         _lower(resource.RLIMIT_CORE, 0)
@@ -65,6 +91,8 @@ class Limits:
             _lower_soft(resource.RLIMIT_CPU, math.ceil(used.ru_utime + used.ru_stime + self.cpu_s))
         if self.further_bytes is not None and (mapped := _mapped_bytes()):
             _lower_soft(resource.RLIMIT_AS, mapped + self.further_bytes)
+        if self.further_threads is not None and (running := _threads_of_user()):
+            _lower_soft(resource.RLIMIT_NPROC, running + self.further_threads)
 
     def broken(self, signal_name: str | None, said: str) -> str | None:
         """The sentence that names the limit a child has met; None where it met none.
@@ -111,3 +139,14 @@ def _mapped_bytes() -> int:
             return int(file.read().split()[0]) * resource.getpagesize()
     except OSError:  # not Linux
         return 0
+
+
+def _threads_of_user() -> int:
+    """Threads that run under this user, as the system counts them for its limit; 0 where it does not say."""
+    threads = 0
+    with contextlib.suppress(OSError):  # not Linux
+        for process in os.scandir("/proc"):
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                if process.name.isdecimal() and process.stat().st_uid == os.getuid():
+                    threads += len(os.listdir(f"{process.path}/task"))
+    return threads

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 import re
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -88,6 +92,22 @@ def test_a_file_that_is_none_or_no_network_is_refused(tmp_path: Path, target: st
     (tmp_path / "broken.pt2").write_text("broken")
     with pytest.raises(WorkloadError, match=r"network broken cannot be turned .*torch\.export"):
         network_workloads([str(tmp_path / "broken.pt2")], target=target)
+
+
+def test_a_file_with_code_is_refused_and_the_code_does_not_run(stem: str, tmp_path: Path, target: str) -> None:
+    class Bomb:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return os.system, (f"touch {tmp_path}/exploded",)
+
+    path = tmp_path / "evil.pt2"
+    with zipfile.ZipFile(stem) as sound, zipfile.ZipFile(path, "w") as evil:
+        for name in sound.namelist():
+            evil.writestr(name, pickle.dumps(Bomb()) if "sample_inputs" in name else sound.read(name))
+
+    with pytest.raises(WorkloadError, match=r"network evil cannot be turned .*holds more than tensors"):
+        network_workloads([str(path)], target=target)
+
+    assert not (tmp_path / "exploded").exists()
 
 
 def test_two_networks_of_one_name_are_refused(tmp_path: Path, target: str) -> None:

@@ -77,6 +77,8 @@ def extract_kernels(network: str, target: str, bounds: KernelBounds, fast_math: 
         tvm_target = tvm.target.Target(target)
         fused = fuse(mod, tvm_target, fast_math=fast_math)
         return _extracted(relax_integration.extract_tasks(fused, tvm_target), bounds)
+    except WorkloadError:
+        raise
     except Exception as error:
         raise WorkloadError(class_and_line(error)) from error
 

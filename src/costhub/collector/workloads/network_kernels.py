@@ -14,6 +14,7 @@ from costhub.collector.workloads.zoo.networks import NETWORKS, find_network
 from costhub.dataset.workload import module_from_json
 from costhub.errors import WorkloadError
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
+from costhub.isolation.limits import Limits
 
 # The zoo takes at most six seconds a network; a file may hold a network of any size.
 _TIMEOUT_S = 900.0
@@ -73,7 +74,8 @@ def network_workloads(
     Args:
         names: Networks of the zoo (``resnet50``), ``all`` for every one, or paths of ``.pt2`` files, as
             ``torch.export.save`` writes them, or ``.json`` files, as ``tvm.ir.save_json`` writes a relax
-            module. Load no ``.pt2`` from someone you do not trust: reading one can run code that is in it.
+            module. A ``.pt2`` that holds what could run is refused (`exported_file.load_exported`), and still torch
+            was not made to read files of people whom you do not trust.
         target: The TVM target, as JSON.
         least_flop: Kernels with less arithmetic are left out, unless
         least_bytes: Their arguments have at least so many bytes. Kernels that compute nothing always are.
@@ -90,7 +92,7 @@ def network_workloads(
     chosen = name_networks(names)
     tasks: dict[str, tuple[ExtractedKernel, dict[str, float]]] = {}
     bounds = KernelBounds(least_flop, least_bytes, most_bytes)
-    with Child() as child:
+    with Child(limits=Limits.for_network(timeout_s=_TIMEOUT_S)) as child:
         for label, network in chosen.items():
             start = time.monotonic()
             found = _extracted(child, label, network, target, bounds, fast_math)

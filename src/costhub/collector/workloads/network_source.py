@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from costhub.collector.workloads.exported_file import load_exported
 from costhub.collector.workloads.zoo.networks import NETWORKS
 from costhub.errors import WorkloadError, last_line
 
@@ -61,14 +62,14 @@ def read_torch(name: str, *, device: str = "cpu") -> tuple[Any, tuple[Any, ...]]
     """The ``torch.nn.Module`` of a network in evaluation mode, and an example of its inputs.
 
     Raises:
-        WorkloadError: A file was exported with inputs that are not tensors by position.
+        WorkloadError: A file holds what could run, or was exported with inputs that are not tensors by position.
     """
     if name in NETWORKS:
         network = NETWORKS[name]
         return network.build(device=device), (network.example(device=device),)
     import torch
 
-    program = torch.export.load(name)
+    program = load_exported(name)
     inputs, by_keyword = program.example_inputs or ((), {})
     if by_keyword or not inputs or not all(isinstance(value, torch.Tensor) for value in inputs):
         raise WorkloadError("it was exported with inputs that are not tensors by position")

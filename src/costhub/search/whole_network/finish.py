@@ -20,6 +20,7 @@ from costhub.collector.run.output_check import EPSILON, tolerance, unlike
 from costhub.collector.workloads.network_source import RELAX
 from costhub.errors import DeviceError, MeasureError, NetworkError, last_line
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
+from costhub.isolation.limits import Limits
 from costhub.search.whole_network.compile import BuiltNetwork, build_network
 from costhub.search.whole_network.network_timer import BoardNetworkTimer, Latency, NetworkTimer, board_network_timer
 
@@ -161,7 +162,7 @@ def _loaded(
 
 def _built(build: Callable[[], BuiltNetwork]) -> BuiltNetwork | str:
     """What was built; a sentence where TVM or torch fails."""
-    with Child() as child:
+    with Child(limits=Limits.for_network(timeout_s=_BUILD_TIMEOUT_S)) as child:
         try:
             return child.call(build, timeout_s=_BUILD_TIMEOUT_S)
         except (NetworkError, ChildDied, ChildTimeout) as error:

@@ -15,6 +15,7 @@ from costhub.collector.boards.session_pool import SessionPool
 from costhub.collector.device.cpu_state import core_count, pick_cpus, tvm_threads
 from costhub.errors import MeasureError, NetworkError
 from costhub.isolation.child import Child, ChildDied, ChildTimeout
+from costhub.isolation.limits import Limits
 from costhub.search.whole_network.network_forms import (
     Arrays,
     BoardLost,
@@ -161,7 +162,8 @@ class NetworkTimer:
 
     def _load(self, name: str, load: Callable[[], Arrays], environment: dict[str, str]) -> Arrays:
         # What it imports stays with it: the next form gets a process of its own.
-        child = self._held.enter_context(Child(environment=environment, is_shared=False))
+        limits = Limits.for_network(timeout_s=LOAD_TIMEOUT_S)
+        child = self._held.enter_context(Child(environment=environment, limits=limits, is_shared=False))
         try:
             outputs = child.call(load, timeout_s=LOAD_TIMEOUT_S)
         except (NetworkError, ChildDied, ChildTimeout) as error:
