@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +30,29 @@ def test_bytes_that_are_no_text_are_a_sentence(tmp_path: Path) -> None:
 
     with pytest.raises(WorkloadError, match="is not a text file"):
         named_jobs(str(path))
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [{"type": "ffi.Array", "data": [2]}, {"type": "ffi.Array", "data": [1]}],
+        [{"type": "ffi.Array", "data": [n + 2]} for n in range(300_000)] + [{"type": "None"}],
+    ],
+    ids=["a circle", "deep"],
+)
+def test_a_module_that_crashes_tvm_costs_a_child(nodes: list[dict[str, Any]], tmp_path: Path) -> None:
+    path = tmp_path / "hostile.json"
+    path.write_text(json.dumps({"root_index": 1, "nodes": [{"type": "None"}, *nodes]}))
+
+    with pytest.raises(WorkloadError, match="TVM crashed"):
+        named_jobs(str(path))
+
+
+def test_a_pipe_is_no_module(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+
+    with pytest.raises(WorkloadError, match="named pipe"):
+        named_jobs(str(tmp_path / "pipe.json"))
 
 
 def test_no_network_is_no_job_and_an_unknown_one_is_refused() -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from costhub.collector.workloads.zoo.networks import NETWORKS
 from costhub.errors import UnknownNameError, WorkloadError
+from costhub.files import read_regular
 from costhub.names import close_names
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ _RELAX_FUNCTION = b'"relax.expr.Function"'
 _ALL_OF_A_SUITE = ".*"
 """After the name of a suite that is the name of a network too, such as ``resnet18.*``."""
 _MOST_JSON_BYTES = 1 << 30
+_READ_S = 60.0
+"""For TVM to read a module, which takes less than a second."""
 
 
 @dataclass(frozen=True)
@@ -274,16 +277,34 @@ def named_jobs(text: str) -> list[Job]:
         UnknownNameError: No workload has that name.
     """
     from costhub.collector.workloads.suites import find_suites
-    from costhub.dataset.workload import module_from_json
     from costhub.search.options import Job
 
     path = Path(text)
     if path.suffix != _RELAX:
         return [Job(workload.name, workload.module()) for workload in find_suites([text])]
+    return [Job(path.stem, _module_in(path))]
+
+
+def _module_in(path: Path) -> Any:
+    """The module in a file, which a child process has read first: TVM crashes on nodes that form a circle."""
+    from costhub.dataset.workload import check_module_text, module_from_json
+    from costhub.isolation.child import Child, ChildDied, ChildTimeout
+    from costhub.isolation.limits import FOR_STRANGERS
+    from costhub.isolation.pool import load_tvm
+
     try:
-        return [Job(path.stem, module_from_json(path.read_text()))]
+        text = read_regular(path, limit=_MOST_JSON_BYTES, error=WorkloadError).decode("utf-8")
     except UnicodeDecodeError as error:
         raise WorkloadError(f"{path} is not a text file. A workload file holds a TVM module as JSON.") from error
+    try:
+        with Child(prepare=load_tvm, limits=FOR_STRANGERS) as child:
+            child.call(check_module_text, text, timeout_s=_READ_S)
+    except (ChildDied, ChildTimeout) as error:
+        raise WorkloadError(
+            f"{path} cannot be read: TVM crashed on it, or took more than {_READ_S:g} s. Write it with "
+            "tvm.ir.save_json(module)."
+        ) from error
+    return module_from_json(text)
 
 
 def network_jobs(networks: Sequence[str], target: str, *, fast_math: bool = False) -> list[Job]:

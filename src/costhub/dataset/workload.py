@@ -41,6 +41,15 @@ def module_from_json(text: str) -> Any:
     return mod
 
 
+def check_module_text(text: str) -> None:
+    """Refuses what `module_from_json` refuses; for a child process, which a hostile text may bring down.
+
+    Raises:
+        WorkloadError: `text` is not the JSON of a module with one function named ``main``.
+    """
+    module_from_json(text)
+
+
 def workload_id(mod: Any) -> str:
     """Returns 64 hex digits that identify the workload: the sha256 of its normalised TVMScript.
 
