@@ -18,7 +18,7 @@ from costhub.dataset.trace import (
     replay,
     trace_to_json,
 )
-from costhub.dataset.workload import module_to_json
+from costhub.dataset.workload import module_from_json, module_to_json
 from costhub.errors import WorkloadError
 
 TARGET = '{"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 2}'
@@ -78,3 +78,14 @@ def test_what_is_no_pair_of_a_number_and_a_decision_is_left_out(odd: Any) -> Non
 def test_post_processing_begins_with_the_instruction_that_says_so(odd: Any) -> None:
     assert before_postproc([odd, ["EnterPostproc"], ["EnterPostproc"]]) == 1
     assert before_postproc([odd, odd]) == 2
+
+
+def test_a_module_that_tvm_cannot_schedule_is_a_sentence() -> None:
+    """Loops of 2^62 rounds: TVM refuses them only when a schedule is made."""
+    graph = json.loads(module_to_json(find_workload("softmax.64x1000").module()))
+    for node in graph["nodes"]:
+        if node["type"] == "int" and node["data"] in (64, 1000):
+            node["data"] = (1 << 62) - 1
+
+    with pytest.raises(WorkloadError, match="does not fit"):
+        replay(module_from_json(json.dumps(graph)), "[[],[]]")

@@ -52,8 +52,8 @@ def replay(mod: Any, trace_json: str) -> Any:
     except (ValueError, TypeError) as error:
         raise WorkloadError(f"The trace is not a JSON pair of instructions and decisions: {error}.") from error
     check_decisions(instructions, decisions)
-    schedule = tvm.s_tir.Schedule(mod, error_render_level="none")
     try:
+        schedule = tvm.s_tir.Schedule(mod, error_render_level="none")
         Trace.apply_json_to_schedule([instructions, decisions], schedule)
     except Exception as error:
         raise WorkloadError(f"The trace does not fit the workload: {last_line(error)}") from error
