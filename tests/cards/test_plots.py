@@ -60,6 +60,22 @@ def test_latencies_are_drawn_without_empty_operators(tmp_path: Path) -> None:
     assert inked(plot_latencies(tmp_path / "b.png", {})) > 0
 
 
+@pytest.mark.parametrize("name", ["$\\frac{$", "x" * 100_000, "a\x1b[2J\nb"])
+def test_the_names_of_strangers_are_labels_of_an_ordinary_picture(name: str, tmp_path: Path) -> None:
+    values = np.array([1.0, 2.0, 3.0])
+
+    hostile = plot_latencies(tmp_path / "a.png", {name: values}, title=name)
+
+    assert inked(hostile) > 0
+    assert hostile.stat().st_size < 200_000
+
+
+def test_a_picture_has_room_for_a_hundred_operators(tmp_path: Path) -> None:
+    values = {f"operator {number}": np.array([1.0, 2.0]) for number in range(3000)}
+
+    assert inked(plot_latencies(tmp_path / "a.png", values)) > 0
+
+
 def test_growth_is_drawn_on_two_logarithmic_axes(tmp_path: Path) -> None:
     series = {"check": [(1e4, 0.5), (1e6, 50.0)], "stats": [(1e4, 0.1), (1e6, 4.0)]}
 
