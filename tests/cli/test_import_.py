@@ -3,6 +3,8 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -127,3 +129,19 @@ def test_an_empty_database_adds_nothing(database: Path, tmp_path: Path, capsys: 
     assert run_import(database, tmp_path / "out", device="nvidia-h200") == 0
 
     assert capsys.readouterr().out.startswith("0 measurements of 1 workloads were added")
+
+
+@pytest.mark.parametrize("kind", ["endless", "pipe", "bomb"])
+def test_names_that_never_end_are_a_sentence(
+    kind: str, database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / ("names.json.gz" if kind == "bomb" else "names.json")
+    if kind == "endless":
+        path.symlink_to("/dev/zero")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.write_bytes(gzip.compress(b" " * (65 << 20)))
+
+    assert run_import(database, tmp_path / "out", "--names", str(path)) == 2
+    assert re.search("is a device|is a named pipe|is longer than", capsys.readouterr().err)

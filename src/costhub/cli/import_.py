@@ -11,12 +11,15 @@ from typing import Any
 import click
 
 from costhub.errors import DataError
+from costhub.files import open_regular
 
 EXAMPLE = """
 \b
 Example:
   costhub import metaschedule tuning_logs/ --device nvidia-a100 --out measurements/
 """
+
+_MOST_NAMES_BYTES = 64 << 20
 
 
 @click.command("import", epilog=EXAMPLE)
@@ -79,8 +82,12 @@ def _device_row(device_id: str) -> dict[str, Any]:
 
 def _read_names(path: Path) -> list[Any]:
     try:
-        text = path.read_bytes()
-        names = json.loads(gzip.decompress(text) if path.suffix == ".gz" else text)
+        with open_regular(path, error=DataError) as raw:
+            file = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
+            content = file.read(_MOST_NAMES_BYTES + 1)
+        if len(content) > _MOST_NAMES_BYTES:
+            raise ValueError(f"it is longer than {_MOST_NAMES_BYTES:,} bytes")
+        names = json.loads(content)
     except (OSError, EOFError, ValueError, RecursionError) as error:
         raise DataError(f"{path} cannot be read as JSON ({error}); it should hold a list of names.") from error
     if not isinstance(names, list):
