@@ -36,6 +36,7 @@ BENCHMARKS = {
     "operators": "search.operators",
     "strategies": "search.strategies",
     "speed": "search.speed",
+    "attacks": "security.attacks",
     "measurer": "search.measurer",
 }
 """Command -> module below this package. Each takes `--quick` and `--json`, and needs neither."""

@@ -18,6 +18,7 @@ from scripts.tables.models import MODEL_TABLES, MODEL_VIEWS, training_table
 from scripts.tables.networks import networks_table, operators_table
 from scripts.tables.release import RELEASE_TABLES, RELEASE_VIEWS
 from scripts.tables.search import SEARCH_TABLES, SEARCH_VIEWS, passes_table, picked_table, speed_table
+from scripts.tables.security import SECURITY_TABLES, SECURITY_VIEWS
 from scripts.tables.transfer import TRANSFER_TABLES
 
 Result = Mapping[str, Any]
@@ -39,6 +40,7 @@ TABLES: dict[str, Callable[[Result], str]] = {
     **MODEL_TABLES,
     **RELEASE_TABLES,
     **SEARCH_TABLES,
+    **SECURITY_TABLES,
     **TRANSFER_TABLES,
     "operators": operators_table,
     "picked": picked_table,
@@ -50,7 +52,7 @@ TABLES: dict[str, Callable[[Result], str]] = {
 """Name of a result file without its suffix, and of its place in a page -> its renderer; views of one file
 have names of their own, see `VIEWS`."""
 
-VIEWS = {**BENCHMARK_VIEWS, **MODEL_VIEWS, **RELEASE_VIEWS, **SEARCH_VIEWS}
+VIEWS = {**BENCHMARK_VIEWS, **MODEL_VIEWS, **RELEASE_VIEWS, **SEARCH_VIEWS, **SECURITY_VIEWS}
 
 _PLACE = re.compile(r"(<!-- results: (?P<name>[\w-]+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 

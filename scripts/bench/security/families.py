@@ -1,0 +1,34 @@
+"""Collects the attempts of all families."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from scripts.bench.security import (
+    data,
+    imports,
+    models,
+    names,
+    new_data,
+    new_models,
+    new_moments,
+    processes,
+    publishing,
+    trees,
+)
+from scripts.bench.security.attempt import Attempt
+
+FAMILIES: dict[str, Callable[[], Iterator[Attempt]]] = {
+    module.FAMILY: module.attempts
+    for module in (models, trees, data, names, imports, publishing, processes, new_models, new_data, new_moments)
+}
+"""Family -> what yields its attempts, in the order of the table."""
+
+
+def all_attempts() -> list[Attempt]:
+    """Every attempt, each with a kind of its own."""
+    found = [attempt for make in FAMILIES.values() for attempt in make()]
+    kinds = [attempt.kind for attempt in found]
+    twice = {kind for kind in kinds if kinds.count(kind) > 1}
+    assert not twice, f"Kinds that occur twice: {twice}"
+    return found
