@@ -6,7 +6,6 @@ import os
 import secrets
 import shutil
 import stat
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -89,25 +88,29 @@ def read_regular(
     return content
 
 
-def replace_text(path: Path, text: str) -> None:
-    """Writes a text file in one step, which a crash leaves as it was or complete.
+def copy_regular(
+    source: str | Path, target: str | Path, *, limit: int, follow: bool = True, error: type[CosthubError] = CosthubError
+) -> int:
+    """Copies a file that may come from a stranger, see `open_regular`, to a new file, and gives its size in bytes.
 
-    A link in the place of the file is replaced, and none that lies beside it is written through.
+    Raises:
+        CosthubError: `error`, for the reasons of `open_regular`, or where the file grew beyond `limit` meanwhile.
 
     Example:
         >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "a.txt"
-        >>> replace_text(path, "new")
-        >>> path.read_text(), [other.name for other in path.parent.iterdir()]
-        ('new', ['a.txt'])
+        >>> path = Path(tempfile.mkdtemp()) / "a.json"
+        >>> _ = path.write_text("{}")
+        >>> copy_regular(path, path.with_name("b.json"), limit=2)
+        2
     """
-    temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex[:16]}")
-    try:
-        with temporary.open("x", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    size = 0
+    with open_regular(source, limit=limit, follow=follow, error=error) as reader, open(target, "xb") as writer:
+        while block := reader.read(min(1 << 20, limit + 1 - size)):
+            size += len(block)
+            if size > limit:
+                raise error(f"{source} grew while it was copied, beyond the {limit:,} bytes that are read at most.")
+            writer.write(block)
+    return size
 
 
 def kind_name(mode: int) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from costhub.dataset.schema import SCHEMA_VERSION, TABLES, document
-from costhub.files import replace_text
+from costhub.files import write_replacing
 
 README = "README.md"
 
@@ -86,4 +86,4 @@ def write_readme(folder: Path) -> None:
     path = folder / README
     if path.exists():
         return
-    replace_text(path, readme_text())
+    write_replacing(path, readme_text().encode())

@@ -6,8 +6,8 @@ import contextlib
 import getpass
 import os
 import re
-import shutil
 import socket
+import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ from costhub.dataset.shards.journal import JOURNAL
 from costhub.dataset.shards.lock import LOCK
 from costhub.dataset.shards.shard_set import shard_paths
 from costhub.errors import DataError, RefusedError
-from costhub.files import read_regular
+from costhub.files import copy_regular, read_regular
 from costhub.hub.catalogue.hubs import CONFIG
 from costhub.hub.install import write_card_from_figures
 from costhub.hub.model_check.model_files import check_model_files
-from costhub.hub.remote.manifest import copy_verified, scan, write_manifest
+from costhub.hub.remote.manifest import MAX_TOTAL_BYTES, copy_verified, scan, write_manifest
 from costhub.hub.remote.remote_repo import Kind
 
 Plan = TypeVar("Plan")
@@ -129,15 +129,19 @@ def _stage_model(source: Path, place: Path) -> None:
 
 def _stage_dataset(source: Path, place: Path) -> None:
     before = _files_to_send(source)
+    room = MAX_TOTAL_BYTES
     for name in before:
-        path = source / name
-        if path.is_symlink() or path.parent.is_symlink():
-            raise DataError(f"{path} is a link; only files in the folder itself can go to a hub.")
+        within = Path(name)
+        linked = next((part for part in (within, *within.parents[:-1]) if (source / part).is_symlink()), None)
+        if linked is not None:
+            raise DataError(f"{source / linked} is a link; only files in the folder itself can go to a hub.")
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         try:
-            shutil.copyfile(path, place / name)
-        except FileNotFoundError:
-            raise _changed_meanwhile(source) from None
+            room -= copy_regular(source / name, place / name, limit=room, follow=False, error=DataError)
+        except DataError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                raise _changed_meanwhile(source) from None
+            raise
     if _files_to_send(source) != before:
         raise _changed_meanwhile(source)
     (place / "measurements").mkdir(parents=True, exist_ok=True)
@@ -169,11 +173,13 @@ def _files_to_send(source: Path) -> list[str]:
     tables += [source / "measurements" / name for name in DataFolder.open(source).device_ids()]
     files = [path for folder in tables for path in shard_paths(folder)]
     files += sorted(source.glob("splits/*.json"))
-    files += [path for path in (source / CARD, *(folder / JOURNAL for folder in tables[2:])) if path.is_file()]
+    files += [path for path in (source / CARD, *(folder / JOURNAL for folder in tables[2:])) if os.path.lexists(path)]
     try:
-        return [os.path.relpath(path, source) for path in files if path.stat().st_size]
+        # An empty journal is none. What is no plain file stays in the list, to be refused.
+        states = [(path, path.lstat()) for path in files]
     except FileNotFoundError:
         raise _changed_meanwhile(source) from None
+    return [os.path.relpath(path, source) for path, state in states if state.st_size or not stat.S_ISREG(state.st_mode)]
 
 
 def _changed_meanwhile(source: Path) -> DataError:

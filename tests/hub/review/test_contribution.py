@@ -155,7 +155,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a flipped byte": (lambda folder: _flip(folder / SHARD, 2000), "CH002"),
     "an empty shard": (lambda folder: (folder / SHARD).write_bytes(b""), "CH001"),
     "a footer of gigabytes": (lambda folder: _footer(folder / SHARD, b"\xff\xff\xff\x7fPAR1"), "CH001"),
-    "a folder as a shard": (lambda folder: _folder(folder / SHARD), "CH008"),
+    "a folder as a shard": (lambda folder: _folder(folder / SHARD), "CH053"),
     "devices as measurements": (
         lambda folder: shutil.copy(folder / "devices/train-00000-of-00001.parquet", folder / SHARD),
         "CH004",

@@ -20,6 +20,8 @@ from costhub.dataset.splits.split import MOST_SPLIT_BYTES, SPLITS_FOLDER
 from costhub.files import kind_name
 from costhub.terminal_text import first_few
 
+FEATURES_FOLDER = "features"
+"""Where costhub 0.1 kept features; nothing reads it."""
 MOST_README_BYTES = 16 << 20
 MOST_ROWS = {"devices": 10_000, "workloads": 200_000, "measurements": 2_000_000}
 MOST_GROUP_BYTES = 1 << 30
@@ -181,8 +183,11 @@ def links(listing: Listing) -> Iterator[tuple[str, str]]:
 
 def kept_features(listing: Listing) -> Iterator[tuple[str, str]]:
     """Finds the folder where costhub 0.1 kept features, which anybody may have written."""
-    if (listing.root / "features").is_dir():
-        yield "features", "Features in a data folder are not read: they are computed and kept in the user's own cache."
+    if (listing.root / FEATURES_FOLDER).is_dir():
+        yield (
+            FEATURES_FOLDER,
+            "Features in a data folder are not read: they are computed and kept in the user's own cache.",
+        )
 
 
 def equal_but_for_case(names: Iterable[str]) -> list[str]:

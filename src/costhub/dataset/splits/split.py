@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from costhub.errors import DataError, UnknownNameError
-from costhub.files import read_regular, replace_text
+from costhub.files import read_regular, write_replacing
 from costhub.names import close_names
 
 KINDS = ("workload", "network", "operator", "device")
@@ -161,7 +161,7 @@ def split_text(split: Split) -> str:
 def save_split(split: Split, path: str | Path) -> None:
     """Writes a split as JSON, atomically."""
     path = Path(path)
-    replace_text(path, split_text(split))
+    write_replacing(path, split_text(split).encode())
 
 
 def put_split(folder: str | Path, split: Split, *, into: str | Path | None = None) -> Path:

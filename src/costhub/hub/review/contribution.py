@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import parquet
 
 from costhub.cards.card_parts import HUB_LICENCES
-from costhub.dataset.check.folder import check_folder
+from costhub.dataset.check.files import Listing, equal_but_for_case
+from costhub.dataset.check.folder import Reader, check_folder
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.shard import empty_table
 from costhub.errors import DataError
@@ -24,6 +23,7 @@ from costhub.terminal_text import clean
 MOST_DIFFERENCE = 1.5
 """Between two probes of one device; the roofline of a contribution is only as good as its probe."""
 _RECORD_COLUMNS = ("record_id", "device_id")
+_WORKLOAD_NAMES = ("workload_id", "name")
 _DEVICE_FIGURES = (
     "cores",
     "simd_bits",
@@ -53,6 +53,8 @@ class _HubTables:
     """Device of the contribution -> its rows in the hub, with `COLUMNS`."""
     known: pa.Table
     """record_id and device_id of all rows of all devices."""
+    workloads: pa.Table
+    """workload_id and name of all workloads."""
 
 
 def review_contribution(
@@ -76,10 +78,11 @@ def review_contribution(
     if links:
         what = f"{clean(links[0].name, 60)} is a link; a contribution has plain files only."
         return ReviewVerdict(str(folder), "dataset", [Reason("refuse", what)])
-    large = _too_large(Path(folder))
-    if large:
-        return ReviewVerdict(str(folder), "dataset", [Reason("refuse", large)])
-    findings = check_folder(folder, deep=deep)
+    with Reader() as reader:
+        large = _too_large(Path(folder), reader)
+        if large:
+            return ReviewVerdict(str(folder), "dataset", [Reason("refuse", large)])
+        findings = check_folder(folder, deep=deep, reader=reader)
     reasons = [Reason("refuse", f"{f.rule} in {f.where}: {f.message} {f.fix}") for f in findings]
     if any(finding.severity == "error" for finding in findings):
         # Data with errors are not safe to read here.
@@ -94,14 +97,10 @@ def review_contribution(
     return ReviewVerdict(str(folder), "dataset", [*reasons, *more_reasons], findings, compared)
 
 
-def _too_large(folder: Path) -> str:
-    """The sentence if the shards decompress to more than a review takes; unreadable ones are skipped."""
-    rows = size = 0
-    for path in folder.rglob("*.parquet"):
-        with contextlib.suppress(pa.ArrowException, OSError):
-            footer = parquet.read_metadata(path)
-            rows += footer.num_rows
-            size += sum(footer.row_group(n).total_byte_size for n in range(footer.num_row_groups))
+def _too_large(folder: Path, reader: Reader) -> str:
+    """The sentence if the shards decompress to more than a review takes; the check names unreadable ones."""
+    sizes = [reader.size(source) for source in Listing(folder).sources() if not source.is_journal]
+    rows, size = (sum(column) for column in zip((0, 0), *sizes, strict=True))
     if rows <= MOST_ROWS and size <= MOST_BYTES:
         return ""
     return (
@@ -116,6 +115,7 @@ def _read_hub(theirs: DataFolder, device_ids: Sequence[str], known: pa.Table | N
         {row["device_id"]: row for row in theirs.devices().to_pylist()},
         {device_id: theirs.measurements(device_id, columns=COMPARED_COLUMNS) for device_id in common},
         theirs.measurements(columns=_RECORD_COLUMNS) if known is None else known.select(_RECORD_COLUMNS),
+        theirs.workloads(_WORKLOAD_NAMES),
     )
 
 
@@ -130,6 +130,7 @@ def _compared(ours: DataFolder, theirs: _HubTables | None) -> tuple[list[Compari
     reasons += _unshareable_licences(ours)
     if theirs is not None:
         reasons += [*_records_of_other_devices(ours, theirs), *_devices_described_otherwise(ours, theirs)]
+        reasons += _names_almost_the_same(ours, theirs)
     return compared, reasons
 
 
@@ -175,6 +176,20 @@ def _devices_described_otherwise(ours: DataFolder, theirs: _HubTables) -> Iterat
                 "refuse",
                 f"{clean(row['device_id'], 60)}: {', '.join(wrong)} differ from the hub's row; "
                 f"figures within {MOST_DIFFERENCE:g} times were expected. Another device needs another name.",
+            )
+
+
+def _names_almost_the_same(ours: DataFolder, theirs: _HubTables) -> Iterator[Reason]:
+    """Names that the hub has in other letters: on many disks, and to most readers, both are one."""
+    workloads = ours.workloads(_WORKLOAD_NAMES)
+    pairs = [(workloads[column].to_pylist(), theirs.workloads[column].to_pylist()) for column in _WORKLOAD_NAMES]
+    pairs.append((ours.device_ids(), [*theirs.devices, *theirs.rows]))
+    for new, held in pairs:
+        alike = sorted(set(equal_but_for_case({*new, *held})) & set(new))
+        if alike:
+            yield Reason(
+                "refuse",
+                f"{clean(alike[0], 60)} differs from a name of the hub by upper and lower case only.",
             )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from costhub.dataset.check.files import equal_but_for_case
 from costhub.errors import HubError, ModelError, RefusedError
 from costhub.hub.contribute import INBOX, contribution_id
 from costhub.hub.model_check.model_files import check_model_path
@@ -203,6 +204,11 @@ def _pull_request_at(repo: RemoteRepo, number: int, main: Head) -> PullRequest:
     if strange:
         raise RefusedError(
             f"{repo.address}@refs/pr/{number} holds {clean(strange[0], 100)}; a contribution has shards only."
+        )
+    alike = equal_but_for_case(path.split("/")[-2] for path in paths)
+    if alike:
+        raise RefusedError(
+            f"{repo.address}@refs/pr/{number} holds {clean(alike[0], 100)} in two spellings, in upper and lower case."
         )
     beside = _changed_beside(repo, number, head, main, f"{INBOX}/{contribution}/")
     return _refuse_large(PullRequest(repo, number, head.commit, paths, contribution, beside), head)

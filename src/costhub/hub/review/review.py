@@ -10,16 +10,19 @@ from pathlib import Path
 
 from costhub.cards.card_check import check_card
 from costhub.cards.markdown import CARD, MAX_CARD_CHARACTERS
+from costhub.dataset.check.files import FEATURES_FOLDER
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.shards.lock import LOCK
 from costhub.errors import DataError, ModelError, RefusedError, first_line
+from costhub.files import copy_regular
 from costhub.hub.contribute import INBOX
 from costhub.hub.data import load_measurements
 from costhub.hub.model_check.model_gate import check_model
+from costhub.hub.remote.manifest import MAX_TOTAL_BYTES
 from costhub.hub.remote.remote_repo import Kind
 from costhub.hub.review.comparison import Reason, ReviewVerdict
 from costhub.hub.review.contribution import review_contribution
-from costhub.hub.review.fetch import PullRequest, fetch_compared, find_pull_request
+from costhub.hub.review.fetch import MOST_FILES, PullRequest, fetch_compared, find_pull_request
 from costhub.hub.review.merge import close_known, merge_into, merge_pull_request
 from costhub.hub.staging import folder_kind, read_card
 from costhub.terminal_text import clean
@@ -91,19 +94,43 @@ def _merge_pull_request(folder: Path, verdict: ReviewVerdict, pull: PullRequest)
 
 
 def _private_copy(folder: Path, place: Path) -> Path:
-    """A private copy, so that what was checked is what is merged. Links stay links, to be refused."""
+    """A private copy, so that what was checked is what is merged. Links stay links, to be refused.
 
-    def left(where: str, names: list[str]) -> set[str]:
-        return {name for name in names if name == LOCK or (Path(where) == folder and name == "features")}
-
+    Raises:
+        RefusedError: It holds more than a review takes, or other things than files.
+        DataError: It cannot be read.
+    """
     try:
-        shutil.copytree(folder, place, symlinks=True, ignore=left)
+        size = 0
+        for number, path in enumerate(_below(folder)):
+            if number >= MOST_FILES:
+                raise RefusedError(f"{folder} holds more than {MOST_FILES:,} files. Ask for smaller ones.")
+            target = place / path.relative_to(folder)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if path.is_symlink():
+                target.symlink_to(path.readlink())
+            elif path.is_dir():
+                target.mkdir(exist_ok=True)
+            else:
+                left = MAX_TOTAL_BYTES - size
+                size += copy_regular(path, target, limit=left, follow=False, error=RefusedError)
     except OSError as error:
         raise DataError(
             f"{folder} cannot be copied ({clean(first_line(error), 200)}). It must hold plain files "
             "that do not change meanwhile."
         ) from error
     return place
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """What lies in a data folder, without locks and the features that costhub 0.1 kept there."""
+    waiting = [path for path in folder.iterdir() if path.name != FEATURES_FOLDER]
+    while waiting:
+        path = waiting.pop()
+        if path.name != LOCK:
+            yield path
+            if path.is_dir() and not path.is_symlink():
+                waiting += path.iterdir()
 
 
 def _is_known(verdict: ReviewVerdict) -> bool:
