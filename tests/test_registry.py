@@ -98,3 +98,17 @@ def test_the_module_itself_loads_nothing_heavy() -> None:
     code = f"import sys, costhub.registry; print([m for m in {heavy} if m in sys.modules])"
 
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_a_package_that_ends_the_process_is_a_sentence(site: Path) -> None:
+    (site / "costhub_leaving.py").write_text("raise SystemExit(0)\n")
+    install(site, "alpha", "leaving = costhub_leaving:X")
+
+    with pytest.raises(CosthubError, match="of alpha cannot be loaded"):
+        registry().find("leaving")
+
+
+def test_a_name_that_nobody_can_type_is_left_out(site: Path) -> None:
+    install(site, "alpha", "\x1b]0;owned\x07 = json:dumps", "mine = json:loads")
+
+    assert list(registry()) == ["own", "lazy", "mine"]

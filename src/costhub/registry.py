@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -12,6 +13,8 @@ from costhub.errors import CosthubError, UnknownNameError, class_and_line
 from costhub.names import close_names
 
 T = TypeVar("T")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+"""An entry point with another name is left out: nobody could type it, and a terminal might obey it."""
 
 
 class Registry(Mapping[str, T], Generic[T]):
@@ -91,6 +94,8 @@ class Registry(Mapping[str, T], Generic[T]):
         """
         added: dict[str, EntryPoint] = {}
         for point in entry_points(group=self.group):
+            if not _NAME.fullmatch(point.name):
+                continue
             if point.name in self._core or point.name in added:
                 rival = _package(added[point.name]) if point.name in added else "costhub"
                 raise CosthubError(
@@ -103,7 +108,7 @@ class Registry(Mapping[str, T], Generic[T]):
     def _load(self, point: EntryPoint) -> T:
         try:
             return cast(T, point.load())
-        except Exception as error:  # the code of another package may raise anything
+        except (Exception, SystemExit) as error:  # the code of another package may raise anything
             raise CosthubError(
                 f"The {self.kind} {point.name!r} of {_package(point)} cannot be loaded "
                 f"({class_and_line(error)}). Update or remove that package."

@@ -1,4 +1,4 @@
-"""Provides what text from strangers needs before a terminal shows it: clean and first_few."""
+"""Provides what text from strangers needs before a terminal shows it: clean, shown and first_few."""
 
 from __future__ import annotations
 
@@ -14,8 +14,18 @@ def first_few(names: list[str], count: int) -> str:
         >>> first_few(["a", "b", "c", "d"], 9)
         'a, b, c, ...'
     """
-    shown = [clean(name, 16) for name in names[:_SHOWN_NAMES]]
-    return ", ".join([*shown, "..."] if count > len(shown) else shown)
+    few = [clean(name, 16) for name in names[:_SHOWN_NAMES]]
+    return ", ".join([*few, "..."] if count > len(few) else few)
+
+
+def shown(text: str) -> str:
+    r"""Any text, of any length and script, without what a terminal would interpret or turn around.
+
+    Example:
+        >>> shown("caf\u00e9 \x1b[31mred \u202egpj")
+        'caf\xe9 ?[31mred ?gpj'
+    """
+    return "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in text)
 
 
 def clean(text: str, length: int) -> str:

@@ -274,3 +274,11 @@ def test_every_error_has_an_exit_code_that_has_a_meaning() -> None:
     kinds = {kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, CosthubError)}
 
     assert {kind.exit_code for kind in kinds} | {0, main.INTERRUPTED} == set(EXIT_CODES)
+
+
+def test_a_sentence_has_nothing_that_a_terminal_obeys(costhub: Any, failing: Any) -> None:
+    failing(CosthubError("\x1b]0;owned\x07caf\xe9 \u202egpj is not a folder."))
+
+    done = costhub("pull")
+
+    assert done.err == "costhub: ?]0;owned?caf\xe9 ?gpj is not a folder.\n"

@@ -14,6 +14,7 @@ import click
 
 from costhub.cli.shared.groups import NamingGroup
 from costhub.errors import CosthubError
+from costhub.terminal_text import shown
 from costhub.versions import __version__
 
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
@@ -223,5 +224,5 @@ def _bug_sentence(error: BaseException) -> str:
 
 
 def _print_failure(sentence: str, exit_code: int) -> int:
-    click.echo(f"costhub: {sentence}", err=True)
+    click.echo(f"costhub: {shown(sentence)}", err=True)  # names of files and packages are those of strangers
     return exit_code

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import socket
+import struct
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
 from costhub.collector.boards.server import RunningServer
-from costhub.collector.boards.tracker import Server, Tracker, address_of
+from costhub.collector.boards.tracker import MAGIC, Server, Tracker, address_of
 from costhub.errors import MeasureError
 
 KEY = "test"
@@ -58,3 +62,51 @@ def test_what_is_no_tracker_is_refused() -> None:
         with pytest.raises(MeasureError, match="something else answers"):
             Tracker("127.0.0.1", port).servers()
         thread.join()
+
+
+ANSWERS = {
+    "no JSON": struct.pack("<i", 9) + b"{not json",
+    "two gigabytes": struct.pack("<i", 0x7FFFFFFF) + b"[",
+    "a negative size": struct.pack("<i", -5) + b"[",
+    "an object": struct.pack("<i", 8) + b'{"a": 1}',
+    "nothing": struct.pack("<i", 2) + b"[]",
+    "null": struct.pack("<i", 9) + b"[0, null]",
+    "depth": struct.pack("<i", 200_000) + b"[" * 200_000,
+    "other types": struct.pack("<i", 43) + b'[0,{"server_info":[{"addr":5,"key":null}]}]',
+}
+
+
+@contextlib.contextmanager
+def answering(answer: bytes) -> Iterator[Tracker]:
+    """A tracker that answers every question so."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    with connection:
+                        connection.sendall(MAGIC)
+                        connection.recv(4096)
+                        connection.sendall(answer)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield Tracker("127.0.0.1", listener.getsockname()[1])
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("answer", list(ANSWERS.values()), ids=list(ANSWERS))
+def test_an_answer_that_no_tracker_gives_is_a_sentence(answer: bytes) -> None:
+    with answering(answer) as tracker:
+        with pytest.raises(MeasureError, match=r"tracker"):
+            tracker.servers()
+        with pytest.raises(MeasureError, match=r"tracker"):
+            tracker.take("k", give_up=lambda: False)
+
+
+def test_names_that_a_terminal_would_obey_arrive_without_what_it_obeys() -> None:
+    infos = {"server_info": [{"addr": ["127.0.0.1\x1b[2J", 9], "key": "server:\x1b]0;x\x07"}]}
+    text = json.dumps([0, infos]).encode()
+
+    with answering(struct.pack("<i", len(text)) + text) as tracker:
+        assert tracker.servers() == [Server("127.0.0.1?[2J:9", "?]0;x?")]

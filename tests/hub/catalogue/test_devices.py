@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,6 +97,34 @@ def test_a_broken_index_is_refused_with_its_path(tmp_path: Path, text: str) -> N
 
     with pytest.raises(CosthubError, match=r"devices\.json is not a device index|A device needs"):
         read_devices(path)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"cores": "9" * 99}, "cores of the device x is"),
+        ({"peak_gflops": True}, "not a number"),
+        ({"device_id": "../../x"}, "cannot name a device"),
+        ({"device_id": "\x1b[2J"}, "cannot name a device"),
+    ],
+)
+def test_a_hostile_row_of_an_index_is_a_sentence(tmp_path: Path, values: dict[str, Any], words: str) -> None:
+    row = {"device_id": "x", "kind": "cpu"} | values
+    (tmp_path / "devices.json").write_text(json.dumps({"version": 1, "devices": [row]}))
+
+    with pytest.raises(DataError, match=words):
+        read_devices(tmp_path / "devices.json")
+
+
+def test_an_index_is_a_regular_file_of_bounded_size_and_depth(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    with (tmp_path / "large.json").open("wb") as file:
+        file.truncate(1 << 40)
+    (tmp_path / "deep.json").write_text("[" * 100_000 + "]" * 100_000)
+
+    for name, words in (("pipe", "named pipe"), ("large", "At most"), ("deep", "not a device index")):
+        with pytest.raises(DataError, match=words):
+            read_devices(tmp_path / f"{name}.json")
 
 
 def test_the_index_is_read_once_until_it_changes(hub: Path) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from typing import Any
 
 from costhub.errors import ArgumentError, MeasureError
+from costhub.terminal_text import clean
 
 # The protocol of python/tvm/rpc/tracker.py: a magic number, then JSON behind its length. Spoken here without
 # TVM, whose import takes seconds and whose client waits for ever.
@@ -19,6 +21,8 @@ SUCCESS, REQUEST, SUMMARY = 0, 4, 6
 # A tracker that is there answers at once; a board may take as long as a program runs.
 ANSWER_TIMEOUT_S = 10.0
 GIVE_UP_EVERY_S = 0.5
+MOST_ANSWER_BYTES = 16 << 20
+"""A board takes some hundred bytes of a summary."""
 
 
 def address_of(tracker: str) -> tuple[str, int]:
@@ -79,14 +83,16 @@ class Tracker:
         Raises:
             MeasureError: No tracker answers there.
         """
-        infos = self._ask([SUMMARY])[1]["server_info"]
-        servers = [Server(_name(*i["addr"]), i["key"].removeprefix("server:")) for i in infos]
+        with self._readable():
+            infos = self._ask([SUMMARY])[1]["server_info"]
+            servers = [Server(_name(*i["addr"]), clean(i["key"].removeprefix("server:"), 200)) for i in infos]
         return sorted((s for s in servers if key in (None, s.key)), key=lambda s: (s.key, s.name))
 
     def free(self, key: str) -> int:
         """How many boards under `key` wait for work."""
-        queues = self._ask([SUMMARY])[1]["queue_info"]
-        return int(queues.get(key, {"free": 0})["free"])
+        with self._readable():
+            queues = self._ask([SUMMARY])[1]["queue_info"]
+            return int(queues.get(key, {"free": 0})["free"])
 
     def take(self, key: str, *, give_up: Callable[[], bool]) -> Lease | None:
         """A board under `key` that is free, in the tracker's order.
@@ -99,8 +105,20 @@ class Tracker:
             MeasureError: No tracker answers there.
         """
         # The last number is a priority: all of ours are alike.
-        answer = self._ask([REQUEST, key, "", 1], give_up=give_up)
-        return None if answer is None else Lease(*answer[1])
+        with self._readable():
+            answer = self._ask([REQUEST, key, "", 1], give_up=give_up)
+            return None if answer is None else Lease(*answer[1])
+
+    @contextlib.contextmanager
+    def _readable(self) -> Iterator[None]:
+        """Turns what an answer of another form raises in the block into a sentence."""
+        try:
+            yield
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise MeasureError(
+                f"{self.host}:{self.port} answers, but not as a TVM tracker does ({type(error).__name__}). Check the "
+                "address, or start a tracker with `costhub board tracker`."
+            ) from error
 
     def _ask(self, question: list[Any], *, give_up: Callable[[], bool] | None = None) -> Any:
         """The tracker's answer, at once unless it may be given up."""
@@ -125,6 +143,8 @@ class Tracker:
 
 def _answer(connection: socket.socket) -> Any:
     (size,) = struct.unpack("<i", _receive(connection, 4))
+    if not 0 < size <= MOST_ANSWER_BYTES:
+        raise OSError(f"it announces an answer of {size:,} bytes")
     answer = json.loads(_receive(connection, size))
     if answer[0] != SUCCESS:
         raise OSError(f"it answered {answer[0]!r}")
@@ -132,7 +152,7 @@ def _answer(connection: socket.socket) -> Any:
 
 
 def _name(host: str, port: int) -> str:
-    return f"{host}:{port}"
+    return f"{clean(host, 200)}:{int(port)}"
 
 
 def _acknowledge_at_once(connection: socket.socket) -> None:

@@ -8,14 +8,17 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from costhub.dataset.folder import DataFolder
-from costhub.errors import DataError
-from costhub.files import cache_root, refuse_newer
-from costhub.hub.catalogue.hubs import EMBEDDED, hub_roots
+from costhub.errors import DataError, class_and_line
+from costhub.files import cache_root, read_regular, refuse_newer
+from costhub.hub.catalogue.hubs import EMBEDDED, hub_roots, is_plain_name
 
+MAX_INDEX_BYTES = 16 << 20
+"""Of an index, which has some two kB a device."""
 INDEX_VERSION = 1
 """Of the index file. Raised by one whenever code of today could not read what it wrote before."""
 
@@ -69,10 +72,18 @@ class Device:
         """
         for key in ("device_id", "kind"):
             if not isinstance(row.get(key), str) or not row[key]:
-                raise DataError(f"A device needs a {key}, got {row.get(key)!r} in {dict(row)!r}.")
+                raise DataError(f"A device needs a {key}, got {row.get(key)!r:.99} in {dict(row)!r:.300}.")
+        if not is_plain_name(row["device_id"]):
+            raise DataError(
+                f"{row['device_id']!r:.99} cannot name a device. Use letters, digits and `._+-`, beginning with a "
+                "letter or digit."
+            )
         columns = {f.name: row[f.name] for f in fields(cls) if row.get(f.name) is not None}
         for key in ("aliases", "isa_features"):
-            columns[key] = tuple(columns.get(key, ()))
+            columns[key] = tuple(str(text) for text in columns.get(key, ()))
+        for key in _NUMBERS & columns.keys():
+            if isinstance(columns[key], bool) or not isinstance(columns[key], Real):
+                raise DataError(f"{key} of the device {row['device_id']} is {columns[key]!r:.99}, not a number.")
         if "probed_at" in columns:
             # A row from a new probe holds a datetime; JSON needs text.
             columns["probed_at"] = str(getattr(columns["probed_at"], "isoformat", columns["probed_at"].__str__)())
@@ -81,6 +92,10 @@ class Device:
     def row(self) -> dict[str, Any]:
         """The device as a row of the index file."""
         return {**asdict(self), "aliases": list(self.aliases), "isa_features": list(self.isa_features)}
+
+
+_NUMBERS = {field.name for field in fields(Device) if str(field.type).startswith(("int", "float"))}
+"""Columns that hold numbers."""
 
 
 def load_devices() -> tuple[Device, ...]:
@@ -113,14 +128,14 @@ def read_devices(path: Path) -> tuple[Device, ...]:
 @lru_cache(maxsize=8)
 def _read_devices(path: Path, changed: int) -> tuple[Device, ...]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_regular(path, limit=MAX_INDEX_BYTES, error=DataError))
         refuse_newer(content, newest=INDEX_VERSION, what=path, error=DataError)
         rows = content["devices"]
         return tuple(Device.from_row(row) for row in rows)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(
-            f"{path} is not a device index ({error!r}). If it is in the cache, remove it and run `costhub "
-            "probe` again; else restore it, or reinstall costhub."
+            f"{path} is not a device index ({class_and_line(error):.300}). If it is in the cache, remove it and run "
+            "`costhub probe` again; else restore it, or reinstall costhub."
         ) from error
 
 
