@@ -67,6 +67,8 @@ def _keys(value: object, what: str, required: Sequence[str], optional: Sequence[
     """An object that has all of the required keys, perhaps the optional ones, and no others."""
     if not isinstance(value, dict):
         raise TreeFault(f"{what} is no object")
+    if value.keys() == set(required):  # nearly always, and there are thousands of objects
+        return value
     missing = [key for key in required if key not in value]
     _expect(not missing, f"{what} lacks {missing[0] if missing else ''}")
     unknown = [key for key in value if key not in required and key not in optional]
@@ -178,6 +180,9 @@ _FLOATS = {"base_weights": MOST_FEATURE, "loss_changes": None, "split_conditions
 """Numbers of a node, and the most that one may be; of those that are only shown, whatever is finite."""
 _INTS = ("default_left", "left_children", "parents", "right_children", "split_indices", "split_type")
 _CATEGORIES = ("categories", "categories_nodes", "categories_segments", "categories_sizes")
+_TREE_KEYS = (*_FLOATS, *_INTS, *_CATEGORIES, "id", "tree_param")
+_TREE_PARAMETERS = ("num_deleted", "num_feature", "num_nodes", "size_leaf_vector")
+_is_zero, _is_bit = _one_of("0"), _one_of("0", "1")
 
 
 def _check_trees(trees: Sequence[Any], features: int) -> None:
@@ -203,22 +208,22 @@ def _check_trees(trees: Sequence[Any], features: int) -> None:
 
 def _tree_size(number: int, value: object, features: int) -> int:
     """The number of nodes of a tree whose arrays all have an entry for each node."""
-    tree = _keys(value, f"tree {number}", (*_FLOATS, *_INTS, *_CATEGORIES, "id", "tree_param"))
-    names = ("num_deleted", "num_feature", "num_nodes", "size_leaf_vector")
-    parameters = _keys(tree["tree_param"], "tree_param", names)
+    tree = _keys(value, f"tree {number}", _TREE_KEYS)
+    parameters = _keys(tree["tree_param"], "tree_param", _TREE_PARAMETERS)
     _expect(type(tree["id"]) is int and tree["id"] == number, f"tree {number} has another id")
-    _one_of("0")(parameters["num_deleted"], "num_deleted")
-    _one_of("0", "1")(parameters["size_leaf_vector"], "size_leaf_vector")
+    _is_zero(parameters["num_deleted"], "num_deleted")
+    _is_bit(parameters["size_leaf_vector"], "size_leaf_vector")
     own = _count(parameters["num_feature"], "num_feature")
     _expect(own == features, f"tree {number} reads {own} features, the model {features}")
     size = _count(parameters["num_nodes"], "num_nodes")
     _expect(size >= 1, f"tree {number} has no node")
-    for name in (*_FLOATS, *_INTS):
-        array, is_float = tree[name], name in _FLOATS
-        sound = isinstance(array, np.ndarray) and (array.dtype.kind == "f") == is_float and len(array) == size
-        _expect(sound, f"{name} of tree {number} is not a number for each of {size} nodes")
-    for name in _CATEGORIES:
-        _expect(_is_empty(tree[name]), f"tree {number} has categories, which costhub does not use")
+    for names, is_float in ((_FLOATS, True), (_INTS, False)):
+        for name in names:
+            array = tree[name]
+            if not isinstance(array, np.ndarray) or len(array) != size or (array.dtype.kind == "f") is not is_float:
+                raise TreeFault(f"{name} of tree {number} is not a number for each of {size} nodes")
+    if any(not _is_empty(tree[name]) for name in _CATEGORIES):
+        raise TreeFault(f"tree {number} has categories, which costhub does not use")
     return size
 
 

@@ -16,6 +16,7 @@ MAX_DEPTH = 8
 _INTEGERS = {
     kind: struct.Struct(f">{form}") for kind, form in zip((b"i", b"U", b"I", b"l", b"L"), "bBhiq", strict=True)
 }
+_LENGTH = _INTEGERS[b"L"]
 _ARRAYS: Mapping[bytes, np.dtype[Any]] = {
     b"d": np.dtype(">f4"),
     b"l": np.dtype(">i4"),
@@ -88,11 +89,12 @@ class _Reader:
         return form.unpack_from(self.data, at + 1)[0]
 
     def _length(self) -> int:
+        number: int
         at = self.at
         if self.data[at : at + 1] != b"L":
             raise UbjsonError(f"byte {at:,} is no length")
-        number: int = _INTEGERS[b"L"].unpack_from(self.data, at + 1)[0]
-        self.at += 9
+        (number,) = _LENGTH.unpack_from(self.data, at + 1)
+        self.at = at + 9
         if not 0 <= number <= len(self.data) - self.at:
             raise UbjsonError(f"byte {at:,} is the length {number:,}, more than the file holds")
         return number
