@@ -14,6 +14,7 @@ import pytest
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import iter_measurements, load_measurements, load_programs
 from costhub.dataset.metaschedule.export import export_database
+from costhub.dataset.metaschedule.lines import read_lines
 from costhub.dataset.readme import write_readme
 from costhub.dataset.shards.shard import MOST_SHARD_BYTES, seal_state
 from costhub.dataset.splits.split import Split, find_split, load_split, put_split, save_split
@@ -192,3 +193,10 @@ def test_shards_that_are_links_to_files_of_ones_own_are_read(data: Path, tmp_pat
     (data / SHARD).symlink_to(elsewhere)
     assert load_measurements(data).num_rows == 4
     assert seal_state(data / SHARD) == "sealed"
+
+
+@pytest.mark.parametrize("how", SPOILS)
+def test_a_database_that_is_no_file_is_a_sentence(how: Spoil, tmp_path: Path) -> None:
+    spoil(tmp_path / "lines.json", how)
+    with pytest.raises(DataError, match=r"lines\.json"):
+        next(read_lines(tmp_path / "lines.json", most_bytes=100))

@@ -17,6 +17,7 @@ import numpy as np
 from costhub.dataset.programs import FloatArray, Programs, WorkloadUse
 from costhub.errors import DataError, ScoreError
 from costhub.models import metrics
+from costhub.models.inputs import no_programs_error
 from costhub.models.metrics import weighted_top_k
 from costhub.models.protocol import CostModel, Scores
 
@@ -222,6 +223,8 @@ def evaluate_scores(scores: Scores, programs: Programs, *, noise_floor: float = 
             measured.append(_score_group(workload_id, device_id, scores[own], latency_s, noise_floor))
         else:
             skipped.append(workload_id)
+    if not measured and not skipped:
+        raise no_programs_error("evaluate on")
     if not measured:
         raise DataError(
             f"None of the {len(skipped)} workloads has two programs that differ by more than "

@@ -61,9 +61,24 @@ def check_training(train: Programs) -> None:
 
 def nothing_to_learn_error(count: int, what: str = "programs") -> DataError:
     """The error of programs of which no two of one workload differ in latency; `count` says how many there are."""
+    if not count and what == "programs":
+        return no_programs_error("learn from")
     return DataError(
         f"There is nothing to learn from {count} {what}: some workload needs two programs whose "
         "latencies differ. Measure more programs."
+    )
+
+
+def no_programs_error(purpose: str) -> DataError:
+    """The error of data without a single program that ran and has features.
+
+    Example:
+        >>> str(no_programs_error("learn from"))[:38]
+        'There is no program to learn from: non'
+    """
+    return DataError(
+        f"There is no program to {purpose}: none ran (`costhub stats DATA` counts them), or no module or trace could "
+        "be read (`costhub check --deep DATA` names them)."
     )
 
 

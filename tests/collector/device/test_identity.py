@@ -39,6 +39,23 @@ def test_an_unknown_one_is_a_sentence() -> None:
         isa_level("avx51")
 
 
+@pytest.mark.parametrize(
+    ("release", "said"),
+    [
+        ("6.18.44-fc-v669", "Linux 6.18.44"),
+        ("5.15.0-1071-aws", "Linux 5.15.0"),
+        ("6.1.0-ada-lovelace.lab+", "Linux 6.1.0"),
+        ("6.9.3.node17", "Linux 6.9.3"),
+        ("custom", "Linux"),
+        ("", "Linux"),
+    ],
+)
+def test_a_kernel_is_its_numbers(release: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(device.platform, "release", lambda: release)
+    assert identify()["driver"] == said
+
+
 FACTS = {
     "name": "NVIDIA GeForce RTX 4090",
     "compute_version": "8.9",

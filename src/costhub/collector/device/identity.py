@@ -84,10 +84,21 @@ def _whole_cpu() -> dict[str, Any]:
         "simd_bits": next((bits for flag, bits in SIMD_BITS if flag in flags), None),
         **_caches(),
         "memory_bytes": psutil.virtual_memory().total,
-        "driver": f"{platform.system()} {platform.release()}",
+        "driver": kernel_version(platform.system(), platform.release()),
         "isa_features": [flag for flag in (*X86_OF_INTEREST, *ARM_OF_INTEREST) if flag in flags],
         "target": None,
     }
+
+
+def kernel_version(system: str, release: str) -> str:
+    """The operating system's kernel, by the numbers of its release; whatever follows them may mark one machine.
+
+    Example:
+        >>> kernel_version("Linux", "6.18.44-fc-v669"), kernel_version("Linux", "custom")
+        ('Linux 6.18.44', 'Linux')
+    """
+    numbers = re.match(r"\d+(?:\.\d+)*", release)
+    return f"{system} {numbers[0]}" if numbers else system
 
 
 def clock_mhz() -> float | None:

@@ -12,6 +12,9 @@ import numpy as np
 from costhub.collector.workloads.exported_file import load_exported
 from costhub.collector.workloads.zoo.networks import NETWORKS
 from costhub.errors import WorkloadError, last_line
+from costhub.files import read_regular
+
+_MOST_JSON_BYTES = 1 << 30
 
 RELAX, TORCH = ".json", ".pt2"
 """How the names of files with a network end: `tvm.ir.save_json` and ``torch.export.save`` wrote them."""
@@ -84,7 +87,7 @@ def _read_relax(path: Path) -> Any:
     from tvm import relax
 
     try:
-        mod = tvm.ir.load_json(path.read_text(encoding="utf-8"))
+        mod = tvm.ir.load_json(read_regular(path, limit=_MOST_JSON_BYTES, error=WorkloadError).decode("utf-8"))
     except Exception as error:
         raise WorkloadError(f"it is not a module in TVM's JSON: {last_line(error)}") from error
     if isinstance(mod, relax.Function):

@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from costhub.errors import DataError
+from costhub.files import open_regular
 
 WORKLOADS_FILE = "database_workload.json"
 RECORDS_FILE = "database_tuning_record.json"
 BLANK = "the line is blank"
+MOST_FILE_BYTES = 64 << 30
+"""All of TenSet's records have less; a sparse file of a stranger may claim any size."""
 _SKIP_BYTES = 1 << 20
 FAILED_S = 1e9
 """MetaSchedule stores 1e10 seconds for a program that failed; anything this long counts as failed."""
@@ -52,13 +55,10 @@ def read_lines(path: Path, *, most_bytes: int) -> Iterator[Line]:
         most_bytes: The longest line to take.
 
     Raises:
-        DataError: The file cannot be opened.
+        DataError: The file cannot be opened, or is larger than any database.
     """
     with ExitStack() as held:
-        try:
-            raw: IO[bytes] = held.enter_context(path.open("rb"))
-        except OSError as error:
-            raise DataError(f"{path} cannot be read ({error.strerror}); check its permissions.") from error
+        raw: IO[bytes] = held.enter_context(open_regular(path, limit=MOST_FILE_BYTES, error=DataError))
         # gzip gets the open file, so that progress can be computed from the bytes on disk.
         file = held.enter_context(gzip.open(raw)) if path.suffix == ".gz" else raw
         number = 0
