@@ -7,6 +7,7 @@ from scripts.commands import LazyCommands
 STEPS = {
     "collect": "collect",
     "train": "train",
+    "cards": "cards",
     "check": "check",
     "reproduce": "reproduce",
     "walk": "walk_package",

@@ -50,7 +50,9 @@ def test_measurements_give_a_model_the_card_that_it_lacks(costhub: Any, model: P
     written = parse((model / "README.md").read_text())
     assert done.code == 0, done.err
     assert written.totals == trained.totals
-    assert [row["workload"] for row in written.workloads] == ["conv2d0", "matmul0"]
+    figures = json.loads((model / "evaluation.json").read_text())
+    assert [row["workload"] for row in figures["workloads"]] == ["conv2d0", "matmul0"]
+    assert written.held_out["workloads"] == 2
     assert json.loads(done.out)["top_1"] == written.totals["top_1"]
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 
 from costhub.cards.dataset_card import parse
 from costhub.cards.markdown import split
+from costhub.cards.model_card import is_as_rendered, render
+from costhub.cards.model_card import parse as model_card_of
 from costhub.dataset.folder import DataFolder
-from costhub.errors import CosthubError, HubError, ModelError, RefusedError
+from costhub.errors import ArgumentError, CosthubError, HubError, ModelError, RefusedError
 from costhub.hub.catalogue.find import find_model
 from costhub.hub.data import load_measurements
 from costhub.hub.publish import PublishPlan, publish
@@ -53,6 +56,42 @@ def test_a_model_is_published_tagged_and_found_again(sound_model: Any, hugging_f
     assert block["model-index"][0]["results"][0]["metrics"][0]["type"] == "top_1"
     # The first commit makes the repository, the second is the model: all of it at once.
     assert len([r for r in hugging_face.requests if "/commit/" in r]) == 1
+
+
+def test_the_commands_on_a_published_card_name_the_model_where_it_is(
+    sound_model: Any, hub: Path, hugging_face: Any
+) -> None:
+    folder = sound_model("gbt")
+    before = (folder / "README.md").read_text()
+    publish(folder, "hf-hub:acme/one", agree=True)
+    publish(folder, str(hub), name="lab/one", agree=True)
+
+    sent = hugging_face.files("acme/one")["README.md"].decode()
+    assert "costhub tune resnet18.c7 --model hf-hub:acme/one --out" in sent
+    assert 'costhub.load_model("hf-hub:acme/one")' in sent
+    assert "--model lab/one --out" in (hub / "models/lab/one/README.md").read_text()
+    assert (folder / "README.md").read_text() == before
+    assert is_as_rendered(sent)
+
+
+def test_a_card_that_somebody_edited_is_not_mended_on_its_way(sound_model: Any, hub: Path) -> None:
+    folder = sound_model("gbt")
+    card = (folder / "README.md").read_text()
+    (folder / "README.md").write_text(card.replace("| conv | 11 |", "| conv | 12 |"))
+
+    with pytest.raises(ModelError, match="does not follow from its own data"):
+        publish(folder, str(hub), name="lab/one", agree=True)
+
+
+def test_a_card_of_an_older_version_goes_as_it_is(sound_model: Any, hub: Path) -> None:
+    folder = sound_model("gbt")
+    rows = json.loads((folder / "evaluation.json").read_text())["workloads"]
+    card = model_card_of((folder / "README.md").read_text())
+    old = render(replace(card, version=3, workloads=rows, address="", held_out={}, operators=[], devices=[]))
+    (folder / "README.md").write_text(old)
+
+    assert publish(folder, str(hub), name="lab/one", agree=True) is not None
+    assert (hub / "models/lab/one/README.md").read_text() == old
 
 
 def test_publishing_the_same_again_sends_nothing(sound_model: Any, hugging_face: Any) -> None:
@@ -272,7 +311,7 @@ def test_a_place_that_is_none_is_refused(
 ) -> None:
     (tmp_path / "hub").mkdir()
 
-    with pytest.raises((AddressError, HubError), match=sentence):
+    with pytest.raises((AddressError, ArgumentError, HubError), match=sentence):
         publish(sound_model("gbt"), to.replace("HUB", str(tmp_path / "hub")), agree=True, **options)
     assert list((tmp_path / "hub").iterdir()) == []
 

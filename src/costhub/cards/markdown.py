@@ -44,11 +44,25 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
+class OnOneLine(dict[str, Any]):
+    """A mapping that `join` puts on one line, with all that is in it."""
+
+
+def _represent_on_one_line(dumper: yaml.SafeDumper, mapping: OnOneLine) -> yaml.MappingNode:
+    return dumper.represent_mapping("tag:yaml.org,2002:map", mapping.items(), flow_style=True)
+
+
+_Dumper.add_representer(OnOneLine, _represent_on_one_line)
 _BLOCK = re.compile(r"\A---\n(.*?\n)---\n(.*)\Z", re.DOTALL)
 
 
-def join(metadata: Mapping[str, Any], body: str) -> str:
+def join(metadata: Mapping[str, Any], body: str, *, width: int | None = None) -> str:
     """A Markdown text with its metadata in front, keys in the order given.
+
+    Args:
+        metadata: Plain values.
+        body: The text.
+        width: Put innermost lists and mappings on one line each, of at most so many characters.
 
     Example:
         >>> print(join({"license": "apache-2.0"}, "# Title"))
@@ -59,7 +73,8 @@ def join(metadata: Mapping[str, Any], body: str) -> str:
         # Title
     """
     # Escaped beyond ASCII: a few line separators would otherwise be read back as blanks.
-    block = yaml.dump(dict(metadata), Dumper=_Dumper, sort_keys=False, allow_unicode=False, width=110)
+    style = {"default_flow_style": None, "width": width} if width else {"width": 110}
+    block = yaml.dump(dict(metadata), Dumper=_Dumper, sort_keys=False, allow_unicode=False, **style)
     return f"---\n{block}---\n\n{body}"
 
 

@@ -61,7 +61,7 @@ def command(
     folder. `costhub publish` requires a card.
     """
     from costhub.cards.markdown import CARD
-    from costhub.cards.model_card import METRICS
+    from costhub.cards.model_facts import METRICS
     from costhub.hub.catalogue.hubs import CONFIG, read_config
     from costhub.hub.install import write_card
     from costhub.hub.remote.manifest import MANIFEST, verify, write_manifest

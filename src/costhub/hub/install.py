@@ -53,9 +53,9 @@ def install_model(
     with tempfile.TemporaryDirectory(prefix=".install-", dir=target.parent) as temporary:
         new = copy_verified(source, Path(temporary) / target.name, manifest=scan(source))
         if evaluation is None:
-            write_card_from_figures(new, name=new.name)
+            write_card_from_figures(new, name=new.name, address=f"{org}/{new.name}")
         else:
-            write_card(new, config, evaluation, name=new.name)
+            write_card(new, config, evaluation, name=new.name, address=f"{org}/{new.name}")
         write_manifest(new)
         if target.exists():
             swap_in(target, new, Path(f"{temporary}-old"))
@@ -64,12 +64,13 @@ def install_model(
     return target
 
 
-def write_card_from_figures(folder: Path, *, name: str) -> None:
+def write_card_from_figures(folder: Path, *, name: str, address: str = "") -> None:
     """Renders the card of a model from the figures beside it; without figures the model gets no card.
 
     Args:
         folder: The model folder.
         name: What the card calls it.
+        address: See `write_card`.
 
     Raises:
         ModelError: `folder` is not a model folder.
@@ -77,7 +78,7 @@ def write_card_from_figures(folder: Path, *, name: str) -> None:
     """
     figures = read_figures(folder, EVALUATION)
     if figures is not None:
-        write_card(folder, read_config(folder), figures, name=name)
+        write_card(folder, read_config(folder), figures, name=name, address=address)
 
 
 def read_figures(folder: Path, name: str) -> dict[str, Any] | None:
@@ -105,7 +106,12 @@ def read_figures(folder: Path, name: str) -> dict[str, Any] | None:
 
 
 def card_documents(
-    config: Mapping[str, Any], evaluation: Mapping[str, Any], *, name: str, transfer: Mapping[str, Any] | None
+    config: Mapping[str, Any],
+    evaluation: Mapping[str, Any],
+    *,
+    name: str,
+    transfer: Mapping[str, Any] | None,
+    address: str = "",
 ) -> dict[str, bytes]:
     """File name -> content: the card of a model, its pictures, and the figures that they show.
 
@@ -114,6 +120,7 @@ def card_documents(
         evaluation: Figures on held-out workloads.
         name: What the card calls the model.
         transfer: See `transfer_facts`; None if the model was not adapted.
+        address: See `write_card`.
 
     Raises:
         DataError: The configuration or the figures lack what a card needs.
@@ -127,6 +134,7 @@ def card_documents(
         device=device.row() if device else None,
         transfer=transfer,
         pictures=list(drawn),
+        address=address,
     )
     return {**drawn, CARD: render(card).encode(), EVALUATION: evaluation_text(evaluation).encode()}
 
@@ -136,7 +144,9 @@ def evaluation_text(evaluation: Mapping[str, Any]) -> str:
     return json.dumps({"version": EVALUATION_VERSION, **evaluation}, indent=2) + "\n"
 
 
-def write_card(folder: Path, config: Mapping[str, Any], evaluation: Mapping[str, Any], *, name: str) -> None:
+def write_card(
+    folder: Path, config: Mapping[str, Any], evaluation: Mapping[str, Any], *, name: str, address: str = ""
+) -> None:
     """Writes the card of a model, its pictures and its figures into its folder.
 
     Args:
@@ -144,6 +154,7 @@ def write_card(folder: Path, config: Mapping[str, Any], evaluation: Mapping[str,
         config: The content of `config.json`.
         evaluation: Figures on held-out workloads.
         name: What the card calls it.
+        address: The model's address in a hub, as `costhub tune --model` takes it; empty for a model in none.
 
     Raises:
         ModelError: The folder holds a link or a pipe, and the card might be written elsewhere.
@@ -153,5 +164,6 @@ def write_card(folder: Path, config: Mapping[str, Any], evaluation: Mapping[str,
     adaptation = read_figures(folder, ADAPTATION)
     pictures = [name for name in PICTURES if (folder / name).is_file()]
     transfer = None if adaptation is None else transfer_facts(adaptation, pictures)
-    for file, content in card_documents(config, evaluation, name=name, transfer=transfer).items():
+    documents = card_documents(config, evaluation, name=name, transfer=transfer, address=address)
+    for file, content in documents.items():
         write_replacing(folder / file, content)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from costhub.cards import model_card
 from costhub.cards.card_check import check_card
 from costhub.cards.dataset_card import PICTURES, SAMPLE, recorded_changes
 from costhub.cards.markdown import CARD, MAX_CARD_CHARACTERS
+from costhub.cards.model_facts import ADDRESSED_VERSION
 from costhub.dataset.check.folder import check_folder
-from costhub.errors import HubError, ModelError, RefusedError
+from costhub.errors import DataError, HubError, ModelError, RefusedError
 from costhub.hub.dataset_documents import write_dataset_documents
 from costhub.hub.model_check.model_gate import check_model
 from costhub.hub.remote.address import AddressError
 from costhub.hub.remote.folder_repo import FolderRepo, Repository, open_repository
-from costhub.hub.remote.manifest import MANIFEST, MAX_MANIFEST_BYTES, hash_file, read_manifest
+from costhub.hub.remote.manifest import MANIFEST, MAX_MANIFEST_BYTES, hash_file, read_manifest, write_manifest
 from costhub.hub.remote.remote_repo import Head, Kind, PushedCommit, RemoteRepo, blob_id, repeat_if_stale
 from costhub.hub.staging import (
     Consent,
@@ -110,10 +112,13 @@ def publish(
         repo = open_repository(to, name, ready.kind)
         if tag is not None and isinstance(repo, FolderRepo):
             repo.tag(tag, "")  # refused before the check, which takes longer
+        address = repo.name if isinstance(repo, FolderRepo) else repo.address
+        if ready.kind == "model":
+            _address_model_card(ready.folder, address)
         _check(ready)
         head = repo.head()
         if ready.kind == "dataset":
-            _write_dataset_card(repo, ready, head, tag)
+            _write_dataset_card(repo, ready, head, tag, address)
         publication = _Publication(repo, ready, replace)
         plan = publication.plan(head)
         if tag is not None and head is not None and isinstance(repo, RemoteRepo):
@@ -221,7 +226,20 @@ def _check(ready: Staged) -> None:
     check_card(read_card(ready.folder / CARD), CARD)
 
 
-def _write_dataset_card(repo: Repository, ready: Staged, head: Head | None, tag: str | None) -> None:
+def _address_model_card(folder: Path, address: str) -> None:
+    """Makes the commands on the card of a model name the model where it will be; any other card is left alone."""
+    text = read_card(folder / CARD) if (folder / CARD).is_file() else ""
+    try:
+        card = model_card.parse(text)
+        is_ours = card.version >= ADDRESSED_VERSION and model_card.is_as_rendered(text)
+    except DataError:
+        return  # the check says what is wrong with it
+    if is_ours:
+        (folder / CARD).write_text(model_card.render(replace(card, address=address)), encoding="utf-8")
+        write_manifest(folder)
+
+
+def _write_dataset_card(repo: Repository, ready: Staged, head: Head | None, tag: str | None, address: str) -> None:
     """Writes the card of a dataset, which continues the list of versions of the card in the hub."""
     text = read_card(ready.folder / CARD)
     changes = recorded_changes(text)
@@ -231,7 +249,7 @@ def _write_dataset_card(repo: Repository, ready: Staged, head: Head | None, tag:
         ready.folder,
         text,
         name=repo.name,
-        address=repo.name if isinstance(repo, FolderRepo) else repo.address,
+        address=address,
         changes=changes,
         date=datetime.now(timezone.utc).date().isoformat(),
         version=tag,

@@ -165,6 +165,22 @@ def test_auto_takes_the_nearest_device_and_says_why() -> None:
     assert "acme-one" in found.reason
 
 
+def test_auto_says_of_a_model_of_many_devices_that_it_learned_from_this_one(hub: Path, make_model: Any) -> None:
+    folder = make_model(hub / "models/lab/both", device_id="any-cpu", arch="conditioned", top_1=0.95)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "train_devices": ["acme-one", "acme-two"]}))
+    write_manifest(folder)
+
+    found = choose_model("auto", {"device_id": "acme-one", "kind": "cpu"})
+    near = choose_model("auto", {"device_id": "acme-new", "kind": "cpu", "microarchitecture": "bang"})
+    own = choose_model("auto", {"device_id": "acme-one", "kind": "cpu"}, arch="gbt")
+
+    assert found.reason.startswith("lab/both learned from acme-one and 1 more. Of the 3 models for acme-one it has the")
+    assert near.reason.startswith("acme-two is the nearest of 2 cpu devices with a model")
+    assert near.reason.endswith(" lab/both learned from acme-two and 1 more.")
+    assert own.reason == "There is a model for acme-one itself."
+
+
 @pytest.mark.usefixtures("hub")
 def test_a_name_is_taken_as_it_is() -> None:
     assert choose_model("one", {"kind": "cuda"}, arch="mlp").entry.arch == "mlp"

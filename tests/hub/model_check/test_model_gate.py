@@ -365,11 +365,50 @@ def figures_in_the_configuration_alone(folder: Path) -> None:
 
 @hostile("has a top_1 of 7")
 def figures_beyond_what_there_is(folder: Path) -> None:
-    totals = {**json.loads((folder / "evaluation.json").read_text())["totals"], "top_1": 7.0}
-    (folder / "evaluation.json").write_text(json.dumps({"totals": totals}))
+    evaluation = json.loads((folder / "evaluation.json").read_text())
+    totals = {**evaluation["totals"], "top_1": 7.0}
+    (folder / "evaluation.json").write_text(json.dumps({**evaluation, "totals": totals}))
     change_config(folder, metrics=totals)
     card = replace(parse((folder / "README.md").read_text()), totals=totals)
     (folder / "README.md").write_text(render(card))
+
+
+def change_in_card(folder: Path, **changes: Any) -> None:
+    """A card that follows from its own data, which are changed."""
+    path = folder / "README.md"
+    path.write_text(render(replace(parse(path.read_text()), **changes)))
+
+
+@hostile("shows other figures by operator or device than evaluation.json")
+def figures_of_an_operator_that_no_workload_gives(folder: Path) -> None:
+    first, *others = parse((folder / "README.md").read_text()).operators
+    change_in_card(folder, operators=[{**first, "top_1": 1.0}, *others])
+
+
+@hostile("shows other figures by operator or device than evaluation.json")
+def figures_of_a_device_that_has_none(folder: Path) -> None:
+    change_in_card(folder, devices=[{"device_id": "nvidia-h200", "workloads": 1, "programs": 1, "top_1": 1.0}])
+
+
+@hostile("shows other figures by operator or device than evaluation.json")
+def more_workloads_than_there_are(folder: Path) -> None:
+    change_in_card(folder, held_out={"workloads": 4000, "devices": 1, "programs": 10**6})
+
+
+@hostile("shows other figures by operator or device than evaluation.json")
+def another_noise_floor(folder: Path) -> None:
+    change_in_card(folder, noise_floor=0.5)
+
+
+@hostile("has no rows of workloads that a card could show")
+def an_evaluation_whose_rows_are_words(folder: Path) -> None:
+    evaluation = json.loads((folder / "evaluation.json").read_text())
+    (folder / "evaluation.json").write_text(json.dumps({**evaluation, "workloads": ["conv"]}))
+
+
+@hostile("'a/b; rm -rf ~' as the address of its model")
+def a_command_in_the_address(folder: Path) -> None:
+    change_in_card(folder, address="a/b; rm -rf ~")
 
 
 @hostile("there is no evaluation.json")
@@ -392,30 +431,24 @@ def no_configuration(folder: Path) -> None:
     (folder / "config.json").unlink()
 
 
-def rename_in_card(folder: Path, name: str) -> None:
-    """A card that follows from its own data, which are hostile."""
-    path = folder / "README.md"
-    path.write_text(render(replace(parse(path.read_text()), name=name)))
-
-
 @hostile("holds a link to 'javascript:alert(1)'")
 def a_link_that_runs_code_in_the_data_of_the_card(folder: Path) -> None:
-    rename_in_card(folder, "[x](java&#115;cript:alert(1))")
+    change_in_card(folder, name="[x](java&#115;cript:alert(1))")
 
 
 @hostile("holds a picture from elsewhere")
 def a_picture_from_elsewhere_in_the_data_of_the_card(folder: Path) -> None:
-    rename_in_card(folder, "![a [b] c](https://e.org/x.png)")
+    change_in_card(folder, name="![a [b] c](https://e.org/x.png)")
 
 
 @hostile("holds the control character U+001B")
 def an_escape_in_the_data_of_the_card(folder: Path) -> None:
-    rename_in_card(folder, "a\x1b[2Jb")
+    change_in_card(folder, name="a\x1b[2Jb")
 
 
 @hostile("holds the control character U+202E")
 def letters_in_another_order_in_the_data_of_the_card(folder: Path) -> None:
-    rename_in_card(folder, "a\u202eb")
+    change_in_card(folder, name="a\u202eb")
 
 
 def listing(folder: Path) -> dict[str, str]:

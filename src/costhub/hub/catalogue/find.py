@@ -13,7 +13,7 @@ from costhub.errors import ModelError, UnknownNameError
 from costhub.hub.catalogue.devices import Device, find_device, load_devices
 from costhub.hub.catalogue.hubs import CONFIG, ModelEntry, list_models, models_for, read_entry
 from costhub.hub.catalogue.names import resolve_name
-from costhub.hub.catalogue.nearest import nearest_device, nearest_order
+from costhub.hub.catalogue.nearest import NearestDevice, nearest_device, nearest_order
 from costhub.hub.remote.address import Address, AddressError, parse_address
 from costhub.hub.remote.hugging_face import fetch_snapshot
 
@@ -89,7 +89,8 @@ def choose_model(name: str, descriptor: Mapping[str, Any], *, arch: str | None =
             f"No {descriptor.get('kind')} device has a model in the hub. Name one with --model, or train one "
             "with `costhub collect` and `costhub train`."
         )
-    return replace(find_model(nearest.device_id, arch=arch), explain=lambda: nearest.reason)
+    found = find_model(nearest.device_id, arch=arch)
+    return replace(found, explain=partial(_nearest, found, nearest, descriptor.get("device_id")))
 
 
 def kind_of(entry: ModelEntry) -> str | None:
@@ -206,6 +207,17 @@ def _pinned(entries: Sequence[ModelEntry], address: Address, explain: Callable[[
 
 def _named(entry: ModelEntry) -> str:
     return f"It is the model named {entry.name} in {entry.origin}."
+
+
+def _nearest(found: ResolvedModel, nearest: NearestDevice, device_id: Any) -> str:
+    """Why the model of a device is the one to take; it may be one of many devices, which has another name."""
+    if found.entry.device_id == nearest.device_id:
+        return nearest.reason
+    others = len(found.entry.trained_on) - 1
+    learned = f"{found.entry.name} learned from {nearest.device_id}" + (f" and {others} more." if others else ".")
+    if nearest.device_id == device_id:
+        return f"{learned} {found.reason}"
+    return f"{nearest.reason} {learned}"
 
 
 def _best(entries: Sequence[ModelEntry], device_id: str, arch: str | None) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 
 from costhub.cards.card_check import check_card
 from costhub.cards.markdown import CARD
-from costhub.cards.model_card import METRICS, is_as_rendered, parse
+from costhub.cards.model_card import is_as_rendered, parse
+from costhub.cards.model_facts import ADDRESSED_VERSION, METRICS, ModelCard, held_out_figures
 from costhub.errors import CosthubError, ModelError
 from costhub.hub.catalogue.hubs import CONFIG, EVALUATION
 from costhub.hub.model_check.model_files import check_model_files, check_tensor_header, read_strict_json, read_text
@@ -145,13 +146,28 @@ def _check_card(root: Path, info: ModelInfo) -> None:
             raise ModelError(f"{CARD} names another {name} than {CONFIG}: it is the card of another model.")
     if not (root / EVALUATION).is_file():
         raise ModelError(f"{CARD} shows figures, but there is no {EVALUATION} with them. Evaluate again.")
+    evaluation = read_strict_json(root / EVALUATION)
     for name, totals in (
-        (EVALUATION, read_strict_json(root / EVALUATION).get("totals")),
+        (EVALUATION, evaluation.get("totals")),
         (CONFIG, info.metrics or card.totals),  # missing if the model was evaluated later
     ):
         if not isinstance(totals, dict) or any(totals.get(key) != card.totals[key] for key in METRICS):
             raise ModelError(f"{CARD} shows other figures than {name} holds. Render it again.")
+    _check_summary(card, evaluation)
     for key in METRICS:
         least = -1 if key == "spearman" else 0
         if not least <= card.totals[key] <= 1:
             raise ModelError(f"{CARD} has a {key} of {card.totals[key]:g}; {least} to 1 was expected.")
+
+
+def _check_summary(card: ModelCard, evaluation: Mapping[str, Any]) -> None:
+    """Refuses figures by operator or device that the figures of the workloads do not give."""
+    if card.version < ADDRESSED_VERSION:
+        return  # it has the workloads themselves
+    try:
+        held_out = held_out_figures(evaluation["workloads"])
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ModelError(f"{EVALUATION} has no rows of workloads that a card could show. Evaluate again.") from error
+    summary = {**held_out, "noise_floor": evaluation.get("noise_floor")}
+    if any(getattr(card, key) != value for key, value in summary.items()):
+        raise ModelError(f"{CARD} shows other figures by operator or device than {EVALUATION} holds. Render it again.")

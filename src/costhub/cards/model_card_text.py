@@ -1,0 +1,192 @@
+"""Renders the text of a model card, below its block of YAML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from costhub.cards.adaptation import ADAPTED, PICTURES
+from costhub.cards.card_parts import citation, device_facts, facts_table
+from costhub.cards.model_facts import METRIC_MEANINGS, METRICS, ModelCard
+from costhub.cards.model_plots import EVALUATION_CAPTION
+from costhub.cards.tables import TableColumn, counted, markdown_table, number
+
+EVALUATION = "evaluation.json"
+"""The file beside the card that has the figures of each workload."""
+ADDRESS = re.compile(r"(?:hf-hub:)?[A-Za-z0-9][A-Za-z0-9._+-]{0,95}/[A-Za-z0-9][A-Za-z0-9._+-]{0,95}")
+"""What a card may name as the address of its model: people copy the command from it into a shell."""
+CONDITIONED = "conditioned"
+"""The architecture of models that take the device as an input."""
+_OWN_KIND = "cpu"
+"""Kind of the device that a search takes unless `--device` names another."""
+_KIND = re.compile(r"[a-z]{1,20}")
+_EXAMPLE = "resnet18.c7"
+_TRAINING_FACTS = {
+    "data_rows": "measured programs",
+    "workloads": "workloads",
+    "devices": "devices",
+    "data_credit": "measured by",
+    "data_hash": "sha256 of the data",
+    "base": "continued from",
+    "method": "carried over by",
+    "seed": "seed",
+    "created": "trained on",
+}
+_FIGURES = tuple(number(key, key) for key in METRICS)
+_COUNTS = (number("workloads", "workloads", "d"), number("programs", "programs", "d"))
+
+
+def card_body(card: ModelCard) -> str:
+    """The Markdown of a card of this version."""
+    parts = [
+        f"# {card.name}",
+        _purpose(card),
+        "## How to use it",
+        _use(card),
+        "## Device",
+        facts_table(device_facts(card.device)) or f"{card.device_id}.",
+        "## Training data",
+        training_table(card),
+        *(["## Transfer", adaptation_text(card)] if card.transfer else []),
+        "## Figures",
+        *_figures(card),
+        "## Limits",
+        _limits(card),
+        "## Licence and citation",
+        f"{card.licence}.",
+        citation_text(card),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def tune_command(card: ModelCard) -> str:
+    """The command that searches with this very model, on a device of its kind.
+
+    Example:
+        >>> card = ModelCard(name="n", device_id="acme", arch="mlp", feature_spec="tiles@1", licence="MIT", training={},
+        ...                  versions={}, totals={}, noise_floor=0.02, device={"kind": "cuda"}, address="lab/acme-mlp")
+        >>> tune_command(card)
+        'costhub tune resnet18.c7 --model lab/acme-mlp --device cuda --out tuned/'
+    """
+    kind = str(card.device.get("kind") or _OWN_KIND)
+    device = f" --device {kind}" if kind != _OWN_KIND and _KIND.fullmatch(kind) else ""
+    return f"costhub tune {_EXAMPLE} --model {card.address or 'FOLDER'}{device} --out tuned/"
+
+
+def _purpose(card: ModelCard) -> str:
+    text = (
+        f"A cost model (`{card.arch}`) for {card.device_id}: it ranks the schedules of a tensor program by "
+        "how fast they will run there, so that a search with TVM MetaSchedule needs fewer measurements. A "
+        "score says which of two programs of one workload is faster. It is not a latency, and scores of different "
+        "workloads are not comparable."
+    )
+    if card.arch == CONDITIONED:
+        text += " Figures of the device (cores, caches, SIMD width, measured peaks) are among its inputs."
+    return text
+
+
+def _use(card: ModelCard) -> str:
+    bound = "  # bound to this machine" if card.arch == CONDITIONED else ""
+    parts = [
+        f"```bash\n{tune_command(card)}\n```",
+        "```python\n"
+        "import costhub\n\n"
+        f'model = costhub.load_model("{card.address or "FOLDER"}"){bound}\n'
+        'programs = costhub.load_programs("measurements/", spec=model.feature_spec)  # a data folder\n'
+        "scores = model.predict(programs.rows, programs.counts)  # higher is faster\n"
+        "```",
+    ]
+    if not card.address:
+        parts.insert(0, "FOLDER is the folder of this card.")
+    return "\n\n".join(parts)
+
+
+def training_table(card: ModelCard) -> str:
+    """What the model learned from, and how."""
+    facts = {_TRAINING_FACTS[k]: str(card.training[k]) for k in _TRAINING_FACTS if k in card.training}
+    if "options" in card.training:
+        facts["options"] = ", ".join(f"{k} = {v}" for k, v in card.training["options"].items())
+    facts["features"] = card.feature_spec
+    facts["versions"] = ", ".join(f"{name} {version}" for name, version in sorted(card.versions.items()))
+    return facts_table({key: value for key, value in facts.items() if value})
+
+
+def adaptation_text(card: ModelCard) -> str:
+    """How the model was adapted from another device, and what became of it."""
+    facts = card.transfer
+    harmed = f" Transfer by {facts['method']} made the model worse here." if facts["chosen"] != ADAPTED else ""
+    parts = [
+        f"Adapted from {facts['source']} by `{facts['method']}`, with {facts['trials']:,} programs measured on "
+        f"{card.device_id}.",
+        "The candidates ranked each batch of programs before they learned from it: the adapted model, the "
+        "source model as it was and, from the second batch on, a local model trained on the target alone. By "
+        f"these rankings the guard chose the {facts['chosen']} model, which is the one in this folder.{harmed}",
+    ]
+    return "\n\n".join([*parts, *adapted_pictures(card)])
+
+
+def adapted_pictures(card: ModelCard) -> list[str]:
+    """The pictures of a transfer, with their captions."""
+    return [f"![{PICTURES[name]}]({name})" for name in card.transfer["pictures"]]
+
+
+def _figures(card: ModelCard) -> Iterator[str]:
+    yield _held_out(card)
+    totals = [
+        {"metric": key, "value": card.totals[key], "meaning": meaning.format(floor=card.noise_floor)}
+        for key, meaning in METRIC_MEANINGS.items()
+    ]
+    meaning = TableColumn("meaning", "meaning")
+    yield markdown_table(totals, (TableColumn("metric", "metric"), number("value", "mean over workloads"), meaning))
+    caption = (
+        EVALUATION_CAPTION.replace("workload,", "workload on each device,") if card.devices else EVALUATION_CAPTION
+    )
+    yield from (f"![{caption}]({name})" for name in card.pictures)
+    for rows, key, title in ((card.operators, "operator", "operator"), (card.devices, "device_id", "device")):
+        if rows:
+            yield f"By {title}:"
+            yield markdown_table(rows, (TableColumn(key, title), *_COUNTS, *_FIGURES))
+
+
+def _held_out(card: ModelCard) -> str:
+    counts = card.held_out
+    if not counts.get("workloads"):
+        return "On held-out workloads:"
+    devices = f", measured on up to {counts['devices']} devices each" if counts["devices"] > 1 else ""
+    workloads, programs = counted(counts["workloads"], "held-out workload"), counted(counts["programs"], "program")
+    return (
+        f"On {workloads}{devices} ({programs}); the model was trained on none of them. "
+        f"[{EVALUATION}]({EVALUATION}) has the figures of each."
+    )
+
+
+def _limits(card: ModelCard) -> str:
+    trained_on = card.training.get("devices", card.device_id)
+    elsewhere = "its ranking may be wrong: compare it with some programs measured there (`costhub evaluate`)."
+    if card.arch == CONDITIONED:
+        elsewhere = "its ranking is less certain: run `costhub probe` there first, to measure the figures it takes."
+    limits = [
+        f"It was trained on {trained_on}. On another device {elsewhere}",
+        f"It reads the features `{card.feature_spec}` only"
+        + (f", as TVM {card.versions['tvm']} computes them." if "tvm" in card.versions else "."),
+        f"Latencies that differ by less than {card.noise_floor:.0%} count as equal; `pairwise` skips them.",
+    ]
+    scored: list[dict[str, Any]] = [row for row in card.operators if row["top_1"] is not None]
+    if len(scored) > 1:
+        worst = min(scored, key=lambda row: row["top_1"])
+        limits.append(f"It is weakest on {worst['operator']}: top_1 {worst['top_1']:.3f}.")
+    if card.operators:
+        names = ", ".join(row["operator"] for row in card.operators)
+        limits.append(f"The figures say nothing about operators other than {names}.")
+    return "\n".join(f"- {limit}" for limit in limits)
+
+
+def citation_text(card: ModelCard) -> str:
+    """How to cite the model."""
+    return citation(
+        card.name.replace("-", "_"),
+        title=f"{card.name}: a cost model for TVM MetaSchedule",
+        author="{the costhub contributors}",
+        year=str(card.training.get("created", ""))[:4],
+    )

@@ -1,0 +1,112 @@
+"""Provides ModelCard: what a model says about itself, as data, and the figures that its card shows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+CARD_VERSION = 4
+"""Version 1 has neither options nor pictures, version 3 has clearer sentences, and version 4 names the model's own
+address and leaves the figures of each workload to a file beside it. Each is read, and rendered as it was."""
+ADDRESSED_VERSION = 4
+"""The first that has `ModelCard.address`."""
+METRICS = ("top_1", "top_5", "pairwise", "spearman")
+METRIC_MEANINGS = {
+    "top_1": "best latency of the workload / latency of the program ranked first; 1 is perfect",
+    "top_5": "best latency of the workload / best latency among the five ranked first; 1 is perfect",
+    "pairwise": "share of pairs of programs put in the right order, of those that differ by more than "
+    "{floor:.0%}; 0.5 is chance",
+    "spearman": "rank correlation of score and speed; 0 is chance, 1 is perfect",
+}
+DIGITS = 3
+"""Of the figures of operators and devices: what a card shows is what its data hold."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelCard:
+    """Everything a card shows; the types are those of YAML, so that a card survives being read back."""
+
+    name: str
+    """Of the model folder."""
+    device_id: str
+    arch: str
+    feature_spec: str
+    licence: str
+    """An SPDX name."""
+    training: dict[str, Any]
+    """data_rows, data_hash, data_credit, devices, seed, created, base, method, workloads: as far as known."""
+    versions: dict[str, str]
+    """Package -> version that the model was trained with."""
+    totals: dict[str, float]
+    """Metric -> value over the held-out workloads."""
+    noise_floor: float
+    """Relative difference of latency below which `pairwise` counts no pair."""
+    device: dict[str, Any]
+    """Known columns of the `devices` table."""
+    address: str = ""
+    """What `costhub tune --model` takes to get this very model; empty for one that is in no hub."""
+    held_out: dict[str, int] = field(default_factory=dict)
+    """How many `workloads`, `devices` and `programs` it was evaluated on."""
+    operators: list[dict[str, Any]] = field(default_factory=list)
+    """One row per operator family: operator, workloads, programs and the metrics."""
+    devices: list[dict[str, Any]] = field(default_factory=list)
+    """The same by device, where there are several."""
+    workloads: list[dict[str, Any]] = field(default_factory=list)
+    """Before version 4, one row per held-out workload; now they are in `evaluation.json` only."""
+    transfer: dict[str, Any] = field(default_factory=dict)
+    """How it was adapted from other devices, see `transfer_facts`; empty for other models."""
+    pictures: list[str] = field(default_factory=list)
+    """Pictures of its figures, files beside the card."""
+    version: int = CARD_VERSION
+    """Of the card; older ones keep their sentences."""
+
+
+def held_out_figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What a card says of the rows of an evaluation: `held_out`, `operators` and `devices` of `ModelCard`.
+
+    Args:
+        rows: One per held-out workload and device, with the metrics and `programs` or `n`.
+
+    Example:
+        >>> rows = [{"workload_id": w, "operator": "conv", "n": 8, "top_1": t} for w, t in (("a", 1.0), ("b", 0.5))]
+        >>> found = held_out_figures(rows)
+        >>> found["held_out"], found["operators"][0]["top_1"]
+        ({'workloads': 2, 'devices': 0, 'programs': 16}, 0.75)
+    """
+    devices = sorted({str(row["device_id"]) for row in rows if row.get("device_id")})
+    return {
+        "held_out": {"workloads": _workloads(rows), "devices": len(devices), "programs": _programs(rows)},
+        "operators": _groups(rows, "operator"),
+        "devices": _groups(rows, "device_id") if len(devices) > 1 else [],
+    }
+
+
+def _groups(rows: Sequence[Mapping[str, Any]], key: str) -> list[dict[str, Any]]:
+    groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        groups[str(row.get(key) or "other")].append(row)
+    return [
+        {key: name, "workloads": _workloads(group), "programs": _programs(group), **_means(group)}
+        for name, group in sorted(groups.items())
+    ]
+
+
+def _workloads(rows: Sequence[Mapping[str, Any]]) -> int:
+    """Distinct ones; a row without an id counts by its name."""
+    return len({str(row.get("workload_id") or row.get("workload")) for row in rows})
+
+
+def _programs(rows: Sequence[Mapping[str, Any]]) -> int:
+    return sum(row.get("programs", row.get("n")) or 0 for row in rows)
+
+
+def _means(rows: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+    """Metric -> mean over the rows that have it; a NaN stands for a missing figure."""
+    means: dict[str, float | None] = {}
+    for key in METRICS:
+        values = [row[key] for row in rows if row.get(key) is not None and row[key] == row[key]]
+        means[key] = round(fmean(values), DIGITS) if values else None
+    return means
