@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from costhub.cards.site.facts import Leaderboard
 from costhub.cards.site.site_page import MARK
 from costhub.errors import ArgumentError, CosthubError, DataError
 from costhub.hub import site as site_folder
-from costhub.hub.catalogue.hubs import HubRoot
+from costhub.hub.catalogue.hubs import EMBEDDED, HubRoot
 from costhub.hub.remote.manifest import scan, write_manifest
 from costhub.hub.site import MAX_OPERATORS, read_body, read_site_model, site_contents, write_site
 
@@ -148,6 +149,30 @@ def test_models_stand_by_device_the_best_first_and_devices_in_order(hub: Path) -
     ]
     assert [d["device_id"] for d in found.site.devices] == ["acme-one", "acme-two", "blit-gpu"]
     assert (found.site.datasets, found.pictures, found.left_out) == ((), {}, ())
+
+
+def test_the_leaderboard_is_that_of_the_first_hub_with_one(hub: Path, tmp_path: Path) -> None:
+    roots = [HubRoot(hub, "here"), HubRoot(EMBEDDED, "embedded")]
+    assert site_contents(roots[:1]).site.leaderboard is None
+
+    found = site_contents(roots)
+    assert found.site.leaderboard is not None
+    assert found.files["benchmark.json"] == (EMBEDDED / "benchmark.json").read_bytes()
+
+    (hub / "benchmark.json").write_text('{"version": 1, "tracks": [], "origin": {}}')
+    assert site_contents(roots).site.leaderboard == Leaderboard(tracks=(), origin={})
+
+    (hub / "benchmark.json").write_text("[")
+    damaged = site_contents(roots[:1])
+    assert damaged.site.leaderboard is None
+    assert any("benchmark.json is not JSON" in sentence for sentence in damaged.left_out)
+
+
+def test_a_site_with_a_leaderboard_may_be_replaced(tmp_path: Path) -> None:
+    page = f"{MARK}<p>"
+    for files in ({"benchmark.json": b"{}"}, {}):
+        write_site(tmp_path / "site", page, files)
+    assert [path.name for path in (tmp_path / "site").iterdir()] == ["index.html"]
 
 
 def test_a_dataset_is_counted_by_device_and_operator(hub: Path, measured: Callable[..., Path]) -> None:

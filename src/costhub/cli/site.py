@@ -39,7 +39,7 @@ def command(out: Path, hubs: tuple[Path, ...], as_json: bool) -> None:
     roots = [folder_root(path) for path in hubs] or [embedded_root()]
     refuse_occupied(out)  # before reading the hub, which takes seconds
     found = site_contents(roots)
-    page = write_site(out, site_page(found.site), found.pictures)
+    page = write_site(out, site_page(found.site), found.files)
     for sentence in found.left_out:
         click.echo(f"Left out: {sentence}", err=True)
     counts = {

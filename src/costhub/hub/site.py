@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from costhub.cards.markdown import CARD, MAX_CARD_CHARACTERS, split
-from costhub.cards.site.facts import METRICS, Site, SiteDataset, SiteModel, as_number
+from costhub.cards.site.facts import METRICS, Leaderboard, Site, SiteDataset, SiteModel, as_number
 from costhub.cards.site.site_page import MARK
 from costhub.cards.tables import one_line
 from costhub.errors import ArgumentError, CosthubError, DataError, ModelError
 from costhub.files import swap_in
+from costhub.hub.benchmark import BENCHMARK, read_benchmark
 from costhub.hub.catalogue.devices import read_devices
 from costhub.hub.catalogue.hubs import EVALUATION, HubRoot, named_folders, read_config, training_devices
 from costhub.hub.install import read_figures
@@ -131,13 +132,21 @@ class SiteContents:
     """Address in the site -> PNG."""
     left_out: tuple[str, ...]
     """A sentence for each folder or index that cannot be read."""
+    benchmark: bytes | None = None
+    """The leaderboard's figures, as the hub has them."""
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """Address in the site -> content, of all that the page links."""
+        return {**self.pictures, **({} if self.benchmark is None else {BENCHMARK: self.benchmark})}
 
 
 def site_contents(roots: Sequence[HubRoot]) -> SiteContents:
     """Reads hubs for a page; damaged folders are left out and named.
 
     Args:
-        roots: The hubs; of two folders or devices with one name, that in the earlier hub is taken.
+        roots: The hubs; of two folders or devices with one name, that in the earlier hub is taken, and the
+            leaderboard is that of the first hub which has one.
 
     Example:
         >>> from costhub.hub.catalogue.hubs import embedded_root
@@ -160,14 +169,30 @@ def site_contents(roots: Sequence[HubRoot]) -> SiteContents:
             datasets[name] = _read_dataset(folder, name)
         except (CosthubError, OSError) as error:
             left_out.append(_left_out_message(folder, error))
+    board, benchmark = _leaderboard(roots, left_out)
     used = {model.device_id for model in models.values()}
     used |= {device_id for dataset in datasets.values() for device_id in dataset.rows}
     site = Site(
         devices=_device_rows(roots, used, left_out),
         models=tuple(sorted(models.values(), key=_model_order)),
         datasets=tuple(datasets[name] for name in sorted(datasets)),
+        leaderboard=board,
     )
-    return SiteContents(site, pictures, tuple(left_out))
+    return SiteContents(site, pictures, tuple(left_out), benchmark)
+
+
+def _leaderboard(roots: Sequence[HubRoot], left_out: list[str]) -> tuple[Leaderboard | None, bytes | None]:
+    """That of the first hub with one, and its file."""
+    for root in roots:
+        path = root.path / BENCHMARK
+        try:
+            found = read_benchmark(path)
+        except (CosthubError, OSError) as error:
+            left_out.append(_left_out_message(path, error))
+            continue
+        if found is not None:
+            return found
+    return None, None
 
 
 def _model_order(model: SiteModel) -> tuple[Any, ...]:
@@ -222,13 +247,13 @@ def _left_out_message(path: Path, error: Exception) -> str:
     return text if str(path) in text else f"{one_line(str(path))}: {text}"
 
 
-def write_site(out: str | Path, page: str, pictures: Mapping[str, bytes]) -> Path:
+def write_site(out: str | Path, page: str, files: Mapping[str, bytes]) -> Path:
     """Writes a site beside its place and swaps it in; readers see either the old or the new one.
 
     Args:
         out: The folder to create. An empty one, or one that holds nothing but an earlier site, is replaced.
         page: Its HTML.
-        pictures: Address in the site -> content.
+        files: Address in the site -> content.
 
     Returns:
         The page's file.
@@ -242,7 +267,7 @@ def write_site(out: str | Path, page: str, pictures: Mapping[str, bytes]) -> Pat
     new = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
         (new / INDEX_PAGE).write_text(page, encoding="utf-8")
-        for address, content in pictures.items():
+        for address, content in files.items():
             (new / address).parent.mkdir(exist_ok=True)
             (new / address).write_bytes(content)
         new.chmod(0o755)
@@ -278,7 +303,7 @@ def _foreign_file(target: Path) -> str | None:
     """A file in the folder that `write_site` did not write; None without one."""
     for path in sorted(target.rglob("*")):
         name = path.relative_to(target).as_posix()
-        if path.is_symlink() or name not in (INDEX_PAGE, PICTURE_FOLDER):
+        if path.is_symlink() or name not in (INDEX_PAGE, PICTURE_FOLDER, BENCHMARK):
             drawn = path.suffix == ".png" and path.parent == target / PICTURE_FOLDER and path.is_file()
             if path.is_symlink() or not drawn:
                 return name

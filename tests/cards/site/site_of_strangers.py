@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from costhub.cards.site.facts import Site, SiteDataset, SiteModel
+from costhub.cards.site.facts import Entry, Leaderboard, Site, SiteDataset, SiteModel, Track
 from costhub.dataset.stats.folder_stats import CoverageCell
 
 HOSTILE = (
@@ -56,4 +56,28 @@ def make_site(*, text: str = "", card: str | None = "# Card\n\nOf a model.", **m
         coverage=cells,
         card=card,
     )
-    return Site(devices, models, (dataset,))
+    return Site(devices, models, (dataset,), _leaderboard(text))
+
+
+def _leaderboard(text: str) -> Leaderboard:
+    tops = (("mlp", "model", 0.75), ("ceiling", "ceiling", 0.99), ("gbt", "model", 0.9), ("old", "baseline", 0.8))
+    entries = tuple(
+        Entry(
+            name=f"{name}{text}",
+            features=f"tiles@1{text}",
+            kind=kind,
+            seeds=3,
+            figures={"top_1": top_1, "top_5": 0.95},
+            errors={"top_1": 0.02},
+        )
+        for name, kind, top_1 in tops
+    )
+    track = Track(
+        title=f"CPU{text}",
+        device_id=f"acme-one{text}",
+        split=f"workload-40{text}",
+        asks=f"new workloads{text}",
+        workloads=40,
+        entries=entries,
+    )
+    return Leaderboard(tracks=(track,), origin={"results": f"a.json{text}", "date": "2026-01-02"})

@@ -126,12 +126,38 @@ def test_a_column_sorts_by_its_numbers_first_down_then_up_gaps_last(show: Show) 
     click = "document.querySelectorAll('#models th button')[3].click();"
 
     down, up = show(make_site(), then=click), show(make_site(), then=click + click)
-    tops = [re.findall(r'<td class="right" data-value="(0\.9|0\.75)"', shown.dom) for shown in (down, up)]
+    models = [shown.dom.split('<section id="models"')[1] for shown in (down, up)]
+    tops = [re.findall(r'<td class="right" data-value="(0\.9|0\.75)"', text) for text in models]
 
     assert [tops[0][:2], tops[1][:2]] == [["0.9", "0.75"], ["0.75", "0.9"]]
     assert down.rows("models")[-1] == up.rows("models")[-1] == "blit-gpu"
     assert 'aria-sort="descending"' in down.dom
     assert 'aria-sort="ascending"' in up.dom
+
+
+@needs_browser
+def test_the_leaderboard_sorts_and_filters_like_the_other_tables(show: Show) -> None:
+    click = "document.querySelectorAll('#leaderboard th button')[0].click();"
+
+    assert show(make_site()).rows("leaderboard") == ["ceiling", "gbt", "old", "mlp"]
+    assert show(make_site(), then=click).rows("leaderboard") == ["ceiling", "gbt", "mlp", "old"]
+    assert show(make_site(), "?q=baseline").rows("leaderboard") == ["old"]
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_page_is_as_wide_as_the_screen(show: Show, width: int) -> None:
+    """Tables scroll by themselves; what is wider than the screen would have to be scrolled with the whole page."""
+    frame = (
+        "{ const [html, script] = ['html', 'script'].map((tag) => document.querySelector(tag).outerHTML);"
+        "const frame = document.createElement('iframe'); document.body.append(frame);"
+        f"frame.style.width = '{width}px'; frame.srcdoc = html.replace(script, '');"
+        "frame.onload = () => { const page = frame.contentDocument.documentElement;"
+        "document.title = `${page.scrollWidth} of ${page.clientWidth}`; }; }"
+    )
+    shown = show(make_site(), then=frame).title
+
+    assert re.fullmatch(r"(\d+) of \1", shown), shown
 
 
 @needs_browser
@@ -142,7 +168,7 @@ def test_nothing_of_a_hostile_hub_runs_or_is_fetched(show: Show) -> None:
 
     assert shown.title == TITLE
     assert shown.console == []  # not even something that the policy had to stop
-    assert not re.search(r'(?:src|href|action)="(?!#)', shown.dom)
+    assert not re.search(r'(?:src|href|action)="(?!#|benchmark.json")', shown.dom)
 
 
 @needs_browser

@@ -27,7 +27,7 @@ def rest_of(page: str) -> Any:
 def test_all_sections_are_there_and_linked() -> None:
     page = rest_of(site_page(make_site(pictures={"adaptation.png": "pictures/0a.png"})))
 
-    titles = ("Models", "Figures", "Curves", "Data", "Devices", "Cards")
+    titles = ("Leaderboard", "Models", "Figures", "Curves", "Data", "Devices", "Cards")
     ids = {value for name, value in page.attributes if name == "id"}
     links = [value for name, value in page.attributes if name == "href" and value.startswith("#")]
     assert {title.lower() for title in titles} <= ids
@@ -47,8 +47,18 @@ def test_it_fetches_only_its_own_pictures_and_runs_only_its_own_script() -> None
     assert re.fullmatch(expected, policy[1])
     assert not {"link", "iframe", "object", "form", "base"} & set(page.tags)
     addresses = {v for name, v in page.attributes if name in ("src", "href", "xlink:href", "action")}
-    assert all(value.startswith("#") or value == "pictures/0a.png" for value in addresses)
+    assert all(value.startswith("#") or value in ("pictures/0a.png", "benchmark.json") for value in addresses)
     assert not [name for name, _ in page.attributes if name.startswith("on")]
+
+
+def test_the_leaderboard_says_where_its_figures_come_from() -> None:
+    page = rest_of(site_page(make_site()))
+
+    assert "New workloads: acme-one, split workload-40, 40 workloads." in page.text
+    assert "The figures, as benchmark.json, come from a.json, 2026-01-02." in page.text
+    without = rest_of(site_page(replace(make_site(), leaderboard=None)))
+    assert "eaderboard" not in without.text
+    assert ("href", "benchmark.json") not in without.attributes
 
 
 @pytest.mark.parametrize(

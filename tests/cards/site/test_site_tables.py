@@ -20,9 +20,11 @@ from costhub.cards.site.site_tables import (
     devices_table,
     family,
     filter_table,
+    leaderboard_tables,
     models_table,
     number_cell,
     operators_table,
+    origin_text,
 )
 
 make_site: Any = runpy.run_path(str(Path(__file__).with_name("site_of_strangers.py")))["make_site"]
@@ -129,3 +131,32 @@ def test_a_gap_is_a_dash() -> None:
     table = filter_table("t", ("a", "b"), [SiteRow((SiteCell(""), number_cell(None)))], numeric=range(1))
 
     assert '<th scope="row">-</th><td>-</td>' in table
+
+
+def entries(table: str) -> list[str]:
+    return re.findall(r"<tr data-terms.*?</tr>", table, re.DOTALL)
+
+
+def test_the_best_come_first_and_the_best_below_the_ceiling_is_bold() -> None:
+    (table,) = leaderboard_tables(make_site().leaderboard)
+
+    names = [unescape(re.findall(r"<th[^>]*>\s*(.*?)\s*</th>", row, re.DOTALL)[0]) for row in entries(table)]
+    assert names == ["ceiling", "gbt", "old (baseline)", "mlp"]
+    ceiling, gbt, old, mlp = entries(table)
+    assert 'class="right best" data-value="0.9"' in gbt
+    assert "best" not in ceiling
+    assert ['class="muted"' in row for row in (ceiling, gbt, old, mlp)] == [True, False, True, False]
+
+
+def test_figures_have_their_errors_and_a_bar_and_gaps_are_dashes() -> None:
+    (table,) = leaderboard_tables(make_site().leaderboard)
+
+    gbt = entries(table)[1]
+    assert "0.900 ± 0.020" in gbt
+    assert 'style="--part: 0.900"' in gbt
+    assert gbt.count("--part") == 1
+    assert re.search(r"<td class=\"right\">\s*-\s*</td>", gbt)  # no pairwise
+
+
+def test_the_origin_is_one_line() -> None:
+    assert origin_text(make_site().leaderboard) == "a.json, 2026-01-02"

@@ -60,6 +60,50 @@ class SiteDataset:
     """Its text in Markdown; None where it has none."""
 
 
+MODEL, BASELINE, CEILING = "model", "baseline", "ceiling"
+KINDS = (MODEL, BASELINE, CEILING)
+"""A ceiling is what a model could reach at best."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A model or a baseline in a track."""
+
+    name: str
+    features: str
+    """Its feature spec, or what it ranks by."""
+    kind: str
+    """One of KINDS."""
+    seeds: int
+    figures: Mapping[str, float]
+    """Metric -> mean over workloads and seeds."""
+    errors: Mapping[str, float] = field(default_factory=dict)
+    """Metric -> standard error of that mean over workloads."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Track:
+    """What is asked of models on one device."""
+
+    title: str
+    device_id: str
+    split: str
+    asks: str
+    """In a few words."""
+    workloads: int
+    """Those that the models are judged on."""
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leaderboard:
+    """The tracks of a hub, with the run that they come from."""
+
+    tracks: tuple[Track, ...]
+    origin: Mapping[str, str]
+    """What is known of the run, such as `results` (a file), `command`, `machine` and `date`."""
+
+
 @dataclass(frozen=True)
 class Site:
     """What a hub holds."""
@@ -68,6 +112,7 @@ class Site:
     """Rows of the device index; those of strangers may hold anything but a `device_id` that is no text."""
     models: tuple[SiteModel, ...]
     datasets: tuple[SiteDataset, ...]
+    leaderboard: Leaderboard | None = None
 
 
 def as_number(value: object) -> float | None:

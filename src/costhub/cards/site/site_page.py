@@ -10,7 +10,15 @@ from costhub.cards.html import html_page, render_template
 from costhub.cards.plots import INK, SERIES, diagram, svg_text
 from costhub.cards.site.card_html import card_html
 from costhub.cards.site.facts import METRICS, Site, SiteDataset, SiteModel
-from costhub.cards.site.site_tables import coverage_table, datasets_table, devices_table, models_table, operators_table
+from costhub.cards.site.site_tables import (
+    coverage_table,
+    datasets_table,
+    devices_table,
+    leaderboard_tables,
+    models_table,
+    operators_table,
+    origin_text,
+)
 from costhub.versions import __version__
 
 TITLE = "costhub: cost models and measured programs"
@@ -31,7 +39,9 @@ def site_page(site: Site) -> str:
     cards = list(_cards(site))
     more = len(judged) - MOST_MODELS
     rest = f" {more} more models are in the table only." if more > 0 else ""
+    board = site.leaderboard
     parts = {
+        "Leaderboard": board and board.tracks,
         "Models": site.models or site.devices,
         "Figures": judged,
         "Curves": any(model.pictures for model in site.models),
@@ -52,6 +62,8 @@ def site_page(site: Site) -> str:
         "tables": tables,
         "cards": cards,
         "captions": PICTURES,
+        "tracks": list(zip(board.tracks, leaderboard_tables(board), strict=True)) if board else [],
+        "origin": origin_text(board) if board else "",
         "figures_svg": figures_svg(judged) if judged else "",
         "figures_caption": f"Bars: one standard error to either side.{rest}",
         "measurements": sum(sum(dataset.rows.values()) for dataset in site.datasets),

@@ -9,7 +9,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from costhub.cards.html import render_part
-from costhub.cards.site.facts import METRICS, Site, SiteDataset, SiteModel, as_number
+from costhub.cards.site.facts import (
+    BASELINE,
+    CEILING,
+    METRICS,
+    MODEL,
+    Entry,
+    Leaderboard,
+    Site,
+    SiteDataset,
+    SiteModel,
+    Track,
+    as_number,
+)
 from costhub.cards.tables import counted
 from costhub.dataset.stats.folder_stats import CoverageCell
 
@@ -35,6 +47,10 @@ class SiteCell:
     """What a number is sorted by."""
     shade: float | None = None
     """0 to 1: how much colour is behind it."""
+    part: float | None = None
+    """0 to 1: how much of the cell a bar behind it fills."""
+    is_best: bool = False
+    """The best of its column is bold."""
 
     @property
     def percent(self) -> int:
@@ -49,6 +65,8 @@ class SiteRow:
     cells: tuple[SiteCell, ...]
     terms: str = ""
     """What a search finds it by, besides what it shows."""
+    is_muted: bool = False
+    """It is there to compare with."""
 
 
 def number_cell(value: float | None, spec: str = ",.0f", *, shade: float | None = None) -> SiteCell:
@@ -217,3 +235,50 @@ def operators_table(models: Sequence[SiteModel]) -> Markup:
         rows.append(SiteRow((SiteCell(model.device_id, model.arch), *cells), model.name))
     titles = ("model", *operators)
     return filter_table("top_1 by model and operator class", titles, rows, numeric=range(1, len(titles)))
+
+
+def leaderboard_tables(board: Leaderboard) -> list[Markup]:
+    """A table for each track, the highest top_1 first; the best of each column, the ceiling apart, is bold."""
+    return [_leaderboard_table(track) for track in board.tracks]
+
+
+def _leaderboard_table(track: Track) -> Markup:
+    judged = [entry for entry in track.entries if entry.kind != CEILING]
+    best = {metric: max((entry.figures.get(metric, 0.0) for entry in judged), default=0.0) for metric in METRICS}
+    ordered = sorted(track.entries, key=lambda entry: -entry.figures.get("top_1", -1.0))
+    rows = [_entry_row(entry, best, track) for entry in ordered]
+    titles = ("model", "features", *METRICS, "seeds")
+    return filter_table(f"{track.title} of the leaderboard", titles, rows, numeric=range(2, len(titles)))
+
+
+def _entry_row(entry: Entry, best: Mapping[str, float], track: Track) -> SiteRow:
+    cells: Sequence[SiteCell] = (
+        SiteCell(f"{entry.name} (baseline)" if entry.kind == BASELINE else entry.name),
+        SiteCell(entry.features),
+        *(_figure_cell(entry, metric, best[metric], is_bar=metric == METRICS[0]) for metric in METRICS),
+        SiteCell(str(entry.seeds), value=entry.seeds),
+    )
+    return SiteRow(tuple(cells), f"{track.title} {track.device_id} {track.split}", is_muted=entry.kind != MODEL)
+
+
+def _figure_cell(entry: Entry, metric: str, best: float, *, is_bar: bool) -> SiteCell:
+    value = entry.figures.get(metric)
+    if value is None:
+        return SiteCell()
+    error = entry.errors.get(metric)
+    return SiteCell(
+        f"{value:.3f}" + ("" if error is None else f" ± {error:.3f}"),
+        value=value,
+        part=value if is_bar else None,
+        is_best=entry.kind != CEILING and f"{value:.3f}" == f"{best:.3f}",
+    )
+
+
+def origin_text(board: Leaderboard) -> str:
+    """Where the figures come from, in one line.
+
+    Example:
+        >>> origin_text(Leaderboard(tracks=(), origin={"results": "docs/results/a.json", "date": "2026-11-23"}))
+        'docs/results/a.json, 2026-11-23'
+    """
+    return ", ".join(board.origin.values())

@@ -1,0 +1,84 @@
+"""The leaderboard of a hub: what is read, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costhub.errors import DataError
+from costhub.hub.benchmark import BENCHMARK, MAX_ROWS, read_benchmark
+from costhub.hub.catalogue.hubs import EMBEDDED
+from scripts.release.benchmark import RESULTS, benchmark_json
+
+ROW = {"name": "mlp", "features": "tiles@1", "kind": "model", "seeds": 3, "top_1": 0.7, "top_1_se": 0.02}
+TRACK = {"title": "CPU", "device": "acme", "split": "s", "asks": "a", "workloads": 40, "rows": [ROW]}
+
+
+def board(tmp_path: Path, **more: Any) -> Path:
+    path = tmp_path / BENCHMARK
+    path.write_text(json.dumps({"version": 1, "origin": {"date": "2026", "odd": 7}, "tracks": [TRACK], **more}))
+    return path
+
+
+def test_the_embedded_leaderboard_is_the_results_of_the_benchmark() -> None:
+    results = Path(__file__).parents[2] / RESULTS
+
+    made = benchmark_json(json.loads(results.read_text(encoding="utf-8")))
+    assert json.loads((EMBEDDED / BENCHMARK).read_text(encoding="utf-8")) == made
+
+
+def test_every_track_has_models_baselines_and_a_ceiling() -> None:
+    found = read_benchmark(EMBEDDED / BENCHMARK)
+
+    assert found is not None
+    for track in found[0].tracks:
+        assert {entry.kind for entry in track.entries} == {"model", "baseline", "ceiling"}
+        assert all(set(entry.figures) == set(entry.errors) for entry in track.entries)
+    assert found[0].origin["results"] == RESULTS
+
+
+def test_figures_and_what_is_known_of_their_run_are_read(tmp_path: Path) -> None:
+    found = read_benchmark(board(tmp_path))
+
+    assert found is not None
+    (entry,) = found[0].tracks[0].entries
+    assert (entry.figures, entry.errors) == ({"top_1": 0.7}, {"top_1": 0.02})
+    assert found[0].origin == {"date": "2026"}
+    assert read_benchmark(tmp_path / "none.json") is None
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"tracks": None}, "expected a list of objects as `tracks`"),
+        ({"tracks": [7]}, "expected a list of objects as `tracks`"),
+        ({"tracks": [{**TRACK, "title": 7}]}, "expected a text as `title`, got int"),
+        ({"tracks": [{**TRACK, "workloads": -1}]}, "expected a count as `workloads`"),
+        ({"tracks": [{**TRACK, "rows": [{**ROW, "kind": "best"}]}]}, "of the kind 'best'"),
+        ({"tracks": [{**TRACK, "rows": [{**ROW, "top_1": 1.5}]}]}, "top_1 1.5, expected 0 to 1"),
+        ({"tracks": [{**TRACK, "rows": [ROW] * (MAX_ROWS + 1)}]}, "more than"),
+        ({"version": 99}, "Update costhub"),
+    ],
+)
+def test_what_is_no_leaderboard_is_refused(tmp_path: Path, more: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence):
+        read_benchmark(board(tmp_path, **more))
+
+
+@pytest.mark.parametrize("text", ["[", "[]", "[" * 100_000, "nul\0"])
+def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / BENCHMARK).write_text(text)
+
+    with pytest.raises(DataError):
+        read_benchmark(tmp_path / BENCHMARK)
+
+
+def test_a_pipe_does_not_hold_the_site_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / BENCHMARK)
+
+    with pytest.raises(DataError, match="named pipe"):
+        read_benchmark(tmp_path / BENCHMARK)
