@@ -46,7 +46,7 @@ def _quiet() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         # The other workers are what disturbs; tests of the waiting itself set their own figure.
         patched.setattr("costhub.collector.run.drift_monitor.FREE_WAITING_S", 0.0)
-        patched.setattr("costhub.api.measuring._load_average", lambda: 0.0)
+        patched.setattr("costhub.api.measuring.load_average", lambda: 0.0)
         yield
 
 

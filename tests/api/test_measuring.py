@@ -31,7 +31,7 @@ def test_a_folder_has_a_row_for_the_device_that_is_measured(tmp_path: Path) -> N
 def test_a_machine_with_more_to_do_than_cores_is_named(
     over: float, told: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("costhub.api.measuring._load_average", lambda: (os.cpu_count() or 1) + over)
+    monkeypatch.setattr("costhub.api.measuring.load_average", lambda: (os.cpu_count() or 1) + over)
 
     warn_if_busy()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-VOID = {"meta", "br", "link", "img"}
+VOID = {"meta", "br", "link", "img", "wbr"}
 
 
 class Outline(HTMLParser):

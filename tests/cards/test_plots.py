@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from costhub.cards.html import html_page
-from costhub.cards.plots import PALETTE, SERIES, diagram, legend, log_axis, svg_text
+from costhub.cards.plots import PALETTE, SERIES, diagram, legend, log_axis, save_svg, svg_text
 from costhub.cards.reports.stats_plots import plot_latencies
-from costhub.cards.reports.tune_plots import plot_tuning
 from scripts.tables.plots import plot_growth
 
-CURVE = [(1, 900.0), (16, 240.0), (40, 110.0), (64, 95.5)]
+GROWTH = {"check": [(1e4, 0.5), (1e6, 50.0)], "stats": [(1e4, 0.1), (1e6, 4.0)]}
 
 
 def inked(path: Path) -> float:
@@ -24,32 +23,6 @@ def inked(path: Path) -> float:
 
     pixels = imread(path)[..., :3]
     return float((pixels < 0.98).any(axis=-1).mean())
-
-
-def test_a_tuning_curve_is_drawn(tmp_path: Path) -> None:
-    path = plot_tuning(tmp_path / "new" / "a.png", {"mlp": CURVE}, title="matmul", untuned_us=3000.0)
-    bare = plot_tuning(tmp_path / "b.png", {}, title="matmul")
-
-    assert inked(path) > inked(bare) > 0
-
-
-def test_a_curve_may_carry_seconds_between_trial_and_latency(tmp_path: Path) -> None:
-    with_seconds = [(trial, 0.5 * trial, best) for trial, best in CURVE]
-
-    a = plot_tuning(tmp_path / "a.png", {"mlp": CURVE})
-    b = plot_tuning(tmp_path / "b.png", {"mlp": with_seconds})
-
-    assert a.read_bytes() == b.read_bytes()
-
-
-def test_a_search_that_found_nothing_has_a_picture_too(tmp_path: Path) -> None:
-    assert inked(plot_tuning(tmp_path / "a.png", {"mlp": []}, untuned_us=10.0)) > 0
-
-
-def test_more_series_than_colours_are_drawn(tmp_path: Path) -> None:
-    series = {f"method {i}": [(1, 100.0 + i), (9, 50.0 + i)] for i in range(9)}
-
-    assert inked(plot_tuning(tmp_path / "a.png", series)) > 0
 
 
 def test_latencies_are_drawn_without_empty_operators(tmp_path: Path) -> None:
@@ -77,24 +50,22 @@ def test_a_picture_has_room_for_a_hundred_operators(tmp_path: Path) -> None:
 
 
 def test_growth_is_drawn_on_two_logarithmic_axes(tmp_path: Path) -> None:
-    series = {"check": [(1e4, 0.5), (1e6, 50.0)], "stats": [(1e4, 0.1), (1e6, 4.0)]}
-
-    drawn = plot_growth(tmp_path / "a.png", series, x="rows", y="seconds")
+    drawn = plot_growth(tmp_path / "a.png", GROWTH, x="rows", y="seconds")
 
     assert inked(drawn) > inked(plot_growth(tmp_path / "b.png", {}, x="rows", y="seconds")) > 0
 
 
 def test_equal_data_give_equal_files(tmp_path: Path) -> None:
-    a = plot_tuning(tmp_path / "a.png", {"mlp": CURVE}, untuned_us=3000.0)
-    b = plot_tuning(tmp_path / "b.png", {"mlp": CURVE}, untuned_us=3000.0)
+    a, b = (plot_growth(tmp_path / name, GROWTH, x="rows", y="seconds") for name in ("a.png", "b.png"))
 
     assert a.read_bytes() == b.read_bytes()
 
 
 def test_drawing_does_not_touch_the_state_of_pyplot(tmp_path: Path) -> None:
     code = (
-        "import sys; from costhub.cards.reports.tune_plots import plot_tuning; assert 'matplotlib' not in sys.modules;"
-        "plot_tuning(sys.argv[1], {'a': [(1, 2.0)]}); assert 'matplotlib.pyplot' not in sys.modules"
+        "import sys; from costhub.cards.reports.tune_plots import plot_together as plot;"
+        "assert 'matplotlib' not in sys.modules;"
+        "plot([(1, 2.0)], sys.argv[1]); assert 'matplotlib.pyplot' not in sys.modules"
     )
     src = str(Path(__file__).parents[2] / "src")
 
@@ -152,6 +123,23 @@ def test_a_logarithmic_axis_shows_plain_numbers(high: float, labels: set[str]) -
     texts = set(re.findall(r">([\d,.]+)</text>", drawn(high=high)))
 
     assert labels <= texts
+
+
+def test_a_picture_in_a_file_is_light_or_dark_as_the_system_is(tmp_path: Path) -> None:
+    picture, axes = diagram(2.0, x="x", y="y")
+    axes.plot([1, 2], [1, 2], color=SERIES[1])
+    text = save_svg(picture, tmp_path / "new" / "a.svg", label="a <line>").read_text()
+
+    root = ET.fromstring(text)  # noqa: S314 - our own
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    style = next(e.text or "" for e in root.iter() if e.tag.endswith("style"))
+    light, dark = style.split("@media (prefers-color-scheme: dark)")
+    for name, colours in PALETTE.items():
+        assert f"--{name}: {colours[0]};" in light
+        assert f"--{name}: {colours[1]};" in dark
+    paper = next(e for e in root.iter() if e.tag.endswith("rect"))
+    assert "var(--paper)" in paper.attrib["style"]
+    assert root.attrib["aria-label"] == "a <line>"
 
 
 def test_a_letter_that_the_font_lacks_is_no_warning() -> None:

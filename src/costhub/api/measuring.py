@@ -85,7 +85,7 @@ def local_devices(where: Where | Sequence[str]) -> list[str]:
 
 def warn_if_busy() -> None:
     """Warns that latencies will be noisy if more processes want to run than there are cores."""
-    load, cores = _load_average(), os.cpu_count() or 1
+    load, cores = load_average(), os.cpu_count() or 1
     if load > cores:
         log.warning(
             "Other programs are running here (load average %.1f, %d cores): latencies will be noisy, and "
@@ -95,7 +95,7 @@ def warn_if_busy() -> None:
         )
 
 
-def _load_average() -> float:
+def load_average() -> float:
     """Of the last minute."""
     return os.getloadavg()[0]
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costhub.api.measuring import Where, local_devices, open_measurer
+from costhub.api.measuring import Where, load_average, local_devices, open_measurer
 from costhub.api.models import ChosenModel, ModelChoice
 from costhub.api.subjects import Subjects, network_jobs, read_subjects
 from costhub.api.tune_progress import TuneProgress
@@ -121,8 +122,8 @@ def tune(
     Example:
         >>> tuning = tune("matmul.256x256x256", "tuned", trials=16)  # doctest: +SKIP
         >>> print(tuning)  # doctest: +SKIP
-        workload            unscheduled (us)  tuned (us)  speed-up  trials  failed  search (s)
-        matmul.256x256x256           9,876.5       210.3      47.0      16       0          21
+        workload            tuned (us)  GFLOP/s  of peak  programs
+        matmul.256x256x256       210.3      160      31%        16
     """
     options = options or TuneOptions()
     options.check()
@@ -156,6 +157,7 @@ class _Search:
         from costhub.api.tuning import Tuning
         from costhub.search.database import SearchFolder
 
+        load = load_average()  # before this search adds to it
         out, networks, jobs = self.out, self.subjects.networks, self.subjects.jobs()
         with SearchFolder(out) as folder, ExitStack() as measuring:
             earlier = read_report(out)
@@ -171,8 +173,8 @@ class _Search:
             results, order = self._search(jobs, model.model, measurer, folder)
             measuring.close()  # Its processes must not compute while a network is timed.
             weights = {job.name: job.weight for job in jobs}
-            report = TuneReport(results, out, weights, order, measurer.device, self._about(model), earlier)
-            report.draw()
+            about = {**self._about(model), "load_average": load, "cores": os.cpu_count()}
+            report = TuneReport(results, out, weights, order, measurer.device, about, earlier)
             report.write()  # Keeps the results, even if a network fails.
             finished = _finished(networks, measurer, out, self.options)
             return Tuning(out, tuple(results), tuple(finished), report.write(finished))

@@ -76,43 +76,31 @@ class TuneReport:
     device: Mapping[str, Any]
     """This machine's row of the devices table."""
     about: Mapping[str, Any]
-    """`model`, `model_reason`, `method` and `command`."""
+    """`model`, `model_reason`, `method`, `command`, and `load_average` and `cores` of this machine at the start."""
     earlier: Mapping[str, Any] | None = None
     """The report of the search before, see `read_report`; its workloads and networks are kept."""
 
-    def draw(self) -> None:
-        """Draws one plot per workload."""
-        from costhub.cards.reports.tune_plots import plot_tuning
-
-        for result in self.results:
-            plot_tuning(
-                self.out / f"{result.workload}.png",
-                {self.about["model"]: [(trial, best) for trial, _, best in result.curve]},
-                title=f"{result.workload} on {self.device['device_id']}",
-                untuned_us=result.untuned_us,
-            )
-
     def write(self, networks: Sequence[FinishedNetwork] = ()) -> dict[str, Any]:
-        """Writes report.html, report.md and report.json; returns what report.json holds.
+        """Writes report.html, report.md with its pictures, and report.json; returns what report.json holds.
 
         Args:
             networks: What became of whole networks, as far as it is known.
         """
-        from costhub.cards.reports.tune import tune_markdown, tune_page
+        from costhub.cards.reports.tune import tune_markdown, tune_page, tune_pictures
 
         summary = self._summary(networks)
-        plots = [f"{row['workload']}.png" for row in summary["workloads"]]
-        plots = [plot for plot in dict.fromkeys(plots) if (self.out / plot).is_file()]
+        plots = tune_pictures(summary, self.out)
         _write_whole(self.out / "report.md", tune_markdown(summary, plots=plots))
         _write_whole(self.out / "report.html", tune_page(summary))
         _write_whole(self.out / REPORT, json.dumps(summary, indent=1))
         return summary
 
     def _summary(self, networks: Sequence[FinishedNetwork]) -> dict[str, Any]:
+        from costhub.hub.catalogue.devices import complete_device_row
         from costhub.search.whole_network.estimate import network_curve, with_time_shares
         from costhub.versions import costhub_version, installed_versions
 
-        device = self.device
+        device = complete_device_row(self.device)
         rows = [
             {
                 **result.to_json(),
@@ -127,6 +115,7 @@ class TuneReport:
             "version": REPORT_VERSION,
             "device": device["device_id"],
             "machine": f"{device['model_name']}, {device['cores']} cores, {device['memory_bytes'] >> 30} GiB",
+            "peak_gflops": device.get("peak_gflops"),
             **self.about,
             "database": str(self.out),
             "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),

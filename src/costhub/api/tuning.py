@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costhub.cards.tables import TableColumn, number, plain_table
+from costhub.cards.reports.tune_summary import summary_text
 from costhub.errors import NetworkError
 
 TORCH, TUNED = "torch", "tuned"
@@ -17,16 +17,6 @@ if TYPE_CHECKING:
     from costhub.search.result import TuneResult
     from costhub.search.whole_network.finish import FinishedNetwork
     from costhub.search.whole_network.tuned_network import TunedNetwork
-
-_COLUMNS = (
-    TableColumn("workload", "workload"),
-    number("untuned_us", "unscheduled (us)", ",.1f"),
-    number("best_us", "tuned (us)", ",.1f"),
-    number("speedup", "speed-up", ".1f"),
-    number("trials", "trials", "d"),
-    number("failures", "failed", "d"),
-    number("seconds", "search (s)", ".0f"),
-)
 
 
 @dataclass(frozen=True, repr=False)
@@ -117,11 +107,11 @@ class Tuning:
         """A ``pandas.DataFrame`` with a row per workload: latencies in microseconds, trials, failures, seconds."""
         import pandas
 
-        names = ("workload", "weight", "untuned_us", "best_us", "speedup", "trials", "failures", "seconds")
+        names = ("workload", "weight", "best_us", "gflops", "untuned_us", "speedup", "trials", "failures", "seconds")
         return pandas.DataFrame([{name: row[name] for name in names} for row in self._rows])
 
     def __str__(self) -> str:
-        return tuning_text(self.workloads, self.networks, self.out)
+        return summary_text(self.summary, networks=len(self.networks))
 
     def __repr__(self) -> str:
         return str(self)
@@ -136,49 +126,3 @@ class Tuning:
         timed = [network.latencies.get(form) for network in self.networks]
         known = [latency.median_us for latency in timed if latency is not None]
         return sum(known) if known and len(known) == len(timed) else None
-
-
-def tuning_text(results: Sequence[TuneResult], networks: Sequence[FinishedNetwork], out: Path) -> str:
-    """The outcome of a search as text: a table, what is worth knowing of it, and where the results are."""
-    rows = [{**r.__dict__, "speedup": r.speedup} for r in results]
-    notes = [
-        f"{r.workload}: in {r.health.constant_rounds} rounds all candidates got the same score, so the "
-        "search was random there."
-        for r in results
-        if r.health.constant_rounds
-    ]
-    notes += [f"{r.workload}, failed: {_counts(r.failed_as)}." for r in results if r.failed_as]
-    places = [
-        f"report    {out / 'report.html'}, {out / 'report.md'}",
-        f"plots     {', '.join(str(out / (r.workload + '.png')) for r in results)}",
-        f"database  {out / 'database_tuning_record.json'}",
-        *(f"network   {network.library}" for network in networks if network.library),
-    ]
-    return "\n".join([plain_table(rows, _COLUMNS), *notes, *_network_lines(networks), *places])
-
-
-def _counts(failed: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} x {status}" for status, count in failed.items())
-
-
-def _network_lines(networks: Sequence[FinishedNetwork]) -> list[str]:
-    rows = [
-        {
-            "network": n.network,
-            "outputs": "see below" if n.error else f"equal {n.reference}'s",
-            **{form: latency.median_us for form, latency in n.latencies.items()},
-        }
-        for n in networks
-        if n.latencies
-    ]
-    if not rows:
-        return []
-    columns = [TableColumn("network", "network")]
-    forms = list(dict.fromkeys(form for n in networks for form in n.latencies))
-    columns += [number(form, f"{form} (us)", ",.1f") for form in forms]
-    return [
-        "",
-        plain_table(rows, [*columns, TableColumn("outputs", "outputs")]),
-        "",
-        *(note for n in networks for note in n.notes),
-    ]

@@ -6,6 +6,7 @@ The HTML, style sheets and scripts are files of `templates/`; Jinja2 escapes all
 from __future__ import annotations
 
 import hashlib
+import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -111,5 +112,8 @@ def _templates() -> Environment:
         keep_trailing_newline=True,
     )
     made.filters["one_line"] = one_line
+    made.filters["capital"] = lambda text: text[:1].upper() + text[1:]
+    made.filters["breaks"] = lambda text: re.findall(r"[^._]*[._]|[^._]+$", text) or [text]
+    made.globals["largest"] = lambda rows, key: max((row.get(key) or 0.0 for row in rows), default=0.0) or 1.0
     made.globals["cell"] = cell
     return made

@@ -129,6 +129,32 @@ def save(figure: Figure, path: str | Path) -> Path:
     return target
 
 
+def save_svg(figure: Figure, path: str | Path, *, label: str) -> Path:
+    """Writes a picture that is light or dark as the reader's system is, wherever it is shown.
+
+    Args:
+        figure: The figure.
+        path: Where the picture goes.
+        label: What the picture shows, for those who cannot see it.
+
+    Returns:
+        The path.
+    """
+
+    def rules(place: int) -> str:
+        return " ".join(f"--{name}: {pair[place]};" for name, pair in PALETTE.items())
+
+    text = svg_text(figure, name="picture", label=label)
+    style = f"<style>svg {{ {rules(0)} }}\n@media (prefers-color-scheme: dark) {{ svg {{ {rules(1)} }} }}</style>"
+    paper = '<rect width="100%" height="100%" style="fill: var(--paper)"/>'
+    head, rest = text.split(">", 1)
+    head = head.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(f"{head}>\n{style}\n{paper}{rest}", encoding="utf-8")
+    return target
+
+
 def svg_text(figure: Figure, *, name: str, label: str) -> str:
     """Renders a figure as an <svg> element whose colours the style sheet of its page chooses, light or dark.
 

@@ -19,11 +19,15 @@ class TableColumn:
     spec: str = ""
     """How a number is formatted, as in `format(value, spec)`."""
     align: Literal["left", "right"] = "left"
+    is_detail: bool = False
+    """Left out on the screen of a phone."""
+    is_share: bool = False
+    """A page draws bars behind its numbers, that of the largest as wide as the column."""
 
 
-def number(key: str, title: str, spec: str = ".3f") -> TableColumn:
-    """A right-aligned column of numbers."""
-    return TableColumn(key, title, spec, "right")
+def number(key: str, title: str, spec: str = ".3f", *, is_detail: bool = False, is_share: bool = False) -> TableColumn:
+    """A right-aligned column of numbers; the arguments are the fields of `TableColumn`."""
+    return TableColumn(key, title, spec, "right", is_detail, is_share)
 
 
 def markdown_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableColumn], *, literal: bool = False) -> str:

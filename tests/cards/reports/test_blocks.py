@@ -10,17 +10,21 @@ import pytest
 from markdown_it import MarkdownIt
 
 from costhub.cards.reports.blocks import (
+    Bar,
+    Bars,
     Block,
     Code,
     Details,
     Figure,
+    Gallery,
     Heading,
     Paragraph,
+    Parts,
     Table,
     html_report,
     markdown_report,
 )
-from costhub.cards.tables import TableColumn, one_line
+from costhub.cards.tables import TableColumn, number, one_line
 
 outline: Any = runpy.run_path(str(Path(__file__).parents[1] / "page_outline.py"))["outline"]
 TABLE = Table([{"a": "<i>x</i>"}], (TableColumn("a", "title"),))
@@ -47,6 +51,71 @@ def test_markdown() -> None:
         "More",
         "| title |\n|:---|\n| &lt;i>x&lt;/i> |\n",
     ]
+
+
+BARS = Bars(
+    [Bar("<b>ours</b>", 2.0, "2 ms", is_ours=True), Bar("theirs", 4.0, "4 ms", "twice as long", low=3.0, high=5.0)],
+    ("form", "latency", "beside"),
+    "The <i>caption</i>.",
+)
+
+
+def test_bars_are_as_wide_as_their_values_and_a_table_in_markdown() -> None:
+    page = outline(html_report("T", [BARS]))
+    widths = [value for name, value in page.attributes if name == "style"]
+
+    assert widths == ["width: 40.00%", "width: 80.00%", "left: 60.00%; width: 40.00%"]
+    assert {"b"}.isdisjoint(page.tags)
+    assert all(text in page.text for text in ("<b>ours</b>", "2 ms", "twice as long", "The <i>caption</i>."))
+    assert markdown_report("T", [BARS]).splitlines()[2:] == [
+        "| form | latency | beside |",
+        "|:---|:---|:---|",
+        "| &lt;b>ours&lt;/b> | 2 ms |  |",
+        "| theirs | 4 ms | twice as long |",
+        "",
+        "The &lt;i>caption&lt;/i>.",
+    ]
+
+
+@pytest.mark.parametrize("block", [Bars([], ("a", "b", "c")), Parts([]), Gallery([], "caption")])
+def test_nothing_to_show_is_no_error(block: Block) -> None:
+    assert markdown_report("T", [block])
+    assert "<h1>T</h1>" in html_report("T", [block])
+
+
+def test_parts_share_one_bar() -> None:
+    block = Parts([("a", 1.0, "1 s"), ("b", 3.0, "3 s")])
+    page = outline(html_report("T", [block]))
+
+    widths = [value.split(";")[0] for name, value in page.attributes if name == "style" and "width" in value]
+    assert widths == ["width: 25.00%", "width: 75.00%"]
+    assert markdown_report("T", [block]) == "# T\n\na: 1 s; b: 3 s.\n"
+
+
+def test_small_pictures_have_their_names_and_markdown_one_picture() -> None:
+    figures = [Figure(lambda: "<svg></svg>", f"conv_{place}.<b>") for place in range(3)]
+    block = Gallery(figures, "Three.", ["plots/a.svg"])
+    page = outline(html_report("T", [block]))
+
+    assert page.tags.count("svg") == 3
+    assert "conv_0.<b>" in page.text
+    assert "b" not in page.tags
+    assert markdown_report("T", [block]) == "# T\n\n![plots/a.svg](plots/a.svg)\n"
+
+
+def test_a_share_is_drawn_beside_the_largest_and_details_are_marked() -> None:
+    columns = (number("a", "share", ".0%", is_share=True), number("b", "more", "d", is_detail=True))
+    page = outline(html_report("T", [Table([{"a": 0.2, "b": 1}, {"a": 0.4}, {"a": None}, {}], columns)]))
+
+    assert [value for name, value in page.attributes if name == "style"] == ["--part: 0.500", "--part: 1.000"]
+    assert page.attributes.count(("class", "right detail")) == 5
+
+
+def test_only_a_report_with_lines_to_copy_has_a_script() -> None:
+    assert "script" not in outline(html_report("T", [TABLE])).tags
+    page = html_report("T", [Code("print()")])
+    assert outline(page).tags.count("script") == 1
+    assert "script-src 'sha256-" in page
 
 
 HOSTILE = [
@@ -116,12 +185,12 @@ def test_the_address_of_a_picture_is_only_an_address() -> None:
 def test_html_shows_texts_as_texts_and_draws_the_pictures() -> None:
     page = outline(html_report("Title", BLOCKS))
 
-    tags = ["h1", "h2", "p", "strong", "p", "div", "table", "tr", "th", "tr", "td", "pre", "figure", "svg"]
+    tags = ["h1", "h2", "p", "p", "div", "table", "tr", "th", "tr", "td", "div", "pre", "figure", "svg"]
     assert [tag for tag in page.tags if tag in {*tags, "details"}][: len(tags)] == tags
     assert {"b", "i"}.isdisjoint(page.tags)
     for text in ("<b>Result</b>", "Faster & better.", "<i>x</i>", "print('<p>')", "A curve", "More"):
         assert text in page.text
-    assert ("class", "note") in page.attributes
+    assert {("class", "lead"), ("class", "note")} <= set(page.attributes)
 
 
 def test_a_picture_is_not_drawn_for_markdown() -> None:

@@ -78,7 +78,7 @@ def test_both_reports_name_the_command_and_the_workloads_of_each_search() -> Non
         assert text.count("An earlier search in the same folder") == 1
         assert "costhub tune relu" in text
         assert "costhub tune conv" in text
-    assert "Kernels of earlier searches are left out." in tune_page(joined)
+    assert "Workloads of earlier searches are left out." in tune_page(joined)
 
 
 @pytest.mark.parametrize(

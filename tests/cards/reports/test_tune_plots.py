@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from costhub.cards.reports.tune_plots import (
-    MOST_BARS,
     MOST_CURVES,
-    STAGES,
-    curves_svg,
-    estimate_svg,
-    latencies_svg,
-    stages_svg,
+    curve_svg,
+    plot_curves,
+    plot_together,
+    scale_of,
+    together_svg,
 )
 
 
@@ -22,52 +22,73 @@ def texts(svg: str) -> list[str]:
     return ["".join(each.itertext()) for each in root.iter() if each.tag.endswith("text")]
 
 
-def test_forms_are_labelled_with_their_latency() -> None:
-    forms = [
-        {"form": "TVM, untuned", "median_us": 9000.0, "low_us": 8000.0, "high_us": 9500.0},
-        {"form": "TVM, tuned", "median_us": 3000.0, "low_us": 2900.0, "high_us": 3100.0},
-    ]
-    drawn = latencies_svg(forms, name="a")
-
-    assert {"TVM, untuned", "TVM, tuned", "9", "3", "latency (ms)"} <= set(texts(drawn))
-    assert "var(--series-0)" in drawn  # the tuned form has a colour of its own
-    assert "var(--series-5)" in drawn
+ROW = {
+    "workload": "conv",
+    "trials": 6,
+    "curve": [[1, 9.0], [4, 5.0]],
+    "measured_us": [9.0, 12.0, None, 5.0, 5.5, 70_000.0],
+}
 
 
-def test_the_estimate_has_axes_with_units() -> None:
-    assert {"measured programs", "all kernels (ms)"} <= set(texts(estimate_svg([(0, 2000.0), (9, 1000.0)])))
+def markers(svg: str) -> int:
+    root = ElementTree.fromstring(svg)  # noqa: S314 - it is our own
+    return sum(each.tag.endswith("use") and "clip" not in each.attrib.get("class", "") for each in root.iter())
+
+
+def test_the_curve_of_all_kernels_has_axes_with_units(tmp_path: Path) -> None:
+    shown = texts(together_svg([(1, 2000.0), (9, 1000.0)]))
+
+    assert {"programs of each kernel", "all kernels (ms)"} <= set(shown)
+    assert {"programs of each kernel", "all kernels (ms)"} <= set(
+        texts(plot_together([(1, 2000.0), (9, 1000.0)], tmp_path / "a.svg").read_text())
+    )
+
+
+def test_a_curve_shows_what_is_near_the_best() -> None:
+    ticks = [float(text.replace(",", "")) for text in texts(curve_svg(ROW, name="a"))]
+
+    assert max(ticks) <= 12.5  # two and a half times the best, whatever the slowest program took
+
+
+def test_every_program_is_a_mark_and_slow_ones_are_marks_of_their_own() -> None:
+    all_ran = curve_svg(ROW, name="a")
+    without = curve_svg({**ROW, "measured_us": [9.0, 12.0, None, 5.0, 5.5, None]}, name="a")
+
+    assert markers(all_ran) == markers(without) + 1
+    assert curve_svg({**ROW, "measured_us": None}, name="a").startswith("<svg")
+
+
+def test_thousands_of_programs_are_thinned_out() -> None:
+    many = {**ROW, "trials": 4000, "measured_us": [5.0 + i / 1e4 for i in range(4000)]}
+
+    assert len(curve_svg(many, name="a")) < 120_000
+
+
+@pytest.mark.parametrize(
+    ("latencies", "scale"),
+    [
+        ([10.0], (9.9, 11.0)),
+        ([10.0] * 9, (9.9, 11.0)),
+        ([10.0, 11.0, 12.0, 13.0, 900.0], (9.5, 15.0)),
+        ([10.0, 2000.0, 3000.0, 4000.0], (8.5, 25.0)),
+    ],
+)
+def test_the_scale_ends_above_the_middle_half(latencies: list[float], scale: tuple[float, float]) -> None:
+    assert scale_of(latencies) == pytest.approx(scale)
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, MOST_CURVES + 3])
-def test_every_workload_has_a_curve_as_far_as_there_is_room(count: int) -> None:
-    rows = [
-        {"workload": f"conv.{i}", "curve": [[1, 9.0], [4, 5.0]], "untuned_us": 20.0 if i else None}
-        for i in range(count)
-    ]
-    shown = texts(curves_svg([*rows, {"workload": "none", "curve": [], "untuned_us": None}]))
+def test_every_workload_has_a_curve_as_far_as_there_is_room(tmp_path: Path, count: int) -> None:
+    rows = [{**ROW, "workload": f"conv.{i}"} for i in range(count)]
+    path = plot_curves([*rows, {**ROW, "workload": "none", "curve": []}], tmp_path / "plots" / "a.svg")
+    shown = texts(path.read_text())
 
     assert [name for name in shown if name.startswith("conv.")] == [f"conv.{i}" for i in range(min(count, MOST_CURVES))]
     assert "none" not in shown
 
 
-def test_bars_are_those_of_the_longest_searches() -> None:
-    rows = [
-        {"workload": f"w{i}", "stages": {"running": float(i), "other": 0.1, "learning": 0.0}}
-        for i in range(MOST_BARS + 2)
-    ]
-    shown = texts(stages_svg(rows))
-
-    assert "w1" not in shown
-    assert f"w{MOST_BARS + 1}" in shown
-    assert [stage for stage in STAGES if stage in shown] == ["running", "other"]
-
-
-def test_a_single_bar_has_room() -> None:
-    assert "only" in texts(stages_svg([{"workload": "only", "stages": {"running": 1.0}}]))
-
-
-def test_long_names_keep_the_end_that_tells_them_apart() -> None:
-    rows = [{"workload": f"{'x' * 90}.3f6c6{i}", "stages": {"running": 1.0}} for i in range(2)]
-    shown = [text for text in texts(stages_svg(rows)) if text.startswith("xx")]
+def test_long_names_keep_the_end_that_tells_them_apart(tmp_path: Path) -> None:
+    rows = [{**ROW, "workload": f"{'x' * 90}.3f6c6{i}"} for i in range(2)]
+    shown = [text for text in texts(plot_curves(rows, tmp_path / "a.svg").read_text()) if text.startswith("xx")]
 
     assert [text[-7:] for text in shown] == [".3f6c60", ".3f6c61"]

@@ -42,10 +42,58 @@ class Table:
 
 @dataclass(frozen=True)
 class Code:
-    """Lines of Python."""
+    """Lines to copy."""
 
     text: str
+    language: str = "python"
     kind: ClassVar[str] = "code"
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A value, with what is written beside its bar."""
+
+    label: str
+    value: float
+    text: str
+    """The value, with its unit."""
+    note: str = ""
+    low: float | None = None
+    high: float | None = None
+    """Ends of the line over the end of the bar."""
+    is_ours: bool = False
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Values below each other: a page draws them, as wide as the screen; Markdown has a table."""
+
+    bars: Sequence[Bar]
+    titles: tuple[str, str, str]
+    """Of labels, texts and notes, for Markdown and for those who cannot see the bars."""
+    caption: str = ""
+    kind: ClassVar[str] = "bars"
+
+    @property
+    def most(self) -> float:
+        """What the full width stands for."""
+        return (
+            max((bar.value if bar.high is None else max(bar.value, bar.high) for bar in self.bars), default=0.0) or 1.0
+        )
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Parts of a whole: a page draws one bar of them with a legend; Markdown has a sentence."""
+
+    parts: Sequence[tuple[str, float, str]]
+    """Name, size and text of each."""
+    kind: ClassVar[str] = "parts"
+
+    @property
+    def whole(self) -> float:
+        """The sum of the sizes."""
+        return sum(size for _, size, _ in self.parts) or 1.0
 
 
 @dataclass(frozen=True)
@@ -57,7 +105,20 @@ class Figure:
     caption: str
     files: Sequence[str] = ()
     """Pictures beside the report that show the same, for Markdown."""
+    is_small: bool = False
+    """It can be read on the screen of a phone; others are scrolled sideways there."""
     kind: ClassVar[str] = "figure"
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Small pictures, as many beside each other as there is room for; Markdown has one that shows them all."""
+
+    figures: Sequence[Figure]
+    caption: str
+    files: Sequence[str] = ()
+    """As those of a `Figure`."""
+    kind: ClassVar[str] = "gallery"
 
 
 @dataclass(frozen=True)
@@ -65,11 +126,11 @@ class Details:
     """Blocks that a page shows on request."""
 
     summary: str
-    blocks: Sequence[Heading | Paragraph | Table | Code | Figure]
+    blocks: Sequence[Heading | Paragraph | Table | Code | Figure | Gallery]
     kind: ClassVar[str] = "details"
 
 
-Block = Heading | Paragraph | Table | Code | Figure | Details
+Block = Heading | Paragraph | Table | Code | Bars | Parts | Figure | Gallery | Details
 
 
 def markdown_report(title: str, blocks: Iterable[Block]) -> str:
@@ -83,8 +144,13 @@ def markdown_report(title: str, blocks: Iterable[Block]) -> str:
 
 
 def html_report(title: str, blocks: Iterable[Block]) -> str:
-    """A report as one HTML file that loads nothing; all texts are escaped, and equal data give equal text."""
-    return html_page(title, [render_part("blocks", list(blocks))])
+    """A report as one HTML file that loads nothing; all texts are escaped, and equal data give equal text.
+
+    Its only script, of a report with lines of code, copies them on a click.
+    """
+    shown = list(blocks)
+    script = "report.js" if any(block.kind == "code" for block in shown) else ""
+    return html_page(title, [render_part("blocks", shown)], style="report.css", script=script)
 
 
 def _markdown(blocks: Iterable[Block]) -> Iterator[str]:
@@ -99,8 +165,17 @@ def _markdown(blocks: Iterable[Block]) -> Iterator[str]:
                 yield markdown_table(block.rows, block.columns, literal=True)
             case Code():
                 fence = "`" * max(3, *(1 + len(ticks) for ticks in re.findall("`+", block.text)), 3)
-                yield f"{fence}python\n{block.text}\n{fence}"
-            case Figure():
+                yield f"{fence}{block.language}\n{block.text}\n{fence}"
+            case Bars():
+                rows = [{"label": bar.label, "text": bar.text, "note": bar.note} for bar in block.bars]
+                keys = ("label", "text", "note")
+                columns = [TableColumn(key, title) for key, title in zip(keys, block.titles, strict=True)]
+                yield markdown_table(rows, columns, literal=True)
+                if block.caption:
+                    yield markdown_text(block.caption)
+            case Parts():
+                yield markdown_text("; ".join(f"{name}: {text}" for name, _, text in block.parts) + ".")
+            case Figure() | Gallery():
                 yield from (f"![{markdown_text(name)}]({quote(name)})" for name in block.files)
             case Details():
                 yield markdown_text(block.summary)

@@ -2,67 +2,51 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from costhub.cards.reports.blocks import Block, Code, Figure, Heading, Paragraph, Table, html_report, markdown_report
-from costhub.cards.reports.tune_plots import MOST_CURVES, curves_svg, estimate_svg, latencies_svg, stages_svg
+from costhub.cards.reports.blocks import (
+    Block,
+    Code,
+    Details,
+    Figure,
+    Gallery,
+    Heading,
+    Paragraph,
+    Parts,
+    Table,
+    html_report,
+    markdown_report,
+)
+from costhub.cards.reports.tune_facts import (
+    REQUIRED,
+    best_at,
+    busy_text,
+    duration_text,
+    effort_text,
+    gain_text,
+    kernel_rows,
+    own_rows,
+    require,
+    together_curve,
+)
+from costhub.cards.reports.tune_network import network_blocks, usage_blocks
+from costhub.cards.reports.tune_plots import MOST_CURVES, STAGES, curve_svg, plot_curves, plot_together, together_svg
 from costhub.cards.tables import TableColumn, counted, number
-from costhub.errors import DataError
 
-REQUIRED = ("device", "model", "method", "database", "workloads")
-REQUIRED_ROW = ("workload", "trials", "failures", "seconds", "untuned_us", "best_us", "curve")
-UNTUNED_NOTE = (
-    "Untuned is what TVM's default pipeline for CPUs makes of the same network: its operators are fused, its "
-    "loops are not scheduled and run on one thread."
-)
-
-_FORMS = {
-    "untuned": "TVM, untuned",
-    "tuned": "TVM, tuned",
-    "torch": "torch, eager",
-    "torch.compile": "torch.compile",
-}
-_LATENCIES = (
-    TableColumn("form", "form"),
-    number("median_us", "latency (µs)", ",.1f"),
-    number("low_us", "a quarter below", ",.1f"),
-    number("high_us", "a quarter above", ",.1f"),
-    number("calls", "calls", "d"),
-    number("ratio", "tuned is faster by", ".2f"),
-)
-_SHARES = (
-    number("weight", "calls", "g"),
-    number("share_before", "share before", ".1%"),
-    number("share_after", "after", ".1%"),
-)
-_RESULTS = (
-    number("untuned_us", "unscheduled (µs)", ",.2f"),
-    number("best_us", "tuned (µs)", ",.2f"),
-    number("speedup", "times as fast", ".2f"),
-    number("trials", "measured", "d"),
-    number("failures", "failed", "d"),
-    number("seconds", "search (s)", ".1f"),
-)
-_STAGES = (
-    TableColumn("workload", "workload"),
-    number("evolution", "evolution (s)", ".1f"),
-    number("features", "features (s)", ".1f"),
-    number("prediction", "prediction (s)", ".2f"),
-    number("learning", "learning (s)", ".1f"),
-    number("building", "building (s)", ".1f"),
-    number("running", "running (s)", ".1f"),
-    number("other", "other (s)", ".1f"),
-    number("share", "prediction", ".1%"),
-)
-_FACTS = (TableColumn("fact", ""), TableColumn("value", ""))
-_MILESTONES = (16, 32, 64, 128, 200, 256, 512, 1024, 2048)
+_MILESTONES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
 """Numbers of trials at which the progress of a search is shown."""
+_STAGE_COLUMNS = (TableColumn("workload", "workload"), *(number(stage, f"{stage} (s)", ".1f") for stage in STAGES))
+_FACTS = (TableColumn("fact", ""), TableColumn("value", ""))
+_PLOTS = "plots"
+"""Folder of the pictures."""
+_MOST_ROWS = 12
+"""Kernels in the table that is shown without a click."""
 
 
-def tune_markdown(summary: Mapping[str, Any], *, plots: Sequence[str] = ()) -> str:
+def tune_markdown(summary: Mapping[str, Any], *, plots: Mapping[str, str] | None = None) -> str:
     """Renders a report in Markdown.
 
     Args:
@@ -70,15 +54,15 @@ def tune_markdown(summary: Mapping[str, Any], *, plots: Sequence[str] = ()) -> s
             with `workload`, `trials`, `failures`, `seconds`, `untuned_us` (None if it was not measured),
             `best_us` (None if every program failed) and `curve`, a list of (trial, ..., best latency in
             microseconds). Optional: `model_reason`, `machine`, `command`, `created`, `versions`, `networks`
-            (`FinishedNetwork.to_json`), `estimate`, a list of (trials, latency of all kernels in us),
-            `earlier` (see `costhub.cards.reports.tune_history.with_earlier`), and in a row `device`, `weight`,
-            `share_before`, `share_after` and `stages`, seconds by stage.
-        plots: Paths of pictures of the workloads, relative to the report.
+            (`FinishedNetwork.to_json`), `peak_gflops` of the device, `earlier` (see
+            `costhub.cards.reports.tune_history.with_earlier`), and in a row `device`, `weight`, `share_after`,
+            `gflops`, `measured_us`, the latency of each program, and `stages`, seconds by stage.
+        plots: `progress` and `kernels` -> path of the picture, relative to the report.
 
     Raises:
         DataError: A field is missing.
     """
-    return markdown_report(_title(summary), _blocks(summary, plots))
+    return markdown_report(_title(summary), _blocks(summary, plots or {}))
 
 
 def tune_page(summary: Mapping[str, Any]) -> str:
@@ -87,203 +71,176 @@ def tune_page(summary: Mapping[str, Any]) -> str:
     Raises:
         DataError: A field is missing.
     """
-    return html_report(_title(summary), _blocks(summary, ()))
+    return html_report(_title(summary), _blocks(summary, {}))
+
+
+def tune_pictures(summary: Mapping[str, Any], folder: Path) -> dict[str, str]:
+    """Draws the pictures for `tune_markdown` as SVG, light or dark as the reader's system is.
+
+    Args:
+        summary: The report.
+        folder: That of the report; the pictures go to its folder `plots`.
+
+    Returns:
+        `progress` and `kernels`, as far as there is something to draw -> path relative to the report.
+    """
+    rows = kernel_rows(summary)
+    curve = together_curve(own_rows(summary, rows))
+    plots = {}
+    if len(rows) > 1 and len(curve) > 2:
+        plots["progress"] = plot_together(curve, folder / _PLOTS / "progress.svg")
+    if any(row["curve"] for row in rows):
+        plots["kernels"] = plot_curves(rows, folder / _PLOTS / "kernels.svg")
+    return {name: f"{_PLOTS}/{path.name}" for name, path in plots.items()}
 
 
 def _title(summary: Mapping[str, Any]) -> str:
-    _require(summary, REQUIRED, "the summary")
+    require(summary, REQUIRED, "the summary")
     names = [network["network"] for network in summary.get("networks", ())]
+    if not names and len(summary["workloads"]) == 1:
+        names = [summary["workloads"][0].get("workload", "?")]
     return f"{', '.join(names) or counted(len(summary['workloads']), 'workload')} on {summary['device']}"
 
 
-def _require(mapping: Mapping[str, Any], keys: tuple[str, ...], what: str) -> None:
-    missing = [key for key in keys if key not in mapping]
-    if missing:
-        raise DataError(f"A tuning report needs {', '.join(missing)}, which {what} lacks.")
-
-
-def _blocks(summary: Mapping[str, Any], plots: Sequence[str]) -> Iterator[Block]:
-    rows = sorted(map(_with_speedup, summary["workloads"]), key=lambda row: -(row.get("share_before") or 0.0))
-    networks = summary.get("networks", ())
-    earlier = summary.get("earlier", ())
-    for search in earlier:
-        _require(search, ("device", "model", "method", "workloads"), "an earlier search in it")
-    for number_of, network in enumerate(networks):
-        yield from _network(network, number_of)
-    yield Heading("Result")
-    yield Paragraph(_result(rows), is_strong=not networks)
-    devices = {row.get("device") for row in rows}
-    device = (TableColumn("device", "device"),) if len(devices) > 1 else ()
-    if any(row.get("weight") for row in rows):
-        yield Paragraph(
-            "Share is latency times calls, of all kernels that were searched together. Unscheduled is the kernel "
-            "without a schedule."
-        )
-        yield Table(rows, (TableColumn("workload", "kernel"), *device, *_SHARES, *_RESULTS))
-    else:
-        yield Table(rows, (TableColumn("workload", "workload"), *device, *_RESULTS))
-    yield from _progress(rows, summary.get("estimate", ()), plots, is_last_of_several=bool(earlier))
-    yield from _seconds(rows)
-    yield Heading("Use it")
-    yield Paragraph(f"The best schedule of each workload is in the TVM database in the folder {summary['database']}:")
+def _blocks(summary: Mapping[str, Any], plots: Mapping[str, str]) -> Iterator[Block]:
+    rows, networks = kernel_rows(summary), summary.get("networks", ())
+    what = "kernel" if any(row.get("weight") for row in rows) and networks else "workload"
+    yield Paragraph(_subtitle(summary), is_note=True)
+    busy = busy_text(summary)
+    for network in networks:
+        if len(networks) > 1:
+            yield Heading(network["network"])
+        yield from network_blocks(network, effort=f"{effort_text(rows, what)}.")
+    if not networks:
+        yield Paragraph(_workloads_text(rows), is_strong=True)
+        yield Paragraph(f"{effort_text(rows, what)}.")
+    if busy:
+        yield Paragraph(busy)
+    yield from _kernels(rows, what)
+    yield from _progress(own_rows(summary, rows), plots, what, is_last_of_several=bool(summary.get("earlier")))
+    for network in networks:
+        yield from usage_blocks(network)
+    yield Heading("Use the database" if networks else "Use it")
+    yield Paragraph(f"The best schedule of each {what} is in the TVM database in the folder {summary['database']}:")
     yield Code(compile_tir_usage(summary["database"]))
-    yield Heading("How it was made")
-    yield Table(_origin(summary), _FACTS)
-    for search in earlier:
-        yield Heading("An earlier search in the same folder", level=3)
-        yield Table([{"fact": "Workloads", "value": ", ".join(search["workloads"])}, *_origin(search)], _FACTS)
+    yield from _seconds(rows)
+    yield from _origins(summary)
 
 
-def _with_speedup(row: Mapping[str, Any]) -> dict[str, Any]:
-    _require(row, REQUIRED_ROW, f"the row of {row.get('workload', '?')}")
-    return {**row, "speedup": speedup(row)}
-
-
-def speedup(row: Mapping[str, Any]) -> float | None:
-    """Untuned over best latency; None if one of them is unknown.
-
-    Example:
-        >>> speedup({"untuned_us": 300.0, "best_us": 100.0})
-        3.0
-    """
-    untuned, best = row["untuned_us"], row["best_us"]
-    return untuned / best if untuned and best else None
-
-
-def _network(network: Mapping[str, Any], number_of: int) -> Iterator[Block]:
-    """The result of a whole network: a sentence, latencies, and how to use the library."""
-    yield Heading(network["network"])
-    yield Paragraph(network_headline(network), is_strong=True)
-    rows = _latency_rows(network)
-    if rows:
-        caption = "From call to output; the line is the middle half of the calls."
-        yield Figure(partial(latencies_svg, rows, name=f"latencies-{number_of}"), caption)
-        yield Table(rows, _LATENCIES)
-        yield Paragraph(UNTUNED_NOTE, is_note=True)
-    if not network["error"]:
-        yield Paragraph(
-            f"{network['kernels_tuned']} of its {network['kernels']} distinct kernels have a schedule from the "
-            "search; the others are the plain loops that TVM generates, and large ones run in parallel. All "
-            f"forms had {network['threads']} threads (set TVM_NUM_THREADS={network['threads']}; without it, TVM "
-            "uses half of the CPUs)."
-        )
-    for note in network["notes"]:
-        yield Paragraph(note, is_note=True)
-    if network["library"]:
-        yield Paragraph("To use it with TVM alone, without costhub:")
-        yield Code(_network_usage(network))
-
-
-def network_headline(network: Mapping[str, Any]) -> str:
-    """One or two sentences: before, after, torch, and whether the outputs are right.
-
-    Args:
-        network: `FinishedNetwork.to_json`.
-
-    Example:
-        >>> times = {"untuned": {"median_us": 9000.0}, "tuned": {"median_us": 3000.0}}
-        >>> network_headline({"network": "net", "error": None, "latencies": times, "reference": "untuned",
-        ...                   "tolerance": 2e-4})
-        "net: 9.00 ms before, 3.00 ms after, 3.0 times as fast. Its outputs equal the untuned network's ..."
-    """
-    if network["error"]:
-        return str(network["error"])
-    us = {form: latency["median_us"] for form, latency in network["latencies"].items()}
-    if "tuned" not in us:
-        return f"{network['network']}: compiled and checked, but it could not be timed."
-    text = f"{network['network']}: {duration_text(us['tuned'])} after"
-    if "untuned" in us:
-        gain = f"{us['untuned'] / us['tuned']:.1f} times as fast"
-        before, after = duration_text(us["untuned"]), duration_text(us["tuned"])
-        text = f"{network['network']}: {before} before, {after} after, {gain}"
-    for form in ("torch", "torch.compile"):
-        if form in us:
-            text += f"; {form} takes {duration_text(us[form])}"
-    whose = "torch's" if network["reference"] == "torch" else "the untuned network's"
-    return f"{text}. Its outputs equal {whose} (tolerance {network['tolerance']:g} of their size)."
-
-
-def duration_text(us: float) -> str:
-    """A time with three digits, in a unit that suits it.
-
-    Example:
-        >>> duration_text(12.34), duration_text(12340.0), duration_text(1.5e6)
-        ('12.3 µs', '12.3 ms', '1.50 s')
-    """
-    unit, size = next(((unit, size) for unit, size in (("s", 1e6), ("ms", 1e3)) if us >= size), ("µs", 1.0))
-    value = us / size
-    return f"{value:.{max(0, 2 - (value >= 10) - (value >= 100))}f} {unit}"
-
-
-def _latency_rows(network: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A row of the table of latencies for each form that was timed."""
-    timed = network["latencies"]
-    tuned = timed["tuned"]["median_us"] if "tuned" in timed else None
-    return [
-        {**latency, "form": _FORMS.get(form, form), "ratio": latency["median_us"] / tuned if tuned else None}
-        for form, latency in timed.items()
+def _subtitle(summary: Mapping[str, Any]) -> str:
+    versions = summary.get("versions") or {}
+    parts = [
+        summary.get("machine"),
+        *(f"{name} {versions[key]}" for key, name in (("costhub", "costhub"), ("tvm", "TVM")) if key in versions),
+        (summary.get("created") or "")[:10],
     ]
+    return " · ".join(part for part in parts if part) or str(summary["device"])
 
 
-def _network_usage(network: Mapping[str, Any]) -> str:
-    """Python that loads the library and calls it."""
-    inputs = ", ".join(
-        f"tvm.runtime.tensor(np.zeros({tuple(shape)!r}, {dtype!r}))" for dtype, shape in network["inputs"]
-    )
-    return (
-        "import numpy as np, tvm\nfrom tvm import relax\n\n"
-        f"library = tvm.runtime.load_module({network['library']!r})\n"
-        'network = relax.VirtualMachine(library, tvm.cpu())["main"]\n'
-        f"outputs = network({inputs})"
-    )
+def _workloads_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The result of workloads without a network: of one its latency and speed, of several how many."""
+    ran = [row for row in rows if row["best_us"] is not None]
+    if not ran:
+        return f"No program ran for {', '.join(row['workload'] for row in rows)}."
+    if len(rows) > 1:
+        return f"{counted(len(ran), 'workload')} tuned."
+    (row,) = ran
+    speed = f", {row['gflops']:,.0f} GFLOP/s" if row["gflops"] else ""
+    peak = f", {row['of_peak']:.0%} of this device's peak" if row["of_peak"] else ""
+    return f"{duration_text(row['best_us'])}{speed}{peak}."
 
 
-def _result(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A sentence about the effort, one about the outcome, and one about workloads without a program."""
-    trials, failures = sum(row["trials"] for row in rows), sum(row["failures"] for row in rows)
-    seconds, what = sum(row["seconds"] for row in rows), counted(len(rows), "workload")
-    text = f"{trials} programs of {what} were measured in {seconds:.0f} s, {failures} of them failed."
-    gains = [row["speedup"] for row in rows if row["speedup"] is not None]
-    if gains:
-        text += f" The tuned code is {statistics.geometric_mean(gains):.2f} times as fast as the unscheduled" + (
-            "." if len(gains) == 1 else f", in the geometric mean of {counted(len(gains), 'workload')}."
-        )
+def _kernels(rows: Sequence[Mapping[str, Any]], what: str) -> Iterator[Block]:
+    """The table of kernels, those first that take most of the time."""
+    weighted = len(rows) > 1 and any((row.get("weight") or 1.0) != 1.0 for row in rows)
+    yield Heading("Kernels by their share of the time" if weighted else f"The {what}{'s' if len(rows) > 1 else ''}")
+    if weighted and len(rows) > _MOST_ROWS:
+        few = len(rows) // 6
+        share = sum(row["share"] or 0.0 for row in rows[:few])
+        yield Paragraph(f"{few} of {counted(len(rows), what)} take {share:.0%} of the time of all of them.")
+    columns = _columns(rows, what, weighted=weighted)
+    yield Table(rows[:_MOST_ROWS], columns)
+    keys = {column.key for column in columns}
+    notes = {
+        "share": "Share is latency times calls, of all kernels together.",
+        "of_peak": "Peak is the float32 rate that costhub probe reached; kernels that mostly move data stay far below.",
+        "gain": "Last quarter is the time that the last quarter of its programs saved.",
+    }
+    text = " ".join(note for key, note in notes.items() if key in keys)
+    if text:
+        yield Paragraph(text, is_note=True)
+    if len(rows) > _MOST_ROWS:
+        yield Details(f"The other {len(rows) - _MOST_ROWS} {what}s", [Table(rows[_MOST_ROWS:], columns)])
     empty = [row["workload"] for row in rows if row["best_us"] is None]
-    return text + (f" No program ran for {', '.join(empty)}." if empty else "")
+    if empty and len(empty) < len(rows):
+        yield Paragraph(f"No program ran for {', '.join(empty)}.")
+
+
+def _columns(rows: Sequence[Mapping[str, Any]], what: str, *, weighted: bool) -> list[TableColumn]:
+    """The columns for which there is something to say."""
+
+    def known(key: str) -> bool:
+        return any(row[key] for row in rows)
+
+    more = {
+        "device": len({row.get("device") for row in rows}) > 1,
+        "weight": weighted,
+        "share": weighted,
+        "gflops": known("gflops"),
+        "of_peak": known("of_peak"),
+        "untuned_us": known("untuned_us"),
+        "failures": known("failures"),
+        "gain": any(row["gain"] is not None for row in rows),
+    }
+    columns = (
+        TableColumn("workload", what),
+        TableColumn("device", "device"),
+        number("weight", "calls", "g", is_detail=True),
+        number("share", "share", ".1%", is_share=True),
+        number("best_us", "tuned (µs)", ",.1f"),
+        number("gflops", "GFLOP/s", ",.0f", is_detail=more["of_peak"]),
+        number("of_peak", "of peak", ".0%"),
+        number("untuned_us", "unscheduled (µs)", ",.1f", is_detail=True),
+        number("trials", "programs", ",d", is_detail=True),
+        number("failures", "failed", ",d", is_detail=True),
+        number("gain", "last quarter", ".1%", is_detail=True),
+    )
+    return [column for column in columns if more.get(column.key, True)]
 
 
 def _progress(
-    rows: Sequence[Mapping[str, Any]],
-    estimate: Sequence[Sequence[float]],
-    plots: Sequence[str],
-    *,
-    is_last_of_several: bool,
+    rows: Sequence[Mapping[str, Any]], plots: Mapping[str, str], what: str, *, is_last_of_several: bool
 ) -> Iterator[Block]:
-    """How good the search was after some of its trials."""
-    curves = sum(bool(row["curve"]) for row in rows)
-    if curves:
-        yield Heading("The search")
-    if len(estimate) > 1:
-        caption = "All kernels by their best programs so far, each as often as it is called."
-        if is_last_of_several:
-            caption += " Kernels of earlier searches are left out."
-        yield Figure(partial(estimate_svg, estimate), caption)
-    if curves:
-        more = curves - MOST_CURVES
-        rest = f" {more} kernels with smaller shares are in the table only." if more > 0 else ""
-        yield Figure(partial(curves_svg, rows), f"Best latency so far; dashed: without a schedule.{rest}", plots)
+    """How good the search was after some of its trials, from which one sees whether more of them pay."""
+    drawn = [row for row in rows if row["curve"]]
+    if not drawn:
+        return
+    yield Heading("Do more trials pay?")
+    text = gain_text(rows)
+    left_out = f" {what.capitalize()}s of earlier searches are left out." if is_last_of_several else ""
+    yield Paragraph(f"{text} The same command with more trials goes on from here.{left_out}".strip())
+    curve = together_curve(rows)
+    if len(rows) > 1 and len(curve) > 2:
+        yield Figure(
+            partial(together_svg, curve),
+            f"All {what}s by their best programs so far, each as often as it is called.",
+            [plots["progress"]] if "progress" in plots else (),
+            is_small=True,
+        )
+    figures = [
+        Figure(partial(curve_svg, row, name=f"curve-{place}"), row["workload"]) for place, row in enumerate(drawn)
+    ]
+    more = len(figures) - MOST_CURVES
+    caption = (
+        f"Latency in µs by measured programs: each program is a dot, the best so far a line. The scale ends above the "
+        f"middle half of the programs; triangles are slower ones.{f' {more} more {what}s are not drawn.' * (more > 0)}"
+    )
+    yield Gallery(figures[:MOST_CURVES], caption, [plots["kernels"]] if "kernels" in plots else ())
     reached = [m for m in _MILESTONES if any(row["curve"] and row["trials"] >= m for row in rows)]
     if reached:
-        yield Paragraph("Best latency after a number of measured programs:")
-        table = [{"workload": row["workload"], **{str(m): _best_at(row, m) for m in reached}} for row in rows]
-        yield Table(
-            table, [TableColumn("workload", "workload"), *(number(str(m), f"{m} (µs)", ".2f") for m in reached)]
-        )
-
-
-def _best_at(row: Mapping[str, Any], trials: int) -> float | None:
-    best: list[float] = [point[-1] for point in row["curve"] if point[0] <= trials]
-    return best[-1] if best and row["trials"] >= trials else None
+        table = [{"workload": row["workload"], **{str(m): best_at(row, m) for m in reached}} for row in rows]
+        columns = [TableColumn("workload", what), *(number(str(m), f"{m} (µs)", ",.1f") for m in reached)]
+        yield Details("Best latency after a number of measured programs", [Table(table, columns)])
 
 
 def _seconds(rows: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
@@ -291,14 +248,14 @@ def _seconds(rows: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
     timed = [row for row in rows if row.get("stages")]
     if not timed:
         return
-    yield Heading("Where the time went")
-    total = sum(row["seconds"] for row in timed)
-    yield Figure(partial(stages_svg, timed), f"The {total:,.0f} s of the search by stage. Evolution is TVM's own part.")
-    shares = [row["stages"].get("prediction", 0.0) / sum(row["stages"].values()) for row in timed]
-    yield Table(
-        [{"workload": row["workload"], **row["stages"], "share": s} for row, s in zip(timed, shares, strict=True)],
-        _STAGES,
-    )
+    yield Heading("Where the time of the search went")
+    spent = {stage: sum(row["stages"].get(stage, 0.0) for row in timed) for stage in STAGES}
+    total = sum(spent.values()) or 1.0
+    parts = [(stage, s, f"{s:,.0f} s, {s / total:.0%}") for stage, s in spent.items() if s / total >= 0.005]
+    yield Parts(parts)
+    yield Paragraph("Evolution is TVM's own part; features, prediction and learning are the model's.", is_note=True)
+    table = [{"workload": row["workload"], **row["stages"]} for row in timed]
+    yield Details("Seconds of each", [Table(table, _STAGE_COLUMNS)])
 
 
 def compile_tir_usage(database: str) -> str:
@@ -314,13 +271,27 @@ def compile_tir_usage(database: str) -> str:
     )
 
 
+def _origins(summary: Mapping[str, Any]) -> Iterator[Block]:
+    yield Heading("How it was made")
+    if summary.get("command"):
+        yield Code(summary["command"], "sh")
+    yield Table(_origin(summary), _FACTS)
+    for search in summary.get("earlier", ()):
+        require(search, ("device", "model", "method", "workloads"), "an earlier search in it")
+        yield Heading("An earlier search in the same folder", level=3)
+        if search.get("command"):
+            yield Code(search["command"], "sh")
+        yield Table([{"fact": "Workloads", "value": ", ".join(search["workloads"])}, *_origin(search)], _FACTS)
+
+
 def _origin(summary: Mapping[str, Any]) -> list[dict[str, str]]:
     machine = summary.get("machine")
+    peak = summary.get("peak_gflops")
     facts = {
         "Model": f"{summary['model']}. {summary.get('model_reason') or ''}".strip(". ") + ".",
         "Method": summary["method"],
         "Machine": f"{machine} ({summary['device']})" if machine else summary["device"],
-        "Command": summary.get("command"),
+        "Peak": f"{peak:,.0f} GFLOP/s in float32, as probed" if peak else None,
         "Date": summary.get("created"),
         "Versions": ", ".join(f"{name} {text}" for name, text in sorted((summary.get("versions") or {}).items())),
     }

@@ -1,159 +1,135 @@
-"""Draws a search: curves, latencies, and where the seconds went."""
+"""Draws a search: programs and the best so far, of each workload and of all together."""
 
 from __future__ import annotations
 
-import itertools
+import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from costhub.cards.plots import INK, PAPER, SERIES, diagram, furnish, log_axis, new_figure, save, svg_text
+from costhub.cards.plots import INK, SERIES, furnish, new_figure, save_svg, svg_text
 from costhub.cards.tables import one_line
 
-
-def plot_tuning(
-    path: str | Path,
-    series: Mapping[str, Sequence[Sequence[float]]],
-    *,
-    title: str = "",
-    untuned_us: float | None = None,
-) -> Path:
-    """Draws the best latency so far against the number of measured programs, and saves it as PNG.
-
-    Args:
-        path: Where the picture goes.
-        series: Label -> (trial, ..., best latency in microseconds), trials rising.
-        title: Above the picture, for example workload and device.
-        untuned_us: The latency without tuning, figure as a dashed line.
-    """
-    figure, axes = diagram(4.2, title=title, x="measured programs", y="best latency so far (µs)")
-    for (label, points), colour in zip(series.items(), itertools.cycle(SERIES), strict=False):
-        trials, best = [point[0] for point in points], [point[-1] for point in points]
-        # A best-so-far value holds until the next trial improves it: steps, not slopes.
-        reached = f"{label}: {_microseconds(best[-1])}" if best else f"{label}: no program ran"
-        alone = "." if len(best) == 1 else None  # a search that had ended before has one point
-        axes.step(trials, best, where="post", color=colour, linewidth=2, label=reached, marker=alone)
-    if untuned_us is not None:
-        axes.axhline(
-            untuned_us, color=INK, linestyle="--", linewidth=1.2, label=f"untuned: {_microseconds(untuned_us)}"
-        )
-    log_axis(axes, "y")
-    axes.set_xlim(left=0)
-    if series or untuned_us is not None:
-        axes.legend(frameon=False)
-    return save(figure, path)
-
-
-def _microseconds(us: float) -> str:
-    """A latency with three digits that mean something."""
-    return f"{us:,.0f} µs" if us >= 1000 else f"{us:.3g} µs"
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 STAGES = ("evolution", "features", "prediction", "learning", "building", "running", "other")
-MOST_CURVES = 24
-"""Workloads with a curve of their own."""
-MOST_BARS = 24
+MOST_CURVES = 12
+"""Workloads whose curve is shown without a click."""
 _COLUMNS = 3
+_MOST_DOTS = 400
+"""Programs of one workload that are drawn; of more, every second or third."""
+_MOST_RATIO = 2.5
+"""The scale of a curve ends here at the latest, in best latencies: what matters lies near the best."""
+_LEAST_RATIO = 1.1
 
 
-def latencies_svg(forms: Sequence[Mapping[str, Any]], *, name: str) -> str:
-    """A bar for each form of a network, with a line over the middle half of the calls.
-
-    Args:
-        forms: With `form`, `median_us`, `low_us` and `high_us`.
-        name: Starts the ids in the picture.
-    """
-    figure, axes = diagram(0.7 + 0.36 * len(forms), x="latency (ms)", grid="x")
-    for place, form in enumerate(forms):
-        low, middle, high = (form[key] / 1e3 for key in ("low_us", "median_us", "high_us"))
-        axes.barh(place, middle, 0.62, color=SERIES[0 if form["form"].endswith(" tuned") else 5], linewidth=0)
-        # On paper of its own: on a dark page the bar and the ink are both light.
-        axes.plot([low, high], [place, place], color=PAPER, linewidth=4)
-        axes.plot([low, high], [place, place], color=INK, linewidth=1.4)
-        axes.annotate(
-            f"{middle:,.3g}",
-            (max(high, middle), place),
-            xytext=(5, 0),
-            textcoords="offset points",
-            va="center",
-            color=INK,
-            fontsize=8,
-        )
-    axes.set_yticks(range(len(forms)), [_short(form["form"], 24) for form in forms])
-    axes.set_ylim(len(forms) - 0.5, -0.5)
-    axes.set_xlim(0, 1.12 * max(max(form["high_us"], form["median_us"]) for form in forms) / 1e3)
-    return svg_text(figure, name=name, label="latency of each form of the network")
-
-
-def estimate_svg(points: Sequence[Sequence[float]]) -> str:
-    """The latency of all kernels together against the trials of the search.
+def together_svg(points: Sequence[Sequence[float]]) -> str:
+    """The latency of all kernels together along a search.
 
     Args:
-        points: (trials, latency in us), trials rising.
+        points: (programs of each kernel, latency in us), programs rising.
     """
-    figure, axes = diagram(2.6, x="measured programs", y="all kernels (ms)")
+    return svg_text(_together(points), name="together", label="latency of all kernels against measured programs")
+
+
+def plot_together(points: Sequence[Sequence[float]], path: str | Path) -> Path:
+    """Writes the picture of `together_svg` to a file, light or dark as the reader's system is."""
+    return save_svg(_together(points), path, label="latency of all kernels against measured programs")
+
+
+def _together(points: Sequence[Sequence[float]]) -> Figure:
+    from matplotlib.ticker import MaxNLocator
+
+    figure = new_figure(2.5, width=5.2)
+    axes = figure.add_subplot()
+    furnish(axes, x="programs of each kernel", y="all kernels (ms)")
     trials, latency_ms = [point[0] for point in points], [point[1] / 1e3 for point in points]
     axes.step(trials, latency_ms, where="post", color=SERIES[0], linewidth=2)
-    axes.set_xlim(left=0)
-    log_axis(axes, "y")
-    return svg_text(figure, name="estimate", label="latency of all kernels together against measured programs")
+    axes.set_xlim(0, trials[-1])
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    low, high = latency_ms[-1], min(max(latency_ms), _MOST_RATIO * latency_ms[-1])
+    axes.set_ylim(low - 0.1 * (high - low or low), high + 0.05 * (high - low or low))
+    return figure
 
 
-def curves_svg(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A small diagram for each workload: best latency against its trials, dashed where it began.
+def curve_svg(row: Mapping[str, Any], *, name: str) -> str:
+    """A small diagram of a workload: its programs in the order of measuring, and the best latency so far.
 
     Args:
-        rows: With `workload`, `curve` and `untuned_us`; the first `MOST_CURVES` that have a curve are drawn.
+        row: With `workload`, `curve` and, if they are known, the `measured_us` of all programs.
+        name: Starts the ids in the picture.
     """
+    figure = new_figure(1.6, width=3.1)
+    figure.set_layout_engine("none")  # one for each kernel: fixed margins take a third of the time
+    axes = figure.add_axes((0.17, 0.15, 0.81, 0.79))
+    _draw_curve(axes, row)
+    return svg_text(figure, name=name, label=f"latency (µs) of {one_line(row['workload'])} by measured programs")
+
+
+def plot_curves(rows: Sequence[Mapping[str, Any]], path: str | Path) -> Path:
+    """Writes the diagrams of `curve_svg` to one file, those of the first `MOST_CURVES` workloads with a curve."""
     shown = [row for row in rows if row["curve"]][:MOST_CURVES]
-    columns = min(_COLUMNS, len(shown))
-    lines = -(-len(shown) // columns)
-    figure = new_figure(0.3 + 1.5 * lines)
+    columns = max(1, min(_COLUMNS, len(shown)))
+    figure = new_figure(0.3 + 1.75 * -(-len(shown) // columns), width=3.1 * columns)
     for place, row in enumerate(shown):
-        axes = figure.add_subplot(lines, columns, place + 1)
-        furnish(axes, grid="y")
-        axes.tick_params(labelsize=7)
-        axes.set_title(_short(row["workload"], 32), fontsize=7.5, color=INK, loc="left")
-        trials, best = [point[0] for point in row["curve"]], [point[-1] for point in row["curve"]]
-        alone = "." if len(best) == 1 else None
-        axes.step(trials, best, where="post", color=SERIES[0], linewidth=1.5, marker=alone)
-        if row["untuned_us"] is not None:
-            axes.axhline(row["untuned_us"], color=INK, linestyle="--", linewidth=0.8)
-        axes.set_xlim(left=0)
-        log_axis(axes, "y")
-    figure.supxlabel("measured programs", fontsize=8, color=INK)
-    figure.supylabel("best latency (µs)", fontsize=8, color=INK)
-    return svg_text(figure, name="curves", label="best latency of each workload against its measured programs")
+        axes = figure.add_subplot(-(-len(shown) // columns), columns, place + 1)
+        _draw_curve(axes, row)
+        axes.set_title(_short(row["workload"], 38), fontsize=7.5, color=INK, loc="left")
+    figure.supxlabel("programs", fontsize=8, color=INK)
+    figure.supylabel("latency (µs)", fontsize=8, color=INK)
+    return save_svg(figure, path, label="latency of each workload by measured programs")
 
 
-def stages_svg(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A stacked bar of seconds for each workload, those with most of them first.
+def _draw_curve(axes: Axes, row: Mapping[str, Any]) -> None:
+    """Draws the programs and the best so far, on a scale that ends above the middle half of the programs."""
+    from matplotlib.ticker import MaxNLocator
 
-    Args:
-        rows: With `workload` and `stages`, stage -> seconds; the first `MOST_BARS` by seconds are drawn.
+    furnish(axes, grid="y")
+    axes.tick_params(labelsize=8)
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(4))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+    curve = row["curve"]
+    trials, best = [point[0] for point in curve], [point[-1] for point in curve]
+    falls = [place for place, us in enumerate(best) if not place or us < best[place - 1]]
+    ran = [(trial, us) for trial, us in enumerate(row.get("measured_us") or (), start=1) if us is not None]
+    low, high = scale_of([us for _, us in ran] or best)
+    ran = ran[:: -(-len(ran) // _MOST_DOTS) or 1]
+    near, far = [each for each in ran if each[1] <= high], [each for each in ran if each[1] > high]
+    if near:
+        axes.plot(*zip(*near, strict=True), ".", color=SERIES[5], markersize=4, zorder=2)
+    if far:
+        axes.plot([trial for trial, _ in far], [high] * len(far), "^", color=SERIES[5], markersize=3, clip_on=False)
+    alone = "." if len(best) == 1 else None  # a search that had ended before has one point
+    last = max(row["trials"], trials[-1])
+    steps = [(trials[place], best[place]) for place in falls] + [(last, best[-1])]
+    axes.step(*zip(*steps, strict=True), where="post", color=SERIES[0], linewidth=1.7, marker=alone)
+    axes.set_xlim(0, last * 1.03)
+    axes.set_ylim(low, high)
+
+
+def scale_of(latencies_us: Sequence[float]) -> tuple[float, float]:
+    """The lowest and highest latency that a curve shows: near the best, whatever the slowest programs took.
+
+    The scale ends where the middle half of the programs ends, and one interquartile range above it at most; at
+    least a tenth and at most one and a half times above the best.
+
+    Example:
+        >>> scale_of([10.0, 11.0, 12.0, 13.0, 900.0])
+        (9.5, 15.0)
+        >>> scale_of([10.0])
+        (9.9, 11.0)
     """
-    ordered = sorted(rows, key=lambda row: -sum(row["stages"].values()))[:MOST_BARS]
-    figure, axes = diagram(1.2 + 0.24 * len(ordered), x="seconds of the search", grid="x")
-    for number, stage in enumerate(STAGES):
-        if not any(row["stages"].get(stage) for row in ordered):
-            continue  # a legend of what did not happen
-        lefts = [sum(row["stages"].get(s, 0.0) for s in STAGES[:number]) for row in ordered]
-        widths = [row["stages"].get(stage, 0.0) for row in ordered]
-        axes.barh(
-            range(len(ordered)),
-            widths,
-            0.7,
-            left=lefts,
-            color=SERIES[number],
-            label=stage,
-            edgecolor=PAPER,
-            linewidth=0.4,
-        )
-    axes.set_yticks(range(len(ordered)), [_short(row["workload"], 40) for row in ordered], fontsize=8)
-    axes.set_ylim(len(ordered) - 0.4, -0.6)
-    # Above the bars: inside, it would cover some of them, or be higher than they are.
-    figure.legend(loc="outside upper center", ncols=len(STAGES), frameon=False, labelcolor=INK, fontsize=8)
-    return svg_text(figure, name="stages", label="seconds of the search by stage and workload")
+    best = min(latencies_us)
+    high = best
+    if len(latencies_us) > 1:
+        low, _, high = statistics.quantiles(latencies_us, n=4, method="inclusive")
+        high += high - low
+    high = min(max(high, _LEAST_RATIO * best), _MOST_RATIO * best)
+    return best - 0.1 * (high - best), high
 
 
 def _short(text: str, most: int) -> str:

@@ -1,0 +1,114 @@
+"""Renders what became of a whole network: beside PyTorch and others, and how to use its library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from costhub.cards.reports.blocks import Bar, Bars, Block, Code, Details, Heading, Paragraph
+from costhub.cards.reports.tune_facts import TUNED, UNTUNED, duration_text, forms, headline, outputs_text, ratio_text
+from costhub.cards.tables import counted
+
+_TORCH_TYPES = ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
+
+
+def network_blocks(network: Mapping[str, Any], *, effort: str) -> Iterator[Block]:
+    """The result of a network: a sentence, bars of its forms, and what is worth knowing of them.
+
+    Args:
+        network: `FinishedNetwork.to_json`.
+        effort: What the search took, in a sentence.
+    """
+    yield Paragraph(f"{headline(network).rstrip('.')}.", is_strong=True)
+    yield Paragraph(effort if network["error"] else f"{outputs_text(network)} {effort}")
+    bars = _bars(network)
+    if bars:
+        threads = counted(network["threads"], "thread")
+        caption = f"Median time from call to output with {threads}; the line spans the middle half of the calls."
+        yield Bars(bars, ("form", "latency", "beside costhub"), caption)
+    untuned = network["latencies"].get(UNTUNED)
+    if untuned:
+        yield Paragraph(_untuned_text(untuned["median_us"], network), is_note=True)
+    for note in network["notes"]:
+        yield Paragraph(note, is_note=True)
+
+
+def _bars(network: Mapping[str, Any]) -> list[Bar]:
+    """A bar for each form, the untuned one left out: beside it, all others would be too short to compare."""
+    tuned = network["latencies"].get(TUNED)
+    tuned_us = tuned["median_us"] if tuned else None
+    bars = []
+    for form, name, latency in forms(network):
+        if form == UNTUNED and len(network["latencies"]) > 2:
+            continue
+        us = latency["median_us"]
+        bars.append(
+            Bar(
+                name,
+                us,
+                duration_text(us),
+                "" if form == TUNED else ratio_text(us, tuned_us),
+                latency.get("low_us"),
+                latency.get("high_us"),
+                is_ours=form == TUNED,
+            )
+        )
+    return bars
+
+
+def _untuned_text(us: float, network: Mapping[str, Any]) -> str:
+    tuned = network["latencies"].get(TUNED)
+    ratio = f", {ratio_text(us, tuned['median_us'])}" if tuned else ""
+    return (
+        f"TVM without tuning takes {duration_text(us)}{ratio}: its default pipeline for CPUs fuses operators, but "
+        "leaves their loops unscheduled, on one thread."
+    )
+
+
+def usage_blocks(network: Mapping[str, Any]) -> Iterator[Block]:
+    """How to call the library of a network."""
+    if not network["library"]:
+        return
+    yield Heading(f"Use {network['network']}")
+    alone = Code(tvm_usage(network))
+    if _takes_torch(network):
+        yield Paragraph("From Python, with tensors of torch in and out, without copies:")
+        yield Code(network_usage(network))
+        yield Details("With TVM alone, without costhub", [alone])
+    else:
+        yield alone
+    if network["kernels"]:
+        yield Paragraph(
+            f"{network['kernels_tuned']} of its {network['kernels']} distinct kernels have a schedule from the search; "
+            "the others are the loops that TVM generates, and large ones run in parallel.",
+            is_note=True,
+        )
+
+
+def _takes_torch(network: Mapping[str, Any]) -> bool:
+    return all(dtype in _TORCH_TYPES for dtype, _ in network["inputs"])
+
+
+def network_usage(network: Mapping[str, Any]) -> str:
+    """Python that loads the library of a network with costhub and calls it."""
+    inputs = ", ".join(f"torch.zeros({tuple(shape)!r}, dtype=torch.{dtype})" for dtype, shape in network["inputs"])
+    return (
+        "import costhub, torch\n\n"
+        f"network = costhub.load_network({network['library']!r}, threads={network['threads']})\n"
+        f"outputs = network({inputs})"
+    )
+
+
+def tvm_usage(network: Mapping[str, Any]) -> str:
+    """Python that loads the library of a network with TVM alone and calls it."""
+    inputs = ", ".join(
+        f"tvm.runtime.tensor(np.zeros({tuple(shape)!r}, {dtype!r}))" for dtype, shape in network["inputs"]
+    )
+    return (
+        "import os\n\n"
+        f'os.environ["TVM_NUM_THREADS"] = "{network["threads"]}"  # by default, TVM uses half of the CPUs\n'
+        "import numpy as np, tvm\nfrom tvm import relax\n\n"
+        f"library = tvm.runtime.load_module({network['library']!r})\n"
+        'network = relax.VirtualMachine(library, tvm.cpu())["main"]\n'
+        f"outputs = network({inputs})"
+    )

@@ -1,0 +1,136 @@
+"""What follows from the numbers of a report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from costhub.cards.reports.tune_facts import (
+    busy_text,
+    duration_text,
+    effort_text,
+    forms,
+    gain_since,
+    gain_text,
+    headline,
+    kernel_rows,
+    own_rows,
+    speedup,
+    together_curve,
+    together_us,
+)
+
+
+def row(name: str, **more: Any) -> dict[str, Any]:
+    times = {"trials": 8, "failures": 0, "seconds": 10.0, "untuned_us": None, "best_us": 10.0}
+    return {"workload": name, "weight": 2.0, **times, "curve": [[1, 20.0], [5, 12.5], [8, 10.0]], **more}
+
+
+def network(**us: float) -> dict[str, Any]:
+    latencies = {form: {"median_us": value} for form, value in us.items()}
+    return {"network": "net", "error": None, "latencies": latencies}
+
+
+def test_kernels_come_in_the_order_of_their_share() -> None:
+    summary = {
+        "device": "one",
+        "peak_gflops": 200.0,
+        "workloads": [
+            row("a", share_after=0.2, gflops=50.0),
+            row("b", share_after=0.8),
+            row("c", device="two", gflops=9.0),
+        ],
+    }
+
+    rows = kernel_rows(summary)
+
+    assert [(r["workload"], r["share"], r["of_peak"]) for r in rows] == [
+        ("b", 0.8, None),
+        ("a", 0.2, 0.25),
+        ("c", None, None),
+    ]
+    assert rows[0]["gain"] == pytest.approx(1 - 10.0 / 12.5)
+
+
+@pytest.mark.parametrize(("untuned", "best", "expected"), [(30.0, 10.0, 3.0), (None, 10.0, None), (30.0, None, None)])
+def test_speedup_needs_both_sides(untuned: float | None, best: float | None, expected: float | None) -> None:
+    assert speedup({"untuned_us": untuned, "best_us": best}) == expected
+
+
+def test_kernels_together_count_as_often_as_they_are_called() -> None:
+    rows = [row("a"), row("b", weight=None, curve=[[3, 7.0]], best_us=7.0), row("c", best_us=None, curve=[])]
+
+    assert together_us(rows, 1.0) == 27.0
+    assert together_us(rows, 0.25) is None  # b had no program that ran
+    assert together_us(rows[2:], 1.0) is None
+    assert gain_since(rows, 0.5) == pytest.approx(1 - 27.0 / 47.0)
+
+
+def test_the_curve_of_all_kernels_falls_to_their_sum() -> None:
+    rows = [row("a"), row("b", trials=16)]
+
+    curve = together_curve(rows)
+
+    assert curve[-1] == (12.0, 40.0)
+    assert [us for _, us in curve] == sorted((us for _, us in curve), reverse=True)
+    assert together_curve([row("c", best_us=None, curve=[])]) == []
+    assert len(together_curve([row("a", trials=5000)])) <= 64
+
+
+def test_rows_of_earlier_searches_are_not_those_of_the_last() -> None:
+    rows = [row("a"), row("b"), row("b", device="two")]
+    summary = {"device": "one", "earlier": [{"device": "one", "workloads": ["b"]}]}
+
+    assert [(r["workload"], r.get("device")) for r in own_rows(summary, rows)] == [("a", None), ("b", "two")]
+
+
+@pytest.mark.parametrize(
+    ("us", "text"),
+    [
+        ({"tuned": 2000.0, "torch": 4100.0, "untuned": 1e6}, "2.00 ms: 2.0 times as fast as PyTorch (4.10 ms)"),
+        ({"tuned": 2000.0, "torch": 2050.0}, "2.00 ms: as fast as PyTorch (2.05 ms)"),
+        ({"tuned": 2000.0, "torch": 1000.0}, "2.00 ms: slower than PyTorch (1.00 ms)"),
+        ({"tuned": 2000.0, "untuned": 1e6}, "2.00 ms per call"),
+        ({}, "net was compiled and checked, but it could not be timed"),
+    ],
+)
+def test_the_headline_is_beside_pytorch_and_never_beside_plain_loops(us: dict[str, float], text: str) -> None:
+    assert headline(network(**us)) == text
+
+
+def test_an_error_is_the_headline() -> None:
+    assert headline({**network(), "error": "It is wrong."}) == "It is wrong."
+
+
+def test_forms_come_in_one_order_and_new_ones_under_their_own_name() -> None:
+    found = network(untuned=5.0, openvino=4.0, torch=3.0, acme=2.0, tuned=1.0)
+
+    assert [name for _, name, _ in forms(found)] == ["costhub", "PyTorch", "OpenVINO", "TVM without tuning", "acme"]
+
+
+def test_what_the_last_programs_gained_is_said_where_it_is_known() -> None:
+    assert gain_text([row("a")]) == "The last quarter of the programs made it 20.0% faster, the last half 50.0%."
+    assert gain_text([row("a", trials=3)]) == ""
+    assert gain_text([row("a", best_us=None, curve=[])]) == ""
+    assert "all kernels together" in gain_text([row("a"), row("b")])
+
+
+def test_the_effort_is_a_sentence() -> None:
+    assert effort_text([row("a", failures=2, seconds=130.0), row("b")]) == (
+        "16 programs of 2 kernels measured in 2.3 min, 2 of them failed"
+    )
+
+
+def test_only_a_busy_machine_is_named() -> None:
+    assert busy_text({"load_average": 1.9, "cores": 2}) == busy_text({}) == ""
+    assert busy_text({"load_average": 2.1, "cores": 1}).startswith(
+        "Other programs were running (load average 2.1, 1 core)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("us", "text"), [(0.5, "0.50 µs"), (999.0, "999 µs"), (1000.0, "1.00 ms"), (250_000.0, "250 ms")]
+)
+def test_times_have_three_digits(us: float, text: str) -> None:
+    assert duration_text(us) == text

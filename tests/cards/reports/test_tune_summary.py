@@ -1,0 +1,88 @@
+"""What a terminal shows of a search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from costhub.cards.reports.tune_summary import summary_text
+
+
+def row(name: str, **more: Any) -> dict[str, Any]:
+    times = {"trials": 8, "failures": 0, "seconds": 10.0, "untuned_us": None, "best_us": 10.0, "share_after": 0.5}
+    return {"workload": name, "weight": 2.0, **times, "curve": [[1, 20.0], [8, 10.0]], "gflops": 50.0, **more}
+
+
+def report(**more: Any) -> dict[str, Any]:
+    latencies = {form: {"median_us": us} for form, us in (("tuned", 2e3), ("torch", 4e3), ("untuned", 4e5))}
+    net = {
+        "network": "net",
+        "threads": 2,
+        "error": None,
+        "library": "out/net.so",
+        "reference": "torch",
+        "tolerance": 2e-4,
+        "latencies": latencies,
+        "notes": ["torch.compile was not timed."],
+    }
+    rows = [row(f"k{i}", share_after=i / 100) for i in range(9)]
+    facts = {"device": "one", "model": "m", "method": "how", "database": "out"}
+    return {**facts, "networks": [net], "workloads": rows, **more}
+
+
+def test_a_network_is_shown_beside_pytorch_with_its_slowest_kernels() -> None:
+    text = summary_text(report(peak_gflops=100.0))
+
+    assert text.startswith("net, 2 threads. 2.00 ms: 2.0 times as fast as PyTorch (4.00 ms).\n")
+    assert "  PyTorch             4.00 ms  costhub is 2.00 times as fast\n" in text
+    assert "  TVM without tuning   400 ms  costhub is 200 times as fast\n" in text
+    assert "Outputs equal PyTorch's within 0.0002 of their size.\n" in text
+    assert "torch.compile was not timed." in text
+    assert "slowest of 9 kernels  share  tuned (us)  GFLOP/s  of peak  programs\n" in text
+    assert [name in text for name in ("k8", "k4", "k3")] == [True, True, False]
+    assert "72 programs of 9 kernels measured in 90 s." in text
+    assert text.endswith("library   out/net.so\nreport    out/report.html\ndatabase  out")
+
+
+def test_workloads_are_a_table_without_a_headline() -> None:
+    text = summary_text(report(networks=[], workloads=[row("matmul", failures=2, failed_as={"run_error": 2})]))
+
+    assert text.startswith("workload  tuned (us)  GFLOP/s  programs  failed\n")
+    assert "matmul, failed: 2 x run_error." in text
+    assert "library" not in text
+
+
+def test_plain_loops_are_shown_on_request() -> None:
+    assert "unscheduled (us)" not in summary_text(report())
+    assert "unscheduled (us)" in summary_text(report(networks=[], workloads=[row("matmul", untuned_us=99.0)]))
+
+
+def test_a_wrong_network_is_said_to_differ() -> None:
+    wrong = report()
+    wrong["networks"][0] |= {"error": "The outputs differ.", "library": None}
+    text = summary_text(wrong)
+
+    assert text.startswith("net, 2 threads. The outputs differ.\n")
+    assert "Outputs equal" not in text
+    assert "library" not in text
+
+
+def test_only_what_the_last_search_found_is_shown() -> None:
+    summary = report(earlier=[{"device": "one", "workloads": [f"k{i}" for i in range(8)]}])
+    text = summary_text(summary, networks=0)
+
+    assert "net, 2 threads" not in text
+    assert "k8" in text
+    assert "k7" not in text
+
+
+@pytest.mark.parametrize("load", [1.0, 9.0])
+def test_a_busy_machine_is_named(load: float) -> None:
+    assert ("Other programs were running" in summary_text(report(load_average=load, cores=2))) == (load > 2)
+
+
+def test_names_of_strangers_do_not_reach_the_terminal() -> None:
+    text = summary_text(report(workloads=[row("\x1b[2Jconv", failed_as={"\x1b": 1})], database="out\x1b"))
+
+    assert "\x1b" not in text
