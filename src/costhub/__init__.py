@@ -12,8 +12,10 @@ from costhub.versions import __version__
 if TYPE_CHECKING:
     from costhub.api.check import check
     from costhub.api.collect import CollectOptions, collect
+    from costhub.api.data_tools import export_metaschedule, import_metaschedule, make_splits, stats
     from costhub.api.devices import devices
     from costhub.api.evaluation import evaluate
+    from costhub.api.learning import adapt, train
     from costhub.api.measuring import BoardsAt
     from costhub.api.models import load_model, pull
     from costhub.api.probe import probe
@@ -29,10 +31,9 @@ if TYPE_CHECKING:
         open_programs,
     )
     from costhub.hub.publish import publish
+    from costhub.hub.review.review import review
     from costhub.models.evaluate import evaluate_scores
-    from costhub.models.train import train_model as train
     from costhub.search.whole_network.tuned_network import load_network
-    from costhub.transfer.adapt import adapt
 
 # Resolved on first use (PEP 562): each of these modules imports tvm, torch or pyarrow, which takes seconds
 # that neither `costhub --help` nor a script that needs only one of them should have to wait.
@@ -40,13 +41,15 @@ _LAZY = {
     "BoardsAt": "costhub.api.measuring:BoardsAt",
     "CollectOptions": "costhub.api.collect:CollectOptions",
     "TuneOptions": "costhub.api.tune:TuneOptions",
-    "adapt": "costhub.transfer.adapt:adapt",
+    "adapt": "costhub.api.learning:adapt",
     "check": "costhub.api.check:check",
     "collect": "costhub.api.collect:collect",
     "contribute": "costhub.hub.contribute:contribute",
     "devices": "costhub.api.devices:devices",
     "evaluate": "costhub.api.evaluation:evaluate",
     "evaluate_scores": "costhub.models.evaluate:evaluate_scores",
+    "export_metaschedule": "costhub.api.data_tools:export_metaschedule",
+    "import_metaschedule": "costhub.api.data_tools:import_metaschedule",
     "iter_measurements": "costhub.hub.data:iter_measurements",
     "iter_programs": "costhub.hub.data:iter_programs",
     "list_splits": "costhub.hub.data:list_splits",
@@ -55,11 +58,14 @@ _LAZY = {
     "load_network": "costhub.search.whole_network.tuned_network:load_network",
     "load_programs": "costhub.hub.data:load_programs",
     "load_split": "costhub.hub.data:load_split",
+    "make_splits": "costhub.api.data_tools:make_splits",
     "open_programs": "costhub.hub.data:open_programs",
     "probe": "costhub.api.probe:probe",
     "publish": "costhub.hub.publish:publish",
     "pull": "costhub.api.models:pull",
-    "train": "costhub.models.train:train_model",
+    "review": "costhub.hub.review.review:review",
+    "stats": "costhub.api.data_tools:stats",
+    "train": "costhub.api.learning:train",
     "tune": "costhub.api.tune:tune",
 }
 
@@ -77,6 +83,8 @@ __all__ = [
     "errors",
     "evaluate",
     "evaluate_scores",
+    "export_metaschedule",
+    "import_metaschedule",
     "iter_measurements",
     "iter_programs",
     "list_splits",
@@ -85,10 +93,13 @@ __all__ = [
     "load_network",
     "load_programs",
     "load_split",
+    "make_splits",
     "open_programs",
     "probe",
     "publish",
     "pull",
+    "review",
+    "stats",
     "train",
     "tune",
 ]

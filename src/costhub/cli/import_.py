@@ -53,31 +53,18 @@ def command(
     cannot be imported are counted and reported; all others are imported. Run the command again after an
     interruption, or when the database has grown: records that were already imported are skipped.
     """
-    from costhub.dataset.metaschedule.import_database import import_database
+    from costhub.api.data_tools import import_metaschedule
 
-    report = import_database(
+    report = import_metaschedule(
         folder,
         out,
-        device=_device_row(device),
+        device=device,
         names=None if names is None else _read_names(names),
         contributor=contributor,
         licence=licence,
         workers=workers,
     )
-    if report.refused and not report.kept:
-        raise DataError(f"Nothing could be imported from {folder}. {' '.join(report.sentences()[1:])}")
     click.echo(json.dumps(asdict(report), indent=2) if as_json else "\n".join(report.sentences()))
-
-
-def _device_row(device_id: str) -> dict[str, Any]:
-    """The device's row in the index; only its name if the index lacks it."""
-    from costhub.hub.catalogue.devices import find_device
-
-    known = find_device(device_id)
-    if known is None:
-        return {"device_id": device_id}
-    # `probed_at` is the time of a probe, not of these records, and text in the index.
-    return {name: value for name, value in known.row().items() if name != "probed_at"}
 
 
 def _read_names(path: Path) -> list[Any]:

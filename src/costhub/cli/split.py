@@ -28,7 +28,6 @@ Example:
   costhub split measurements/ --by fold --count 5
 """
 
-DEFAULT_FOLDS = 5
 COLUMNS = (
     TableColumn("name", "split"),
     TableColumn("kind", "by"),
@@ -82,17 +81,18 @@ def command(
     DATA/splits/NAME.json with the workloads to train on and to test on. The same workloads and options always give
     the same split. `costhub train` and `costhub evaluate` take its NAME, or the file.
     """
+    from costhub.api.data_tools import check_split_options, draw_splits
     from costhub.dataset.folder import DataFolder
     from costhub.dataset.splits.split import list_splits, load_split, put_split
 
-    _check_options(kind, hold_out, tenset, count)
+    check_split_options(kind or "", hold_out, tenset, count)
     data, folder = place.folder, DataFolder.open(place.folder)
     if kind is None:
         splits = [load_split(data, name) for name in list_splits(data)]
     else:
         if out is None and place.dataset is not None:
             raise click.UsageError(f"{place.dataset} belongs to a hub and is not changed; name a folder with --out.")
-        splits = _make(folder, kind, hold_out, tenset=tenset, count=count, seed=seed)
+        splits = draw_splits(folder, kind, hold_out, tenset=tenset, count=count, seed=seed)
         for split in splits:
             put_split(data, split, into=out)
     found = _described(folder, splits)
@@ -103,47 +103,6 @@ def command(
         for row in found:
             for sentence in row["misfits"]:
                 click.echo(f"{row['name']}: {sentence}")
-
-
-def _check_options(kind: str | None, hold_out: Sequence[str], tenset: bool, count: int | None) -> None:
-    """Refuses options that have no effect."""
-    if tenset and (kind != "network" or hold_out):
-        raise click.UsageError("--tenset goes with --by network, and without --hold-out.")
-    if hold_out and kind not in ("network", "operator", "device"):
-        raise click.UsageError("--hold-out goes with --by network, operator or device.")
-    if count is not None and kind not in ("workload", "fold", "device"):
-        raise click.UsageError("--count goes with --by workload, fold or device.")
-
-
-def _make(
-    folder: DataFolder, kind: str, hold_out: Sequence[str], *, tenset: bool, count: int | None, seed: int
-) -> list[Split]:
-    from costhub.dataset.splits import split_rules as rules
-    from costhub.errors import DataError
-    from costhub.models.train import hold_out as hold_out_a_fifth
-
-    rows = folder.workloads().select(["workload_id", "operator", "networks"]).to_pylist()
-    if kind == "fold":
-        return rules.split_into_folds(rows, count=count or DEFAULT_FOLDS, seed=seed)
-    drawn = rules.split_by_workload(rows, held_out=count, seed=seed) if count is not None else None
-    if kind == "workload":
-        return [drawn or hold_out_a_fifth(rows, seed=seed)]
-    if kind == "device":
-        ids, devices = [row["workload_id"] for row in rows], folder.device_ids()
-        chosen = [hold_out] if hold_out else [[device] for device in devices]
-        return [rules.split_by_device(ids, devices, held, workloads=drawn) for held in chosen]
-    if tenset:
-        return [rules.split_as_tenset(rows)]
-    if hold_out:
-        by_name = rules.split_by_network if kind == "network" else rules.split_by_operator
-        return [by_name(rows, hold_out)]
-    splits = rules.leave_one_out(rows, kind)
-    if not splits:
-        raise DataError(
-            f"{folder.path} has no {kind} that can be held out"
-            + (": its workloads do not say which networks they come from." if kind == "network" else ".")
-        )
-    return splits
 
 
 def _described(folder: DataFolder, splits: Sequence[Split]) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from costhub.dataset.programs import Programs
 from costhub.models.inputs import is_informative, nothing_to_learn_error
 from costhub.models.protocol import CostModel
 from costhub.progress import bar
-from costhub.transfer.guard import ADAPTED, BatchVerdict, Guard
+from costhub.transfer.guard import ADAPTED, CANDIDATES, BatchVerdict, Guard
 from costhub.transfer.methods.by_name import find_method
 from costhub.transfer.methods.lottery import LayerShares
 from costhub.transfer.methods.method import TransferMethod
@@ -23,9 +23,9 @@ from costhub.transfer.trial_order import BATCH_SIZE, round_robin
 DEFAULT_METHOD = "corrected"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Adaptation:
-    """A model after it has learned from a target device."""
+    """A model after it has learned from a target device; `print` shows how each batch was ranked."""
 
     model: CostModel
     """The candidate that led at the end, see `Guard`."""
@@ -56,6 +56,27 @@ class Adaptation:
         if last:
             text += f", {statistics.fmean(last):.0%} of a layer's weights transferable at the mean"
         return text if self.chosen == ADAPTED else f"{text}; the {self.chosen} model led"
+
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame`` with a row per batch: the share of its pairs that each candidate ranked right."""
+        import pandas
+
+        return pandas.DataFrame(
+            [{"trials": each.trials, **each.pairwise, "chosen": each.chosen} for each in self.verdicts]
+        )
+
+    def __str__(self) -> str:
+        names = [name for name in CANDIDATES if any(name in each.pairwise for each in self.verdicts)]
+        rows = [
+            [str(each.trials), *(f"{each.pairwise[name]:.3f}" if name in each.pairwise else "-" for name in names)]
+            for each in self.verdicts
+        ]
+        lines = ["".join(f"{cell:>10}" for cell in row) for row in [["trials", *names], *rows]]
+        what = "Share of the pairs in each new batch that were ranked correctly before learning from it:"
+        return "\n".join([f"A {self.model.arch} model by {self.summary}.", what, *lines])
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the model, as JSON values."""

@@ -1,0 +1,271 @@
+"""Provides what the commands on data do, from Python: stats, make_splits, import_metaschedule, export_metaschedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from costhub.errors import ArgumentError, DataError
+
+if TYPE_CHECKING:
+    from costhub.dataset.folder import DataFolder
+    from costhub.dataset.load import Names
+    from costhub.dataset.metaschedule.export import ExportReport
+    from costhub.dataset.metaschedule.lines import ImportReport
+    from costhub.dataset.splits.split import Split
+    from costhub.dataset.stats.folder_stats import FolderStats
+
+
+@dataclass(frozen=True, repr=False)
+class DataSummary:
+    """What data hold; `print` shows it as `costhub stats` does."""
+
+    counts: FolderStats
+    """Devices, operators, failures, latencies, noise."""
+
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame`` with a row per workload and device: counts, best and median latency."""
+        import pandas
+
+        return pandas.DataFrame([asdict(each) for each in self.counts.workloads])
+
+    def __str__(self) -> str:
+        from costhub.cards.reports.stats import stats_text
+
+        return stats_text(self.counts)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def stats(where: str | Path) -> DataSummary:
+    """Counts what data hold: devices, operators, failures, latencies, noise.
+
+    Args:
+        where: As for `costhub.load_measurements`; of a device, only what was measured on it.
+
+    Raises:
+        CosthubError: There are no such data, or they cannot be read.
+
+    Example:
+        >>> stats("nvidia-h200").counts.measurements > 1000
+        True
+    """
+    from costhub.dataset.stats.folder_stats import folder_stats
+    from costhub.hub.data import locate_data
+
+    with locate_data(where) as place:
+        own = None if place.device_id is None else [place.device_id]
+        return DataSummary(folder_stats(place.path, filesystem=place.filesystem, device_ids=own))
+
+
+SplitKind = Literal["workload", "fold", "network", "operator", "device"]
+DEFAULT_FOLDS = 5
+
+
+def make_splits(
+    where: str | Path,
+    by: SplitKind,
+    *,
+    hold_out: Sequence[str] = (),
+    tenset: bool = False,
+    count: int | None = None,
+    seed: int = 0,
+    out: str | Path | None = None,
+) -> list[Split]:
+    """Divides the workloads of data into those to train on and those to test on, and keeps that as files.
+
+    Equal workloads and arguments always give equal splits.
+
+    Args:
+        where: As for `costhub.load_programs`.
+        by: What is held out. `workload` and `fold` draw workloads from every operator family.
+        hold_out: Networks, operator families or devices to test on; without it, one split for each.
+        tenset: By network: hold out TenSet's five test networks.
+        count: By workload: how many to test on, a fifth by default. By fold: how many folds, 5 by default. By device:
+            also hold out this many workloads, and test on them only.
+        seed: Chooses the workloads.
+        out: Folder for the files; by default ``splits`` of the data. A dataset of a hub is not changed, so it needs
+            one.
+
+    Returns:
+        The splits; `costhub.load_split` reads them by name.
+
+    Raises:
+        ArgumentError: An argument does not go with `by`, or the data belong to a hub and `out` is missing.
+        CosthubError: There are no such data, networks, families or devices.
+
+    Example:
+        >>> import tempfile
+        >>> (split,) = make_splits("nvidia-h200", "operator", hold_out=["softmax"], out=tempfile.mkdtemp())
+        >>> split.name
+        'operator-softmax'
+    """
+    from costhub.dataset.folder import DataFolder
+    from costhub.dataset.splits.split import put_split
+    from costhub.hub.data import find_data
+
+    check_split_options(by, hold_out, tenset, count)
+    place = find_data(where)
+    if out is None and place.dataset is not None:
+        raise ArgumentError(f"{place.dataset} belongs to a hub and is not changed; name a folder with --out (out=...).")
+    splits = draw_splits(DataFolder.open(place.folder), by, hold_out, tenset=tenset, count=count, seed=seed)
+    for split in splits:
+        put_split(place.folder, split, into=None if out is None else Path(out))
+    return splits
+
+
+def check_split_options(by: str, hold_out: Sequence[str], tenset: bool, count: int | None) -> None:
+    """Refuses options that have no effect.
+
+    Raises:
+        ArgumentError: One does not go with `by`.
+    """
+    if tenset and (by != "network" or hold_out):
+        raise ArgumentError("--tenset goes with --by network, and without --hold-out.")
+    if hold_out and by not in ("network", "operator", "device"):
+        raise ArgumentError("--hold-out goes with --by network, operator or device.")
+    if count is not None and by not in ("workload", "fold", "device"):
+        raise ArgumentError("--count goes with --by workload, fold or device.")
+
+
+def draw_splits(
+    folder: DataFolder, by: str, hold_out: Sequence[str], *, tenset: bool, count: int | None, seed: int
+) -> list[Split]:
+    """The splits of `make_splits`, without writing them.
+
+    Raises:
+        CosthubError: As `make_splits`.
+    """
+    from costhub.dataset.splits import split_rules as rules
+    from costhub.models.train import hold_out as hold_out_a_fifth
+
+    rows = folder.workloads().select(["workload_id", "operator", "networks"]).to_pylist()
+    if by == "fold":
+        return rules.split_into_folds(rows, count=count or DEFAULT_FOLDS, seed=seed)
+    drawn = rules.split_by_workload(rows, held_out=count, seed=seed) if count is not None else None
+    if by == "workload":
+        return [drawn or hold_out_a_fifth(rows, seed=seed)]
+    if by == "device":
+        ids, devices = [row["workload_id"] for row in rows], folder.device_ids()
+        chosen = [hold_out] if hold_out else [[device] for device in devices]
+        return [rules.split_by_device(ids, devices, held, workloads=drawn) for held in chosen]
+    if tenset:
+        return [rules.split_as_tenset(rows)]
+    if hold_out:
+        by_name = rules.split_by_network if by == "network" else rules.split_by_operator
+        return [by_name(rows, hold_out)]
+    splits = rules.leave_one_out(rows, by)
+    if not splits:
+        raise DataError(
+            f"{folder.path} has no {by} that can be held out"
+            + (": its workloads do not say which networks they come from." if by == "network" else ".")
+        )
+    return splits
+
+
+def import_metaschedule(
+    folder: str | Path,
+    out: str | Path,
+    *,
+    device: str | Mapping[str, Any],
+    names: Sequence[Any] | None = None,
+    contributor: str | None = None,
+    licence: str | None = None,
+    workers: int | None = None,
+    progress: bool = True,
+) -> ImportReport:
+    """Adds the measurements of a MetaSchedule database of TVM 0.10 to 0.27 to a data folder.
+
+    Args:
+        folder: Holds ``database_workload.json`` and ``database_tuning_record.json``, each perhaps gzipped.
+        out: The data folder, made if it is missing; rows that are there stay.
+        device: What was measured: a device id, or a row of the devices table.
+        names: One per line of ``database_workload.json``: a name, an object with ``name`` and ``networks``, or None.
+        contributor: Who measured it.
+        licence: SPDX name of its licence.
+        workers: Child processes; one per core by default.
+        progress: Show a progress bar on a terminal.
+
+    Returns:
+        What was imported, and what was left out and why.
+
+    Raises:
+        DataError: The folder holds no such database, or nothing in it could be imported.
+    """
+    from costhub.dataset.metaschedule.import_database import import_database
+
+    report = import_database(
+        folder,
+        out,
+        device=_device_row(device) if isinstance(device, str) else device,
+        names=names,
+        contributor=contributor,
+        licence=licence,
+        workers=workers,
+        progress=progress,
+    )
+    if report.refused and not report.kept:
+        raise DataError(f"Nothing could be imported from {folder}. {' '.join(report.sentences()[1:])}")
+    return report
+
+
+def _device_row(device_id: str) -> dict[str, Any]:
+    """The device's row in the index; only its name if the index lacks it."""
+    from costhub.hub.catalogue.devices import find_device
+
+    known = find_device(device_id)
+    if known is None:
+        return {"device_id": device_id}
+    # `probed_at` is the time of a probe, not of these records, and text in the index.
+    return {name: value for name, value in known.row().items() if name != "probed_at"}
+
+
+def export_metaschedule(
+    where: str | Path,
+    out: str | Path,
+    *,
+    device: str | None = None,
+    workload: Names | None = None,
+    operator: Names | None = None,
+    best: int | None = None,
+    failures: bool = True,
+    workers: int | None = None,
+    progress: bool = True,
+) -> ExportReport:
+    """Writes measurements as a database that stock TVM reads (``ms.database.JSONDatabase(work_dir=out)``).
+
+    Args:
+        where: As for `costhub.load_programs`.
+        out: The folder to write; must be new.
+        device: The device; by default the one that `where` names, or the only one.
+        workload: Ids or names of the workloads to write; all by default.
+        operator: Operator families to write; all by default.
+        best: Only this many records of each workload, the fastest.
+        failures: Write failed measurements too, as 1e10 seconds.
+        workers: Child processes that replay the programs; one per core by default.
+        progress: Show a progress bar on a terminal.
+
+    Returns:
+        What was written, and what was left out and why.
+
+    Raises:
+        CosthubError: There are no such data, `out` is not empty, or no measurement fits.
+    """
+    from costhub.dataset.metaschedule.export import export_database
+    from costhub.hub.data import find_data
+
+    place = find_data(where)
+    return export_database(
+        place.folder,
+        out,
+        device=device or place.device_id,
+        workload=workload,
+        operator=operator,
+        best=best,
+        failures=failures,
+        workers=workers,
+        progress=progress,
+    )

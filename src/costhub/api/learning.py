@@ -1,0 +1,201 @@
+"""Provides train and adapt: models that learn from data by name, or from programs in memory."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from costhub.api.models import read_model
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.load import load_programs
+from costhub.dataset.programs import Programs
+from costhub.errors import ModelError
+from costhub.hub.catalogue.devices import complete_device_row, device_rows
+from costhub.hub.catalogue.find import AUTO, find_model, models_of_kind
+from costhub.hub.data import find_data
+from costhub.models.architectures import ARCHITECTURES
+from costhub.models.protocol import CostModel
+from costhub.models.train import STOP_SHARE, train_model
+
+if TYPE_CHECKING:
+    from costhub.transfer.adapt import Adaptation
+    from costhub.transfer.guard import BatchVerdict
+    from costhub.transfer.methods.method import TransferMethod
+
+log = logging.getLogger("costhub")
+
+Where: TypeAlias = str | Path
+
+
+def train(
+    programs: Where | Programs | Sequence[Programs],
+    arch: str,
+    *,
+    valid: Programs | float = STOP_SHARE,
+    seed: int = 0,
+    progress: bool = True,
+    feature_spec: str | None = None,
+    devices: Mapping[str, Mapping[str, Any]] | None = None,
+    options: Mapping[str, object] | None = None,
+    checkpoint: str | Path | None = None,
+) -> CostModel:
+    """Trains a model from scratch. Of data by name it learns from all workloads: hold some out with `load_programs`.
+
+    Args:
+        programs: Programs of one or more devices to learn from; blocks of them (`costhub.open_programs`) where they
+            are too many for memory; or data of one device, as for `costhub.load_programs`.
+        arch: The architecture, such as ``gbt``, ``mlp`` or ``blend``; `costhub train --help` lists them.
+        valid: Decides when to stop: programs of other workloads, or the share of the workloads to hold out for it.
+            0 trains for the full length. No share of blocks is held out.
+        seed: Equal seeds give equal models on one machine.
+        progress: Show a progress bar on a terminal.
+        feature_spec: Name and version of the layout of the rows; by default that of the programs, and of data by
+            name that of the architecture.
+        devices: Rows of the devices table by id, for an architecture that scores by what a device can do; by default
+            what the data and the device index say. Blocks need them.
+        options: Options of the architecture.
+        checkpoint: Folder that keeps the progress of a long training, from which the same call continues.
+
+    Returns:
+        The fitted model.
+
+    Raises:
+        UnknownNameError: There is no such architecture, option, dataset or device.
+        ModelError: An option cannot be used, or the checkpoint is of another training.
+        DataError: There are no such data, or no workload has two programs of different latency.
+
+    Example:
+        >>> train("amd-epyc-zen5-1c", "gbt").feature_spec  # doctest: +SKIP
+        'tiles@1'
+    """
+    if isinstance(programs, str | os.PathLike):
+        feature_spec = feature_spec or ARCHITECTURES.find(arch).default_spec
+        target = _target(programs, None)
+        devices = devices or {target.device_id: target.row}
+        programs = target.read(feature_spec)
+    elif devices is None and isinstance(programs, Programs):
+        devices = {name: complete_device_row({"device_id": name}) for name in programs.device_ids}
+    return train_model(
+        programs,
+        arch,
+        valid=valid,
+        seed=seed,
+        progress=progress,
+        feature_spec=feature_spec,
+        devices=devices,
+        options=options,
+        checkpoint=checkpoint,
+    )
+
+
+def adapt(
+    source: Where | CostModel,
+    programs: Where | Programs,
+    *,
+    device: str | None = None,
+    method: str | TransferMethod = "corrected",
+    trials: int | None = None,
+    seed: int = 0,
+    source_programs: Programs | None = None,
+    on_batch: Callable[[BatchVerdict], object] | None = None,
+    progress: bool = True,
+) -> Adaptation:
+    """Carries a model over to another device, from a few hundred programs measured there.
+
+    Args:
+        source: A model of other devices, which is not changed; its name, address or folder, as for
+            `costhub.load_model`; or `auto`, the model in the hubs that ranks some of the programs best.
+        programs: What has been measured on the target, in memory or as for `costhub.load_programs`.
+        device: The target, if the data have several devices.
+        method: How it learns: brief, corrected, fine-tune, frozen, lottery, momentum or residual, or a method with
+            options of its own.
+        trials: How many of the programs to learn from, a few of one workload after another; all by default.
+        seed: The only source of chance.
+        source_programs: Some of the programs that the source learned from, for methods that compare with it.
+        on_batch: Called with what each batch showed.
+        progress: Show a progress bar on a terminal.
+
+    Returns:
+        The model that ranked the target best, which has learned from all of the trials, and how it came about;
+        `print` shows that as a table.
+
+    Raises:
+        UnknownNameError: There is no such method, model, dataset or device.
+        DataError: There are no such data, or no workload among the trials has two programs of different latency.
+        ModelError: The source cannot read the programs.
+
+    Example:
+        >>> found = adapt("nvidia-a100", "measurements", trials=256)  # doctest: +SKIP
+        >>> found.model.predict_programs(programs)  # doctest: +SKIP
+    """
+    from costhub.transfer.adapt import adapt as carry_over
+
+    named = find_model(os.fspath(source)) if isinstance(source, str | os.PathLike) and source != AUTO else None
+    target = _target(programs, device)
+    if isinstance(source, CostModel):
+        model = target.bound(source)
+    elif named is not None:
+        model = target.bound(read_model(named))
+    else:
+        model = _best_source(target, seed)
+    return carry_over(
+        model,
+        target.read(model.feature_spec),
+        method=method,
+        trials=trials,
+        seed=seed,
+        source_programs=source_programs,
+        on_batch=on_batch,
+        progress=progress,
+    )
+
+
+@dataclass(frozen=True)
+class _Target:
+    """A device, and the programs that were measured on it."""
+
+    device_id: str
+    row: Mapping[str, Any]
+    programs: Programs | None
+    """In memory; None where `folder` has them."""
+    folder: Path
+
+    def read(self, spec: str) -> Programs:
+        """The programs with features of a spec."""
+        return self.programs or load_programs(self.folder, device=self.device_id, spec=spec)
+
+    def bound(self, model: CostModel) -> CostModel:
+        """A model for this device; the model itself where nothing is known of the device."""
+        return model.bind(self.row) if self.row.get("kind") else model
+
+
+def _target(programs: Where | Programs, device: str | None) -> _Target:
+    if isinstance(programs, Programs):
+        own = programs if device is None else programs.of_devices({device})
+        name = device or (own.device_ids[0] if len(own.device_ids) == 1 else "")
+        return _Target(name, complete_device_row({"device_id": name}), own, Path())
+    place = find_data(programs)
+    name = device or place.device_id or DataFolder.open(place.folder).only_device(" with device=NAME.")
+    return _Target(name, device_rows(place.path, [name])[name], None, place.folder)
+
+
+def _best_source(target: _Target, seed: int) -> CostModel:
+    """The model in the hubs here that ranks some of the programs best, bound to the target."""
+    from costhub.transfer.sources import rank_sources
+
+    found = {each.entry.name: each for each in models_of_kind(target.row)}
+    models = {name: target.bound(read_model(each)) for name, each in found.items()}
+    if target.programs is not None:
+        models = {name: model for name, model in models.items() if model.feature_spec == target.programs.spec}
+        if not models:
+            raise ModelError(
+                f"No model in the hubs here reads {target.programs.spec or 'programs without a feature spec'}; give "
+                "the data by name, or a model."
+            )
+    best, *_ = rank_sources(models, target.read, seed=seed, tell_apart=True)
+    log.info("Source %s. It ranks %.3f of the pairs of some programs right.", best.name, best.pairwise)
+    return models[best.name]

@@ -1,0 +1,49 @@
+"""Statistics, splits, imports and exports from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from costhub.api.data_tools import export_metaschedule, import_metaschedule, make_splits, stats
+from costhub.dataset.splits.split import load_split
+from costhub.errors import ArgumentError, DataError
+
+
+def test_data_by_name_are_counted() -> None:
+    found = stats("nvidia-h200")
+
+    assert str(found) == repr(found)
+    assert f"{found.counts.measurements:,} measurements of" in str(found)
+    assert set(found.to_pandas()["device_id"]) == {"nvidia-h200"}
+
+
+def test_splits_are_drawn_and_kept(tmp_path: Path) -> None:
+    (operator,) = make_splits("nvidia-h200", "operator", hold_out=["softmax"], out=tmp_path)
+    (drawn,) = make_splits("nvidia-h200", "workload", count=12, out=tmp_path)
+
+    assert load_split(tmp_path / f"{operator.name}.json") == operator
+    assert len(drawn.test) == 12
+    assert len(make_splits("nvidia-h200", "fold", count=3, out=tmp_path)) == 3
+    with pytest.raises(ArgumentError, match="belongs to a hub and is not changed"):
+        make_splits("nvidia-h200", "workload")
+    with pytest.raises(ArgumentError, match="--count goes with"):
+        make_splits("nvidia-h200", "network", count=3, out=tmp_path)
+    with pytest.raises(ArgumentError, match="--tenset goes with"):
+        make_splits("nvidia-h200", "workload", tenset=True, out=tmp_path)
+
+
+def test_what_was_exported_can_be_imported(measured: Callable[..., Path], tmp_path: Path) -> None:
+    data = measured(tmp_path / "data", count=3)
+
+    wrote = export_metaschedule(data, tmp_path / "database", workers=1, progress=False)
+    read = import_metaschedule(tmp_path / "database", tmp_path / "again", device="amd-epyc-zen5-1c", workers=1)
+
+    assert wrote.records == 3
+    assert read.kept == 3
+    assert stats(tmp_path / "again").counts.measurements == 3
+    (tmp_path / "database/database_tuning_record.json").write_text("[1]\n")
+    with pytest.raises(DataError, match="Nothing could be imported"):
+        import_metaschedule(tmp_path / "database", tmp_path / "none", device="amd-epyc-zen5-1c", workers=1)
