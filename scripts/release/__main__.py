@@ -15,6 +15,7 @@ STEPS = {
     "benchmark": "benchmark",
     "terminal-picture": "terminal_picture",
     "page-picture": "page_picture",
+    "notebook": "run_notebook",
 }
 """Command -> module of this package."""
 
