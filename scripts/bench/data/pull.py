@@ -34,7 +34,7 @@ at = [time.perf_counter()]
 import costhub
 folder = costhub.pull(sys.argv[1])
 at.append(time.perf_counter())
-model, info = costhub.load_model(folder)
+model = costhub.load_model(folder)
 at.append(time.perf_counter())
 import numpy as np
 with np.load(sys.argv[2]) as programs:
