@@ -16,6 +16,7 @@ from scripts.tables.figures import fill_figures
 from scripts.tables.front import FRONT_TABLES
 from scripts.tables.models import MODEL_TABLES, MODEL_VIEWS, training_table
 from scripts.tables.networks import networks_table, operators_table
+from scripts.tables.reference import MISTAKE_TABLES, REFERENCE_TABLES
 from scripts.tables.release import RELEASE_TABLES, RELEASE_VIEWS
 from scripts.tables.search import SEARCH_TABLES, SEARCH_VIEWS, passes_table, picked_table, speed_table
 from scripts.tables.security import SECURITY_TABLES, SECURITY_VIEWS
@@ -37,6 +38,7 @@ TABLES: dict[str, Callable[[Result], str]] = {
     **BENCHMARK_TABLES,
     **COLLECTOR_TABLES,
     **DATA_TABLES,
+    **MISTAKE_TABLES,
     **MODEL_TABLES,
     **RELEASE_TABLES,
     **SEARCH_TABLES,
@@ -71,11 +73,12 @@ def fill(text: str, results: Path) -> str:
 
 def _render(name: str, results: Path) -> str:
     path = results / f"{VIEWS.get(name, name)}.json"
-    if name not in {**TABLES, **FRONT_TABLES}:
-        raise DataError(f"There is no results table named {name!r}; there are {', '.join([*TABLES, *FRONT_TABLES])}.")
+    several = {**FRONT_TABLES, **REFERENCE_TABLES}
+    if name not in {**TABLES, **several}:
+        raise DataError(f"There is no results table named {name!r}; there are {', '.join([*TABLES, *several])}.")
     try:
-        if name in FRONT_TABLES:
-            return FRONT_TABLES[name](results)
+        if name in several:
+            return several[name](results)
         result = json.loads(path.read_text())
         return f"{TABLES[name](result)}\n\n{provenance(result)}"
     except FileNotFoundError as error:

@@ -49,7 +49,7 @@ def _names(out: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"what": "nope"}, "no network or workload named"),
+        ({"what": "nope"}, "no network, suite or workload named"),
         ({"what": []}, "nothing to tune or to measure"),
         ({"device": "amd-epyc-zen9"}, "amd-epyc-zen9"),
         ({"options": CollectOptions(model="no-such-device")}, "no-such-device"),

@@ -65,7 +65,7 @@ def test_names_and_files_are_sorted_into_workloads_and_networks(tmp_path: Path) 
     found = read_subjects(["softmax", "mobilenet_v2", tmp_path / "mine.pt2", "resnet18.c7"], tmp_path)
 
     assert found == Subjects(("softmax", "resnet18.c7"), ("mobilenet_v2", str(tmp_path / "mine.pt2")))
-    with pytest.raises(UnknownNameError, match=r"no network or workload named .resnet81.*resnet18"):
+    with pytest.raises(UnknownNameError, match=r"no network, suite or workload named .resnet81.*resnet18"):
         read_subjects("resnet81", tmp_path).check()
     with pytest.raises(WorkloadError, match="There is no file"):
         found.check()

@@ -50,11 +50,12 @@ def attempt(mistake: Mistake, source: Path) -> dict[str, Any]:
         make_folder(Path(folder))
         before = _names(folder)
         own = {"PYTHONPATH": str(source), "COSTHUB_CACHE": cache, "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
+        hide = ("COSTHUB_", "HF_")
         start = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         process = subprocess.Popen(
             [sys.executable, "-c", CODE, *mistake.words.split()],
             cwd=folder,
-            env={**{k: v for k, v in os.environ.items() if not k.startswith("COSTHUB_")}, **own},
+            env={**{k: v for k, v in os.environ.items() if not k.startswith(hide)}, **own},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costhub.api.measuring import Where, folder_of, local_devices, open_measurer
+from costhub.api.measuring import Where, check_boards, folder_of, local_devices, open_measurer
 from costhub.api.models import ModelChoice
 from costhub.api.subjects import read_subjects
+from costhub.dataset.folder import DataFolder
 from costhub.errors import ArgumentError
 from costhub.progress import bar
 
@@ -45,6 +46,8 @@ class CollectOptions:
     """Compare outputs with the default schedule's; on this machine only."""
     flush_caches: bool = False
     """Flush the caches before every repeat."""
+    allow_other_kind: bool = False
+    """Take a model of GPUs for a CPU, or the reverse, which ranks programs about as well as chance."""
 
     def parsed_shares(self) -> Shares:
         """The shares.
@@ -134,9 +137,15 @@ def collect(
         31 good measurements and 1 failures of amd-epyc-zen5-2c added to measurements.
     """
     options = options or CollectOptions()
-    shares, guide = options.parsed_shares(), None if options.model is None else ModelChoice(options.model)
+    shares, guide, allow = options.parsed_shares(), None, options.allow_other_kind
+    if options.model is not None:
+        guide = ModelChoice(options.model, allow_other_kind=allow)
+        for name in local_devices(device):
+            guide.check_local_kind(name)
+    DataFolder.check_place(out)
     subjects = read_subjects(what, Path(out))
     subjects.check(local_devices(device))
+    check_boards(device)
     from costhub.collector.run.evaluator import COLLECTING
 
     evaluator = replace(COLLECTING, cache_flush=options.flush_caches)

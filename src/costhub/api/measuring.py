@@ -83,6 +83,18 @@ def local_devices(where: Where | Sequence[str]) -> list[str]:
     return list(where) if isinstance(where, list | tuple) else []
 
 
+def check_boards(where: Where | Sequence[str]) -> None:
+    """Asks the tracker of boards whether it is there, before TVM is loaded; other devices are no matter.
+
+    Raises:
+        MeasureError: No tracker answers.
+    """
+    if isinstance(where, BoardsAt):
+        from costhub.collector.boards.tracker import Tracker, address_of
+
+        Tracker(*address_of(where.tracker)).servers(where.key)
+
+
 def warn_if_busy() -> None:
     """Warns that latencies will be noisy if more processes want to run than there are cores."""
     load, cores = load_average(), os.cpu_count() or 1

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from costhub.collector.workloads.zoo.networks import NETWORKS
-from costhub.errors import UnknownNameError, WorkloadError
+from costhub.errors import WorkloadError
 from costhub.files import read_regular
-from costhub.names import close_names
 
 if TYPE_CHECKING:
     from costhub.collector.measurer import Measurer
@@ -30,6 +29,8 @@ _RELAX_FUNCTION = b'"relax.expr.Function"'
 """Stands in what `tvm.ir.save_json` writes of a module with a relax function, and of no other."""
 _ALL_OF_A_SUITE = ".*"
 """After the name of a suite that is the name of a network too, such as ``resnet18.*``."""
+_NODES = b'"nodes"'
+"""Stands in everything that `tvm.ir.save_json` writes."""
 _MOST_JSON_BYTES = 1 << 30
 _READ_S = 60.0
 """For TVM to read a module, which takes less than a second."""
@@ -55,8 +56,6 @@ class Subjects:
         """Refuses what does not exist, before TVM or torch is imported; see `check_names`."""
         if not self.names:
             raise WorkloadError("There is nothing to tune or to measure: name a workload, a network or a file.")
-        for name in self.workloads:
-            _check_bare_name(name)
         check_names(self.workloads, self.networks, devices)
 
     def jobs(self) -> list[Job]:
@@ -148,15 +147,6 @@ def read_subjects(what: Any, out: Path) -> Subjects:
     return Subjects(tuple(workloads), tuple(networks), tuple(modules))
 
 
-def _check_bare_name(name: str) -> None:
-    """Refuses a word that is the name of nothing; `find_suites` looks only at suites."""
-    from costhub.collector.workloads.suites import suites
-
-    if "." not in name and name not in (*suites(), "all"):
-        known = [*suites(), "all", *NETWORKS]
-        raise UnknownNameError("network or workload", name, close_names(name, known), "`costhub tune --list`")
-
-
 def is_network(text: str) -> bool:
     """Whether a name or a file stands for a whole network, and not for single workloads.
 
@@ -166,8 +156,6 @@ def is_network(text: str) -> bool:
     """
     path = Path(text)
     if path.suffix == _RELAX and path.is_file():
-        from costhub.files import read_regular
-
         return _RELAX_FUNCTION in read_regular(path, limit=_MOST_JSON_BYTES, error=WorkloadError)
     return text in NETWORKS or path.suffix == _TORCH
 
@@ -241,6 +229,8 @@ def check_names(workloads: Sequence[str], networks: Sequence[str], devices: Sequ
             find_suites([name])
         elif not Path(name).is_file():
             raise WorkloadError(f"The file {name} does not exist. Write it with tvm.ir.save_json, or name a workload.")
+        elif _NODES not in read_regular(name, limit=_MOST_JSON_BYTES, error=WorkloadError):
+            raise WorkloadError(f"{name} is not a TVM module in JSON. Write one with tvm.ir.save_json(module).")
     name_networks(networks)
     named = [device for device in devices if device != "auto"]
     if named:

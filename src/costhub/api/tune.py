@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costhub.api.measuring import Where, load_average, local_devices, open_measurer
+from costhub.api.measuring import Where, check_boards, load_average, local_devices, open_measurer
 from costhub.api.models import ChosenModel, ModelChoice
 from costhub.api.subjects import Subjects, network_jobs, read_subjects
 from costhub.api.tune_progress import TuneProgress
@@ -135,6 +135,7 @@ def tune(
         for choice in filter(None, (chosen, draft)):
             choice.check_local_kind(name)
     subjects.check(local_devices(device))
+    check_boards(device)
     return _Search(subjects, Path(out), trials, chosen, draft, options, seed, progress).run(device)
 
 

@@ -15,7 +15,7 @@ from costhub.api.subjects import check_names
 from costhub.cli.shared.adapt_target import AdaptTarget, StoredTarget, live_target
 from costhub.cli.shared.choices import ARCHITECTURE, METHOD, MODEL, TRACKER
 from costhub.cli.shared.figures import described_figures
-from costhub.cli.shared.options import allow_other_kind_option, check_tracker_options
+from costhub.cli.shared.options import allow_other_kind_option, check_tracker_options, seed_option
 
 if TYPE_CHECKING:
     from costhub.dataset.programs import Programs
@@ -112,11 +112,15 @@ DATA_LICENCE = "CC-BY-4.0"
     help="Measurements of the target: a data folder, or the name of a dataset or device. Without it, or with "
     "--suite, --network or --tracker, the target is measured, and the results go to this folder, by default OUT-data.",
 )
-@click.option("--device", help="Target device: one in the data, or one of this machine (`costhub devices`).")
-@click.option("--suite", "suites", multiple=True, help="Measure workloads of a suite, as `costhub collect`.")
-@click.option("--network", "networks", multiple=True, help="Measure workloads of a network.")
+@click.option(
+    "--device", metavar="DEVICE", help="Target device: one in the data, or one of this machine (`costhub devices`)."
+)
+@click.option(
+    "--suite", "suites", metavar="SUITE", multiple=True, help="Measure workloads of a suite, as `costhub collect`."
+)
+@click.option("--network", "networks", metavar="NETWORK", multiple=True, help="Measure workloads of a network.")
 @click.option("--tracker", type=TRACKER, help="Measure on the boards of a TVM RPC tracker.")
-@click.option("--key", help="The boards' key at the tracker.")
+@click.option("--key", metavar="KEY", help="The boards' key at the tracker.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Model folder to write.")
 @click.option("--arch", type=ARCHITECTURE, help="Architecture of the source; by default that of the best model.")
 @click.option(
@@ -137,11 +141,14 @@ DATA_LICENCE = "CC-BY-4.0"
     "chosen",
     help="Split, by name in the data folder or as a file: learn "
     "from its train workloads, evaluate on its test workloads.",
+    metavar="SPLIT",
 )
 @click.option("--explain", is_flag=True, help="Show what each layer was allowed to learn.")
 @allow_other_kind_option
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
-@click.option("--licence", default="Apache-2.0", show_default=True, help="Licence of the model (an SPDX name).")
+@seed_option
+@click.option(
+    "--licence", metavar="LICENCE", default="Apache-2.0", show_default=True, help="Licence of the model (an SPDX name)."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
     name: str,
@@ -172,7 +179,7 @@ def command(
 
     Stop a measurement with Ctrl-C or `kill` at any time and start it again: nothing is measured twice.
     """
-    from costhub.api.measuring import BoardsAt
+    from costhub.api.measuring import BoardsAt, check_boards
     from costhub.api.models import check_local_kind
     from costhub.hub.catalogue.find import AUTO, check_kind, find_model
     from costhub.models.folder import check_replaceable
@@ -189,6 +196,7 @@ def command(
         if isinstance(where, str) and named is not None and not allow_other_kind:
             check_local_kind(named.entry, where)
         check_names(suites, networks, [where] if isinstance(where, str) else [])
+        check_boards(where)
         data_folder = Path(data) if data else out.with_name(f"{out.name}-data")
         trials = trials or TRIALS
         opened = live_target(

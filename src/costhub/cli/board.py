@@ -69,8 +69,15 @@ class TrackerAddress(click.ParamType["Tracker"]):
 def _where_to_listen(port: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """The options of the commands that listen."""
     options = (
-        click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
-        click.option("--port", default=port, show_default=True, type=click.IntRange(1, 65535)),
+        click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Address to listen on."),
+        click.option(
+            "--port",
+            metavar="PORT",
+            default=port,
+            show_default=True,
+            type=click.IntRange(1, 65535),
+            help="Port to listen on.",
+        ),
         click.option(
             "--i-trust-this-network",
             "is_trusted",
@@ -100,8 +107,15 @@ def command() -> None:
 
 @command.command("serve", epilog=SERVE_EXAMPLE)
 @tracker_option
-@click.option("--key", required=True, help="A label that all boards of one kind share; not a secret.")
-@click.option("--device", "device_kind", default="cpu", show_default=True, type=click.Choice(["cpu", "cuda"]))
+@click.option("--key", metavar="KEY", required=True, help="A label that all boards of one kind share; not a secret.")
+@click.option(
+    "--device",
+    "device_kind",
+    default="cpu",
+    show_default=True,
+    type=click.Choice(["cpu", "cuda"]),
+    help="What to offer: the CPU, or the GPU.",
+)
 @_where_to_listen(9090)
 def serve(tracker: Tracker, key: str, device_kind: str, host: str, port: int, is_trusted: bool, as_json: bool) -> None:
     """Offer this machine to a tracker, until ^C."""
@@ -149,13 +163,13 @@ def show(tracker: Tracker, as_json: bool) -> None:
 
 def _check_host(host: str, is_trusted: bool) -> None:
     """Warns, and refuses an address that other machines can reach unless the user trusts the network."""
-    click.echo(WARNING, err=True)
     if not is_trusted and not _is_loopback(host):
         raise click.UsageError(
             f"{host} can be reached from other machines. Listen on 127.0.0.1 and use a tunnel, or add "
             "--i-trust-this-network if everyone on that network may control this machine.",
             click.get_current_context(),
         )
+    click.echo(WARNING, err=True)
 
 
 def _is_loopback(host: str) -> bool:

@@ -37,8 +37,9 @@ Example:
     "devices",
     multiple=True,
     help="Device whose measurements to use, may be repeated; not needed if the data or split has only one.",
+    metavar="DEVICE",
 )
-@click.option("--split", help="Split, by name in the data or as a file: its test workloads only.")
+@click.option("--split", metavar="SPLIT", help="Split, by name in the data or as a file: its test workloads only.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),

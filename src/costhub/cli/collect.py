@@ -15,8 +15,10 @@ from costhub.cli.shared.choices import MODEL, SHARES, SPACE, TRACKER, Duration
 from costhub.cli.shared.interaction import interruptible
 from costhub.cli.shared.options import (
     ListingCommand,
+    allow_other_kind_option,
     check_tracker_options,
     list_option,
+    seed_option,
     trials_per_workload_option,
 )
 
@@ -40,10 +42,12 @@ Example:
     "suites",
     multiple=True,
     help="A suite, one workload of it (resnet18.c7), or 'all'; may be repeated.",
+    metavar="SUITE",
 )
 @click.option(
     "--network",
     "networks",
+    metavar="NETWORK",
     multiple=True,
     help="A network by name, a file.pt2, or 'all'; may be repeated. A stranger's .pt2 can run code, although costhub "
     "refuses what it recognises: open only what you trust.",
@@ -56,9 +60,10 @@ Example:
     default=("auto",),
     show_default=True,
     help="A device of this machine (`costhub devices`); may be repeated; the devices share builds.",
+    metavar="DEVICE",
 )
 @click.option("--tracker", type=TRACKER, help="Measure on the boards of a TVM RPC tracker instead.")
-@click.option("--key", help="The boards' key at the tracker.")
+@click.option("--key", metavar="KEY", help="The boards' key at the tracker.")
 @trials_per_workload_option(160, "Programs per workload, including those already measured.")
 @click.option(
     "--budget", type=Duration(), default="30m", show_default=True, help="Time limit, with its unit: 90s, 30m, 2h."
@@ -71,11 +76,14 @@ Example:
     "default random=0.5,mutation=0.5.",
 )
 @click.option("--model", "guide", type=MODEL, help="Model for the share `model`: what `costhub pull` takes.")
+@allow_other_kind_option
 @click.option("--check-outputs", is_flag=True, help="Compare outputs with the default schedule's.")
 @click.option("--flush-caches", is_flag=True, help="Flush the caches before every repeat.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
-@click.option("--contributor", default="anonymous", show_default=True, help="Name written into the rows.")
-@click.option("--licence", default="CC-BY-4.0", show_default=True, help="Licence of the rows.")
+@seed_option
+@click.option(
+    "--contributor", metavar="NAME", default="anonymous", show_default=True, help="Name written into the rows."
+)
+@click.option("--licence", metavar="LICENCE", default="CC-BY-4.0", show_default=True, help="Licence of the rows.")
 @click.option("--profile", type=click.Path(path_type=Path), help="Draw where the time went (SVG).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
@@ -90,6 +98,7 @@ def command(
     space: str,
     shares: Shares | None,
     guide: str | None,
+    allow_other_kind: bool,
     check_outputs: bool,
     flush_caches: bool,
     seed: int,
@@ -116,6 +125,7 @@ def command(
         model=guide,
         check_outputs=check_outputs,
         flush_caches=flush_caches,
+        allow_other_kind=allow_other_kind,
     )
     with interruptible():
         done = collect(

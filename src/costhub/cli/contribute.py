@@ -25,8 +25,10 @@ Example:
 
 @click.command("contribute", epilog=EXAMPLE)
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--to", help="hf-hub:ORG/NAME or the folder of a hub; by default $COSTHUB_CONTRIBUTE_TO.")
-@click.option("--as", "name", help="ORG/NAME, where --to is a folder.")
+@click.option(
+    "--to", metavar="ADDRESS", help="hf-hub:ORG/NAME or the folder of a hub; by default $COSTHUB_CONTRIBUTE_TO."
+)
+@click.option("--as", "name", metavar="ORG/NAME", help="ORG/NAME, where --to is a folder.")
 @click.option("--dry-run", is_flag=True, help="Check, and show what would be sent.")
 @yes_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")

@@ -37,8 +37,13 @@ Example:
     "devices",
     multiple=True,
     help="Device whose measurements to use, may be repeated; not needed if the data or split has only one.",
+    metavar="DEVICE",
 )
-@click.option("--split", help="Split, by name in the data folder or as a file: evaluate on its test workloads only.")
+@click.option(
+    "--split",
+    metavar="SPLIT",
+    help="Split, by name in the data folder or as a file: evaluate on its test workloads only.",
+)
 @click.option("--all", "every", is_flag=True, help="Include workloads that the model was trained on.")
 @click.option(
     "--noise-floor",

@@ -25,11 +25,15 @@ Example:
 @click.command("export", epilog=EXAMPLE)
 @click.argument("kind", metavar="KIND", type=click.Choice(["metaschedule"]))
 @click.argument("place", type=DATA, metavar="DATA")
-@click.option("--device", help="Device whose measurements to write; not needed if the data have only one.")
+@click.option(
+    "--device", metavar="DEVICE", help="Device whose measurements to write; not needed if the data have only one."
+)
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder to write; must be new.")
 @click.option("--best", type=click.IntRange(min=1), help="Only this many records of each workload, the fastest.")
-@click.option("--workload", multiple=True, help="Id or name of a workload to write; may be repeated.")
-@click.option("--operator", multiple=True, help="Operator family to write; may be repeated.")
+@click.option(
+    "--workload", metavar="WORKLOAD", multiple=True, help="Id or name of a workload to write; may be repeated."
+)
+@click.option("--operator", metavar="OPERATOR", multiple=True, help="Operator family to write; may be repeated.")
 @click.option("--no-failures", is_flag=True, help="Leave out programs that failed.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(

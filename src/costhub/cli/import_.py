@@ -25,15 +25,15 @@ _MOST_NAMES_BYTES = 64 << 20
 @click.command("import", epilog=EXAMPLE)
 @click.argument("kind", metavar="KIND", type=click.Choice(["metaschedule"]))
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--device", required=True, help="Id of the measured device (see `costhub devices`).")
+@click.option("--device", metavar="DEVICE", required=True, help="Id of the measured device (see `costhub devices`).")
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Data folder.")
 @click.option(
     "--names",
     type=click.Path(path_type=Path, dir_okay=False),
     help='JSON list with a name per workload, or {"name": ..., "networks": {"resnet18": 1}}.',
 )
-@click.option("--contributor", help="Name written into the rows.")
-@click.option("--licence", help="SPDX name of the licence of the database, written into the rows.")
+@click.option("--contributor", metavar="NAME", help="Name written into the rows.")
+@click.option("--licence", metavar="LICENCE", help="SPDX name of the licence of the database, written into the rows.")
 @click.option("--workers", type=click.IntRange(min=1), help="Number of child processes; by default one per core.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def command(

@@ -18,7 +18,13 @@ Example:
 
 
 @click.command("probe", epilog=EXAMPLE)
-@click.option("--kind", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@click.option(
+    "--kind",
+    type=click.Choice(["cpu", "cuda"]),
+    default="cpu",
+    show_default=True,
+    help="What to measure: the CPU, or the GPU.",
+)
 @click.option("--isa", type=ISA, help="Limit the CPU to an instruction set, which makes it a device of its own.")
 @click.option(
     "--threads",

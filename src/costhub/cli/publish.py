@@ -25,9 +25,9 @@ Example:
 
 @click.command("publish", epilog=EXAMPLE)
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--to", required=True, help="hf-hub:ORG/NAME, or the folder of a hub.")
-@click.option("--as", "name", help="ORG/NAME, where --to is a folder.")
-@click.option("--tag", help="A permanent name for this version, such as v1.")
+@click.option("--to", metavar="ADDRESS", required=True, help="hf-hub:ORG/NAME, or the folder of a hub.")
+@click.option("--as", "name", metavar="ORG/NAME", help="ORG/NAME, where --to is a folder.")
+@click.option("--tag", metavar="TAG", help="A permanent name for this version, such as v1.")
 @click.option("--replace", is_flag=True, help="Also remove measurements from the hub that FOLDER lacks.")
 @click.option("--dry-run", is_flag=True, help="Check, and show what would be sent.")
 @yes_option

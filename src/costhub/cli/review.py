@@ -24,7 +24,7 @@ SHOWN = 20
 
 @click.command("review", epilog=EXAMPLE)
 @click.argument("subject")
-@click.option("--against", help="What to compare with: hf-hub:ORG/NAME or a data folder.")
+@click.option("--against", metavar="ADDRESS", help="What to compare with: hf-hub:ORG/NAME or a data folder.")
 @click.option("--merge", is_flag=True, help="If it is accepted, merge it into the tables of the dataset.")
 @click.option("--shallow", is_flag=True, help="Do not replay traces.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")

@@ -11,6 +11,7 @@ import click
 
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.cli.shared.choices import DATA
+from costhub.cli.shared.options import seed_option
 
 if TYPE_CHECKING:
     from costhub.dataset.folder import DataFolder
@@ -50,6 +51,7 @@ COLUMNS = (
     "--hold-out",
     multiple=True,
     help="Network, operator family or device to test on; may be repeated. Without it, one split for each.",
+    metavar="NAME",
 )
 @click.option("--tenset", is_flag=True, help="With --by network: hold out TenSet's five test networks.")
 @click.option(
@@ -58,7 +60,7 @@ COLUMNS = (
     help="With --by workload: how many to test on, a fifth by default. With --by fold: the number of folds, 5 by "
     "default. With --by device: also hold out this many workloads and test only on them.",
 )
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Chooses the workloads.")
+@seed_option
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),

@@ -16,7 +16,7 @@ from costhub.cli.shared.choices import ARCHITECTURE, DATA, FEATURES, OBJECTIVE
 from costhub.cli.shared.figures import described_figures, figures_table
 from costhub.cli.shared.interaction import interruptible
 from costhub.cli.shared.learning import evaluated, joined_processes, read_programs, split_of, training_share
-from costhub.cli.shared.options import ListingCommand, print_listing
+from costhub.cli.shared.options import ListingCommand, print_listing, seed_option
 
 if TYPE_CHECKING:
     from costhub.dataset.blocks import ProgramBlocks
@@ -62,6 +62,7 @@ Example:
     "devices",
     multiple=True,
     help="Device whose measurements to use, may be repeated; not needed if the data have only one.",
+    metavar="DEVICE",
 )
 @click.option(
     "--for",
@@ -76,6 +77,7 @@ Example:
     "chosen",
     help="Split, by name in the data folder or as a file: learn "
     "from its train workloads, evaluate on its test workloads.",
+    metavar="SPLIT",
 )
 @click.option(
     "--features",
@@ -111,8 +113,10 @@ Example:
     "uses all of them and runs to its full length.",
 )
 @click.option("--stream", is_flag=True, help="Read the data block by block: for more programs than fit in memory.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
-@click.option("--licence", default="Apache-2.0", show_default=True, help="Licence of the model (an SPDX name).")
+@seed_option
+@click.option(
+    "--licence", metavar="LICENCE", default="Apache-2.0", show_default=True, help="Licence of the model (an SPDX name)."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
     place: DataAddress,

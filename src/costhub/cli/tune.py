@@ -17,6 +17,7 @@ from costhub.cli.shared.options import (
     allow_other_kind_option,
     check_tracker_options,
     list_option,
+    seed_option,
     trials_per_workload_option,
 )
 from costhub.errors import NetworkError
@@ -47,8 +48,11 @@ Example:
     multiple=True,
     help="A network by name, or a file: .pt2 (torch.export.save), .json (relax, tvm.ir.save_json). A "
     "stranger's .pt2 can run code, although costhub refuses what it recognises: open only what you trust.",
+    metavar="NETWORK",
 )
-@click.option("--suite", "suites", multiple=True, help="All workloads of a suite, or of every suite: 'all'.")
+@click.option(
+    "--suite", "suites", metavar="SUITE", multiple=True, help="All workloads of a suite, or of every suite: 'all'."
+)
 @click.option(
     "--model",
     "model_name",
@@ -69,9 +73,10 @@ Example:
     default="auto",
     show_default=True,
     help="The device of this machine to tune for, such as cuda; 'auto' is its CPU.",
+    metavar="DEVICE",
 )
 @click.option("--tracker", type=TRACKER, help="Tune for the boards of a TVM RPC tracker instead.")
-@click.option("--key", help="The boards' key at the tracker.")
+@click.option("--key", metavar="KEY", help="The boards' key at the tracker.")
 @trials_per_workload_option(64, "Programs to measure per workload, on average; workloads likely to improve get more.")
 @click.option(
     "--out",
@@ -116,7 +121,7 @@ Example:
     help="Time each workload without a schedule as well: plain loops on one thread, up to a minute each.",
 )
 @allow_other_kind_option
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0))
+@seed_option
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def command(
     workloads: tuple[str, ...],

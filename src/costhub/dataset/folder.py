@@ -87,15 +87,25 @@ class DataFolder(FolderTables):
         Raises:
             DataError: The path is a file, or a folder with other files in it.
         """
+        cls.check_place(path)
         root = Path(path)
-        if root.is_file():
-            raise DataError(f"{root} is a file; give the name of a folder.")
-        if root.is_dir() and any(root.iterdir()) and not (root / "measurements").is_dir():
-            raise DataError(f"{root} holds other files and is not a data folder; use another folder.")
         for name in _TABLES:
             (root / name).mkdir(parents=True, exist_ok=True)
         write_readme(root)
         return cls(root)
+
+    @staticmethod
+    def check_place(path: str | Path) -> None:
+        """Refuses a place where `create` cannot make a data folder, and makes none.
+
+        Raises:
+            DataError: The path is a file, or a folder with other files in it.
+        """
+        root = Path(path)
+        if root.is_file():
+            raise DataError(f"{root} is a file; give the name of a folder.")
+        if root.is_dir() and any(root.iterdir()) and not is_data_folder(root):
+            raise DataError(f"{root} holds other files and is not a data folder; use another folder.")
 
     @classmethod
     def open(cls, path: str | Path) -> DataFolder:

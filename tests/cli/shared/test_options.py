@@ -37,7 +37,7 @@ def test_the_list_is_json_where_json_is_asked_for(costhub: Any, words: tuple[str
 
 @pytest.mark.parametrize("name", ["bert_tiny", "mine.pt2"])
 def test_a_network_given_as_a_workload_is_told_where_it_belongs(name: str) -> None:
-    with pytest.raises(WorkloadError, match=rf"^{name} is a network, no workload: name it with --network "):
+    with pytest.raises(WorkloadError, match=rf"^{name} is a network, not a suite: name it with --network "):
         find_suites([name])
 
 

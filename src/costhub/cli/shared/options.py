@@ -51,7 +51,14 @@ def trials_per_workload_option(default: int, help_: str) -> Callable[[F], F]:
 
     number = click.IntRange(min=1)
     new = click.option(
-        "--trials-per-workload", "trials", default=default, show_default=True, type=number, callback=take, help=help_
+        "--trials-per-workload",
+        "trials",
+        metavar="N",
+        default=default,
+        show_default=True,
+        type=number,
+        callback=take,
+        help=help_,
     )
     # Given options are handled before those with defaults, so the alias is remembered by then.
     alias = click.option("--trials", "old_trials", type=number, hidden=True, expose_value=False, callback=remember)
@@ -62,6 +69,14 @@ allow_other_kind_option = click.option(
     "--allow-other-kind",
     is_flag=True,
     help="Take a model of GPUs for a CPU, or the reverse, which ranks programs about as well as chance.",
+)
+seed_option = click.option(
+    "--seed",
+    metavar="N",
+    default=0,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Seed of all random choices: the same one repeats them.",
 )
 yes_option = click.option("--yes", "-y", is_flag=True, help="Send without asking for confirmation.")
 

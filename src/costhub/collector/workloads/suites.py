@@ -115,11 +115,11 @@ def _named(name: str) -> tuple[SuiteWorkload, ...]:
     if name in suites():
         return suites()[name]
     if name in NETWORKS or name.endswith(".pt2"):
-        raise WorkloadError(f"{name} is a network, no workload: name it with --network {name}.")
+        raise WorkloadError(f"{name} is a network, not a suite: name it with --network {name}.")
     if "." in name:
         return (find_workload(name),)
-    names = [*suites(), "all"]
-    raise UnknownNameError("workload suite", name, close_names(name, names), "`costhub tune --list`")
+    known = [*suites(), "all", *NETWORKS]
+    raise UnknownNameError("network, suite or workload", name, close_names(name, known), "`costhub tune --list`")
 
 
 def find_workload(name: str) -> SuiteWorkload:
