@@ -76,7 +76,7 @@ def test_what_a_probe_measured_of_the_device_stays(costhub: Any, tmp_path: Path)
     [
         (["--suite", "resnet81"], "resnet18"),
         (["--suite", "resnet18", "--device", "raspberry-pi-5"], "no device named 'raspberry-pi-5'"),
-        (["--suite", "resnet18", "--device", "nvidia-h2000"], "cuda"),
+        (["--suite", "resnet18", "--device", "nvidia-h2000"], "NVIDIA GPU"),
         (["--suite", "resnet18", "--budget", "soon"], "30m"),
         ([], "--suite or --network"),
         (["--suite", "resnet18", "--key", "pi4"], "--tracker"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,8 +130,6 @@ def _named(name: str) -> list[tuple[str, str]]:
         return [(find_network(name).label, name)]
     if not path.is_file():
         raise WorkloadError(f"There is no file {name}; give one that torch.export.save or tvm.ir.save_json wrote.")
-    if path.suffix == TORCH and not zipfile.is_zipfile(path):
-        raise WorkloadError(f"{name} is not a network that torch.export.save wrote: it is not a zip archive.")
     return [(path.stem, str(path.resolve()))]
 
 
