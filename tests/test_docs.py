@@ -24,7 +24,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 TEXTS = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 # Addresses that a page gives as an example of one to fill in.
-PLACEHOLDERS = {"...", "VERB"}
+PLACEHOLDERS = {"...", "VERB", "help", "version"}
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")

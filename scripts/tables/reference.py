@@ -55,7 +55,7 @@ def _groups() -> Iterator[str]:
 def _command(command: click.Command, path: str, heading: str) -> Iterator[str]:
     context = click.Context(command, info_name=path)
     yield f"{heading} {path.removeprefix('costhub ')}"
-    yield "```console\n$ " + " ".join([path, *command.collect_usage_pieces(context)]) + "\n```"
+    yield "```text\n" + " ".join([path, *command.collect_usage_pieces(context)]) + "\n```"
     yield _paragraphs(command.help or "")
     nested = command.commands if isinstance(command, click.Group) else {}
     rows = [_row(option, context) for option in command.params if isinstance(option, click.Option)]
