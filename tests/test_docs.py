@@ -80,8 +80,10 @@ def commands(path: Path) -> Iterator[list[str]]:
     for line in lines:
         start = re.match(r"(?:\s*(?:\$ |.*--no-python |ssh .* |\.venv/bin/|[A-Z_]+=\S+ ))*\s*costhub(?= )", line)
         if start:
-            words = re.split(r"\s{2,}", line[start.end() :].strip())[0]  # what an example says beside it
-            yield shlex.split(words, comments=True)
+            # What an example says beside it, or pipes into, is no part of the command.
+            words = re.split(r"\s{2,}|(?:^|\s)\|\s", line[start.end() :].strip())[0]
+            if words:
+                yield shlex.split(words, comments=True)
 
 
 def wrong(words: list[str]) -> str | None:
