@@ -50,7 +50,7 @@ def benchmark_json(result: Mapping[str, Any]) -> dict[str, Any]:
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     kind = CEILING if row["name"] == "noise ceiling" else BASELINE if row["is_baseline"] else MODEL
-    figures = {key: round(row[key], 4) for key in _FIGURES}
+    figures = {key: round(row[key], 6) for key in _FIGURES}
     return {
         "name": row["name"].replace("`", ""),
         "features": row["features"],

@@ -43,7 +43,7 @@ def test_models_stand_with_their_figures_and_command_and_devices_without_one_too
     head, gbt, mlp, bare = lines(models_table(make_site()))
 
     assert head == ["device", "kind", "model", "top_1", "top_5", "pairwise", "size (MB)", "fetch it"]
-    assert gbt[:7] == ["acme-one ACME boom; rocket", "cpu", "gbt", "0.900", "0.950", "0.850", "1.5"]
+    assert gbt[:7] == ["acme-one ACME boom", "cpu", "gbt", "0.900", "0.950", "0.850", "1.5"]
     assert gbt[7].split("  ")[0].strip() == "costhub pull lab/acme-one-gbt"
     assert mlp[3] == "0.750"
     assert bare == ["blit-gpu", "cuda", "no model yet", "-", "-", "-", "-", "-"]

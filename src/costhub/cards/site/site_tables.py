@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +79,7 @@ def number_cell(value: float | None, spec: str = ",.0f", *, shade: float | None 
     return SiteCell() if value is None else SiteCell(format(value, spec), value=value, shade=shade)
 
 
-def filter_table(label: str, titles: Sequence[str], rows: Sequence[SiteRow], *, numeric: range) -> Markup:
+def filter_table(label: str, titles: Sequence[str], rows: Sequence[SiteRow], *, numeric: Collection[int]) -> Markup:
     """A table to search, sort and scroll sideways, with the keyboard too.
 
     Args:
@@ -105,7 +105,7 @@ def _model_row(model: SiteModel, place: int, known: Mapping[str, Mapping[str, An
     device = known.get(model.device_id, {})
     figures = (number_cell(model.figures.get(metric), ".3f") for metric in METRICS)
     cells = (
-        SiteCell(model.device_id, family(device)),
+        SiteCell(model.device_id, chip(device)),
         SiteCell(_text(device, "kind")),
         SiteCell(model.arch, link=_card_link(model, place)),
         *figures,
@@ -140,8 +140,12 @@ def family(device: Mapping[str, Any]) -> str:
         >>> family({"vendor": "AMD", "microarchitecture": "zen5", "aliases": ["turin"]})
         'AMD zen5; turin'
     """
-    chip = " ".join(str(device[key]) for key in ("vendor", "microarchitecture") if device.get(key))
-    return "; ".join(part for part in (chip, ", ".join(map(str, device.get("aliases") or ()))) if part)
+    return "; ".join(part for part in (chip(device), ", ".join(map(str, device.get("aliases") or ()))) if part)
+
+
+def chip(device: Mapping[str, Any]) -> str:
+    """What kind of chip a device has."""
+    return " ".join(str(device[key]) for key in ("vendor", "microarchitecture") if device.get(key))
 
 
 def _terms(device: Mapping[str, Any]) -> str:
@@ -247,15 +251,15 @@ def _leaderboard_table(track: Track) -> Markup:
     best = {metric: max((entry.figures.get(metric, 0.0) for entry in judged), default=0.0) for metric in METRICS}
     ordered = sorted(track.entries, key=lambda entry: -entry.figures.get("top_1", -1.0))
     rows = [_entry_row(entry, best, track) for entry in ordered]
-    titles = ("model", "features", *METRICS, "seeds")
-    return filter_table(f"{track.title} of the leaderboard", titles, rows, numeric=range(2, len(titles)))
+    titles = ("model", *METRICS, "features", "seeds")
+    return filter_table(f"{track.title} of the leaderboard", titles, rows, numeric=(1, 2, 3, 5))
 
 
 def _entry_row(entry: Entry, best: Mapping[str, float], track: Track) -> SiteRow:
     cells: Sequence[SiteCell] = (
         SiteCell(f"{entry.name} (baseline)" if entry.kind == BASELINE else entry.name),
-        SiteCell(entry.features),
         *(_figure_cell(entry, metric, best[metric], is_bar=metric == METRICS[0]) for metric in METRICS),
+        SiteCell(entry.features),
         SiteCell(str(entry.seeds), value=entry.seeds),
     )
     return SiteRow(tuple(cells), f"{track.title} {track.device_id} {track.split}", is_muted=entry.kind != MODEL)
