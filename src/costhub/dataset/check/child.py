@@ -18,6 +18,7 @@ from costhub.dataset.check.measurements import CheckContext, RowRule, Rows, Tabl
 from costhub.dataset.check.rule import Breach
 from costhub.dataset.check.rules import RULES
 from costhub.dataset.check.tables import useful_share
+from costhub.dataset.check.texts import MOST_NAME_BYTES
 from costhub.dataset.schema import (
     SCHEMA_VERSION,
     TABLE_KEY,
@@ -259,16 +260,23 @@ def _apply_row_rules(rows: Rows, source: TableFile, piece: FileChunk) -> None:
 def _apply_table_rules(batch: pa.RecordBatch, source: TableFile, piece: FileChunk) -> None:
     rules = [r for r in RULES.values() if isinstance(r, TableRule) and source.table in r.tables]
     for row in batch.to_pylist():
-        name = row[batch.schema.names[0]]
+        name = row[batch.schema.names[0]][:MOST_NAME_BYTES]
         for rule in rules:
             messages = set(rule.find(row))
-            piece.breaches += [Breach(rule.id, source.where, message, 1, [name]) for message in sorted(messages)]
+            piece.breaches += [Breach(rule.id, source.where, message, 1, [name[:64]]) for message in sorted(messages)]
         if source.table == "devices":
-            piece.devices.append(row)
+            piece.devices.append({column: _kept(value) for column, value in row.items()})
         else:
             is_float32 = _FLOAT32.issuperset(row["dtypes"])
             flop = row["flop"] * useful_share(row["module_json"])
-            piece.workloads.append(WorkloadFacts(name, flop, row["bytes"], is_float32, row["name"]))
+            piece.workloads.append(WorkloadFacts(name, flop, row["bytes"], is_float32, _kept(row["name"])))
+
+
+def _kept(value: Any) -> Any:
+    """What the other process gets of a value: no rule across rows needs lists or long texts, which have no limit."""
+    if isinstance(value, list):
+        return None
+    return value[:MOST_NAME_BYTES] if isinstance(value, str) else value
 
 
 def _names(batch: pa.RecordBatch, mask: npt.NDArray[np.bool_], column: str) -> list[str]:

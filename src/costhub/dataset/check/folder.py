@@ -26,6 +26,7 @@ from costhub.dataset.check.child import (
 from costhub.dataset.check.deep import SampledProgram, check_workload, sample_programs
 from costhub.dataset.check.files import (
     DISTINCT,
+    MOST_ROWS_IN_ALL,
     READABLE,
     REGULAR,
     SEALED,
@@ -181,6 +182,7 @@ class _Check:
         self.context = CheckContext()
         self.sources: list[TableFile] = []
         self.unsealed: set[str] = set()
+        self.room = dict(MOST_ROWS_IN_ALL)
         self.ledger = Ledger(np.zeros(0, ENTRY), ())
 
     def apply_folder_rules(self) -> None:
@@ -256,8 +258,14 @@ class _Check:
                     self._add(rule.id, message, np.flatnonzero(mask))
 
     def _read(self, source: TableFile, number: int, on_rows: Callable[[int], object]) -> Iterator[FileChunk]:
+        if self.room[source.table] <= 0:
+            most = MOST_ROWS_IN_ALL[source.table]
+            message = f"The files before it hold {most:,} rows, the most that a check reads; it was not opened."
+            self.report.add(Breach(SIZE.id, source.where, message))
+            return
         readable = True
-        for piece in self.reader.read(source, number, on_rows):
+        for place, piece in enumerate(self.reader.read(source, number, on_rows)):
+            self.room[source.table] -= piece.rows if place else 0  # the first one only says how many come
             readable &= not (piece.is_last and piece.breaches)
             self.report.extend(piece.breaches)
             yield piece
