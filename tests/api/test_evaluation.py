@@ -104,5 +104,5 @@ def test_a_model_for_many_devices_scores_each_program_for_its_own(
 
 
 def test_no_programs_are_a_sentence(data: Path) -> None:
-    with pytest.raises(DataError, match="so there is nothing to rank"):
+    with pytest.raises(DataError, match="no program to evaluate on"):
         evaluate(Ranking(), [])

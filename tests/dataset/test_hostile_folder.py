@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from costhub.dataset.folder import DataFolder
@@ -16,7 +18,7 @@ from costhub.dataset.load import iter_measurements, load_measurements, load_prog
 from costhub.dataset.metaschedule.export import export_database
 from costhub.dataset.metaschedule.lines import read_lines
 from costhub.dataset.readme import write_readme
-from costhub.dataset.shards.shard import MOST_SHARD_BYTES, seal_state
+from costhub.dataset.shards.shard import MOST_SHARD_BYTES, new_parquet, read_shard, seal_state
 from costhub.dataset.splits.split import Split, find_split, load_split, put_split, save_split
 from costhub.dataset.stats.folder_stats import folder_stats
 from costhub.errors import DataError
@@ -200,3 +202,20 @@ def test_a_database_that_is_no_file_is_a_sentence(how: Spoil, tmp_path: Path) ->
     spoil(tmp_path / "lines.json", how)
     with pytest.raises(DataError, match=r"lines\.json"):
         next(read_lines(tmp_path / "lines.json", most_bytes=100))
+
+
+@pytest.mark.parametrize("column", ["trace", "workload_id", "error", "proposed_by", "record_id"])
+def test_texts_that_are_none_are_a_sentence(data: Path, column: str, tmp_path: Path) -> None:
+    """Parquet takes any bytes for a text."""
+    table = read_shard(data / SHARD)
+    texts = [b"\xff\xfe", *(b"x" for _ in range(table.num_rows - 1))]
+    place = table.schema.get_field_index(column)
+    bad = table.set_column(place, table.schema.field(place), pa.array(texts, pa.binary()).view(pa.string()))
+    with new_parquet(data / SHARD, table.schema) as writer:
+        writer.write_table(bad)
+
+    with pytest.raises(DataError, match="UTF8"):
+        load_measurements(data)
+    for read in (folder_stats, load_programs, lambda path: export_database(path, tmp_path / "out")):
+        with contextlib.suppress(DataError):  # not every one reads the column
+            read(data)

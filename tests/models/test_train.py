@@ -176,7 +176,7 @@ def test_an_architecture_that_needs_all_programs_says_so(train: Programs) -> Non
 def test_no_blocks_cannot_be_evaluated_or_learned_from(train: Programs) -> None:
     model = train_model(train, "gbt", progress=False, feature_spec="demo@1", options={"rounds": 2})
 
-    with pytest.raises(DataError, match="nothing to rank"):
+    with pytest.raises(DataError, match="no program to evaluate on"):
         evaluate_blocks(model, [])
     with pytest.raises(DataError):
         train_model([], "mlp", progress=False, feature_spec="demo@1")

@@ -92,7 +92,7 @@ def test_programs_that_all_failed_tell_nothing() -> None:
         found.latency_s[:] = np.inf
         return found
 
-    with pytest.raises(DataError, match="0 programs"):
+    with pytest.raises(DataError, match="no program to learn from"):
         rank_sources({"one": Column("per_store@1", 0)}, failed)  # type: ignore[dict-item]
 
 

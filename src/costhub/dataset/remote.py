@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from costhub.dataset.folder import FolderTables, chosen_devices
 from costhub.dataset.schema import arrow_schema
-from costhub.dataset.shards.shard import ROW_GROUP_ROWS, check_schema, empty_table
+from costhub.dataset.shards.shard import MOST_FOOTER_BYTES, ROW_GROUP_ROWS, check_schema, empty_table
 from costhub.dataset.shards.shard_set import SHARD_PATTERN
 from costhub.errors import DataError, first_line
 
@@ -138,7 +138,9 @@ class RemoteFolder(FolderTables):
                         schema, selected.names, filter=where, batch_size=batch_rows, batch_readahead=0
                     ):
                         if batch.num_rows:
-                            yield batch.cast(selected)
+                            rows = batch.cast(selected)
+                            rows.validate(full=True)
+                            yield rows
         except (pa.ArrowException, OSError, ValueError) as error:
             if isinstance(error, OSError) and type(error) is not OSError:
                 raise  # the file system's own, such as a missing permission: the caller knows what to do
@@ -227,8 +229,8 @@ class SparseCopy:
         if tail[-4:] != b"PAR1" or len(tail) < _END:
             raise ValueError("it is not a Parquet file")
         length = int.from_bytes(tail[-_END:-4], "little") + _END
-        if length > self._size:
-            raise ValueError("its footer is longer than the file")
+        if length > min(self._size, MOST_FOOTER_BYTES):
+            raise ValueError(f"its footer is longer than the file, or than {MOST_FOOTER_BYTES:,} bytes")
         if length > len(tail):
             tail = self._get(self._size - length, self._size - len(tail)) + tail
         return tail

@@ -250,7 +250,9 @@ def read_shard(
     schema = empty_table(name, columns).schema
     with _scanned(path, name) as rows:
         # The file's own schema may order columns differently, or allow nulls where we do not.
-        return rows.to_table(columns=schema.names, filter=where).cast(schema)
+        table = rows.to_table(columns=schema.names, filter=where).cast(schema)
+        table.validate(full=True)  # Parquet does not look whether a text is UTF-8
+        return table
 
 
 def iter_shard(
@@ -273,7 +275,9 @@ def iter_shard(
             columns=schema.names, filter=where, batch_size=batch_rows, batch_readahead=0, fragment_readahead=0
         ):
             if batch.num_rows:
-                yield batch.cast(schema)
+                checked = batch.cast(schema)
+                checked.validate(full=True)
+                yield checked
 
 
 @contextlib.contextmanager
