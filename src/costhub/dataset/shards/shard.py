@@ -250,9 +250,9 @@ def read_shard(
     schema = empty_table(name, columns).schema
     with _scanned(path, name) as rows:
         # The file's own schema may order columns differently, or allow nulls where we do not.
-        table = rows.to_table(columns=schema.names, filter=where).cast(schema)
-        table.validate(full=True)  # Parquet does not look whether a text is UTF-8
-        return table
+        found = rows.to_table(columns=schema.names, filter=where).cast(schema)
+        found.validate(full=True)  # Parquet does not look whether a text is UTF-8
+        return found
 
 
 def iter_shard(
