@@ -35,8 +35,12 @@ def encode_row(row: Mapping[str, Any]) -> bytes:
     return json.dumps(plain, separators=(",", ":")).encode() + b"\n"
 
 
-def read_journal(path: Path) -> tuple[list[JournalRow], int]:
+def read_journal(path: Path, *, follow: bool = True) -> tuple[list[JournalRow], int]:
     """Reads the rows of a journal; leaves out a torn last line, whose row was in flight.
+
+    Args:
+        path: The journal; a missing one has no rows.
+        follow: Whether it may be a link, as all files in the cache of huggingface_hub are.
 
     Returns:
         The rows, and the number of bytes they take in the file.
@@ -45,8 +49,7 @@ def read_journal(path: Path) -> tuple[list[JournalRow], int]:
         DataError: A line in the middle is not a row, or it is no regular file or too large; it stays unchanged.
     """
     try:
-        # Nobody links a journal on purpose: writers append to it, and remove it with its folder.
-        content = read_regular(path, limit=MOST_JOURNAL_BYTES, follow=False, error=DataError)
+        content = read_regular(path, limit=MOST_JOURNAL_BYTES, follow=follow, error=DataError)
     except DataError as error:
         if isinstance(error.__cause__, FileNotFoundError):
             return [], 0
@@ -100,7 +103,8 @@ class Journal:
         Raises:
             DataError: A line in the middle is not a row.
         """
-        self.rows, size = read_journal(path)
+        # Never through a link: rows would be appended to whatever it leads to.
+        self.rows, size = read_journal(path, follow=False)
         self._path = path
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
         if os.fstat(self._descriptor).st_size > size:
