@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,13 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from costhub.errors import CosthubError, ModelError, first_line
-from costhub.hub.remote.manifest import MAX_TOTAL_BYTES
+from costhub.hub.remote.manifest import MAX_FILES, MAX_TOTAL_BYTES
+from costhub.hub.remote.watch import sound_answers, watched
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi, ResolvedRevision
 
 MODEL_PATTERNS = ["*.json", "*.md", "*.png", "*.safetensors", "*.ubj"]
 """Every kind of file that a model folder may hold; other files of a repository are never fetched."""
+
+MOST_LISTED = 10_000
+"""Entries of a listing; a model's repository has some ten."""
+_COMMIT = re.compile(r"[0-9a-f]{40,64}")
 
 
 @dataclass(frozen=True)
@@ -44,9 +51,18 @@ def fetch_snapshot(repo: str, revision: str | None) -> Snapshot:
 
     quiet_without_terminal()
     api = HfApi(library_name="costhub")
-    with readable_errors(repo, revision, ModelError), xet_as_client_errors():
+    with (
+        watched(repo) as watch,
+        sound_answers(f"hf-hub:{repo}", ModelError),
+        readable_errors(repo, revision, ModelError),
+        xet_as_client_errors(),
+    ):
         pinned = api.resolve_revision(repo, revision=revision)
-        _check_size(api, repo, pinned)
+        if not _COMMIT.fullmatch(str(pinned.resolved)):
+            raise ValueError(f"its revision is {pinned.resolved!r}")
+        sizes = _listed_sizes(api, repo, pinned)
+        if sizes is not None:
+            watch.expect(sizes)
         folder = snapshot_download(repo, revision=pinned, allow_patterns=MODEL_PATTERNS, library_name="costhub")
     return Snapshot(Path(folder), pinned.resolved)
 
@@ -113,21 +129,35 @@ def xet_as_client_errors() -> Iterator[None]:
         raise httpx.TransportError(first_line(error)) from error
 
 
-def _check_size(api: HfApi, repo: str, pinned: ResolvedRevision) -> None:
-    """Refuses a repository whose files are too large for a model, before any is fetched."""
+def _listed_sizes(api: HfApi, repo: str, pinned: ResolvedRevision) -> dict[str, int] | None:
+    """Path -> bytes of the model files in a repository; None where only the cache can be used.
+
+    Raises:
+        ModelError: Before any is fetched: they are too many or too large for a model, or no model has such files.
+    """
     from huggingface_hub import RepoFile
     from huggingface_hub.errors import OfflineModeIsEnabled
     from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # documented, but not re-exported
 
     try:
-        tree = list(api.list_repo_tree(repo, recursive=True, revision=pinned.resolved))
+        tree = api.list_repo_tree(repo, recursive=True, revision=pinned.resolved)
+        entries = list(itertools.islice(tree, MOST_LISTED + 1))
     except (OfflineModeIsEnabled, httpx.TransportError):
-        return  # Nothing can be fetched now: only the cache will be used, which needs no limit.
-    total = sum(entry.size for entry in tree if isinstance(entry, RepoFile) and _is_model_file(entry.path))
-    if total > MAX_TOTAL_BYTES:
+        return None  # Nothing can be fetched now: only the cache will be used, which needs no limit.
+    sizes = {e.path: e.size for e in entries if isinstance(e, RepoFile) and _is_model_file(e.path)}
+    for path, size in sizes.items():
+        if {"", ".", ".."} & set(path.split("/")) or not path.isprintable() or "\\" in path:
+            raise ValueError(f"it lists {path!r}")
+        if type(size) is not int or size < 0:
+            raise ValueError(f"{path} has {size!r} bytes")
+    if len(entries) > MOST_LISTED or len(sizes) > MAX_FILES:
+        raise ModelError(f"hf-hub:{repo} lists more than the {MAX_FILES} files that a cost model may have.")
+    if sum(sizes.values()) > MAX_TOTAL_BYTES:
         raise ModelError(
-            f"hf-hub:{repo} holds {total} bytes of model files, more than the {MAX_TOTAL_BYTES} a cost model may have."
+            f"hf-hub:{repo} holds {sum(sizes.values()):,} bytes of model files, more than the {MAX_TOTAL_BYTES:,} a "
+            "cost model may have."
         )
+    return sizes
 
 
 def _is_model_file(path: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from costhub.errors import HubError, first_line
 from costhub.hub.remote.hugging_face import quiet_without_terminal
 from costhub.hub.remote.manifest import hash_file
+from costhub.hub.remote.watch import sound_answers, watched
 from costhub.terminal_text import clean
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ _STALE = (409, 412)
 _READ_ONLY = (405, 501)
 """What a read-only server answers."""
 _CHUNK_BYTES = 1 << 20
+MOST_LISTED = 200_000
+"""Entries of a listing; the hub itself asks for fewer than 100,000 files."""
 ATTEMPTS = 6
 """Attempts to commit, each on a new head after somebody else moved it."""
 
@@ -100,7 +104,7 @@ class RemoteRepo:
         from huggingface_hub import RepoFile
         from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
-        with readable_write_errors(self.name):
+        with watched(self.name), sound_answers(self.address, HubError), readable_write_errors(self.name):
             try:
                 info = self.api.repo_info(self.name, repo_type=self.kind, revision=revision)
             except GatedRepoError:
@@ -109,7 +113,9 @@ class RemoteRepo:
                 return None
             commit = str(info.sha)
             tree = self.api.list_repo_tree(self.name, recursive=True, revision=commit, repo_type=self.kind)
-            entries = [entry for entry in tree if isinstance(entry, RepoFile)]
+            entries = [entry for entry in itertools.islice(tree, MOST_LISTED) if isinstance(entry, RepoFile)]
+        if len(entries) == MOST_LISTED:
+            raise HubError(f"{self.address} lists {MOST_LISTED:,} files or more, which no repository of costhub has.")
         files = {entry.path: entry.lfs.sha256 if entry.lfs else entry.blob_id for entry in entries}
         return Head(commit, files, {entry.path: entry.size for entry in entries})
 
@@ -121,7 +127,8 @@ class RemoteRepo:
         """
         from huggingface_hub import hf_hub_download
 
-        with readable_write_errors(self.name):
+        with watched(self.name) as watch, sound_answers(self.address, HubError), readable_write_errors(self.name):
+            watch.expect(head.sizes)
             return Path(hf_hub_download(self.name, path, repo_type=self.kind, revision=head.commit))
 
     def create(self) -> None:

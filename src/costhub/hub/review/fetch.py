@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from costhub.dataset.check.files import equal_but_for_case
@@ -16,6 +16,7 @@ from costhub.hub.remote.address import AddressError, parse_address
 from costhub.hub.remote.hugging_face import MODEL_PATTERNS, readable_errors, xet_as_client_errors
 from costhub.hub.remote.manifest import MAX_TOTAL_BYTES, hash_file
 from costhub.hub.remote.remote_repo import Head, Kind, RemoteRepo
+from costhub.hub.remote.watch import watched
 from costhub.terminal_text import clean
 
 MOST_FILES = 1000
@@ -73,7 +74,8 @@ def fetch_tables(repo: RemoteRepo, revision: str, device_ids: Sequence[str]) -> 
     ]
     if not any(path.startswith(("devices/", "workloads/", "measurements/")) for path in head.files):
         return None
-    with readable_errors(repo.name, head.commit, HubError), xet_as_client_errors():
+    with watched(repo.name) as watch, readable_errors(repo.name, head.commit, HubError), xet_as_client_errors():
+        watch.expect(head.sizes)
         folder = Path(
             snapshot_download(
                 repo.name,
@@ -98,6 +100,8 @@ class PullRequest:
     """Of the contribution, within the repository; of a model, all its files."""
     contribution: str
     """The id in these paths; "" for a model."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Path -> bytes of all files at the commit, according to the hub."""
     beside: Sequence[str] = ()
     """Paths outside the contribution that differ from the main branch; `--merge` leaves them out."""
 
@@ -118,7 +122,9 @@ class PullRequest:
         """
         from huggingface_hub import snapshot_download
 
-        with readable_errors(self.repo.name, self.commit, HubError), xet_as_client_errors():
+        name = self.repo.name
+        with watched(name) as watch, readable_errors(name, self.commit, HubError), xet_as_client_errors():
+            watch.expect(self.sizes)
             snapshot_download(
                 self.repo.name,
                 repo_type=self.repo.kind,
@@ -211,7 +217,7 @@ def _pull_request_at(repo: RemoteRepo, number: int, main: Head) -> PullRequest:
             f"{repo.address}@refs/pr/{number} holds {clean(alike[0], 100)} in two spellings, in upper and lower case."
         )
     beside = _changed_beside(repo, number, head, main, f"{INBOX}/{contribution}/")
-    return _refuse_large(PullRequest(repo, number, head.commit, paths, contribution, beside), head)
+    return _refuse_large(PullRequest(repo, number, head.commit, paths, contribution, head.sizes, beside), head)
 
 
 def _model_pull_request(repo: RemoteRepo, number: int, head: Head, main: Head) -> PullRequest:
@@ -222,7 +228,7 @@ def _model_pull_request(repo: RemoteRepo, number: int, head: Head, main: Head) -
         except ModelError as error:
             raise RefusedError(f"{repo.address}@refs/pr/{number} is refused. {error}") from error
     ours = [path for path in head.files if path.endswith(tuple(p[1:] for p in MODEL_PATTERNS))]
-    return _refuse_large(PullRequest(repo, number, head.commit, sorted(ours), ""), head)
+    return _refuse_large(PullRequest(repo, number, head.commit, sorted(ours), "", head.sizes), head)
 
 
 def _changed_beside(repo: RemoteRepo, number: int, head: Head, main: Head, own: str) -> list[str]:

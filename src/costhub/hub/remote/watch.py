@@ -1,0 +1,204 @@
+"""Provides watched: what a hub answers about one repository is held to what it listed, and to what a path may hold.
+
+The client of the Hugging Face hub believes its server: it names files of its cache after a header, waits without end
+for an answer, and writes as many bytes as arrive. $HF_ENDPOINT may name any server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from costhub.errors import CosthubError
+from costhub.terminal_text import clean
+
+if TYPE_CHECKING:
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # documented, but not re-exported
+
+MOST_PAGES = 2000
+"""Answers about one repository that are no files: a page of a listing has up to a thousand entries."""
+MAX_ANSWER_BYTES = 64 << 20
+"""Of what is no file: a listing of a hundred thousand files has 20 MB."""
+ANSWER_S = 20.0
+"""A server that says nothing for so long is not there."""
+_SPACE_BYTES = 1 << 20
+"""What a file may have beyond its listed size: it then differs by its hash, which makes the better sentence."""
+_PLAIN = {
+    "etag": re.compile(r'(?:W/)?"?[A-Za-z0-9._+=-]{1,128}"?'),
+    "x-linked-etag": re.compile(r'(?:W/)?"?[A-Za-z0-9._+=-]{1,128}"?'),
+    "x-repo-commit": re.compile(r"[0-9a-f]{7,64}"),
+}
+"""Headers that become names of files."""
+
+
+@dataclass
+class Watch:
+    """A repository whose answers are looked at."""
+
+    repo: str
+    """ORG/NAME."""
+    sizes: dict[str, int] | None = None
+    """Path, as in an address -> bytes, as listed; None until there is a listing."""
+    pages: int = 0
+    """Answers so far that were no files."""
+    moved: dict[str, int | None] = field(default_factory=dict)
+    """Address that an answer has redirected to -> bytes that may come from there."""
+
+    def expect(self, sizes: Mapping[str, int]) -> None:
+        """Files may have so many bytes from now on, and others are not fetched."""
+        self.sizes = {quote(path): size for path, size in sizes.items()}
+
+    def limit(self, url: httpx.URL) -> int | None:
+        """The most bytes that may come from an address; None if it belongs to something else."""
+        if str(url) in self.moved:
+            return self.moved[str(url)]
+        path = url.raw_path.decode("ascii", "replace").partition("?")[0]
+        if f"/{self.repo}/" not in f"{path}/":
+            return None
+        if "/resolve/" not in path or self.sizes is None:
+            return MAX_ANSWER_BYTES
+        file = path.split("/resolve/", 1)[1].partition("/")[2]
+        return self.sizes.get(file, 0) + _SPACE_BYTES
+
+
+_watches: list[Watch] = []
+_lock = threading.Lock()
+_is_installed = False
+
+
+@contextlib.contextmanager
+def watched(repo: str) -> Iterator[Watch]:
+    """Looks at every answer about a repository while the block runs, in all threads; answers about others pass.
+
+    In the block, the client raises `httpx.HTTPError` for an answer that is not as it should be.
+
+    Args:
+        repo: ORG/NAME.
+    """
+    watch = Watch(repo)
+    with _lock:
+        _install()
+        _watches.append(watch)
+    try:
+        yield watch
+    finally:
+        with _lock:
+            _watches.remove(watch)
+
+
+@contextlib.contextmanager
+def sound_answers(where: str, kind: type[CosthubError]) -> Iterator[None]:
+    """Turns what the client raises for an answer of another form into a sentence.
+
+    Args:
+        where: The address, for the message.
+        kind: The error to raise.
+    """
+    try:
+        yield
+    except CosthubError:
+        raise
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        reason = clean(" ".join(str(error).split()), 200)
+        raise kind(
+            f"{where} got an answer that no Hugging Face hub gives ({type(error).__name__}: {reason}). Check "
+            "HF_ENDPOINT; if it is right, report this to whoever runs the server."
+        ) from error
+
+
+def _install() -> None:
+    """Wraps the factory of clients, once: a client that is closed after an error is followed by another."""
+    global _is_installed  # noqa: PLW0603 - the factory is one of the whole process, too
+    if _is_installed:
+        return
+    from huggingface_hub import set_client_factory
+    from huggingface_hub.utils import _http
+
+    make: Callable[[], Any] = _http._GLOBAL_CLIENT_FACTORY  # there is no public way to ask for it
+
+    def watching() -> Any:
+        client = make()
+        hooks = client.event_hooks
+        client.event_hooks = {
+            "request": [*hooks["request"], _before],
+            "response": [*hooks["response"], _after],
+        }
+        return client
+
+    set_client_factory(watching)
+    _is_installed = True
+
+
+def _limit(url: httpx.URL) -> tuple[list[Watch], int | None]:
+    with _lock:
+        fitting = [(watch, limit) for watch in _watches if (limit := watch.limit(url)) is not None]
+    return [watch for watch, _ in fitting], max((limit for _, limit in fitting), default=None)
+
+
+def _before(request: httpx.Request) -> None:
+    """Sets a time limit where the client has none, and asks for plain bytes, which can be counted."""
+    _, limit = _limit(request.url)
+    if limit is None:
+        return
+    limits = request.extensions.get("timeout") or {}
+    keys = ("connect", "read", "write", "pool")
+    request.extensions["timeout"] = {key: limits.get(key) or ANSWER_S for key in keys}
+    request.headers["Accept-Encoding"] = "identity"
+
+
+def _after(response: httpx.Response) -> None:
+    watches, limit = _limit(response.request.url)
+    if limit is None:
+        return
+    if "/resolve/" not in response.request.url.path:
+        for watch in watches:
+            watch.pages += 1
+        if all(watch.pages > MOST_PAGES for watch in watches):
+            raise _refusal("its pages do not end", response)
+    for name, form in _PLAIN.items():
+        value = response.headers.get(name)
+        if value is not None and not form.fullmatch(value):
+            raise _refusal(f"its {name} is {clean(value, 80)!r}", response)
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise _refusal("it is compressed, though plain bytes were asked for", response)
+    if response.has_redirect_location:
+        target = response.url.join(response.headers["location"])
+        if target.scheme not in ("http", "https"):
+            raise _refusal(f"it leads to {clean(str(target), 80)}", response)
+        with _lock:
+            for watch in watches:
+                watch.moved[str(target)] = limit
+    response.stream = _bounded(response.stream, limit, response)
+
+
+def _refusal(reason: str, response: httpx.Response) -> Exception:
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # documented, but not re-exported
+
+    # Of no class that the client tries again after.
+    error = httpx.HTTPError(f"the answer for {clean(response.url.path, 120)} is refused: {reason}")
+    error.request = response.request
+    return error
+
+
+def _bounded(stream: Any, limit: int, response: httpx.Response) -> Any:
+    """The bytes of an answer, as long as there are not too many."""
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # documented, but not re-exported
+
+    class Bounded(httpx.SyncByteStream):
+        def __iter__(self) -> Iterator[bytes]:
+            left = limit
+            for piece in stream:
+                left -= len(piece)
+                if left < 0:
+                    raise _refusal(f"it has more than the {limit:,} bytes that were to be expected", response)
+                yield piece
+
+        def close(self) -> None:
+            stream.close()
+
+    return Bounded()
