@@ -46,7 +46,3 @@ def main(keep: bool) -> None:
     if keep:
         nbformat.write(done, NOTEBOOK)
     click.echo(f"{NOTEBOOK.name}: {sum(cell.cell_type == 'code' for cell in done.cells)} cells ran.")
-
-
-if __name__ == "__main__":
-    main()

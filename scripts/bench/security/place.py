@@ -28,6 +28,7 @@ GBT, MLP = "amd-epyc-zen5-2c-gbt", "amd-epyc-zen5-2c-mlp"
 _MARK = "COSTHUB_ATTACK"
 STOP_MB = 6000.0
 """A process that grows beyond is killed: others work on this machine."""
+_GONE_S = 10.0
 GRACE_S = 3.0
 """For processes to end by themselves once the command has ended."""
 _MOST_BYTES = 48 << 30
@@ -217,6 +218,10 @@ class Place:
             time.sleep(0.05)
         for pid in left:
             _kill(pid)
+        # A killed process takes a moment to go.
+        end = time.monotonic() + _GONE_S
+        while any(not _is_dead(pid) for pid in self.processes()) and time.monotonic() < end:
+            time.sleep(0.02)
         return len(left)
 
 

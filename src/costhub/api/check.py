@@ -88,8 +88,8 @@ def check(where: str | Path, *, deep: bool = False, progress: bool = True) -> Fi
         ModelError: The model is not safe to load.
 
     Example:
-        >>> print(check("nvidia-h200"))  # doctest: +SKIP
-        .../h200: no errors, no warnings.
+        >>> check("nvidia-h200").errors  # doctest: +SKIP
+        0
     """
     from costhub.hub.data import find_data
 

@@ -17,7 +17,7 @@ from costhub.collector.propose.sampler import POOL_PER_PROGRAM, RANDOM_FIRST, Pr
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.trace import replay
 from costhub.dataset.workload import module_from_json
-from costhub.errors import MeasureError, UnknownNameError, WorkloadError
+from costhub.errors import ArgumentError, UnknownNameError, WorkloadError
 
 
 def test_a_source_that_is_not_named_has_no_share() -> None:
@@ -38,7 +38,7 @@ def test_a_source_that_is_not_named_has_no_share() -> None:
     ],
 )
 def test_what_is_not_a_share_is_refused_with_a_sentence(text: str, said: str) -> None:
-    with pytest.raises(MeasureError, match=said):
+    with pytest.raises(ArgumentError, match=said):
         Shares.parse(text)
 
 
@@ -145,7 +145,7 @@ def test_a_model_picks_the_best_of_its_pool(sampler: Sampler) -> None:
 
 
 def test_a_share_for_a_model_needs_one(sampler: Sampler) -> None:
-    with pytest.raises(MeasureError, match="--model"):
+    with pytest.raises(ArgumentError, match="--model"):
         sampler.propose(4, parents=(), shares=ALL_THREE)
 
 

@@ -93,7 +93,8 @@ def test_a_space_of_another_kind_of_target_is_refused(target: str) -> None:
 def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(UnknownNameError, match=r"Did you mean vnni\?"):
         find_space("vnnii")
-    with pytest.raises(UnknownNameError, match=" or ".join(space_names())):
+    *others, last = space_names()
+    with pytest.raises(UnknownNameError, match=f"{', '.join(others)} (and|or) {last}"):
         find_space("!")
 
 

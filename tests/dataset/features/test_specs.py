@@ -136,7 +136,7 @@ def test_an_installed_package_adds_a_spec(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.syspath_prepend(tmp_path)
     vars(SPECS).pop("_added", None)
     try:
-        assert spec_names()[-1] == "characters@1"
+        assert "characters@1" in spec_names()
         both = find_spec("characters@1+trace_tokens@1")
     finally:
         vars(SPECS).pop("_added", None)
