@@ -13,7 +13,7 @@ from costhub.errors import CosthubError, UnknownNameError, class_and_line
 from costhub.names import close_names
 
 T = TypeVar("T")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]*")
 """An entry point with another name is left out: nobody could type it, and a terminal might obey it."""
 
 
