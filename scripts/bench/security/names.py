@@ -22,13 +22,15 @@ def reaches_terminal(place: Place, answer: Answer) -> str:
     return f"{sorted(found)} reached the terminal" if found else ""
 
 
-def in_file(name: str, text: str) -> Callable[[Place, Answer], str]:
+def in_file(text: str, *names: str) -> Callable[[Place, Answer], str]:
     """A harm: a file or folder of the place holds a text as it stands."""
 
     def found(place: Place, answer: Answer) -> str:
         del answer
-        path = place.folder / name
-        return f"{name} holds {text!r}" if path.exists() and holds(path, text.encode()) else ""
+        paths = [place.folder / name for name in names]
+        return next(
+            (f"{path.name} holds {text!r}" for path in paths if path.exists() and holds(path, text.encode())), ""
+        )
 
     return found
 
@@ -126,11 +128,12 @@ def attempts() -> Iterator[Attempt]:
         ("43d", "check, a session with escapes", lambda folder: shards.change(folder, session=ESCAPES)),
     ):
         yield Attempt(kind, FAMILY, what, on_data("check D", spoil), harm=reaches_terminal, quick=kind == "43a")
-    page = in_file("out", SCRIPT)
+    page = in_file(SCRIPT, "out")
     yield Attempt("44", FAMILY, "stats --page, names that are HTML", on_data("stats D --page OUT", named(SCRIPT)),
                   "either", harm=page)  # fmt: skip
     what = "tune, a file whose name is HTML: report.html and report.md"
-    yield Attempt("45", FAMILY, what, _tuned_file, "either", harm=in_file("out", IMAGE), limit_s=120)
+    yield Attempt("45", FAMILY, what, _tuned_file, "either", harm=in_file(IMAGE, "out/report.md", "out/report.html"),
+                  limit_s=120)  # fmt: skip
     for letter, (what, block) in zip("abcdef", BLOCKS, strict=True):
         yield Attempt(f"51{letter}", FAMILY, f"check, a model's card with {what}", model_card(block))
     for letter, (what, text, expected) in zip("abcdefghijklmnopqrstu", TEXTS, strict=True):

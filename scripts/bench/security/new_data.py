@@ -365,7 +365,7 @@ def attempts() -> Iterator[Attempt]:
         yield Attempt(f"{kind}-evaluate", FAMILY, f"evaluate, {what}", on_data(EVALUATE, spoil), "either", limit_s=90)
     for kind, what, spoil in _TRAINED:
         yield Attempt(
-            kind, FAMILY, f"train, {what}", on_data(_TRAIN, spoil), "either", limit_s=90, harm=in_file("out", "NaN")
+            kind, FAMILY, f"train, {what}", on_data(_TRAIN, spoil), "either", limit_s=90, harm=in_file("NaN", "out")
         )
     for letter, (what, text) in zip("abcdefghijkl", _MARKDOWN, strict=True):
         yield Attempt(f"112{letter}", FAMILY, f"publish, a dataset's card of {what}", dataset_card(text), "either")

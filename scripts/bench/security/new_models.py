@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from scripts.bench.security.attempt import Attempt, says, writes
+from scripts.bench.security.attempt import Attempt, Expected, no_harm, says, writes
 from scripts.bench.security.data import EVALUATE as ON_DATA
 from scripts.bench.security.imports import exported, network, tune
 from scripts.bench.security.models import (
@@ -344,13 +344,18 @@ _VARIABLES: tuple[tuple[str, str, str, dict[str, str]], ...] = (
     ("105j", "COSTHUB_CONTRIBUTE_TO has escapes", "contribute D --yes", {"COSTHUB_CONTRIBUTE_TO": "hf-hub:a/\x1b[2J"}),
 )
 _WORKS = {"105b", "105f", "105i"}
+_HARMLESS_IN_A_MODEL = {"101h", "103b", "103g", "103k"}
+"""What a sound model may hold, too: constant columns, long lists, and texts that no command prints as they are."""
 
 
 def attempts() -> Iterator[Attempt]:
     """Kinds 101 to 105."""
     for kind, what, spoil in _TENSORS:
         made = verb("check M", sealed(spoil), base=MLP)
-        yield Attempt(kind, FAMILY, f"check, {what}", made, harm=says("a sound mlp"), quick=kind == "101b")
+        sound = kind in _HARMLESS_IN_A_MODEL
+        expected: Expected = "either" if sound else "refused"
+        harm = no_harm if sound else says("a sound mlp")
+        yield Attempt(kind, FAMILY, f"check, {what}", made, expected, harm=harm, quick=kind == "101b")
     for kind, what, spoil in _TREES:
         for name, words in _BOTH:
             made = verb(words, sealed(spoil), base=GBT)
@@ -358,11 +363,12 @@ def attempts() -> Iterator[Attempt]:
             yield Attempt(f"{kind}-{name}", FAMILY, f"{name}, {what}", made, quick=quick)
     for kind, what, spoil in _CONFIG:
         made = verb("check M", sealed(spoil) if kind not in ("103h", "103i") else spoil, base=MLP)
-        yield Attempt(kind, FAMILY, f"check, {what}", made, harm=reaches_terminal, quick=kind == "103a")
+        expected = "either" if kind in _HARMLESS_IN_A_MODEL else "refused"
+        yield Attempt(kind, FAMILY, f"check, {what}", made, expected, harm=reaches_terminal, quick=kind == "103a")
     for kind, what, made in _NETWORKS:
         expected = "either" if kind in _HARMLESS_IF_READ else "refused"
-        yield Attempt(kind, FAMILY, f"tune, a .pt2 with {what}", made, expected, harm=writes("canary"), limit_s=120)  # type: ignore[arg-type]
+        yield Attempt(kind, FAMILY, f"tune, a .pt2 with {what}", made, expected, harm=writes("canary"), limit_s=120)
     for kind, what, words, env in _VARIABLES:
         expected = "either" if kind in _WORKS else "refused"
         made = surroundings(words, **env)
-        yield Attempt(kind, FAMILY, f"{words.split()[0]}, {what}", made, expected, harm=reaches_terminal, limit_s=60)  # type: ignore[arg-type]
+        yield Attempt(kind, FAMILY, f"{words.split()[0]}, {what}", made, expected, harm=reaches_terminal, limit_s=60)

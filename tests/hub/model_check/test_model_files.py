@@ -85,6 +85,16 @@ def test_a_file_of_another_size_is_refused(content: bytes, tmp_path: Path) -> No
         check_tensor_header(path)
 
 
+def test_a_tensor_named_twice_is_refused(tmp_path: Path) -> None:
+    """Which of the two counts depends on the reader."""
+    entry = b'"a":{"dtype":"F32","shape":[1],"data_offsets":[%d,%d]}'
+    header = b"{" + entry % (0, 4) + b"," + entry % (4, 8) + b"," + entry % (0, 8) + b"}"
+    (tmp_path / "m.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(8))
+
+    with pytest.raises(ModelError, match="cannot be read"):
+        check_tensor_header(tmp_path / "m.safetensors")
+
+
 def test_types_that_no_model_has_are_refused(tmp_path: Path) -> None:
     save_file({"a": np.ones(4, np.uint8)}, tmp_path / "m.safetensors")
 

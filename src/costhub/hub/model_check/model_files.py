@@ -177,21 +177,23 @@ def read_strict_json(path: Path) -> dict[str, Any]:
         ModelError: It is not such an object.
     """
 
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        content = dict(pairs)
-        if len(content) < len(pairs):
-            raise ValueError("a key occurs twice")
-        return content
-
     def constant(name: str) -> NoReturn:
         raise ValueError(f"it holds {name}")
 
     try:
-        content = json.loads(read_text(path), object_pairs_hook=unique, parse_constant=constant)
+        content = json.loads(read_text(path), object_pairs_hook=_unique, parse_constant=constant)
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path.name} cannot be read as JSON ({error}). Train or fetch it again.") from error
     if not isinstance(content, dict):
         raise ModelError(f"{path.name} does not hold a JSON object. Train or fetch it again.")
+    return content
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object without repeated keys, of which readers would take different ones."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        raise ValueError("a key occurs twice")
     return content
 
 
@@ -210,7 +212,7 @@ def check_tensor_header(path: Path) -> None:
             )
         raw = file.read(length)
     try:
-        header = json.loads(raw)
+        header = json.loads(raw, object_pairs_hook=_unique)
         tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
         ends = [_tensor_range(entry) for entry in tensors.values()]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
