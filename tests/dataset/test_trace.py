@@ -55,6 +55,17 @@ def test_a_decision_of_no_instruction_does_not_reach_tvm(number: int) -> None:
         replay(find_workload("matmul.128x128x128").module(), text)
 
 
+@pytest.mark.parametrize("tile", [0, -1, 2.5, None, [2]])
+def test_a_tile_that_divides_nothing_does_not_reach_tvm(tile: Any) -> None:
+    mod = find_workload("matmul.128x128x128").module()
+    instructions, decisions = json.loads(Sampler(mod, TARGET, seed=1).random(1)[0].trace)
+    at, tiles = next(decision for decision in decisions if isinstance(decision[1], list))
+    spoiled = [[number, [tile, *tiles[1:]] if number == at else other] for number, other in decisions]
+
+    with pytest.raises(WorkloadError, match="a tile that is not a positive whole number"):
+        replay(mod, json.dumps([instructions, spoiled]))
+
+
 def test_a_trace_is_its_instructions_and_its_decisions() -> None:
     instructions, decisions = [["GetLoops", ["b0"], [], ["l1"]]], [[0, [4, 8]]]
     assert read_trace(json.dumps([instructions, decisions])) == (instructions, decisions)

@@ -61,10 +61,13 @@ def replay(mod: Any, trace_json: str) -> Any:
 
 
 def check_decisions(instructions: list[Any], decisions: list[Any]) -> None:
-    """Refuses decisions that belong to no instruction: TVM 0.27 trusts their numbers and writes there.
+    """Refuses decisions that TVM 0.27 trusts, though they bring it down or make it compute for minutes.
+
+    It writes where a decision's number points, and divides by the tiles of a loop.
 
     Raises:
-        WorkloadError: One does, or the two are not lists of instructions and of pairs.
+        WorkloadError: A decision belongs to no instruction, a tile is not positive, or the two are not lists of
+            instructions and of pairs.
     """
     try:
         numbers, count = [int(number) for number, _ in decisions], len(instructions)
@@ -72,6 +75,9 @@ def check_decisions(instructions: list[Any], decisions: list[Any]) -> None:
         raise WorkloadError("its trace does not consist of instructions and decisions") from error
     if not all(0 <= number < count for number in numbers):
         raise WorkloadError("its trace has decisions that belong to none of its instructions")
+    tiles = [tile for _, decision in decisions if isinstance(decision, list) for tile in decision]
+    if not all(isinstance(tile, int) and tile > 0 for tile in tiles):
+        raise WorkloadError("its trace has a tile that is not a positive whole number")
 
 
 def plain(value: Any) -> Any:

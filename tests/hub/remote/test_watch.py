@@ -169,3 +169,20 @@ def test_the_head_of_a_repository_is_held_to_the_same(lying: Any) -> None:
 def test_errors_of_costhub_pass_through_the_context() -> None:
     with pytest.raises(HubError, match="mine"), sound_answers("hf-hub:a/b", HubError):
         raise HubError("mine")
+
+
+def test_a_client_that_another_thread_uses_is_watched_and_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub.utils import _http, get_session
+
+    monkeypatch.setattr(module, "_is_installed", False)
+    monkeypatch.setattr(_http, "_GLOBAL_CLIENT_FACTORY", _http.default_client_factory)
+    _http.close_session()
+    client = get_session()
+
+    with watched(REPO):
+        assert get_session() is client
+        assert not client.is_closed
+        assert module._after in client.event_hooks["response"]
+        _http.close_session()
+        assert module._after in get_session().event_hooks["response"]
+    _http.close_session()

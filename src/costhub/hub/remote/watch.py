@@ -112,26 +112,31 @@ def sound_answers(where: str, kind: type[CosthubError]) -> Iterator[None]:
 
 
 def _install() -> None:
-    """Wraps the factory of clients, once: a client that is closed after an error is followed by another."""
+    """Wraps the factory of clients, once: a client that is closed after an error is followed by another.
+
+    A client that is already there is watched as well. `set_client_factory` would close it, and fail whatever another
+    thread is fetching with it.
+    """
     global _is_installed  # noqa: PLW0603 - the factory is one of the whole process, too
     if _is_installed:
         return
-    from huggingface_hub import set_client_factory
     from huggingface_hub.utils import _http
 
     make: Callable[[], Any] = _http._GLOBAL_CLIENT_FACTORY  # there is no public way to ask for it
-
-    def watching() -> Any:
-        client = make()
-        hooks = client.event_hooks
-        client.event_hooks = {
-            "request": [*hooks["request"], _before],
-            "response": [*hooks["response"], _after],
-        }
-        return client
-
-    set_client_factory(watching)
+    with _http._CLIENT_LOCK:
+        _http._GLOBAL_CLIENT_FACTORY = lambda: _with_hooks(make())
+        if _http._GLOBAL_CLIENT is not None:
+            _with_hooks(_http._GLOBAL_CLIENT)
     _is_installed = True
+
+
+def _with_hooks(client: Any) -> Any:
+    hooks = client.event_hooks
+    client.event_hooks = {
+        "request": [*hooks["request"], _before],
+        "response": [*hooks["response"], _after],
+    }
+    return client
 
 
 def _limit(url: httpx.URL) -> tuple[list[Watch], int | None]:
