@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from costhub.cli.shared.groups import NamingGroup
 from costhub.errors import DataError
 from costhub.files import open_regular
 
@@ -18,12 +19,22 @@ EXAMPLE = """
 Example:
   costhub import metaschedule tuning_logs/ --device nvidia-a100 --out measurements/
 """
+METASCHEDULE_EXAMPLE = """
+\b
+Example:
+  costhub import metaschedule tuning_logs/ --device nvidia-a100 --out measurements/
+  costhub import metaschedule tuning_logs/ --device nvidia-a100 --out measurements/ --names names.json --licence MIT
+"""
 
 _MOST_NAMES_BYTES = 64 << 20
 
 
-@click.command("import", epilog=EXAMPLE)
-@click.argument("kind", metavar="KIND", type=click.Choice(["metaschedule"]))
+@click.group("import", cls=NamingGroup, epilog=EXAMPLE)
+def command() -> None:
+    """Import measurements made by other tools."""
+
+
+@command.command("metaschedule", epilog=METASCHEDULE_EXAMPLE)
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--device", metavar="DEVICE", required=True, help="Id of the measured device (see `costhub devices`).")
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Data folder.")
@@ -36,8 +47,7 @@ _MOST_NAMES_BYTES = 64 << 20
 @click.option("--licence", metavar="LICENCE", help="SPDX name of the licence of the database, written into the rows.")
 @click.option("--workers", type=click.IntRange(min=1), help="Number of child processes; by default one per core.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
-def command(
-    kind: str,
+def metaschedule(
     folder: Path,
     device: str,
     out: Path,
@@ -47,7 +57,7 @@ def command(
     workers: int | None,
     as_json: bool,
 ) -> None:
-    """Import the measurements in FOLDER; KIND is metaschedule, a database of TVM 0.10 to 0.27.
+    """Import the MetaSchedule database in FOLDER, of TVM 0.10 to 0.27.
 
     FOLDER holds database_workload.json and database_tuning_record.json; each may be gzipped. Lines that
     cannot be imported are counted and reported; all others are imported. Run the command again after an
