@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from costhub.papers.release import Clustered, Ppo, PpoAgent, PpoExploration, advantages, most_frequent_knobs
+from costhub.papers.release import Clustered, Ppo, PpoAgent, PpoExploration, PpoOptions, advantages, most_frequent_knobs
 from costhub.search.knobs import Knobs
 from costhub.search.selection import Candidates
 from costhub.search.strategies.search_space import SearchSpace
@@ -51,6 +52,78 @@ def test_equal_seeds_learn_the_same() -> None:
         found.append([episode(agent, rng, learn=True) for _ in range(3)])
 
     assert found[0] == found[1]
+
+
+RATIOS = (2.0, 0.5, 2.0, 0.5)
+"""How much likelier each action has become: beyond the clip of 0.3 upwards and downwards, with gain and loss."""
+ADVANTAGES = (4.0, 2.0, 0.0, -2.0)
+RETURNS = (1.0, 0.0, -1.0, 2.0)
+VALUES = (0.5, 0.0, 0.0, 1.0)
+POLICY = ((0.2, 0.3, 0.5), (0.1, 0.8, 0.1), (0.6, 0.2, 0.2), (1 / 3, 1 / 3, 1 / 3))
+ACTIONS = (2, 1, 0, 1)
+
+
+class _Fixed(torch.nn.Module):
+    """An actor and a critic that know their answers."""
+
+    def forward(self, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.tensor(POLICY).log().unsqueeze(1), torch.tensor(VALUES)
+
+
+def loss_of(options: PpoOptions) -> float:
+    agent = PpoAgent(1, 1, seed=0, options=options)
+    agent._network = _Fixed()  # type: ignore[assignment]
+    chosen = torch.tensor([policy[action] for policy, action in zip(POLICY, ACTIONS, strict=True)])
+    before = (chosen / torch.tensor(RATIOS)).log()
+    actions = torch.tensor(ACTIONS).unsqueeze(1)
+    loss = agent._loss(torch.zeros(4, 1), actions, before, torch.tensor(ADVANTAGES), torch.tensor(RETURNS))
+    return float(loss)
+
+
+def test_the_surrogate_is_clipped_where_it_would_gain_and_only_there() -> None:
+    """Schulman et al., 2017, eq. 7, by hand: the advantages become (3, 1, -1, -3) / sqrt(5)."""
+    scale = math.sqrt(5.0)
+    terms = [
+        1.3 * 3 / scale,  # gain, clipped: the action is already 1.3 times as likely
+        0.5 * 1 / scale,  # gain, not clipped: the action has become less likely
+        2.0 * -1 / scale,  # loss, not clipped: the action has become likelier
+        0.7 * -3 / scale,  # loss, clipped
+    ]
+
+    loss = loss_of(PpoOptions(value_weight=0.0, entropy_weight=0.0))
+
+    assert loss == pytest.approx(-sum(terms) / 4, rel=1e-5)
+
+
+def test_the_critic_learns_the_returns() -> None:
+    without = loss_of(PpoOptions(value_weight=0.0))
+
+    squared = sum((value - wanted) ** 2 for value, wanted in zip(VALUES, RETURNS, strict=True)) / 4
+    assert loss_of(PpoOptions(value_weight=2.0)) - without == pytest.approx(2.0 * squared, rel=1e-5)
+
+
+def test_a_policy_that_still_chooses_is_rewarded() -> None:
+    without = loss_of(PpoOptions(entropy_weight=0.0))
+
+    entropy = -sum(p * math.log(p) for policy in POLICY for p in policy) / 4
+    assert loss_of(PpoOptions(entropy_weight=0.5)) - without == pytest.approx(-0.5 * entropy, rel=1e-4)
+
+
+def test_returns_are_advantages_and_what_was_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = PpoAgent(1, 1, seed=0, options=PpoOptions(epochs=1, minibatch=1024))
+    steps = [agent.act(np.full((3, 1), value, np.float32)) for value in (0.1, 0.6)]
+    rewards, last = np.array([[1.0, 2.0, 3.0], [0.0, -1.0, 4.0]], np.float32), np.ones((3, 1), np.float32)
+    seen: list[tuple[torch.Tensor, ...]] = []
+    loss = agent._loss
+    monkeypatch.setattr(agent, "_loss", lambda *given: (seen.append(given), loss(*given))[1])
+    values = np.stack([*(step.values for step in steps), agent.expected(last)])
+
+    agent.learn(steps, rewards, last)
+
+    [(_, _, _, gains, returns)] = seen
+    expected = advantages(rewards, values, discount=0.9, gae=0.99)
+    assert sorted(gains.tolist()) == pytest.approx(sorted(expected.ravel().tolist()), rel=1e-5)
+    assert sorted(returns.tolist()) == pytest.approx(sorted((expected + values[:-1]).ravel().tolist()), rel=1e-5)
 
 
 def test_actions_have_the_shape_of_the_knobs() -> None:

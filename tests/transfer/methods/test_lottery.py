@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from costhub.dataset.programs import Programs
 from costhub.models.architectures import new_model
 from costhub.models.networks.mlp import Mlp
 from costhub.models.protocol import CostModel
-from costhub.transfer.methods.lottery import Lottery, kept_share, transferable
+from costhub.transfer.methods.lottery import Lottery, Masked, kept_share, transferable
 from costhub.transfer.methods.method import FineTune
 
 Models = dict[str, CostModel]
@@ -20,6 +20,62 @@ Models = dict[str, CostModel]
 def weights(model: CostModel) -> dict[str, Tensor]:
     assert isinstance(model, Mlp)
     return dict(model.networks[0].named_parameters())
+
+
+class OneTensor(nn.Module):
+    """Four weights, of which each has another product with its gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.tensor([0.0, 10.0, -1.0, 0.01]))
+
+
+def masked(network: OneTensor, gradient: list[float], rule: Masked) -> list[bool]:
+    """Begins an epoch in which the loss has this gradient; which weights a step of 1 then moves."""
+
+    def fill() -> None:
+        network.w.grad = torch.tensor(gradient)
+
+    rule.begin_epoch(network, fill)
+    rule.before_step(network)
+    before = network.w.detach().clone()
+    with torch.no_grad():
+        network.w += 1.0
+    rule.after_step(network, rate=0.1)
+    moved = network.w.detach() - before
+    network.w.data.copy_(before)
+    return [bool(step == 1.0) for step in moved]
+
+
+def test_a_parameter_is_transferable_where_weight_times_gradient_is_large() -> None:
+    """The first weight has the largest gradient, the second the largest size; neither has the largest product."""
+    network, rule = OneTensor(), Masked(Lottery(ratio=0.25).mask, decay=0.5)
+    rule.begin(network)
+
+    assert masked(network, [10.0, 0.0, 1.0, 0.01], rule) == [False, False, True, False]
+
+
+def test_the_mask_is_drawn_anew_every_epoch() -> None:
+    network, rule = OneTensor(), Masked(Lottery(ratio=0.25).mask, decay=0.5)
+    rule.begin(network)
+    masked(network, [10.0, 0.0, 1.0, 0.01], rule)
+
+    assert masked(network, [10.0, 5.0, 1.0, 0.01], rule) == [False, True, False, False]
+    assert rule.kept == [[{"w": 0.0}]]
+
+
+def test_all_other_parameters_shrink_by_rate_times_decay() -> None:
+    network, rule = OneTensor(), Masked(Lottery(ratio=0.25).mask, decay=0.5)
+    rule.begin(network)
+    network.w.grad = torch.tensor([10.0, 0.0, 1.0, 0.01])
+    rule.begin_epoch(network, lambda: None)
+    rule.before_step(network)
+    with torch.no_grad():
+        network.w.fill_(7.0)
+
+    rule.after_step(network, rate=0.1)
+
+    torch.testing.assert_close(network.w.detach(), torch.tensor([0.0, 9.5, 7.0, 0.0095]))
 
 
 @pytest.mark.parametrize("ratio", [0.01, 0.3, 0.5, 0.7])
