@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from markdown_it import MarkdownIt
+
 from scripts.bench.security import shards
 from scripts.bench.security.attempt import Attempt, Expected, holds
 from scripts.bench.security.data import ESCAPES, EVALUATE, on_data
@@ -31,6 +33,24 @@ def in_file(text: str, *names: str) -> Callable[[Place, Answer], str]:
         return next(
             (f"{path.name} holds {text!r}" for path in paths if path.exists() and holds(path, text.encode())), ""
         )
+
+    return found
+
+
+def in_reports(text: str) -> Callable[[Place, Answer], str]:
+    """A harm: HTML of report.md, as CommonMark reads it, or report.html holds a text as it stands.
+
+    A command in a block of code holds what was typed, letter by letter, and no program takes that for HTML.
+    """
+    in_page = in_file(text, "out/report.html")
+
+    def found(place: Place, answer: Answer) -> str:
+        report = place.folder / "out" / "report.md"
+        if report.exists():
+            shown = MarkdownIt("commonmark").enable("table").render(report.read_text(encoding="utf-8"))
+            if text in shown:
+                return f"report.md holds {text!r}"
+        return in_page(place, answer)
 
     return found
 
@@ -132,7 +152,7 @@ def attempts() -> Iterator[Attempt]:
     yield Attempt("44", FAMILY, "stats --page, names that are HTML", on_data("stats D --page OUT", named(SCRIPT)),
                   "either", harm=page)  # fmt: skip
     what = "tune, a file whose name is HTML: report.html and report.md"
-    yield Attempt("45", FAMILY, what, _tuned_file, "either", harm=in_file(IMAGE, "out/report.md", "out/report.html"),
+    yield Attempt("45", FAMILY, what, _tuned_file, "either", harm=in_reports(IMAGE),
                   limit_s=120)  # fmt: skip
     for letter, (what, block) in zip("abcdef", BLOCKS, strict=True):
         yield Attempt(f"51{letter}", FAMILY, f"check, a model's card with {what}", model_card(block))
