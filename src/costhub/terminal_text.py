@@ -1,8 +1,11 @@
-"""Provides what text from strangers needs before a terminal shows it: clean, shown and first_few."""
+"""Provides what text needs before a terminal shows it: clean, shown and first_few for strangers' texts, and wrapped."""
 
 from __future__ import annotations
 
+import os
 import re
+import textwrap
+from typing import TextIO
 
 _SHOWN_NAMES = 3
 
@@ -36,3 +39,29 @@ def clean(text: str, length: int) -> str:
         '?[31mr'
     """
     return re.sub(r"[^\x20-\x7e]", "?", text)[:length]
+
+
+def wrapped(text: str, width: int) -> str:
+    """A message in lines of at most `width` characters, broken between words and never inside a `command`.
+
+    Example:
+        >>> print(wrapped("It is not probed: run `costhub probe --isa avx2` (25 s) once.", 30))
+        It is not probed: run
+        `costhub probe --isa avx2` (25
+        s) once.
+    """
+    whole = re.sub(r"`[^`\n]+`", lambda code: code[0].replace(" ", "\0"), text)
+    lines = [
+        textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) or [""]
+        for line in whole.splitlines()
+    ]
+    return "\n".join(part for line in lines for part in line).replace("\0", " ")
+
+
+def for_stream(text: str, stream: TextIO) -> str:
+    """A message as it is printed to a stream: wrapped if that is a terminal of known width."""
+    try:
+        width = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
+    except (OSError, ValueError):
+        width = 0
+    return wrapped(text, width) if width else text

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costhub.api.models import ModelChoice, load_model, pull
+from costhub.api.models import ChosenModel, ModelChoice, load_model, pull
 from costhub.collector.device.identity import identify
 from costhub.dataset.features.specs import find_spec
 from costhub.errors import ModelError, UnknownNameError
@@ -88,3 +88,23 @@ def test_a_choice_refuses_a_name_at_once_and_keeps_a_model_of_ones_own() -> None
 
     assert (chosen.model, chosen.name, chosen.reason) == (own, "a gbt model of your own", "")
     assert str(own) == "gbt model on tiles@1"
+
+
+@pytest.mark.parametrize(
+    ("reason", "line"),
+    [
+        (
+            "org/m learned from acme-sse4.2 and 7 more. Of the 4 models it is best (a 0.7).",
+            " learned from acme-sse4.2 and 7 more.",
+        ),
+        (
+            "Of the 2 models for acme it has the highest top_1 (org/m 0.783, org/n 0.765).",
+            ". Of the 2 models for acme it has the highest top_1.",
+        ),
+        ("", "."),
+    ],
+)
+def test_the_line_on_a_terminal_has_the_first_sentence_without_its_figures(reason: str, line: str) -> None:
+    model = new_model("gbt", feature_spec="tiles@1")
+
+    assert ChosenModel(model, "org/m", reason).line == f"Model org/m (gbt){line}"

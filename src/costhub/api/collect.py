@@ -12,7 +12,7 @@ from costhub.api.models import ModelChoice
 from costhub.api.subjects import read_subjects
 from costhub.dataset.folder import DataFolder
 from costhub.errors import ArgumentError
-from costhub.progress import bar
+from costhub.progress import BarWithLines
 
 if TYPE_CHECKING:
     from costhub.collector.collect import CollectionProgress, Proposals
@@ -183,14 +183,15 @@ def _collected(
     from costhub.collector.collect import collect
     from costhub.collector.session import Rights
 
-    devices = ", ".join(device.device_id for device in measurer.devices)
     total = len(workloads) * proposals.trials * len(measurer.devices)
-    with bar(total, desc=devices, unit="program", enabled=progress) as shown:
+    with BarWithLines(total, desc="measuring", unit="program", lines=1, enabled=progress) as shown:
 
         def show(workload: QueuedWorkload, row: dict[str, Any], done: CollectionProgress) -> None:
             best = f"best {workload.best_us:,.0f} us" if workload.best_us else row["status"]
-            shown.set_postfix_str(f"{workload.spec.name} {best}, failed {done.failed}", refresh=False)
-            shown.update(1)
+            state = f"{workload.spec.name} on {row['device_id']}: {best}; {done.failed} failed in all"
+            shown.show(state)
+            shown.step()
+            shown.log(lambda: f"{done.done:,} of {total:,} programs measured; {state}")
 
         return collect(
             workloads,

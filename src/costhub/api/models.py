@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,6 +96,13 @@ class ChosenModel:
     """Why it was chosen; empty for a model of the caller's own."""
     devices: tuple[str, ...] = ()
     """Devices that it is for; unknown for a model of the caller's own."""
+
+    @property
+    def line(self) -> str:
+        """The model and the first sentence of the reason, without the figures in it, for a terminal."""
+        first = re.sub(r" \([^()]*\)(?=\.$)", "", re.split(r"(?<=\.) ", self.reason)[0])
+        what = f"Model {self.name} ({self.model.arch})"
+        return what + (first.removeprefix(self.name) if first.startswith(f"{self.name} ") else f". {first}".rstrip())
 
 
 class ModelChoice:

@@ -164,7 +164,7 @@ class _Search:
             earlier = read_report(out)
             measurer = measuring.enter_context(open_measurer(device))
             model = self.chosen.for_device(measurer.device)
-            log.info("Model %s (%s). %s", model.name, model.model.arch, model.reason)
+            log.info("%s", model.line)
             for sentence in advise(model, measurer):
                 log.info(sentence)
             _warn_of_kernels_alone(networks, measurer)

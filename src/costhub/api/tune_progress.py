@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import logging
-import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from costhub.cards.tables import counted
-from costhub.progress import bar
+from costhub.progress import EVERY_S, BarWithLines
 
 if TYPE_CHECKING:
     from costhub.search.scheduler import SearchProgress
 
-log = logging.getLogger("costhub")
-
-EVERY_S = 60.0
-"""Seconds between messages where stderr is not a terminal, as in a log."""
+_KERNEL, _SEARCH = range(2)
+"""The lines below the bar."""
 
 
 class TuneProgress:
-    """A bar of trials with a line about the whole search on a terminal; elsewhere a message now and then.
+    """A bar of trials, with a line about the kernel and one about the search; in a log, a message now and then.
 
     Args:
         trials: Trials of all workloads together.
@@ -47,14 +43,11 @@ class TuneProgress:
     ) -> None:
         self.order: list[str] = []
         """The workload of each trial."""
-        self._every_s, self._clock, self._enabled = every_s, clock, enabled
-        self._start = self._told = clock()
+        self._clock, self._start = clock, clock()
         self._known: int | None = None
-        self._terminal = sys.stderr.isatty()
-        self._bar: Any = bar(trials, desc="tuning", unit="trial", enabled=enabled)
-        # tqdm draws a second bar below the first; it shows only its text.
-        self._line: Any = bar(None, desc="", unit="", enabled=enabled)
-        self._line.bar_format = "{desc}"
+        self._bar = BarWithLines(
+            trials, desc="tuning", unit="trial", lines=2, enabled=enabled, every_s=every_s, clock=clock
+        )
 
     def __enter__(self) -> TuneProgress:
         return self
@@ -62,29 +55,54 @@ class TuneProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._line.close()
         self._bar.close()
 
     def trial(self, name: str, done: int, best_us: float | None) -> None:
         """Counts a trial of a workload."""
         self.order.append(name)
         best = f"best {best_us:,.1f} us" if best_us else "none ran yet"
-        self._bar.set_postfix_str(f"{name} {best}", refresh=False)
-        self._bar.update()
+        self._bar.show(f"{name}: {best}", line=_KERNEL)
+        self._bar.step()
 
     def batch(self, standing: SearchProgress) -> None:
         """Shows the state of the search after a batch."""
         if self._known is None:
             # Programs measured by an earlier run do not count for the time left.
-            self._known = self._bar.n = self._bar.initial = standing.trials
-            self._bar.total = standing.most
-        self._line.set_description_str(progress_text(standing))
-        now = self._clock()
-        if self._enabled and not self._terminal and now - self._told >= self._every_s:
-            self._told = now
-            done = standing.trials - self._known
-            left_s = (now - self._start) / done * (standing.most - standing.trials) if done else None
-            log.info(progress_text(standing, left_s))
+            self._known = standing.trials
+            self._bar.start_at(standing.trials, standing.most)
+        self._bar.show(standing_text(standing), line=_SEARCH, now=True)
+        self._bar.log(lambda: progress_text(standing, self._left_s(standing)))
+
+    def _left_s(self, standing: SearchProgress) -> float | None:
+        """Seconds left; None before the first trial of this run."""
+        done = standing.trials - (self._known or 0)
+        return (self._clock() - self._start) / done * (standing.most - standing.trials) if done else None
+
+
+def standing_text(standing: SearchProgress) -> str:
+    """What a search has reached, for the line below a bar that counts its trials.
+
+    Example:
+        >>> from costhub.search.scheduler import SearchProgress
+        >>> standing_text(SearchProgress(64, 320, 4, 5, None, None))
+        '4 of 5 kernels begun'
+        >>> standing_text(SearchProgress(96, 320, 5, 5, 1234.5, 0.0312))
+        '5 kernels: 1,234.5 us together, another batch of each may save 3.1%'
+        >>> standing_text(SearchProgress(16, 64, 1, 1, 12.34, 0.05))
+        '12.3 us in all, another batch may save 5.0%'
+    """
+    several = standing.tasks > 1
+    parts = []
+    if standing.begun < standing.tasks:
+        parts.append(f"{standing.begun} of {counted(standing.tasks, 'kernel')} begun")
+    elif several:
+        together = f": {standing.latency_us:,.1f} us together" if standing.latency_us is not None else ""
+        parts.append(f"{counted(standing.tasks, 'kernel')}{together}")
+    elif standing.latency_us is not None:
+        parts.append(f"{standing.latency_us:,.1f} us in all")
+    if standing.gain is not None:
+        parts.append(f"another batch{' of each' if several else ''} may save {standing.gain:.1%}")
+    return ", ".join(parts)
 
 
 def progress_text(standing: SearchProgress, left_s: float | None = None) -> str:
@@ -101,19 +119,9 @@ def progress_text(standing: SearchProgress, left_s: float | None = None) -> str:
         >>> progress_text(SearchProgress(96, 320, 5, 5, 1234.5, 0.0312))
         '96 of 320 trials, 5 kernels: 1,234.5 us together, another batch of each may save 3.1%'
         >>> progress_text(SearchProgress(16, 64, 1, 1, 12.34, 0.05))
-        '16 of 64 trials: 12.3 us in all, another batch may save 5.0%'
+        '16 of 64 trials, 12.3 us in all, another batch may save 5.0%'
     """
-    several = standing.tasks > 1
-    parts = [f"{standing.trials:,} of {standing.most:,} trials"]
-    if standing.begun < standing.tasks:
-        parts.append(f"{standing.begun} of {counted(standing.tasks, 'kernel')} begun")
-    elif several:
-        together = f": {standing.latency_us:,.1f} us together" if standing.latency_us is not None else ""
-        parts.append(f"{counted(standing.tasks, 'kernel')}{together}")
-    elif standing.latency_us is not None:
-        parts[0] += f": {standing.latency_us:,.1f} us in all"
-    if standing.gain is not None:
-        parts.append(f"another batch{' of each' if several else ''} may save {standing.gain:.1%}")
+    parts = [f"{standing.trials:,} of {standing.most:,} trials", standing_text(standing)]
     if left_s is not None:
         parts.append(f"about {left_s / 60:.0f} min left" if left_s >= 90 else f"about {left_s:.0f} s left")
-    return ", ".join(parts)
+    return ", ".join(filter(None, parts))

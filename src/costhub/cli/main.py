@@ -14,7 +14,7 @@ import click
 
 from costhub.cli.shared.groups import NamingGroup
 from costhub.errors import CosthubError
-from costhub.terminal_text import shown
+from costhub.terminal_text import for_stream, shown
 from costhub.versions import __version__
 
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
@@ -224,5 +224,6 @@ def _bug_sentence(error: BaseException) -> str:
 
 
 def _print_failure(sentence: str, exit_code: int) -> int:
-    click.echo(f"costhub: {shown(sentence)}", err=True)  # names of files and packages are those of strangers
+    message = f"costhub: {shown(sentence)}"  # names of files and packages are those of strangers
+    click.echo(for_stream(message, sys.stderr), err=True)
     return exit_code

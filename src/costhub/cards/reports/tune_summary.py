@@ -23,7 +23,7 @@ from costhub.cards.reports.tune_facts import (
 )
 from costhub.cards.tables import TableColumn, counted, number, one_line, plain_table
 
-_WIDTH = 100
+_WIDTH = 80
 _MOST_KERNELS = 5
 """Kernels of networks in the table; the report has all of them."""
 

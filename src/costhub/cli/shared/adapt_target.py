@@ -15,7 +15,7 @@ from costhub.api.measuring import BoardsAt, folder_of, open_measurer
 from costhub.api.subjects import named_workloads
 from costhub.cli.shared.interaction import interruptible
 from costhub.errors import WorkloadError
-from costhub.progress import bar
+from costhub.progress import BarWithLines
 
 if TYPE_CHECKING:
     from costhub.collector.collect import CollectionProgress
@@ -176,12 +176,14 @@ def live_target(
             raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be measured.")
         folder = folder_of(data, measurer)
         row = complete_device_row(measurer.devices[0].stored_row)
-        with bar(trials, desc=row["device_id"], unit="trial") as shown:
+        with BarWithLines(trials, desc="measuring", unit="program", lines=1) as shown:
 
             def show(workload: QueuedWorkload, row: dict[str, Any], progress: CollectionProgress) -> None:
                 best = f"best {workload.best_us:,.0f} us" if workload.best_us else row["status"]
-                shown.set_postfix_str(f"{workload.spec.name} {best}", refresh=False)
-                shown.update(1)
+                state = f"{workload.spec.name}: {best}"
+                shown.show(state)
+                shown.step()
+                shown.log(lambda: f"{progress.done:,} of {trials:,} programs measured; {state}")
 
             online = OnlineTrials(
                 distinct_workloads(workloads),

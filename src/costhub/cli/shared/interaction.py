@@ -12,6 +12,7 @@ from types import FrameType
 import click
 
 from costhub.errors import RefusedError
+from costhub.terminal_text import for_stream
 
 
 @contextlib.contextmanager
@@ -43,8 +44,14 @@ class _Stderr(logging.Handler):
     """Prints messages as a command prints its own."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Prints one message."""
-        click.echo(record.getMessage(), err=True)
+        """Prints one message; above the progress bar, if one is shown."""
+        message = for_stream(record.getMessage(), sys.stderr)
+        if "tqdm" in sys.modules and sys.stderr.isatty():
+            from tqdm import tqdm
+
+            tqdm.write(message, file=sys.stderr)
+        else:
+            click.echo(message, err=True)
 
 
 @contextlib.contextmanager
