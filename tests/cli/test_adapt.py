@@ -98,6 +98,75 @@ def test_a_method_without_masks_says_so(
     assert not (tmp_path / "model/masks.png").exists()
 
 
+def test_a_method_takes_options_and_the_card_names_them(
+    source: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "model"
+
+    assert adapt(source, data, out, "--method", "lottery", "--option", "ratio=0.25", "--option", "epochs=2") == 0
+
+    told = json.loads((out / "adaptation.json").read_text())
+    assert told["method"] == "lottery(ratio=0.25, epochs=2)"
+    assert "| carried over by | lottery(ratio=0.25, epochs=2), " in (out / "README.md").read_text()
+    [[first, *_]] = told["transferable"]
+    assert first["encode_1.weight"] == pytest.approx(0.25, abs=0.01)
+
+
+def test_the_adversary_of_moses_compares_with_data_of_the_source(
+    source: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--method", "moses", "--option", "domain=0.05", "--option", "epochs=2")
+
+    assert adapt(source, data, tmp_path / "without", *options) == 2
+    assert "give some of them with --source-data" in capsys.readouterr().err
+    assert adapt(source, data, tmp_path / "with", *options, "--source-data", str(tmp_path / "theirs")) == 0
+    assert json.loads((tmp_path / "with/adaptation.json").read_text())["method"] == "moses(epochs=2, domain=0.05)"
+
+
+def test_a_ticket_without_networks_says_what_it_does_instead(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], source: str
+) -> None:
+    trees = str(tmp_path / "trees")
+    arguments = ["--arch", "gbt", "--features", "trace_tokens@1", "--option", "rounds=5", "--out", trees]
+    assert run(["train", "--data", str(tmp_path / "theirs"), *arguments]) == 0
+    capsys.readouterr()
+
+    assert adapt(trees, data, tmp_path / "model", "--method", "lottery") == 0
+    assert "has no network, so there are no weights to mask" in capsys.readouterr().err
+    assert adapt(source, data, tmp_path / "other", "--method", "lottery") == 0
+    assert "no weights to mask" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (["--method", "lottery", "--option", "ration=0.3"], "ratio"),
+        (["--method", "lottery", "--option", "ratio=2"], "ratio must be between 0 and 1"),
+        (["--method", "frozen", "--option", "ratio=0.3"], "no options"),
+        (["--method", "lottery", "--option", "ratio"], "NAME=VALUE"),
+        (["--source-data", "no-such-data"], "no-such-data"),
+    ],
+)
+def test_a_wrong_option_is_refused_before_anything_is_read(
+    source: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], sentence: str
+) -> None:
+    assert adapt(source, data, tmp_path / "model", *more) == 2
+
+    assert sentence in capsys.readouterr().err
+
+
+def test_the_options_of_methods_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["adapt", "--list-options", "lottery", "--json"]) == 0
+    assert {option["name"] for option in json.loads(capsys.readouterr().out)["lottery"]} == {
+        "ratio",
+        "decay",
+        "epochs",
+        "learning_rate",
+    }
+    assert run(["adapt", "--list-options"]) == 0
+    assert "frozen\nno options" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [

@@ -79,7 +79,7 @@ def test_an_option_that_was_added_means_what_was_done_before_it() -> None:
 
 
 def test_changes_may_be_values_or_the_text_of_values() -> None:
-    changed = changed_options(Later(), {"size": "7", "rate": 1, "kind": "b", "deep": "True"}, arch="demo")
+    changed = changed_options(Later(), {"size": "7", "rate": 1, "kind": "b", "deep": "True"}, owner="demo")
 
     assert changed == Later(size=7, rate=1.0, kind="b", deep=True)
     assert type(changed.rate) is float
@@ -98,12 +98,12 @@ def test_changes_may_be_values_or_the_text_of_values() -> None:
 )
 def test_changes_that_make_no_sense_are_refused(change: dict[str, object], sentence: str) -> None:
     with pytest.raises(ModelError, match=f"These options of demo cannot be used: {sentence}"):
-        changed_options(Later(), change, arch="demo")
+        changed_options(Later(), change, owner="demo")
 
 
 def test_an_unknown_option_is_refused_with_the_close_ones() -> None:
     with pytest.raises(UnknownNameError, match=r"no option of demo named 'sizes'\. Did you mean size"):
-        changed_options(Later(), {"sizes": 1}, arch="demo")
+        changed_options(Later(), {"sizes": 1}, owner="demo")
 
 
 def test_a_choice_is_one_of_those_there_are() -> None:

@@ -56,7 +56,7 @@ def test_what_it_tells_is_json_with_the_masks_of_every_network(source: CostModel
 
     told = json.loads(json.dumps(done.to_json()))
 
-    assert (told["method"], told["trials"], len(told["curve"])) == ("lottery", 64, 2)
+    assert (told["method"], told["trials"], len(told["curve"])) == ("lottery(ratio=0.25, epochs=5)", 64, 2)
     [epochs] = told["transferable"]
     assert len(epochs) == 5
     assert epochs[0]["encode_2.weight"] == pytest.approx(0.25)

@@ -15,13 +15,22 @@ from costhub.api.subjects import check_names
 from costhub.cli.shared.adapt_target import AdaptTarget, StoredTarget, live_target
 from costhub.cli.shared.choices import ARCHITECTURE, METHOD, MODEL, TRACKER
 from costhub.cli.shared.figures import described_figures
-from costhub.cli.shared.options import allow_other_kind_option, check_tracker_options, seed_option
+from costhub.cli.shared.options import (
+    ListingCommand,
+    allow_other_kind_option,
+    check_tracker_options,
+    named_options,
+    named_values,
+    seed_option,
+)
 
 if TYPE_CHECKING:
     from costhub.dataset.programs import Programs
     from costhub.hub.catalogue.find import ResolvedModel
+    from costhub.models.options import OptionDescription
     from costhub.models.protocol import CostModel
     from costhub.transfer.adapt import Adaptation
+    from costhub.transfer.methods.method import TransferMethod
 
 
 @dataclass(frozen=True)
@@ -91,12 +100,49 @@ class AdaptedModel:
         return "\n\n".join(parts) + f"\nWrote {out}: {wrote}"
 
 
+@dataclass(frozen=True)
+class Carrying:
+    """How a source is carried over, as it was typed."""
+
+    name: str
+    options: Mapping[str, str]
+    source_data: str | None
+    """A data folder, or the name of a dataset or device, of the source's own measurements."""
+    seed: int
+    arch: str | None
+    """Architecture of the source; None for that of the best model."""
+    allow_other_kind: bool
+    """Whether a model of GPUs may serve a CPU, or the reverse."""
+
+    def check(self) -> None:
+        """Refuses wrong options and data before anything is measured; loads torch only where options are given."""
+        from costhub.hub.data import find_data
+
+        if self.options:
+            self.method()
+        if self.source_data is not None:
+            find_data(self.source_data)
+
+    def method(self) -> TransferMethod:
+        """The method with its options."""
+        from costhub.transfer.methods.by_name import find_method
+
+        return find_method(self.name, self.options)
+
+    def source_programs(self, spec: str) -> Programs | None:
+        """The programs of `--source-data`, with features."""
+        from costhub.hub.data import load_programs
+
+        return None if self.source_data is None else load_programs(self.source_data, spec=spec)
+
+
 EXAMPLE = """
 \b
 Example:
   costhub adapt auto --trials 300 --out my-model/
   costhub adapt amd-epyc-zen5-2c --data intel-xeon-icelake-2c --out my-model/
   costhub adapt nvidia-a100 --data measurements/ --trials 256 --out my-model/
+  costhub adapt nvidia-a100 --data measurements/ --method lottery --option ratio=0.3 --out my-model/
   costhub adapt amd-epyc-zen5-2c --tracker 127.0.0.1:9190 --key pi4 --suite resnet18 --out my-model/
 """
 TRIALS = 256
@@ -105,7 +151,14 @@ DATA_LICENCE = "CC-BY-4.0"
 """Licence of the measurements."""
 
 
-@click.command("adapt", epilog=EXAMPLE)
+def _described(method: str | None) -> dict[str, list[OptionDescription]]:
+    """The options of a method, or of all of them."""
+    from costhub.transfer.methods.by_name import METHODS, method_options
+
+    return {name: method_options(name) for name in (METHODS if method is None else [method])}
+
+
+@click.command("adapt", epilog=EXAMPLE, cls=ListingCommand)
 @click.argument("name", type=MODEL, metavar="NAME")
 @click.option(
     "--data",
@@ -129,6 +182,12 @@ DATA_LICENCE = "CC-BY-4.0"
     default="corrected",
     show_default=True,
     help="How the source learns from the measurements.",
+)
+@named_options("method", "METHOD", _described)
+@click.option(
+    "--source-data",
+    metavar="DATA",
+    help="Measurements of the source's devices, as for --data, for methods that compare with them (moses).",
 )
 @click.option(
     "--trials",
@@ -161,6 +220,8 @@ def command(
     out: Path,
     arch: str | None,
     method: str,
+    pairs: tuple[str, ...],
+    source_data: str | None,
     trials: int | None,
     chosen: str | None,
     explain: bool,
@@ -181,11 +242,13 @@ def command(
     """
     from costhub.api.measuring import BoardsAt, check_boards
     from costhub.api.models import check_local_kind
-    from costhub.hub.catalogue.find import AUTO, check_kind, find_model
+    from costhub.hub.catalogue.find import AUTO, find_model
     from costhub.models.folder import check_replaceable
 
     check_tracker_options(tracker, key)
     check_replaceable(out)
+    how = Carrying(method, named_values(pairs), source_data, seed, arch, allow_other_kind)
+    how.check()
     named = None if name == AUTO else find_model(name, arch=arch)
     where = BoardsAt(tracker, key) if tracker and key else device or AUTO
     if data is not None and not (suites or networks or tracker):
@@ -203,10 +266,7 @@ def command(
             data_folder, where=where, suites=suites, networks=networks, trials=trials, seed=seed, licence=DATA_LICENCE
         )
     with opened as target:
-        if named is not None:
-            row = target.row
-            check_kind(named.entry, str(row.get("kind")), device=row["device_id"], allow=allow_other_kind)
-        result = _carry(named, target, method, arch=arch, seed=seed)
+        result = _carry(named, target, how)
     result.save(out, licence=licence, seed=seed)
     click.echo(result.as_json(out) if as_json else result.report(out, explain=explain))
 
@@ -226,20 +286,25 @@ def _stored_target(data: str, device: str | None, split: str | None, trials: int
     return StoredTarget(place.folder, named, split, trials, seed)
 
 
-def _carry(
-    named: ResolvedModel | None, target: AdaptTarget, method: str, *, arch: str | None, seed: int
-) -> AdaptedModel:
+def _carry(named: ResolvedModel | None, target: AdaptTarget, how: Carrying) -> AdaptedModel:
     """Chooses the source, adapts it, and evaluates both models."""
     from costhub.dataset.credit import data_credit, joined_credit
+    from costhub.hub.catalogue.find import check_kind
     from costhub.hub.catalogue.hubs import read_config
-    from costhub.transfer.methods.by_name import find_method
+    from costhub.transfer.methods.lottery import trees_note
 
-    found, source = _source(named, target.row, arch, target.first, seed)
-    done = target.adapted(source, find_method(method), seed)
+    row = target.row
+    if named is not None:
+        check_kind(named.entry, str(row.get("kind")), device=row["device_id"], allow=how.allow_other_kind)
+    found, source = _source(named, row, how.arch, target.first, how.seed)
+    method = how.method()
+    if note := trees_note(method, source, target.first(source.feature_spec)):
+        click.echo(note, err=True)
+    done = target.adapted(source, method, how.seed, how.source_programs(source.feature_spec))
     test = target.test(source.feature_spec)
     figures = {side: _figures(model, test, target.data) for side, model in (("before", source), ("after", done.model))}
     held_out = [] if test is None else sorted({test.workload_ids[i] for i in test.workload.tolist()})
-    device_id = str(target.row["device_id"])
+    device_id = str(row["device_id"])
     credit = joined_credit(read_config(found.entry.folder).get("data_credit"), data_credit(target.data, [device_id]))
     return AdaptedModel(found.entry.name, device_id, done, figures, held_out, credit)
 

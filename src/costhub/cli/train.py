@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from costhub.cli.shared.choices import ARCHITECTURE, DATA, FEATURES, OBJECTIVE
 from costhub.cli.shared.figures import described_figures, figures_table
 from costhub.cli.shared.interaction import interruptible
 from costhub.cli.shared.learning import evaluated, joined_processes, read_programs, split_of, training_share
-from costhub.cli.shared.options import ListingCommand, print_listing, seed_option
+from costhub.cli.shared.options import ListingCommand, named_options, named_values, seed_option
 
 if TYPE_CHECKING:
     from costhub.dataset.blocks import ProgramBlocks
@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from costhub.dataset.splits.split import Split
     from costhub.hub.data import DataAddress
     from costhub.models.info import ModelInfo
+    from costhub.models.options import OptionDescription
     from costhub.models.protocol import CostModel
-
-EVERY = "all"
-"""Stands for every architecture."""
 
 EXAMPLE = """
 \b
@@ -39,6 +37,15 @@ Example:
   costhub train --data measurements/ --arch conditioned --device cpu-1c --device cpu-2c \\
     --for any-cpu --out for-many/
 """
+
+
+def _described(arch: str | None) -> dict[str, list[OptionDescription]]:
+    """The options of an architecture, or of all of them."""
+    from costhub.models.architectures import ARCHITECTURES, options_of
+    from costhub.models.options import describe_options
+
+    found = {name: options_of(name) for name in (ARCHITECTURES if arch is None else [arch])}
+    return {name: [] if options is None else describe_options(type(options)) for name, options in found.items()}
 
 
 @click.command("train", cls=ListingCommand, epilog=EXAMPLE)
@@ -87,23 +94,7 @@ Example:
     "and tiles@1 for all others.",
 )
 @click.option("--objective", type=OBJECTIVE, help="What to learn; log is for trees only, gap for networks only.")
-@click.option(
-    "--option",
-    "pairs",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Option of the architecture (--list-options), may be repeated.",
-)
-@click.option(
-    "--list-options",
-    is_flag=False,
-    flag_value=EVERY,
-    is_eager=True,
-    expose_value=False,
-    callback=lambda context, _, value: _list_options(context, value),
-    metavar="[ARCH]",
-    help="List the options of an architecture, or of all.",
-)
+@named_options("architecture", "ARCH", _described)
 @click.option(
     "--stop-share",
     default=0.1,
@@ -259,34 +250,7 @@ def _plain_name(value: str | None) -> str | None:
 
 def _options(objective: str | None, pairs: tuple[str, ...]) -> dict[str, str]:
     """Name -> text of the value, for all given options."""
-    found = {} if objective is None else {"objective": objective}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise click.BadParameter(f"{pair!r} is not of the form NAME=VALUE.", param_hint="--option")
-        found[name.strip()] = value.strip()
-    return found
-
-
-def _list_options(context: click.Context, arch: str | None) -> None:
-    """Prints the options of an architecture, or of every one, and ends the command."""
-    if arch is None or context.resilient_parsing:
-        return
-    from costhub.cards.tables import TableColumn, plain_table
-    from costhub.models.architectures import ARCHITECTURES, options_of
-    from costhub.models.options import describe_options
-
-    found = {}
-    for name in ARCHITECTURES if arch == EVERY else [arch]:
-        options = options_of(name)
-        found[name] = [] if options is None else describe_options(type(options))
-    columns = (TableColumn("name", "option"), TableColumn("default", "default"), TableColumn("meaning", "meaning"))
-
-    def text() -> str:
-        tables = {name: plain_table([asdict(each) for each in rows], columns) for name, rows in found.items()}
-        return "\n\n".join(f"{name}\n{table}" for name, table in tables.items())
-
-    print_listing(context, text, lambda: {name: [asdict(each) for each in rows] for name, rows in found.items()})
+    return ({} if objective is None else {"objective": objective}) | named_values(pairs)
 
 
 @contextmanager

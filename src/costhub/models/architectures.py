@@ -68,7 +68,7 @@ def check_options(arch: str, options: Mapping[str, object]) -> None:
     """
     present = options_of(arch)
     if present is not None:
-        changed_options(present, options, arch=arch)
+        changed_options(present, options, owner=arch)
     elif options:
         raise ModelError(f"The architecture {arch} has no options; leave {', '.join(options)} out.")
 
@@ -95,6 +95,6 @@ def new_model(arch: str, *, feature_spec: str, options: Mapping[str, object] | N
     architecture = ARCHITECTURES.find(arch)
     model = architecture(feature_spec=feature_spec)
     if options:
-        changed = changed_options(model.options, options, arch=arch)
+        changed = changed_options(model.options, options, owner=arch)
         model = architecture(feature_spec=feature_spec, options=changed)
     return model  # type: ignore[no-any-return]

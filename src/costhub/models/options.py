@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from costhub.errors import ModelError, UnknownNameError
 from costhub.names import close_names
@@ -29,6 +29,7 @@ TREE_OBJECTIVES = ("regression", "log", "rank", "lambdarank")
 """What trees can be trained for, see `costhub.models.trees.gbt`."""
 
 _BEFORE = "before"
+_OPTION_TYPES = (int, float, bool, str)
 _TRUTH = {"true": True, "false": False}
 
 
@@ -80,27 +81,31 @@ def parse_options(kind: type[Options], values: Mapping[str, Any], *, arch: str) 
         raise ModelError(f"The options of this {arch} model cannot be used: {error}") from error
 
 
-def changed_options(options: Options, changes: Mapping[str, object], *, arch: str) -> Options:
+def changed_options(
+    options: Options, changes: Mapping[str, object], *, owner: str, listing: str | None = None
+) -> Options:
     """Options with some of them changed, as a person gives them.
 
     Args:
-        options: A dataclass whose fields are of type int, float, bool or str.
+        options: A dataclass; its fields of type int, float, bool or str are options.
         changes: Name -> value; text stands for the value that it spells.
-        arch: For the message.
+        owner: What has these options, for messages: an architecture or a method.
+        listing: What lists them, for messages; by default the command for an architecture.
 
     Raises:
         UnknownNameError: There is no such option.
         ModelError: A value is of another type than the option, or out of range.
     """
-    present = {field.name: getattr(options, field.name) for field in fields(options)}
+    values = {field.name: getattr(options, field.name) for field in fields(options) if field.init}
+    present = {name: value for name, value in values.items() if isinstance(value, _OPTION_TYPES)}
     for name in changes:
         if name not in present:
-            listing = f"`costhub train --list-options {arch}`"
-            raise UnknownNameError(f"option of {arch}", name, close_names(name, tuple(present)), listing)
+            listing = listing or f"`costhub train --list-options {owner}`"
+            raise UnknownNameError(f"option of {owner}", name, close_names(name, tuple(present)), listing)
     try:
         return replace(options, **{name: _read(name, changes[name], present[name]) for name in changes})
     except ValueError as error:
-        raise ModelError(f"These options of {arch} cannot be used: {error}") from error
+        raise ModelError(f"These options of {owner} cannot be used: {error}") from error
 
 
 def _read(name: str, value: object, present: object) -> object:
@@ -132,7 +137,8 @@ def describe_options(kind: type[Any]) -> list[OptionDescription]:
     """The options of a dataclass with what its source says of each, in the text after a field.
 
     Args:
-        kind: A dataclass whose fields have defaults; a class that it derives from may describe some of them.
+        kind: A dataclass; its fields with a default number, text or truth value are options, and a class that it
+            derives from may describe some of them.
 
     Example:
         >>> from costhub.models.networks.network_options import MlpOptions
@@ -143,10 +149,10 @@ def describe_options(kind: type[Any]) -> list[OptionDescription]:
     for part in reversed(kind.__mro__):
         if dataclasses.is_dataclass(part):
             meanings |= _field_texts(part)
-    # mypy knows fields without defaults, which options have not.
     return [
-        OptionDescription(f.name, cast("int | float | bool | str", f.default), meanings.get(f.name, ""))
+        OptionDescription(f.name, f.default, meanings.get(f.name, ""))
         for f in fields(kind)
+        if f.init and isinstance(f.default, _OPTION_TYPES)
     ]
 
 

@@ -21,6 +21,7 @@ from costhub.models.networks.batches import Batch, Examples
 from costhub.models.networks.gradient import StepRule
 from costhub.models.networks.neural import NeuralModel
 from costhub.models.networks.weights import draw_weights
+from costhub.models.options import check_ranges
 from costhub.models.protocol import CostModel
 from costhub.search.scheduler import TrialBatch
 from costhub.transfer.methods.lottery import Lottery, Masked
@@ -38,11 +39,16 @@ class MosesLottery(Lottery):
         [False, True, False, False]
     """
 
-    threshold: float | None = None
-    """xi, divided by the largest xi of the tensor, from which on a parameter is transferable; None takes the
-    `ratio` instead."""
+    name = "moses"
+    threshold: float = 0.0
+    """xi, divided by the largest xi of the tensor, from which on a parameter is transferable; 0 takes the `ratio`
+    instead."""
     domain: float = 0.0
     """Weight of the adversarial term, see `DomainAdversary`; it needs programs of the source."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_ranges({"threshold": (self.threshold, 0.0, 1.0), "domain": (self.domain, 0.0, 1e3)})
 
     def adapt(
         self, source: CostModel, target: Programs, *, seed: int, source_programs: Programs | None = None
@@ -79,14 +85,17 @@ class MosesLottery(Lottery):
 
     def mask(self, flow: Tensor) -> Tensor:
         """See `Lottery`; all parameters are transferable where every flow is 0."""
-        if self.threshold is None:
+        if not self.threshold:
             return super().mask(flow)
         size = flow.abs()
         return size >= self.threshold * size.max()
 
 
 def _needs_source() -> ModelError:
-    return ModelError("The adversarial term compares with programs of the source; give some of them.")
+    return ModelError(
+        "The adversarial term compares with programs of the source: give some of them with --source-data, or "
+        "`source_programs` in Python, or leave `domain` at 0."
+    )
 
 
 @dataclass

@@ -35,7 +35,9 @@ class Momentum:
     keep: float = 0.99
     """Weight of the slow copy when a step averages it with the networks."""
     epochs: int = 30
+    """Passes over the programs of the target."""
     learning_rate: float = 1e-3
+    """The highest of a training; it rises over the first tenth of the steps, and then falls as a cosine."""
 
     def adapt(
         self, source: CostModel, target: Programs, *, seed: int, source_programs: Programs | None = None

@@ -15,7 +15,7 @@ from costhub.models.inputs import is_informative, nothing_to_learn_error
 from costhub.models.protocol import CostModel
 from costhub.progress import bar
 from costhub.transfer.guard import ADAPTED, CANDIDATES, BatchVerdict, Guard
-from costhub.transfer.methods.by_name import find_method
+from costhub.transfer.methods.by_name import find_method, method_text
 from costhub.transfer.methods.lottery import LayerShares
 from costhub.transfer.methods.method import TransferMethod
 from costhub.transfer.trial_order import BATCH_SIZE, round_robin
@@ -32,6 +32,7 @@ class Adaptation:
     chosen: str
     """Its name: `adapted`, or `source` or `local` where transfer did harm."""
     method: str
+    """Its name, with the options that differ from their defaults."""
     learned: Programs
     """What it learned from, in the order of the trials."""
     verdicts: tuple[BatchVerdict, ...]
@@ -196,7 +197,7 @@ def adapt_to_batches(
     masked = getattr(how, "networks", how)
     shares, kept = (tuple(tuple(network) for network in getattr(masked, notes, ())) for notes in ("shares", "kept"))
     model = copy.deepcopy(guard.model)  # The source itself may be what led.
-    return Adaptation(model, guard.chosen, how.name, learned, tuple(guard.verdicts), shares, kept)
+    return Adaptation(model, guard.chosen, method_text(how), learned, tuple(guard.verdicts), shares, kept)
 
 
 def _programs_to_learn(programs: Programs, trials: int | None, seed: int) -> Programs:

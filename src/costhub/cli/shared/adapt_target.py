@@ -42,7 +42,9 @@ class AdaptTarget(Protocol):
     def first(self, spec: str) -> Programs:
         """The programs on which sources are compared."""
 
-    def adapted(self, source: CostModel, method: TransferMethod, seed: int) -> Adaptation:
+    def adapted(
+        self, source: CostModel, method: TransferMethod, seed: int, source_programs: Programs | None = None
+    ) -> Adaptation:
         """Adapts a source model."""
 
     def test(self, spec: str) -> Programs | None:
@@ -81,11 +83,20 @@ class StoredTarget:
         """The programs to learn from."""
         return self._sides(spec)[0]
 
-    def adapted(self, source: CostModel, method: TransferMethod, seed: int) -> Adaptation:
+    def adapted(
+        self, source: CostModel, method: TransferMethod, seed: int, source_programs: Programs | None = None
+    ) -> Adaptation:
         """Adapts a source model."""
         from costhub.transfer.adapt import adapt
 
-        return adapt(source, self.first(source.feature_spec), method=method, trials=self.trials, seed=seed)
+        return adapt(
+            source,
+            self.first(source.feature_spec),
+            method=method,
+            trials=self.trials,
+            seed=seed,
+            source_programs=source_programs,
+        )
 
     def test(self, spec: str) -> Programs:
         """Programs of the workloads that the split holds out."""
@@ -120,7 +131,9 @@ class LiveTarget:
         """The first batch of trials."""
         return self.trials.first(spec)
 
-    def adapted(self, source: CostModel, method: TransferMethod, seed: int) -> Adaptation:
+    def adapted(
+        self, source: CostModel, method: TransferMethod, seed: int, source_programs: Programs | None = None
+    ) -> Adaptation:
         """Adapts a source model."""
         from costhub.transfer.adapt import adapt_to_batches
 
@@ -130,6 +143,7 @@ class LiveTarget:
             trials=self.trials.trials,
             method=method,
             seed=seed,
+            source_programs=source_programs,
             progress=False,
         )
         for name, problem in self.trials.problems.items():

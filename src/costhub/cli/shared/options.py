@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from costhub.cards.tables import TableColumn, counted, number, plain_table
+
+if TYPE_CHECKING:
+    from costhub.models.options import OptionDescription
+
+    DescribedOptions = Mapping[str, Sequence[OptionDescription]]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _OLD_TRIALS, _AS_JSON = "costhub.old_trials", "costhub.as_json"
@@ -85,8 +91,11 @@ _NETWORKS = (
     TableColumn("input", "input"),
     number("parameters", "parameters", ",d"),
 )
+_OPTIONS = (TableColumn("name", "option"), TableColumn("default", "default"), TableColumn("meaning", "meaning"))
 _WIDTH = 100
 """Columns of the names."""
+_EVERY = "all"
+"""Stands for every architecture or method."""
 
 
 def listing() -> str:
@@ -161,6 +170,63 @@ def print_listing(context: click.Context, text: Callable[[], str], values: Calla
     """
     click.echo(json.dumps(values(), indent=2) if context.meta[_AS_JSON] else text())
     context.exit()
+
+
+def named_options(kind: str, metavar: str, described: Callable[[str | None], DescribedOptions]) -> Callable[[F], F]:
+    """`--option NAME=VALUE`, as `pairs`, and `--list-options` of a `ListingCommand`.
+
+    Args:
+        kind: What has the options, for the help: `architecture`.
+        metavar: Stands for the name of one in the help.
+        described: The options by the name of what has them; of all where it gets None.
+    """
+
+    def show(context: click.Context, option: click.Parameter, name: str | None) -> None:
+        del option
+        if name is None or context.resilient_parsing:
+            return
+        found = described(None if name == _EVERY else name)
+        rows = {each: [asdict(option) for option in options] for each, options in found.items()}
+        tables = (f"{each}\n{plain_table(own, _OPTIONS) if own else 'no options'}" for each, own in rows.items())
+        print_listing(context, lambda: "\n\n".join(tables), lambda: rows)
+
+    pair = click.option(
+        "--option",
+        "pairs",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help=f"Option of the {kind} (--list-options), may be repeated.",
+    )
+    list_ = click.option(
+        "--list-options",
+        is_flag=False,
+        flag_value=_EVERY,
+        is_eager=True,
+        expose_value=False,
+        callback=show,
+        metavar=f"[{metavar}]",
+        help=f"List the options of {'an' if kind[0] in 'aeiou' else 'a'} {kind}, or of all.",
+    )
+    return lambda command: pair(list_(command))
+
+
+def named_values(pairs: Sequence[str]) -> dict[str, str]:
+    """Name -> text of the value, of texts of the form NAME=VALUE.
+
+    Raises:
+        BadParameter: A text is of another form.
+
+    Example:
+        >>> named_values(["hidden=512"])
+        {'hidden': '512'}
+    """
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{pair!r} is not of the form NAME=VALUE.", param_hint="--option")
+        found[name.strip()] = value.strip()
+    return found
 
 
 def list_option(command: F) -> F:

@@ -14,6 +14,7 @@ from costhub.dataset.programs import Programs
 from costhub.models.networks.batches import Batch
 from costhub.models.networks.gradient import StepRule
 from costhub.models.networks.neural import NeuralModel
+from costhub.models.options import check_ranges
 from costhub.models.protocol import CostModel
 from costhub.transfer.methods.method import adapt_sub_models
 
@@ -40,12 +41,24 @@ class Lottery:
     decay: float = 1e-2
     """lambda: a step at learning rate a multiplies the other parameters by (1 - a * lambda)."""
     epochs: int = 30
+    """Passes over the programs of the target, with a new mask each."""
     learning_rate: float = 1e-3
-    shares: list[list[LayerShares]] = field(default_factory=list, compare=False)
+    """The highest of a training; it rises over the first tenth of the steps, and then falls as a cosine."""
+    shares: list[list[LayerShares]] = field(default_factory=list, init=False, repr=False, compare=False)
     """Filled by `adapt`: for each network, the transferable shares in every epoch, for `--explain`."""
-    kept: list[list[LayerShares]] = field(default_factory=list, compare=False)
+    kept: list[list[LayerShares]] = field(default_factory=list, init=False, repr=False, compare=False)
     """Filled by `adapt`: for each network, from its second epoch on, how much of the mask stayed, see
     `Masked`."""
+
+    def __post_init__(self) -> None:
+        check_ranges(
+            {
+                "ratio": (self.ratio, 0.0, 1.0),
+                "decay": (self.decay, 0.0, 1e3),
+                "epochs": (self.epochs, 1, 10_000),
+                "learning_rate": (self.learning_rate, 0.0, 1.0),
+            }
+        )
 
     def adapt(
         self, source: CostModel, target: Programs, *, seed: int, source_programs: Programs | None = None
@@ -72,6 +85,23 @@ class Lottery:
         """Empties the notes on masks, before networks learn again."""
         self.shares.clear()
         self.kept.clear()
+
+
+def trees_note(method: object, source: CostModel, programs: Programs) -> str | None:
+    """What a lottery does with a source that has no networks, and so no weights to mask; None for any other.
+
+    Args:
+        method: How the source is carried over.
+        source: A fitted model.
+        programs: Some programs, as the source reads them.
+    """
+    parts = [part for part, _ in source.sub_models(programs)] if isinstance(method, Lottery) else []
+    if not parts or any(isinstance(part, NeuralModel) for part in parts):
+        return None
+    return (
+        f"The source ({source.arch}) has no network, so there are no weights to mask: its trees are updated, as "
+        "fine-tune does. The method corrected learns its errors instead."
+    )
 
 
 @dataclass

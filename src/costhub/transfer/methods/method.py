@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from costhub.dataset.programs import Programs
 from costhub.models.compound.residual import Residual
 from costhub.models.networks.neural import NeuralModel
+from costhub.models.options import check_ranges
 from costhub.models.protocol import CostModel
 from costhub.models.trees.gbt import Gbt
 
@@ -106,7 +107,12 @@ class FineTune:
 
     name = "fine-tune"
     epochs: int = 30
+    """Passes over the programs of the target."""
     learning_rate: float = 1e-3
+    """The highest of a training; it rises over the first tenth of the steps, and then falls as a cosine."""
+
+    def __post_init__(self) -> None:
+        check_ranges({"epochs": (self.epochs, 1, 10_000), "learning_rate": (self.learning_rate, 0.0, 1.0)})
 
     def adapt(
         self, source: CostModel, target: Programs, *, seed: int, source_programs: Programs | None = None
