@@ -48,6 +48,8 @@ tune softmax --out t --model nope
 tune softmax --out t --device nope
 tune softmax --out t --draft nope
 tune nope.pt2 --out t
+tune text.pt2 --out t
+collect --network text.pt2 --out d
 tune nope.json --out t
 board serve --tracker x --key k"""
 
@@ -61,6 +63,7 @@ def test_a_wrong_argument_is_refused_before_heavy_imports(tmp_path: Path) -> Non
         f"    print(json.dumps([line, code, sorted({HEAVY!r} & set(sys.modules))]))\n"
     )
 
+    (tmp_path / "text.pt2").write_text("not a network")
     done = subprocess.run(
         [sys.executable, "-c", code, json.dumps(WRONG.splitlines())],
         cwd=tmp_path,
@@ -74,4 +77,4 @@ def test_a_wrong_argument_is_refused_before_heavy_imports(tmp_path: Path) -> Non
     assert [line for line, _, _ in answers] == WRONG.splitlines()
     assert [(line, loaded) for line, _, loaded in answers if loaded] == []
     assert [line for line, code, _ in answers if code == 0] == []
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["text.pt2"]

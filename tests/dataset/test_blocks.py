@@ -10,13 +10,13 @@ import pytest
 from costhub.dataset.blocks import ProgramBlock, ProgramBlocks, open_devices
 from costhub.dataset.features.cache import FeatureCache
 from costhub.dataset.features.program_key import keys_of_records
-from costhub.dataset.features.specs import find_spec
+from costhub.dataset.features.specs import DEFAULT_SPEC, find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_programs
 from costhub.dataset.programs import Programs
 from costhub.errors import DataError
 
-SPEC = find_spec("per_store@1")
+SPEC = find_spec(DEFAULT_SPEC)
 BOTH = ("cpu0", "cpu1")
 
 
@@ -170,7 +170,7 @@ def six(tmp_path: Path) -> Path:
 
 
 def open_six(six: Path, *, failures: bool) -> ProgramBlock:
-    (block,) = open_devices(six, "cpu0", None, "per_store@1", failures=failures)
+    (block,) = open_devices(six, "cpu0", None, SPEC.name, failures=failures)
     return block
 
 
@@ -202,4 +202,4 @@ def test_programs_without_features_are_left_out_and_some_can_be_read_alone(six: 
 
 def test_an_unknown_device_is_refused(six: Path) -> None:
     with pytest.raises(DataError, match="cpu9"):
-        open_devices(six, ["cpu0", "cpu9"], None, "per_store@1", failures=False)
+        open_devices(six, ["cpu0", "cpu9"], None, SPEC.name, failures=False)

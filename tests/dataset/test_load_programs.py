@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,21 +9,24 @@ import numpy as np
 import pytest
 
 from costhub.dataset import blocks as source_module
+from costhub.dataset.blocks import ProgramBlocks
 from costhub.dataset.features import compute as compute_module
 from costhub.dataset.features.cache import NOT_COMPUTED, FeatureCache
 from costhub.dataset.features.cache_part import PartLost
 from costhub.dataset.features.combined import combine
 from costhub.dataset.features.program_key import key_array, keys_of_records
-from costhub.dataset.features.specs import find_spec, spec_names
+from costhub.dataset.features.specs import DEFAULT_SPEC, find_spec, spec_names
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import iter_programs, load_programs
 from costhub.dataset.programs import FloatArray, Programs
 from costhub.dataset.schema import STATUSES
 from costhub.errors import DataError, UnknownNameError
 from costhub.files import CACHE_VARIABLE
+from costhub.hub import data
+from costhub.models.protocol import CostModel
 
-SPEC = find_spec("per_store@1")
-COMPOSITE = "trace_tokens@1+per_store@1"
+SPEC = find_spec(DEFAULT_SPEC)
+COMPOSITE = f"trace_tokens@1+{SPEC.name}"
 
 
 def plant(folder: DataFolder, device_id: str, records: list[str], rows: list[FloatArray]) -> None:
@@ -52,6 +57,14 @@ def real(tmp_path: Path, measurement: Any, workload: Any, tiny_matmul: Any) -> D
     return root
 
 
+@pytest.mark.parametrize(
+    "read",
+    [load_programs, iter_programs, ProgramBlocks.open, data.load_programs, data.iter_programs, data.open_programs],
+)
+def test_every_reader_has_the_same_default(read: Callable[..., Any]) -> None:
+    assert inspect.signature(read).parameters["spec"].default == DEFAULT_SPEC == CostModel.default_spec
+
+
 def test_programs_are_featurised_once_and_then_read(
     real: DataFolder, tiny_matmul: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,7 +72,7 @@ def test_programs_are_featurised_once_and_then_read(
 
     assert first.workload_ids == (tiny_matmul.workload_id,)
     assert sorted(first.latency_s) == [1.0, 2.0, 3.0, 4.0]
-    assert first.rows.shape == (4, 172)
+    assert first.rows.shape == (4, SPEC.width)
 
     # The program without features is remembered as well.
     asked: list[bytes] = []
@@ -144,7 +157,7 @@ def test_every_failure_says_something_about_the_program(status: str, tmp_path: P
         # Neither measured nor failed: nobody knows what became of it.
         writer.append(measurement(1, trace="1", run_s=[0.0]))
         writer.append(measurement(2, trace="2", run_s=[]))
-    rows = np.ones((2, 172), np.float32)
+    rows = np.ones((2, SPEC.width), np.float32)
     plant(root, "cpu0", [f"r{i:05d}" for i in range(3)], [rows] * 3)
 
     found = load_programs(root.path, failures=True)
@@ -161,7 +174,7 @@ def two_devices(tmp_path: Path, measurement: Any) -> DataFolder:
         with root.writer(device_id) as writer:
             for number in numbers:
                 writer.append(measurement(number, trace=str(number), device_id=device_id, run_s=[1.0 + number]))
-        rows = [np.full((1, 172), number, np.float32) for number in numbers]
+        rows = [np.full((1, SPEC.width), number, np.float32) for number in numbers]
         plant(root, device_id, [f"r{n:05d}" for n in numbers], rows)
     return root
 
@@ -209,7 +222,7 @@ def test_features_that_are_known_need_no_tvm(tmp_path: Path, measurement: Any) -
     with root.writer("cpu0") as writer:
         for number, run_s in enumerate(runs):
             writer.append(measurement(number, trace=str(number), run_s=run_s))
-    rows = [np.full((number, 172), number, np.float32) for number in range(5)]
+    rows = [np.full((number, SPEC.width), number, np.float32) for number in range(5)]
     plant(root, "cpu0", [f"r{i:05d}" for i in range(5)], list(rows))
 
     found = load_programs(root.path, workloads={"w0", "w1"}, progress=False)
@@ -228,7 +241,7 @@ def test_a_folder_without_good_programs_gives_none(tmp_path: Path, measurement: 
         writer.append(measurement(0, trace="0", status="run_error", error="x", run_s=[]))
 
     found = load_programs(root.path)
-    assert (found.n, found.rows.shape, found.workload_ids) == (0, (0, 172), ())
+    assert (found.n, found.rows.shape, found.workload_ids) == (0, (0, SPEC.width), ())
 
 
 def test_several_devices_must_be_told_apart(tmp_path: Path, measurement: Any) -> None:
@@ -253,7 +266,7 @@ def scattered(tmp_path: Path, measurement: Any) -> tuple[DataFolder, list[int]]:
                     measurement(number, trace=str(number), workload_id=f"w{number * 5 % 7}", run_s=[1.0 + number])
                 )
     for numbers in rng.permutation(300).reshape(12, -1):
-        rows = [np.full((counts[n], 172), n, np.float32) for n in numbers]
+        rows = [np.full((counts[n], SPEC.width), n, np.float32) for n in numbers]
         plant(root, "cpu0", [f"r{n:05d}" for n in numbers], rows)
     return root, counts.tolist()
 
@@ -286,7 +299,7 @@ def test_batches_hold_whole_workloads_and_make_up_the_whole(
     assert np.array_equal(np.concatenate([part.rows for part in parts]), whole.rows)
     assert np.array_equal(np.concatenate([part.latency_s for part in parts]), whole.latency_s)
     assert all(part.workload.tolist() == sorted(part.workload.tolist()) for part in parts)
-    assert {part.spec for part in parts} == {"per_store@1"}
+    assert {part.spec for part in parts} == {SPEC.name}
 
 
 def test_a_folder_without_good_programs_has_no_batches(tmp_path: Path, measurement: Any) -> None:

@@ -62,14 +62,14 @@ def filter_pyarrow(path: Path, rows: int) -> dict[str, Any]:
 def load_features(path: Path, rows: int) -> dict[str, Any]:
     """Loads the arrays of one device, whose features are in the cache."""
     del rows
-    programs = load_programs(path, device=DEVICES[0], progress=False)
+    programs = load_programs(path, device=DEVICES[0], spec="per_store@1", progress=False)
     return {"programs": programs.n, "gigabytes": programs.rows.nbytes / 1e9}
 
 
 def fill_features(path: Path, rows: int) -> dict[str, Any]:
     """Gives the programs of one device the features of real ones, as if they had been computed."""
     del rows
-    load_programs(REAL, device=DEVICE, progress=False)
+    load_programs(REAL, device=DEVICE, spec="per_store@1", progress=False)
     copy_features(path, DEVICES[0])
     return {}
 

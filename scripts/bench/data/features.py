@@ -98,7 +98,7 @@ def main(quick: bool, path: Path | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ[CACHE_VARIABLE] = str(Path(folder, "cache"))  # some features are made up
         rates = computing(copy_dataset(folder), DEVICE, programs=256 if quick else 2048)
-        load_programs(REAL, device=DEVICE, progress=False)
+        load_programs(REAL, device=DEVICE, spec="per_store@1", progress=False)
         synthetic = Path(folder, "synthetic")
         write_measurements(synthetic, 40_000 if quick else 1_000_000)
         copy_features(synthetic, DEVICES[0])

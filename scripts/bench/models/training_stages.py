@@ -51,7 +51,7 @@ def write_folder(path: Path, programs: int) -> None:
 
 def real_features(data: Path) -> list[FloatArray | None]:
     """The features of the good programs of DEVICE, computed in the folder."""
-    load_programs(data, device=DEVICE, progress=False)
+    load_programs(data, device=DEVICE, spec=SPEC.name, progress=False)
     cache = FeatureCache(DEVICE, SPEC)
     entries = cache.find(good_keys(data, DEVICE))
     ends = np.cumsum(np.maximum(entries.counts, 0))
@@ -103,7 +103,7 @@ def read(run: StageSettings) -> dict[str, Any]:
     from costhub.dataset.blocks import ProgramBlocks
 
     start = time.perf_counter()
-    blocks = ProgramBlocks.open(run.path, device=DEVICES, progress=False)
+    blocks = ProgramBlocks.open(run.path, device=DEVICES, spec=SPEC.name, progress=False)
     opened = time.perf_counter() - start
     programs = rows = 0
     for block in blocks:
@@ -170,7 +170,7 @@ def _streamed(run: StageSettings, model: Any, passes: int, fit: Callable[[Any], 
     from costhub.dataset.programs import Programs
 
     start = time.perf_counter()
-    blocks = ProgramBlocks.open(run.path, device=DEVICES, progress=False)
+    blocks = ProgramBlocks.open(run.path, device=DEVICES, spec=SPEC.name, progress=False)
     names = sorted(blocks.counts())
     train = blocks.of_workloads(set(names[HELD_OUT:]))
     fit(train)
@@ -184,7 +184,7 @@ def _in_memory(run: StageSettings, model: Any, passes: int) -> dict[str, Any]:
     from costhub.dataset.load import load_programs
 
     start = time.perf_counter()
-    programs = load_programs(run.path, device=DEVICES, progress=False)
+    programs = load_programs(run.path, device=DEVICES, spec=SPEC.name, progress=False)
     names = sorted(programs.workload_ids)
     train = programs.of_workloads(set(names[HELD_OUT:]))
     model.fit(train, None, seed=0)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from costhub.api.models import read_model, resolve_model
+from costhub.dataset.features.specs import DEFAULT_SPEC
 from costhub.dataset.folder import DataFolder, chosen_devices
 from costhub.dataset.load import load_programs
 from costhub.dataset.programs import FloatArray, IntArray, Programs
@@ -18,7 +19,7 @@ from costhub.dataset.splits.split import find_split
 from costhub.errors import DataError, ModelError
 from costhub.hub.catalogue.devices import complete_device_row, device_rows
 from costhub.hub.catalogue.find import ResolvedModel
-from costhub.hub.data import FEATURES, DataAddress, find_data
+from costhub.hub.data import DataAddress, find_data
 from costhub.models.evaluate import NOISE_FLOOR, Evaluation, evaluate_scores
 from costhub.models.protocol import CostModel, Scores
 
@@ -138,7 +139,7 @@ def _selected(
             f"{getattr(model, 'name', '') or 'The model'} was trained on all of these workloads. Use --all (every=True "
             "in Python) to evaluate on them anyway."
         )
-    spec = getattr(model, "feature_spec", FEATURES)
+    spec = getattr(model, "feature_spec", DEFAULT_SPEC)
     return load_programs(place.path, device=devices or None, workloads=wanted, spec=spec)
 
 

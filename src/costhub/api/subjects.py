@@ -218,9 +218,10 @@ def check_names(workloads: Sequence[str], networks: Sequence[str], devices: Sequ
         devices: Devices of this machine, or `auto`; none for boards.
 
     Raises:
-        CosthubError: One of its kinds: there is no such workload, network, file or device.
+        CosthubError: One of its kinds: there is no such workload, network, file or device, or a wrong file.
     """
     from costhub.collector.device.local import find_local
+    from costhub.collector.workloads.exported_file import is_archive
     from costhub.collector.workloads.network_kernels import name_networks
     from costhub.collector.workloads.suites import find_suites
 
@@ -231,7 +232,12 @@ def check_names(workloads: Sequence[str], networks: Sequence[str], devices: Sequ
             raise WorkloadError(f"The file {name} does not exist. Write it with tvm.ir.save_json, or name a workload.")
         elif _NODES not in read_regular(name, limit=_MOST_JSON_BYTES, error=WorkloadError):
             raise WorkloadError(f"{name} is not a TVM module in JSON. Write one with tvm.ir.save_json(module).")
-    name_networks(networks)
+    for network in name_networks(networks).values():
+        if Path(network).suffix == _TORCH and not is_archive(network):
+            raise WorkloadError(
+                f"{network} is not a zip archive, as torch.export.save writes it. Write it with "
+                "torch.export.save(torch.export.export(network.eval(), (example_input,)), PATH)."
+            )
     named = [device for device in devices if device != "auto"]
     if named:
         find_local(named)

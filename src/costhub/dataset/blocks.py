@@ -18,7 +18,7 @@ from costhub.dataset.features.combined import blank_rows, fill_part
 from costhub.dataset.features.compute import compute_missing
 from costhub.dataset.features.program_key import KEY_COLUMNS, KEY_TYPE, ProgramKeys, key_array, modules_of
 from costhub.dataset.features.spec import FeatureSpec
-from costhub.dataset.features.specs import find_spec
+from costhub.dataset.features.specs import DEFAULT_SPEC, find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.latency import median_latency_s
 from costhub.dataset.programs import FloatArray, IntArray, Programs
@@ -224,7 +224,7 @@ class ProgramBlocks(Sequence[Programs]):
         *,
         device: str | Sequence[str] | None = None,
         workloads: set[str] | None = None,
-        spec: str = "per_store@1",
+        spec: str = DEFAULT_SPEC,
         failures: bool = False,
         block_programs: int = BLOCK_PROGRAMS,
         progress: bool = True,

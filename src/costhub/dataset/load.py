@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from costhub.dataset.blocks import open_devices
+from costhub.dataset.features.specs import DEFAULT_SPEC
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.programs import Programs, WorkloadUse, workload_uses
 from costhub.dataset.remote import FileSystem, RemoteFolder
@@ -208,7 +209,7 @@ def load_programs(
     *,
     device: str | Sequence[str] | None = None,
     workloads: set[str] | None = None,
-    spec: str = "per_store@1",
+    spec: str = DEFAULT_SPEC,
     failures: bool = False,
     progress: bool = True,
 ) -> Programs:
@@ -241,7 +242,7 @@ def iter_programs(
     *,
     device: str | Sequence[str] | None = None,
     workloads: set[str] | None = None,
-    spec: str = "per_store@1",
+    spec: str = DEFAULT_SPEC,
     failures: bool = False,
     batch_programs: int = 65_536,
     progress: bool = True,

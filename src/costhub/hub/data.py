@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from costhub.dataset import load
 from costhub.dataset.blocks import BLOCK_PROGRAMS, ProgramBlocks
+from costhub.dataset.features.specs import DEFAULT_SPEC
 from costhub.dataset.folder import DataFolder, is_data_folder
 from costhub.dataset.load import Format, Names
 from costhub.dataset.programs import Programs
@@ -28,10 +29,6 @@ from costhub.names import close_names
 
 SHARD_PATTERNS = ["*/train-*.parquet"]
 """Everything of a dataset that is read; other files of a repository are never fetched."""
-
-
-FEATURES = "tiles@1"
-"""Features of programs where none are named: those that train the best models."""
 
 
 @dataclass(frozen=True)
@@ -278,7 +275,7 @@ def load_programs(
     *,
     device: Names | None = None,
     workloads: set[str] | None = None,
-    spec: str = FEATURES,
+    spec: str = DEFAULT_SPEC,
     failures: bool = False,
     progress: bool = True,
 ) -> Programs:
@@ -320,7 +317,7 @@ def iter_programs(
     *,
     device: Names | None = None,
     workloads: set[str] | None = None,
-    spec: str = FEATURES,
+    spec: str = DEFAULT_SPEC,
     failures: bool = False,
     batch_programs: int = 65_536,
     progress: bool = True,
@@ -356,7 +353,7 @@ def open_programs(
     *,
     device: Names | None = None,
     workloads: set[str] | None = None,
-    spec: str = FEATURES,
+    spec: str = DEFAULT_SPEC,
     failures: bool = False,
     block_programs: int = BLOCK_PROGRAMS,
     progress: bool = True,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from costhub.dataset.features.specs import DEFAULT_SPEC
 from costhub.dataset.programs import FloatArray, IntArray, Programs
 from costhub.errors import ModelError
 
@@ -29,7 +30,7 @@ class CostModel(ABC):
 
     arch: ClassVar[str]
     """Name of the architecture, a key of `ARCHITECTURES`."""
-    default_spec: ClassVar[str] = "tiles@1"
+    default_spec: ClassVar[str] = DEFAULT_SPEC
     """The feature spec that the architecture reads if no other is named."""
     feature_spec: str
     """Name and version of the feature layout that the model reads."""

@@ -40,6 +40,7 @@ def make_stats(*, devices: int = 2, workloads: int = 3, name: str = "") -> Folde
         operators={"matmul": 128 * len(found)},
         statuses={"ok": 127 * len(found), "run_error": len(found)},
         proposed_by={f"random{name}": 1.0},
+        networks={f"{name}network-1": 2},
         coverage=tuple(CoverageCell(f"{name}family{k}", d, 3, 300 * k, 330) for d in ids for k in range(3)),
         failures=tuple(Failure("run_error", f"{name} no registers {k}", 20 - k) for k in range(15)),
         versions=tuple(Versions(d, "0.27.0", None, None, "0.1", 128 * workloads) for d in ids),

@@ -52,6 +52,22 @@ def test_everything_is_counted(root: DataFolder) -> None:
     assert stats.proposed_by == {"random": 0.9, "model": 0.1}
 
 
+def test_networks_are_counted_by_their_measured_workloads(tmp_path: Path, measurement: Any, workload: Any) -> None:
+    root = DataFolder.create(tmp_path / "data")
+    uses = ([("a", 2.0), ("b", 1.0)], [("b", 3.0)], [("unmeasured", 1.0)], None)
+    root.put_workloads(
+        [
+            workload(n, networks=names and [{"name": name, "weight": weight} for name, weight in names])
+            for n, names in enumerate(uses)
+        ]
+    )
+    with root.writer("cpu0") as writer:
+        for number, of in enumerate((0, 0, 1, 3)):
+            writer.append(measurement(number, workload_id=f"w{of}"))
+
+    assert folder_stats(root.path).networks == {"a": 1, "b": 2}
+
+
 def test_failures_are_counted_by_the_first_line_of_their_error(root: DataFolder) -> None:
     assert folder_stats(root.path).failures == (Failure("build_error", "no registers left", 2),)
 

@@ -58,6 +58,7 @@ _LICENCES = (
 )
 _STATUSES = (TableColumn("name", "status"), number("count", "count", ",d"), number("share", "share", ".1%"))
 _PROPOSERS = (TableColumn("name", "proposed by"), number("share", "share", ".1%"))
+_NETWORKS = (TableColumn("name", "network"), number("workloads", "workloads", ",d"))
 _COVERAGE = (
     TableColumn("device_id", "device"),
     TableColumn("operator", "operator"),
@@ -86,6 +87,8 @@ def _text_sections(stats: FolderStats) -> Iterator[str]:
     if not stats.measurements:
         return
     yield plain_table(_coverage_rows(stats), _COVERAGE)
+    if stats.networks:
+        yield plain_table(_network_rows(stats), _NETWORKS)
     yield plain_table(_status_rows(stats), _STATUSES)
     if stats.failures:
         rows = [asdict(f) | {"error": _cut(f.error, _ERROR_CHARACTERS)} for f in stats.failures[:_FAILURES_SHOWN]]
@@ -114,6 +117,11 @@ def _coverage_rows(stats: FolderStats) -> list[dict[str, Any]]:
 
 def _sums(cells: Sequence[Any]) -> dict[str, int]:
     return {key: sum(getattr(c, key) for c in cells) for key in ("workloads", "programs")}
+
+
+def _network_rows(stats: FolderStats) -> list[dict[str, Any]]:
+    """The networks that the workloads come from."""
+    return [{"name": name, "workloads": count} for name, count in stats.networks.items()]
 
 
 def _status_rows(stats: FolderStats) -> list[dict[str, Any]]:
@@ -175,6 +183,8 @@ def _blocks(stats: FolderStats) -> Iterator[Block]:
     yield Heading("Coverage")
     caption = "Programs that ran and their workloads, by operator and device."
     yield Figure(partial(coverage_svg, stats.coverage), caption)
+    if stats.networks:
+        yield Table(_network_rows(stats), _NETWORKS)
     yield Heading("Latencies")
     for place, device_id in enumerate(stats.devices):
         yield from _latencies(stats, device_id, place)

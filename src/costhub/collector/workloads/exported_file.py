@@ -62,6 +62,16 @@ def load_exported(path: str | Path) -> Any:
             return torch.export.load(file)
 
 
+def is_archive(path: str | Path) -> bool:
+    """Whether a file ends like the archives that ``torch.export.save`` writes, which is seen without torch.
+
+    Raises:
+        WorkloadError: It is not a regular file.
+    """
+    with open_regular(path, error=WorkloadError) as file:
+        return zipfile.is_zipfile(file)
+
+
 @contextlib.contextmanager
 def _tensors_only() -> Iterator[None]:
     """Makes torch refuse every pickle but those of tensors, also where it would try again without that check."""

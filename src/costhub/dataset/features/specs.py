@@ -10,6 +10,8 @@ from costhub.registry import Registry
 if TYPE_CHECKING:
     from costhub.dataset.features.spec import FeatureSpec
 
+DEFAULT_SPEC = "tiles@1"
+"""The features that are read, and that architectures learn from, where nobody names any: those of the best models."""
 _LISTING = "`costhub train --help`"
 
 # As texts, so that a wrong name is refused before numpy is loaded.

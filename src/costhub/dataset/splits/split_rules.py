@@ -17,6 +17,9 @@ WorkloadRows = Sequence[Mapping[str, Any]]
 TENSET_NETWORKS = ("bert-base", "bert-tiny", "mobilenet-v2", "resnet-50", "resnext-50")
 """The test networks of TenSet (NeurIPS 2021; `--hold-out all_five` of its scripts)."""
 
+_LISTING = "`costhub stats DATA`"
+"""Lists devices, operators and networks."""
+
 
 def split_by_workload(workload_rows: WorkloadRows, *, held_out: int, seed: int) -> Split:
     """Holds out workloads from every operator family with two or more.
@@ -169,7 +172,7 @@ def split_by_device(
     """
     for device_id in hold_out:
         if device_id not in device_ids:
-            raise UnknownNameError("device", device_id, close_names(device_id, list(device_ids)), "costhub stats DIR")
+            raise UnknownNameError("device", device_id, close_names(device_id, list(device_ids)), _LISTING)
     rest = set(device_ids) - set(hold_out)
     if not rest or not hold_out:
         raise DataError(
@@ -213,7 +216,7 @@ def _by_name(kind: str, names: Mapping[str, Sequence[str]], hold_out: Sequence[s
     for given in hold_out:
         if _fold(given) not in spellings:
             close = close_names(given, sorted(spellings.values()))
-            raise UnknownNameError(kind, given, close, "costhub stats DIR")
+            raise UnknownNameError(kind, given, close, _LISTING)
     held = {_fold(given) for given in hold_out}
     test = {key for key, values in names.items() if not held.isdisjoint(map(_fold, values))}
     if not test or len(test) == len(names):

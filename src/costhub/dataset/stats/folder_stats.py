@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from costhub.dataset.load import open_folder
+from costhub.dataset.load import Folder, open_folder
 from costhub.dataset.remote import FileSystem
 from costhub.dataset.stats.noise import DeviceNoise, device_noise
 from costhub.dataset.stats.observations import UNKNOWN_OPERATOR, VERSIONS, read_observations
@@ -182,6 +183,8 @@ class FolderStats:
     statuses: dict[str, int]
     proposed_by: dict[str, float]
     """Share of the measurements by proposer of the program."""
+    networks: dict[str, int]
+    """Network -> measured workloads that it uses."""
     coverage: tuple[CoverageCell, ...]
     failures: tuple[Failure, ...]
     """The most frequent first, MOST_FAILURES at most."""
@@ -220,6 +223,7 @@ def folder_stats(
         operators=_named(observations, "operator"),
         statuses=_named(observations, "status"),
         proposed_by={name: count / observations.num_rows for name, count in proposers.items()},
+        networks=_networks(folder, pc.unique(observations["workload_id"])),
         coverage=coverage(observations),
         failures=tuple(Failure(*row) for row in kinds),
         versions=tuple(Versions(*row) for row in _counts(observations, ["device_id", *VERSIONS])),
@@ -253,6 +257,14 @@ def latencies_by_operator(
     return {
         label.as_py(): values.values.to_numpy() for label, values in zip(lists["label"], lists["us_list"], strict=True)
     }
+
+
+def _networks(folder: Folder, measured: pa.Array) -> dict[str, int]:
+    """The measured workloads of each network, in the order of their names."""
+    rows = folder.workloads(["workload_id", "networks"])
+    used = rows.filter(pc.is_in(rows["workload_id"], value_set=measured.cast(pa.string())))
+    names = [network["name"] for networks in used["networks"].to_pylist() for network in networks or ()]
+    return dict(sorted(Counter(names).items()))
 
 
 def _counts(observations: pa.Table, keys: Sequence[str]) -> list[tuple[Any, ...]]:
