@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costhub.hub.remote.address import Address, AddressError, parse_address
+from costhub.hub.review.fetch import find_pull_request
 
 WORD = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,12}", fullmatch=True)
 REVISION = st.none() | st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._/+-]{0,20}", fullmatch=True)
@@ -79,3 +80,22 @@ def test_any_text_is_an_address_or_refused(text: str) -> None:
     except AddressError:
         return
     assert address.name
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["http://\x1b]0;x\x07", "http://[::1", "huggingface.co", "file:///etc", "http://host:99999"]
+)
+def test_an_endpoint_that_is_no_server_is_refused_before_the_client_is_imported(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", endpoint)
+
+    with pytest.raises(AddressError, match="not the address of a server") as caught:
+        parse_address("hf-hub:costhub/nvidia-h200-mlp")
+
+    assert str(caught.value).isprintable()
+    with pytest.raises(AddressError, match="not the address of a server"):
+        find_pull_request("hf-hub:costhub/data@refs/pr/3")
+    assert parse_address("nvidia-h200").source == "index"
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:8000/mirror")
+    assert parse_address("hf-hub:costhub/nvidia-h200-mlp").source == "hf-hub"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from costhub.errors import CosthubError
+from costhub.terminal_text import clean
 
 HF_PREFIX = "hf-hub:"
 LOCAL_PREFIX = "local-dir:"
@@ -55,7 +58,7 @@ def parse_address(text: str) -> Address:
     any other one is a name.
 
     Raises:
-        AddressError: The text does not have a known form.
+        AddressError: The text does not have a known form, or $HF_ENDPOINT is not the address of a server.
     """
     if text.startswith(LOCAL_PREFIX):
         return _local(text, text.removeprefix(LOCAL_PREFIX))
@@ -65,6 +68,7 @@ def parse_address(text: str) -> Address:
             raise AddressError(
                 f"{text!r} is not an address: after {HF_PREFIX} comes ORG/NAME, as in hf-hub:costhub/nvidia-h200-mlp."
             )
+        check_endpoint()
         return Address("hf-hub", name, revision)
     if text.startswith(("/", "./", "../", "~/")) or text in (".", "..") or text.endswith("/"):
         return _local(text, text)
@@ -72,6 +76,27 @@ def parse_address(text: str) -> Address:
     if not (_NAME.fullmatch(name) or _REPO.fullmatch(name)):
         raise AddressError(f"{text!r} is not an address. Write one as {_FORMS}.")
     return Address("index", name, revision)
+
+
+def check_endpoint() -> None:
+    """Refuses an $HF_ENDPOINT that the client of the Hugging Face hub cannot read; importing it would raise.
+
+    Raises:
+        AddressError: It is set to something that is not the address of a server.
+    """
+    endpoint = os.environ.get("HF_ENDPOINT")
+    if not endpoint:
+        return
+    try:
+        parts = urlsplit(endpoint)
+        is_server = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_server = False
+    if not is_server or not endpoint.isprintable():
+        raise AddressError(
+            f"HF_ENDPOINT is {clean(endpoint, 80)!r}, which is not the address of a server. Set it to one, such as "
+            "https://huggingface.co, or unset it."
+        )
 
 
 def _local(text: str, path: str) -> Address:

@@ -12,7 +12,7 @@ from costhub.dataset.check.files import equal_but_for_case
 from costhub.errors import HubError, ModelError, RefusedError
 from costhub.hub.contribute import INBOX, contribution_id
 from costhub.hub.model_check.model_files import check_model_path
-from costhub.hub.remote.address import AddressError, parse_address
+from costhub.hub.remote.address import AddressError, check_endpoint, parse_address
 from costhub.hub.remote.hugging_face import MODEL_PATTERNS, readable_errors, xet_as_client_errors
 from costhub.hub.remote.manifest import MAX_TOTAL_BYTES, hash_file
 from costhub.hub.remote.remote_repo import Head, Kind, RemoteRepo
@@ -163,13 +163,15 @@ def find_pull_request(text: str) -> PullRequest | None:
         HubError: The pull request does not exist, or the hub cannot be reached.
         RefusedError: It holds no contribution, or is too large.
     """
-    from huggingface_hub import constants
-
     address, page = _ADDRESS.fullmatch(text), _PAGE_ADDRESS.fullmatch(text)
     kinds: tuple[Kind, ...] = ("dataset", "model")
+    if address is not None or page is not None:
+        check_endpoint()
     if address is not None:
         name, number = address.groups()
     elif page is not None:
+        from huggingface_hub import constants
+
         if not text.startswith(f"{constants.ENDPOINT.rstrip('/')}/"):
             raise AddressError(
                 f"{clean(text, 200)} is not at {constants.ENDPOINT}. Set HF_ENDPOINT to its server first."
