@@ -12,6 +12,7 @@ STEPS = {
     "reproduce": "reproduce",
     "walk": "walk_package",
     "artefacts": "write_artefacts",
+    "lost-workloads": "lost_workloads",
     "benchmark": "benchmark",
     "terminal-picture": "terminal_picture",
     "page-picture": "page_picture",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from costhub.dataset.metaschedule.lines import (
     parse_record,
     read_lines,
 )
+from costhub.dataset.metaschedule.sqlite_form import sqlite_as_json, sqlite_files
 from costhub.dataset.schema import table_from_rows
 from costhub.dataset.shards.writer import MeasurementWriter
 from costhub.errors import DataError
@@ -53,7 +54,7 @@ def import_database(
 
     Args:
         path: A folder with ``database_workload.json`` and ``database_tuning_record.json``, each perhaps
-            gzipped, of TVM 0.10 to 0.27.
+            gzipped, or with the same tables as ``.sqlite``, of TVM 0.10 to 0.27.
         out: The data folder; created if missing.
         device: Row of the devices table for the device that was measured: `device_id` and other known
             columns. Without a `kind` it gets that of the first record. An existing row of the folder stays.
@@ -68,9 +69,8 @@ def import_database(
         DataError: `path` has no database, or `out` is not a data folder.
         MeasureError: A child process does not start at all.
     """
-    files = _database_files(Path(path))
     report = ImportReport()
-    with ImportPool(workers) as pool:
+    with _database_files(Path(path)) as files, ImportPool(workers) as pool:
         workloads = load_workloads(files[WORKLOADS_FILE], pool, report, names=names)
         report.workloads = len({workload.workload_id for workload in workloads.found.values()})
         row = {**device, "kind": device.get("kind") or _device_kind(files[RECORDS_FILE], pool)}
@@ -82,15 +82,21 @@ def import_database(
     return report
 
 
-def _database_files(folder: Path) -> dict[str, Path]:
+@contextlib.contextmanager
+def _database_files(folder: Path) -> Iterator[dict[str, Path]]:
     files = {name: database_file(folder, name) for name in (WORKLOADS_FILE, RECORDS_FILE)}
     missing = [name for name, file in files.items() if file is None]
-    if missing:
+    if not missing:
+        yield {name: file for name, file in files.items() if file is not None}
+        return
+    tables = sqlite_files(folder)
+    if tables is None:
         raise DataError(
             f"{folder} is not a MetaSchedule database: it lacks {' and '.join(missing)} (plain or gzipped); "
             "give the folder that tuning wrote."
         )
-    return {name: file for name, file in files.items() if file is not None}
+    with sqlite_as_json(tables) as written:
+        yield written
 
 
 def _import_records(records: Path, importer: RecordImporter, writer: MeasurementWriter, *, progress: bool) -> None:

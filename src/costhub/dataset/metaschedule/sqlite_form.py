@@ -1,0 +1,110 @@
+"""Provides sqlite_as_json: a MetaSchedule database that lies in two SQLite files, as the JSON files that TVM writes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from costhub.dataset.metaschedule.lines import MOST_FILE_BYTES, RECORDS_FILE, WORKLOADS_FILE
+from costhub.errors import DataError, first_line
+from costhub.files import open_regular
+from costhub.isolation.child import CallFailed, Child, ChildDied, ChildTimeout
+from costhub.isolation.limits import Limits
+
+SQLITE_FILES = {WORKLOADS_FILE: "database_workload.sqlite", RECORDS_FILE: "database_tuning_record.sqlite"}
+"""JSON file -> the SQLite file in its place, as mshr-h/metaschedule_sqlitedatabase names them."""
+
+_TABLES = {WORKLOADS_FILE: "workload", RECORDS_FILE: "tuning_record"}
+_SELECTS = {
+    WORKLOADS_FILE: "SELECT shash, mod FROM workload ORDER BY rowid",
+    RECORDS_FILE: "SELECT workload_index, trace, run_secs, target, args_info FROM tuning_record ORDER BY rowid",
+}
+_MOST_VALUE_BYTES = 64 << 20
+_LIMITS = Limits(further_bytes=2 << 30, cpu_s=1800, file_bytes=64 << 30)
+_TIMEOUT_S = 1800.0
+# What no table of plain values needs; a stranger's file may ask SQLite for it.
+_SAFETY = ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON", "mmap_size = 0")
+
+
+def sqlite_files(folder: Path) -> dict[str, Path] | None:
+    """The two SQLite files of a database, by the names of the JSON files in whose place they are; None if one lacks."""
+    files = {name: folder / file for name, file in SQLITE_FILES.items()}
+    return files if all(file.is_file() for file in files.values()) else None
+
+
+@contextlib.contextmanager
+def sqlite_as_json(files: dict[str, Path]) -> Iterator[dict[str, Path]]:
+    """Writes both tables as JSON, in a temporary folder; SQLite reads them in a child process.
+
+    Args:
+        files: From `sqlite_files`.
+
+    Yields:
+        The JSON files, by their names.
+
+    Raises:
+        DataError: A file is no such table.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="costhub-sqlite-") as place,
+        Child(limits=_LIMITS, is_shared=False) as child,
+    ):
+        for name, file in files.items():
+            open_regular(file, limit=MOST_FILE_BYTES, error=DataError).close()
+            try:
+                child.call(write_json_lines, name, str(file), f"{place}/{name}", timeout_s=_TIMEOUT_S)
+            except (CallFailed, ChildDied, ChildTimeout) as error:
+                raise DataError(f"{file} cannot be read as a SQLite database ({first_line(error)}).") from error
+        yield {name: Path(place, name) for name in files}
+
+
+def write_json_lines(name: str, source: str, target: str) -> None:
+    """Writes a table of a SQLite file as lines of JSON, in the order of its rows; call it in a child process.
+
+    A value that is not what TVM writes gives a line that the importer refuses, so that numbers of lines stay.
+
+    Args:
+        name: The JSON file in whose place `source` is.
+        source: The SQLite file.
+        target: The file to write.
+
+    Raises:
+        DataError: `source` is no SQLite file, or lacks the table.
+    """
+    table = _TABLES[name]
+    # Immutable: neither a lock nor a journal beside it is looked at, and nothing is written.
+    address = f"{Path(source).resolve().as_uri()}?mode=ro&immutable=1"
+    try:
+        with contextlib.closing(sqlite3.connect(address, uri=True)) as database:
+            if sys.version_info >= (3, 11):
+                database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
+            for setting in _SAFETY:
+                database.execute(f"PRAGMA {setting}")
+            kinds = database.execute("SELECT type, sql FROM sqlite_master WHERE name = ?", (table,)).fetchall()
+            # A view or a virtual table is a program of whoever wrote the file.
+            if len(kinds) != 1 or kinds[0][0] != "table" or "virtual" in str(kinds[0][1]).lower():
+                raise DataError(f"{source} has no table {table!r}, which a MetaSchedule database in SQLite has.")
+            rows = database.execute(_SELECTS[name])
+            with open(target, "x", encoding="utf-8") as file:
+                for row in rows:
+                    _write_line(file, row)
+    except sqlite3.Error as error:
+        raise DataError(f"{source} cannot be read as a SQLite database ({error}).") from error
+
+
+def _write_line(file: IO[str], row: tuple[Any, ...]) -> None:
+    try:
+        number, *texts = row
+        if len(texts) == 1:
+            line = json.dumps([str(number), str(texts[0])])
+        else:
+            line = json.dumps([number, [json.loads(text) for text in texts]])
+    except (TypeError, ValueError, RecursionError):
+        line = "null"
+    file.write(f"{line}\n")

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.metaschedule.import_database import import_database
+from costhub.dataset.metaschedule.lines import RECORDS_FILE, WORKLOADS_FILE
+from costhub.dataset.metaschedule.sqlite_form import SQLITE_FILES, sqlite_as_json, sqlite_files, write_json_lines
+from costhub.errors import DataError
+
+CREATE = {
+    WORKLOADS_FILE: "CREATE TABLE workload(shash text, mod text)",
+    RECORDS_FILE: "CREATE TABLE tuning_record"
+    "(workload_index int, trace text, run_secs text, target text, args_info text)",
+}
+
+
+def write(folder: Path, rows: dict[str, list[tuple[Any, ...]]], create: dict[str, str] | None = None) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, values in rows.items():
+        database = sqlite3.connect(folder / SQLITE_FILES[name])
+        database.execute((create or CREATE)[name])
+        for row in values:
+            table = "workload" if name == WORKLOADS_FILE else "tuning_record"
+            database.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
+        database.commit()
+        database.close()
+    return folder
+
+
+def as_rows(database: Any) -> dict[str, list[tuple[Any, ...]]]:
+    records = []
+    for line in database.lines:
+        workload, parts = json.loads(line)
+        records.append((workload, *map(json.dumps, parts)))
+    return {WORKLOADS_FILE: [tuple(json.loads(line)) for line in database.workloads], RECORDS_FILE: records}
+
+
+def test_a_database_in_sqlite_gives_what_its_json_gives(database: Any, tmp_path: Path) -> None:
+    device = {"device_id": "cpu0", "kind": "cpu"}
+    write(tmp_path / "sqlite", as_rows(database))
+    database.write(tmp_path / "json")
+
+    reports = [
+        import_database(tmp_path / form, tmp_path / f"out-{form}", device=device, workers=1, progress=False)
+        for form in ("sqlite", "json")
+    ]
+
+    assert reports[0] == reports[1]
+    assert reports[0].ok == 4
+    rows = [DataFolder.open(tmp_path / f"out-{form}").measurements("cpu0") for form in ("sqlite", "json")]
+    assert rows[0]["record_id"].to_pylist() == rows[1]["record_id"].to_pylist()
+
+
+def test_values_that_tvm_does_not_write_cost_their_row_only(tmp_path: Path) -> None:
+    rows: list[tuple[Any, ...]] = [(0, "[[],[]]", "[0.1]", '{"kind": "llvm"}', "[]"), (None, b"\xff", "{", None, "x")]
+    folder = write(tmp_path / "db", {RECORDS_FILE: rows})
+
+    write_json_lines(RECORDS_FILE, str(folder / SQLITE_FILES[RECORDS_FILE]), str(tmp_path / "out"))
+
+    assert (tmp_path / "out").read_text().splitlines() == ['[0, [[[], []], [0.1], {"kind": "llvm"}, []]]', "null"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "sentence"),
+    [
+        ("CREATE VIEW workload AS SELECT 1 AS shash, 2 AS mod", "has no table 'workload'"),
+        ("CREATE TABLE other(shash text, mod text)", "has no table 'workload'"),
+        ("CREATE TABLE workload(shash text)", "cannot be read as a SQLite database"),
+    ],
+)
+def test_other_tables_are_refused(tmp_path: Path, statement: str, sentence: str) -> None:
+    folder = write(tmp_path / "db", {WORKLOADS_FILE: []}, {WORKLOADS_FILE: statement})
+
+    with pytest.raises(DataError, match=sentence):
+        write_json_lines(WORKLOADS_FILE, str(folder / SQLITE_FILES[WORKLOADS_FILE]), str(tmp_path / "out"))
+
+
+def test_a_virtual_table_is_refused(tmp_path: Path) -> None:
+    statement = "CREATE VIRTUAL TABLE workload USING fts5(shash, mod)"
+    folder = write(tmp_path / "db", {WORKLOADS_FILE: []}, {WORKLOADS_FILE: statement})
+
+    with pytest.raises(DataError, match="has no table 'workload'"):
+        write_json_lines(WORKLOADS_FILE, str(folder / SQLITE_FILES[WORKLOADS_FILE]), str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("kind", ["noise", "cut", "empty"])
+def test_damaged_files_are_a_sentence(tmp_path: Path, kind: str) -> None:
+    folder = write(tmp_path / "db", {WORKLOADS_FILE: [("1", "x" * 9000)] * 9, RECORDS_FILE: []})
+    path = folder / SQLITE_FILES[WORKLOADS_FILE]
+    content = path.read_bytes()
+    path.write_bytes({"noise": os.urandom(9000), "cut": content[:5000], "empty": b""}[kind])
+
+    files = sqlite_files(folder)
+    assert files is not None
+    with pytest.raises(DataError, match=r"cannot be read as a SQLite database|has no table"), sqlite_as_json(files):
+        pass
+
+
+def test_nothing_is_written_beside_the_files(tmp_path: Path) -> None:
+    folder = write(tmp_path / "db", {WORKLOADS_FILE: [("1", "x")], RECORDS_FILE: []})
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    files = sqlite_files(folder)
+    assert files is not None
+    with sqlite_as_json(files) as written:
+        assert written[WORKLOADS_FILE].read_text() == '["1", "x"]\n'
+
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_pipe_does_not_stop_the_import(tmp_path: Path) -> None:
+    folder = write(tmp_path / "db", {WORKLOADS_FILE: []})
+    os.mkfifo(folder / SQLITE_FILES[RECORDS_FILE])
+
+    assert sqlite_files(folder) is None
