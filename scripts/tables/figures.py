@@ -71,6 +71,20 @@ def value(results: Path, name: str, path: str, form: str) -> str:
         path: Keys joined by dots; ``rows[device=x][arch=gbt]`` is the only row with these values.
         form: A format of Python, or `share`, `more` or `less`: a share, or what a ratio is above or below 1, in %.
     """
+    return shown(_number(results, name, path), form)
+
+
+def difference(results: Path, name: str, path: str, less: str, form: str) -> str:
+    """A number of a result file less another one; the arguments are those of `value`."""
+    return shown(_number(results, name, path) - _number(results, name, less), form)
+
+
+def ratio(results: Path, name: str, path: str, over: str, form: str) -> str:
+    """A number of a result file over another one; the arguments are those of `value`."""
+    return shown(_number(results, name, path) / _number(results, name, over), form)
+
+
+def _number(results: Path, name: str, path: str) -> float:
     found = read(results, name)
     for key, filters in _STEP.findall(path):
         found = found[int(key) if isinstance(found, list) else key]
@@ -78,7 +92,7 @@ def value(results: Path, name: str, path: str, form: str) -> str:
             found = [row for row in found if str(row[field]) == wanted]
         if filters:
             (found,) = found
-    return shown(found, form)
+    return float(found)
 
 
 def shown(number: float, form: str) -> str:
@@ -233,8 +247,10 @@ DATASETS = EMBEDDED / "datasets" / "costhub"
 FIGURES: dict[str, Callable[..., str]] = {
     "behind": behind,
     "ceiling": ceiling,
+    "difference": difference,
     "environment": environment,
     "network_ratio": network_ratio,
+    "ratio": ratio,
     "searches": searches,
     "shipped": shipped,
     "shipped_difference": shipped_difference,

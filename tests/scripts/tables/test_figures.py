@@ -51,6 +51,8 @@ def results(tmp_path: Path) -> Path:
         ("value search summary[method=c].gain less", "8 %"),
         ("value search list[x=0.5].x share", "50 %"),
         ("value search list.0.x .3f", "0.500"),
+        ('difference search "summary[method=a, b].gain" summary[method=c].gain .3f', "0.239"),
+        ('ratio search "summary[method=a, b].gain" summary[method=c].gain more', "26 %"),
         ("behind search costhub 64", "5 %"),
         ("time_share search costhub 64", "10 %"),
         ("searches search costhub", "1"),
