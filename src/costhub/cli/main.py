@@ -42,10 +42,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "card": ("costhub.cli.card", "Write the card of a cost model."),
     },
     "Share": {
-        "contribute": ("costhub.cli.contribute", "Offer measurements to a dataset on a hub."),
-        "publish": ("costhub.cli.publish", "Publish a model or a dataset to a hub."),
-        "review": ("costhub.cli.review", "Judge a contribution or a model before a hub accepts it."),
-        "site": ("costhub.cli.site", "Build a static site of what a hub holds."),
+        "contribute": ("costhub.cli.publishing.contribute", "Offer measurements to a dataset on a hub."),
+        "publish": ("costhub.cli.publishing.publish", "Publish a model or a dataset to a hub."),
+        "review": ("costhub.cli.publishing.review", "Judge a contribution or a model before a hub accepts it."),
+        "site": ("costhub.cli.publishing.site", "Build a static site of what a hub holds."),
     },
 }
 """What people come for -> verb -> its module, which offers a click command named `command`, and its line in the help.

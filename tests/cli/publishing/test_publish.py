@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-SRC = Path(__file__).parents[2] / "src"
+SRC = Path(__file__).parents[3] / "src"
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,1 @@
+"""The verbs that send measurements and models to a hub, judge them and show them."""
