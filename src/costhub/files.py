@@ -35,7 +35,7 @@ def open_regular(
         The file, open for reading in binary mode, at its beginning.
 
     Raises:
-        CosthubError: `error`, where `path` is missing, is no regular file, is a link that must not be followed,
+        CosthubError: `error`, where `path` is missing, is not a regular file, is a link that must not be followed,
             may not be read, or is larger than `limit`.
 
     Example:
@@ -46,7 +46,7 @@ def open_regular(
         Traceback (most recent call last):
         costhub.errors.CosthubError: .../pipe is a named pipe. A regular file was expected.
     """
-    # O_NONBLOCK: opening a FIFO that nobody writes to would wait for ever. For regular files it changes nothing.
+    # O_NONBLOCK: opening a FIFO that nobody writes to would never return. For regular files it changes nothing.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     try:
         if not follow and stat.S_ISLNK(os.lstat(path).st_mode):
@@ -133,7 +133,7 @@ def kind_name(mode: int) -> str:
 def write_replacing(path: Path, content: bytes) -> None:
     """Writes a file that is the old one or the new one at any moment, in a folder that may come from a stranger.
 
-    A link or a pipe at `path` is replaced: writing through it would change another file, or wait for ever.
+    A link or a pipe at `path` is replaced: writing through it would change another file, or never return.
 
     Args:
         path: The file.

@@ -71,7 +71,7 @@ def test_the_figures_of_the_index_take_precedence(costhub: Any, monkeypatch: pyt
 
     output = costhub("probe", "--threads", "1", "--budget", "0s", "--json")
 
-    assert "keep to the figures of the device index" in output.err
+    assert "keep using the figures of the device index" in output.err
     assert complete_device_row(identify(threads=1))["peak_gflops"] == listed.peak_gflops
 
 

@@ -112,7 +112,7 @@ def adapt(
         programs: What has been measured on the target, in memory or as for `costhub.load_programs`.
         device: The target, if the data have several devices.
         method: How it learns: brief, corrected, fine-tune, frozen, lottery, momentum or residual, or a method with
-            options of its own.
+            its own options.
         trials: How many of the programs to learn from, a few of one workload after another; all by default.
         seed: The only source of chance.
         source_programs: Some of the programs that the source learned from, for methods that compare with it.

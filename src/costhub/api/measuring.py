@@ -84,7 +84,7 @@ def local_devices(where: Where | Sequence[str]) -> list[str]:
 
 
 def check_boards(where: Where | Sequence[str]) -> None:
-    """Asks the tracker of boards whether it is there, before TVM is loaded; other devices are no matter.
+    """Checks that the boards' tracker answers, before TVM is loaded; does nothing for other devices.
 
     Raises:
         MeasureError: No tracker answers.

@@ -115,11 +115,11 @@ def _keep(row: Mapping[str, Any]) -> None:
     users = "`costhub tune` and `costhub adapt` on this machine"
     try:
         keep_probed_figures(row)
-    except (OSError, CosthubError) as error:  # The figures are printed all the same.
+    except (OSError, CosthubError) as error:  # The figures are still printed.
         log.warning("%s will not use these figures: they cannot be stored (%s).", users, error)
         return
     if find_device(row["device_id"]):  # models learned from the index's figures
-        log.info("%s keep to the figures of the device index; these are stored beside them.", users)
+        log.info("%s keep using the figures of the device index; these are stored as well.", users)
     else:
         log.info("%s now use these figures.", users)
 

@@ -224,9 +224,9 @@ class _Search:
 
 
 def advise(model: ChosenModel, measurer: Measurer) -> list[str]:
-    """Says what would give the model the figures of this device, or the device a model of its own.
+    """Says how to give the model this device's figures, and how to make a model for the device.
 
-    Nothing for boards, which are probed where they are, and for a device that the model is for.
+    Says nothing for boards, which are probed on the board, and for a device that the model is for.
     """
     from costhub.collector.device.local import local_limits
     from costhub.hub.catalogue.devices import complete_device_row

@@ -84,7 +84,7 @@ class TuneReport:
         """Writes report.html, report.md with its pictures, and report.json; returns what report.json holds.
 
         Args:
-            networks: What became of whole networks, as far as it is known.
+            networks: The whole networks that are finished.
         """
         from costhub.cards.reports.tune import tune_markdown, tune_page, tune_pictures
 

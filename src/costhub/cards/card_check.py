@@ -69,7 +69,7 @@ def check_card(text: str, where: str) -> None:
         costhub.errors.DataError: README.md holds the control character U+001B, which a card does not need. Remove it.
     """
     metadata, body = split(text)
-    # Comments of the block are no value, but an editor shows them.
+    # Comments in the block are not values, but an editor shows them.
     _refuse_hidden(text, where)
     for value in _texts(metadata):
         _refuse_hidden(value, where)
@@ -204,7 +204,7 @@ def _letters(token: Token, *, decoded: bool) -> str:
 
 
 def _check_link(address: str, where: str) -> None:
-    decoded = html.unescape(address)  # those between < and > come as they are written
+    decoded = html.unescape(address)  # those between < and > are taken literally
     if len(decoded) > MAX_ADDRESS_CHARACTERS or not _LINK.fullmatch(decoded) or not decoded.isprintable():
         _refuse(where, f"a link to {clean(decoded, 60)!r}")
 
@@ -216,7 +216,7 @@ def _check_picture(address: str, where: str) -> None:
 
 
 def _is_closed(fence: Token, lines: Sequence[str]) -> bool:
-    """Whether a block of code has a last line of its own; without one, readers disagree about where it ends."""
+    """Whether a block of code has a closing line; without one, readers disagree about where it ends."""
     first, end = fence.map or (0, 0)
     last = lines[end - 1].rstrip() if first + 1 < end <= len(lines) else ""
     return last.endswith(fence.markup)

@@ -95,5 +95,5 @@ def citation(key: str, *, title: str, author: str, year: str, note: str = "") ->
 
 
 def inline(text: str) -> str:
-    """A text from elsewhere that cannot begin a line, a heading or a fence of its own."""
+    """A text from elsewhere that cannot begin a new line, heading or fence."""
     return one_line(text).replace("`", "'")

@@ -95,7 +95,7 @@ def render_template(name: str, values: Mapping[str, Any]) -> Markup:
 
 
 def template_text(name: str) -> str:
-    """A file of `templates/` as it is."""
+    """A file of `templates/`, unchanged."""
     return files("costhub.cards").joinpath("templates", name).read_text(encoding="utf-8")
 
 

@@ -128,7 +128,7 @@ def parse(text: str) -> ModelCard:
 
 
 def _check_address(address: Any) -> None:
-    """Refuses what is no address of a model: it stands in a command that people copy."""
+    """Refuses an invalid address of a model: the card shows it in a command that people copy."""
     if address != "" and not (isinstance(address, str) and ADDRESS.fullmatch(address)):
         raise DataError(
             f"The card names {clean(str(address), 40)!r} as the address of its model; ORG/NAME was expected."

@@ -60,7 +60,7 @@ def plot_evaluation(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> Path
             if values:
                 label = key if place == 0 else None
                 axes.plot(statistics.fmean(values), place + shift, "D", color=colour, markersize=7, label=label)
-    # A name of many letters, or with a dollar in it, is shown as it is.
+    # A name of many letters, or with a dollar in it, is shown unchanged.
     labels = [f"{name[:40]} ({len(groups[name])})".replace("$", r"\$") for name in names]
     axes.set_yticks(range(len(names)), labels)
     axes.set_ylim(len(names) - 0.4, -0.6)

@@ -131,6 +131,6 @@ def _figures(
     if strange:
         raise DataError(
             f"The figures are of {', '.join(strange)}, but {folder} is a model for {config['device_id']}. "
-            "Choose measurements of its own device with --data and --device."
+            "Choose measurements of the model's device with --data and --device."
         )
     return figures

@@ -25,11 +25,11 @@ Example:
     show_default=True,
     help="What to measure: the CPU, or the GPU.",
 )
-@click.option("--isa", type=ISA, help="Limit the CPU to an instruction set, which makes it a device of its own.")
+@click.option("--isa", type=ISA, help="Limit the CPU to an instruction set, which makes it a separate device.")
 @click.option(
     "--threads",
     type=click.IntRange(min=1),
-    help="Limit the CPU to this many cores, which makes it a device of its own.",
+    help="Limit the CPU to this many cores, which makes it a separate device.",
 )
 @click.option("--budget", default="25s", show_default=True, type=Duration(), help="Time limit, with its unit: 25s, 1m.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Data folder to write the figures to.")

@@ -135,7 +135,7 @@ class Measurer(ABC):
             timeout_s: Limit of one run, if another one than the usual.
 
         Yields:
-            The index of a program and its result, as soon as it is there.
+            The index of a program and its result, as soon as it arrives.
 
         Raises:
             MeasureError: A device cannot be measured any more.

@@ -41,7 +41,7 @@ class DataAddress:
     device_id: str | None = None
     """The device that the address names; None if it names a folder, with all its devices."""
     dataset: str | None = None
-    """ORG/NAME of the dataset in a hub on this machine, whose files stay as they are; None for other folders."""
+    """ORG/NAME of the dataset in a hub on this machine, whose files are not changed; None for other folders."""
 
     @property
     def folder(self) -> Path:
@@ -111,7 +111,7 @@ def _place(where: str | Path) -> DataAddress | Address:
             return _in_local_hub(address)
     except (AddressError, UnknownNameError):
         if Path(where).exists():
-            return DataAddress(where)  # whoever opens it says what it is instead
+            return DataAddress(where)  # the code that opens it says what it is instead
         raise
     return DataAddress(address.name) if address.source == "local-dir" else address
 

@@ -85,7 +85,7 @@ def read_figures(folder: Path, name: str) -> dict[str, Any] | None:
     """The content of a file beside the model; None without the file.
 
     Raises:
-        DataError: It is no regular file, too large, or not a JSON object.
+        DataError: It is not a regular file, is too large, or not a JSON object.
     """
     path = folder / name
     if not os.path.lexists(path):

@@ -175,7 +175,7 @@ def _files_to_send(source: Path) -> list[str]:
     files += sorted(source.glob("splits/*.json"))
     files += [path for path in (source / CARD, *(folder / JOURNAL for folder in tables[2:])) if os.path.lexists(path)]
     try:
-        # An empty journal is none. What is no plain file stays in the list, to be refused.
+        # An empty journal does not count. Anything but a plain file stays in the list, to be refused.
         states = [(path, path.lstat()) for path in files]
     except FileNotFoundError:
         raise _changed_meanwhile(source) from None

@@ -25,7 +25,7 @@ FILE_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one child process, which sets them for itself by setrlimit; None leaves one as it is.
+    """Limits of one child process, which sets them for itself by setrlimit; None leaves one unchanged.
 
     Example:
         >>> Limits(cpu_s=5).broken("SIGXCPU", "")

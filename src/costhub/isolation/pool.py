@@ -245,7 +245,7 @@ class ChildPool:
 
 
 def load_tvm() -> None:
-    """Imports TVM, for `prepare`: it takes seconds, which are no part of any call then."""
+    """Imports TVM, for `prepare`: it takes seconds, which are then not part of any call."""
     import tvm  # noqa: F401
 
 

@@ -97,7 +97,7 @@ class ChildProcess:
             stdout=printed,
             stderr=printed,
             env={**os.environ, **environment},
-            # A group of its own, so that what it has started itself (a linker) ends with it.
+            # A separate group, so that what it has started itself (a linker) ends with it.
             start_new_session=True,
         )
         theirs.close()

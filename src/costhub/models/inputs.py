@@ -106,7 +106,7 @@ def read_weights(path: Path, what: str, *, limit: int = MAX_WEIGHTS_BYTES) -> by
         limit: The most bytes that it may have.
 
     Raises:
-        ModelError: It is not there, is no regular file, or is too large.
+        ModelError: It does not exist, is not a regular file, or is too large.
     """
     if not path.exists():
         raise ModelError(f"{path.parent} lacks {path.name}, {what} of the model. Fetch the folder again.")

@@ -118,7 +118,7 @@ class Ensemble(CostModel):
         return {"columns": self.columns or 0, **asdict(self.options), "fitted": fitted}
 
     def save_weights(self, folder: Path) -> None:
-        """Writes the weights of each member into a sub-folder of its own."""
+        """Writes the weights of each member into a separate subfolder."""
         self._check_fitted()
         save_members(self.members, folder)
 

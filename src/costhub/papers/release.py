@@ -198,7 +198,7 @@ class Ppo(Explorer):
     the reward is the model's score of the resulting program, and after each episode the agent learns by PPO.
     The programs of all episodes are candidates; together with the selection `clustered`, this is ReLeASE.
 
-    Chosen here: programs of different sketches have different knobs, so each sketch has an agent of its own;
+    Chosen here: programs of different sketches have different knobs, so each sketch has its own agent;
     several programs are changed side by side; an episode begins with the best programs of earlier episodes
     and as many random ones; if TVM finds the new knobs impossible, the program is not changed and the reward
     is the lowest score before and after that step. A batch scores at most as many programs as TVM's search.

@@ -82,7 +82,7 @@ class Knobs:
 def coordinates(programs: Sequence[Knobs]) -> Scores:
     """Programs as points, near to one another where their schedules are alike.
 
-    Sizes are log2, one column each; choices are as they are. Every sketch has columns of its own, which are 0
+    Sizes are log2, one column each; choices are unchanged. Every sketch has its own columns, which are 0
     for programs of another, and one that is 1 for its programs.
 
     Returns:

@@ -13,7 +13,7 @@ from typing import Any
 from costhub.search.search_model import Health
 
 OTHER = "other"
-"""Everything that has no stage of its own, such as starting processes."""
+"""Everything without a stage, such as starting processes."""
 WAITING = "waiting"
 """Another task has its turn; this is not the time of the search."""
 EVOLUTION = "evolution"

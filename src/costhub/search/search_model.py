@@ -178,7 +178,7 @@ class SearchModel:
 
     def _give_up(self, task: _TaskState, what: str) -> None:
         """Returns to the pretrained model, whose scores have another scale."""
-        log.warning("%s; the search goes on with the pretrained model.", what)
+        log.warning("%s; the search continues with the pretrained model.", what)
         self.health.diverged_updates += 1
         task.model = self.base
         task.scores.reset()

@@ -69,7 +69,7 @@ class Selection(Protocol):
         Args:
             candidates: What there is to choose from.
             count: The most to choose; fewer where fewer are new.
-            seed: The only source of chance; give every batch of a search one of its own.
+            seed: The only source of randomness; use a different one for every batch of a search.
 
         Returns:
             Positions of different programs that have not been measured, in the order of measuring.

@@ -180,7 +180,7 @@ class SearchTask:
         return results
 
     def _run(self, candidates: Sequence[Any], built: Sequence[BuildResult]) -> Iterator[tuple[int, MeasureResult]]:
-        """The index of each candidate and its measurement, as soon as it is there."""
+        """The index of each candidate and its measurement, as soon as it arrives."""
         programs = [
             BuiltProgram(build, program_arguments(candidate.args_info))
             for candidate, build in zip(candidates, built, strict=True)

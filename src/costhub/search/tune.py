@@ -92,7 +92,7 @@ def tune_all(
     """Searches for fast schedules of several workloads; trials go to those that may still gain the most.
 
     Args:
-        jobs: What to tune, each with a name of its own.
+        jobs: What to tune, each with a unique name.
         search: As for `tune`.
         measurer: As for `tune`.
         out: As for `tune`; the database holds all jobs.

@@ -111,7 +111,7 @@ def adapt(
     Args:
         source: A fitted model of other devices; it is not changed.
         programs: What has been measured on the target, with the features that the source reads.
-        method: A key of `METHODS`, or a method with options of its own.
+        method: A key of `METHODS`, or a method with its own options.
         trials: How many of the programs to learn from, a few of one workload after another (see `round_robin`);
             all by default.
         batch: Programs per batch; each batch tests the candidates before they learn from it (see `Guard`).

@@ -186,7 +186,10 @@ HOSTILE: dict[str, tuple[Spoil, str]] = {
     "constant": (payload("constants", "tensor_99", pickled(Bomb())), "tensor_99 in it holds more than tensors"),
     "opaque": (payload("constants", "opaque_obj_0", pickle.dumps(Bomb())), "it holds a pickle"),
     "object": (payload("constants", "custom_obj_0", b"PK"), "an object of a class of its own"),
-    "elsewhere": (payload("constants", "../../opaque_obj_0", b""), "'../../opaque_obj_0', which is no tensor|does not"),
+    "elsewhere": (
+        payload("constants", "../../opaque_obj_0", b""),
+        "'../../opaque_obj_0', which is not a tensor|does not",
+    ),
     "compiled": (lambda e: e.update({"n/data/aotinductor/model/a.so": b"\x7fELF"}), "it holds compiled code"),
     "unknown": (lambda e: e.update({"n/data/evil.pkl": pickle.dumps(Bomb())}), "'data/evil.pkl', which torch.export"),
     "two-folders": (lambda e: e.update({"m/byteorder": b"little"}), "not in one folder"),

@@ -1,4 +1,4 @@
-"""Provides card_html: a card as HTML that is text, tables and pictures of its own, whatever its Markdown holds."""
+"""Provides card_html: a card as HTML with only text, tables and its own pictures, whatever its Markdown holds."""
 
 from __future__ import annotations
 

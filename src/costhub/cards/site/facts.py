@@ -109,7 +109,7 @@ class Site:
     """What a hub holds."""
 
     devices: tuple[Mapping[str, Any], ...]
-    """Rows of the device index; those of strangers may hold anything but a `device_id` that is no text."""
+    """Rows of the device index; a stranger's rows may hold anything, but `device_id` is a text."""
     models: tuple[SiteModel, ...]
     datasets: tuple[SiteDataset, ...]
     leaderboard: Leaderboard | None = None

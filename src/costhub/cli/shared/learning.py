@@ -95,7 +95,7 @@ def evaluated(model: CostModel, test: Programs | ProgramBlocks) -> Evaluation | 
         return None
     try:
         return evaluate(model, test) if isinstance(test, Programs) else evaluate_blocks(model, test)
-    except DataError as error:  # The trained model is worth keeping all the same.
+    except DataError as error:  # The trained model is still worth keeping.
         click.echo(f"The model was not evaluated. {error}", err=True)
         return None
 

@@ -187,7 +187,7 @@ class Boards:
         """Times programs, each an artifact with its arguments, on all boards at once.
 
         Yields:
-            The index of a program and its result, as soon as it is there.
+            The index of a program and its result, as soon as it arrives.
 
         Raises:
             MeasureError: As `run`, which `timeout_s` is for.

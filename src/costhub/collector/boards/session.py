@@ -1,4 +1,4 @@
-"""Holds one RPC session with a board, inside a child process of its own."""
+"""Holds one RPC session with a board, inside its own child process."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from costhub.errors import ArgumentError, MeasureError
 from costhub.terminal_text import clean
 
 # The protocol of python/tvm/rpc/tracker.py: a magic number, then JSON behind its length. Spoken here without
-# TVM, whose import takes seconds and whose client waits for ever.
+# TVM, whose import takes seconds and whose client waits forever.
 MAGIC = struct.pack("<i", 0x2F271)
 SUCCESS, REQUEST, SUMMARY = 0, 4, 6
 # A tracker that is there answers at once; a board may take as long as a program runs.
@@ -71,7 +71,7 @@ class Lease:
 class Tracker:
     """A TVM tracker at an address.
 
-    Each question is a connection of its own, so any number of threads may ask.
+    Each question uses its own connection, so any number of threads may ask.
     """
 
     host: str

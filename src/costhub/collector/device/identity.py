@@ -36,8 +36,8 @@ def identify(kind: str = "cpu", *, isa: str | None = None, threads: int | None =
 
     Args:
         kind: TVM's name of the device's kind, ``cpu`` or ``cuda``.
-        isa: Limits the CPU to an instruction set, a key of `ISA_LEVELS`: a device of its own.
-        threads: Limits the CPU to so many cores: a device of its own, too.
+        isa: Limits the CPU to an instruction set, a key of `ISA_LEVELS`, which makes it a separate device.
+        threads: Limits the CPU to so many cores, which makes it a separate device too.
 
     Raises:
         DeviceError: This machine has no such device, or not that instruction set or that many cores.

@@ -53,7 +53,8 @@ def ladder_sizes(device: Mapping[str, Any], cores: int) -> list[int]:
 def level_gbs(ladder: Sequence[Mapping[str, Any]], device: Mapping[str, Any], cores: int) -> dict[str, float | None]:
     """The columns l1_gbs to dram_gbs: the best rung inside each level, of all cores together.
 
-    Each core of a CPU has two levels of its own and a share of the third; of a GPU, one and the second.
+    Each core of a CPU has two private levels and a share of the third; a core of a GPU has one
+    private level and a share of the second.
     A level whose size the device's row does not know, or that no rung lies in, is None.
 
     Example:

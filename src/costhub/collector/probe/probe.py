@@ -58,7 +58,7 @@ def probe(
     budget_s: float = 25.0,
     on_step: OnStep | None = None,
 ) -> dict[str, Any]:
-    """Measures a device, in a process of its own; nothing else should run meanwhile.
+    """Measures a device in a separate process; nothing else should run meanwhile.
 
     Args:
         target: The TVM target, as JSON or a dictionary; instructions that it does not allow are not used.

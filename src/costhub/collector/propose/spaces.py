@@ -179,7 +179,7 @@ _BUILT_IN = {
 class DesignSpace:
     """Draws traces at random, changes them by TVM's mutators, and makes schedules of them.
 
-    It keeps no random numbers of its own, so that several threads may use it.
+    It keeps no random state, so several threads may use it.
 
     Args:
         context: The ``ms.TuneContext`` of the workload; its space generator has the mutators and the

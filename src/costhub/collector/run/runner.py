@@ -48,7 +48,7 @@ class RunResult:
 
 
 class Runner:
-    """Times programs one after the other in a process of its own.
+    """Times programs one after the other in its own process.
 
     The process is restarted after a crash, a hang or a device fault. Several runners, such as one of one
     thread and one of all, may exist side by side; only one of them should run at a time.

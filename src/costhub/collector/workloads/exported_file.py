@@ -172,7 +172,9 @@ def _check_payloads(name: str, content: Any, read: Callable[[str], bytes]) -> No
     for payload in payloads.values():
         place = payload.get("path_name")
         if not isinstance(place, str) or not re.fullmatch(r"(weight|tensor)_\d+", place):
-            raise WorkloadError(f"{name} in it names {place!r:.80}, which is no tensor; export the network without it")
+            raise WorkloadError(
+                f"{name} in it names {place!r:.80}, which is not a tensor; export the network without it"
+            )
         if payload.get("use_pickle"):
             _check_pickle(place, read(f"{name.rpartition('/')[0]}/{place}"))
 
@@ -218,7 +220,7 @@ def _check_text(text: str, key: str) -> None:
     else:
         is_sound = (_IDENTIFIER if key in _NAMES else _PLAIN).fullmatch(text) is not None
     if not is_sound:
-        raise WorkloadError(f"the {key or 'name'} {text[:80]!r} in its graph is none that torch.export.save writes")
+        raise WorkloadError(f"the {key or 'name'} {text[:80]!r} in its graph is not one that torch.export.save writes")
 
 
 def _check_spec(text: str) -> None:
@@ -230,7 +232,7 @@ def _check_spec(text: str) -> None:
     if isinstance(content, dict | list):
         return _check_program(content)
     if not _PLAIN.fullmatch(text):
-        raise WorkloadError(f"{text[:80]!r} in its graph is no form of inputs that torch.export.save writes")
+        raise WorkloadError(f"{text[:80]!r} in its graph is not a form of inputs that torch.export.save writes")
 
 
 _FORMULA = (

@@ -163,7 +163,7 @@ def oversized(listing: Listing) -> Iterator[tuple[str, str]]:
 
 
 def irregular(listing: Listing) -> Iterator[tuple[str, str]]:
-    """Finds pipes, devices and the like in the place of files: who opens one may wait for ever."""
+    """Finds pipes, devices and the like in the place of files: opening one may never return."""
     for path, _ in listing.files():
         try:
             mode = path.stat().st_mode

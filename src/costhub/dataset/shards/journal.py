@@ -46,7 +46,7 @@ def read_journal(path: Path, *, follow: bool = True) -> tuple[list[JournalRow], 
         The rows, and the number of bytes they take in the file.
 
     Raises:
-        DataError: A line in the middle is not a row, or it is no regular file or too large; it stays unchanged.
+        DataError: A line in the middle is not a row, or it is not a regular file or is too large; it stays unchanged.
     """
     try:
         content = read_regular(path, limit=MOST_JOURNAL_BYTES, follow=follow, error=DataError)

@@ -76,7 +76,7 @@ def seal_state(path: Path) -> SealState:
         because another program wrote it or because its end is damaged.
 
     Raises:
-        DataError: It is no regular file, is too large, or may not be read.
+        DataError: It is not a regular file, is too large, or may not be read.
         FileNotFoundError: It is gone.
     """
     with _open_file(path) as file:

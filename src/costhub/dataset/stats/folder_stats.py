@@ -20,7 +20,7 @@ from costhub.dataset.stats.observations import UNKNOWN_OPERATOR, VERSIONS, read_
 
 QUANTILES = (0, 5, 25, 50, 75, 95, 100)
 MOST_FAILURES = 100
-"""Kinds of failure listed; each error text with an address in it is a kind of its own."""
+"""Kinds of failure listed; each error text with an address in it is a separate kind."""
 ROOFS = ("peak_gflops", "l1_gbs", "l2_gbs", "l3_gbs", "dram_gbs")
 
 

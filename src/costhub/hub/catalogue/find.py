@@ -120,7 +120,7 @@ def check_kind(entry: ModelEntry, kind: str, *, device: str, allow: bool = False
     raise ModelError(
         f"{entry.name} is a model for {meant} devices, but {device} is a {kind} device, whose programs it ranks about "
         "as well as chance. Name a model of that kind, or auto; --allow-other-kind (in Python "
-        "allow_other_kind=True) takes this one all the same."
+        "allow_other_kind=True) takes this one anyway."
     )
 
 

@@ -161,10 +161,10 @@ def _is_text(path: Path) -> bool:
 
 
 def read_text(path: Path) -> str:
-    """A text of a model folder, which is no link.
+    """A text file of a model folder; a link is refused.
 
     Raises:
-        ModelError: It is no regular file, or too large.
+        ModelError: It is not a regular file, or too large.
         UnicodeDecodeError: It is not UTF-8, which `check_model_files` refuses.
     """
     return read_regular(path, limit=MAX_TEXT_BYTES, follow=False, error=ModelError).decode("utf-8")

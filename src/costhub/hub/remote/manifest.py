@@ -187,7 +187,7 @@ def copy_verified(
         follow: Whether `source` may hold links: in the cache of the Hugging Face client all files are links.
 
     Raises:
-        ModelError: A file differs from the manifest or is no regular file, or `target` holds something else.
+        ModelError: A file differs from the manifest or is not a regular file, or `target` holds something else.
         CosthubError: What `check` raises; no copy remains then.
     """
     manifest = manifest or read_manifest(source)
@@ -229,7 +229,7 @@ def _transfer(path: Path, target: Path | None, name: str, expected: FileEntry, *
     """Reads a file once, into `target` if there is one, and compares it with the manifest; its size comes first.
 
     Raises:
-        ModelError: Size or sha256 differ, or it is no regular file.
+        ModelError: Size or sha256 differ, or it is not a regular file.
     """
     with open_regular(path, follow=follow, error=ModelError) as source:
         got = _copied(source, target, expected.size)

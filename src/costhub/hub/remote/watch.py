@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from huggingface_hub.utils import httpx  # type: ignore[attr-defined]  # documented, but not re-exported
 
 MOST_PAGES = 2000
-"""Answers about one repository that are no files: a page of a listing has up to a thousand entries."""
+"""Answers about one repository other than files: a page of a listing has up to a thousand entries."""
 MAX_ANSWER_BYTES = 64 << 20
-"""Of what is no file: a listing of a hundred thousand files has 20 MB."""
+"""Of anything but a file: a listing of a hundred thousand files has 20 MB."""
 ANSWER_S = 20.0
 """A server that says nothing for so long is not there."""
 _SPACE_BYTES = 1 << 20
@@ -107,7 +107,7 @@ def sound_answers(where: str, kind: type[CosthubError]) -> Iterator[None]:
         reason = clean(" ".join(str(error).split()), 200)
         raise kind(
             f"{where} got an answer that no Hugging Face hub gives ({type(error).__name__}: {reason}). Check "
-            "HF_ENDPOINT; if it is right, report this to whoever runs the server."
+            "HF_ENDPOINT; if it is right, report this to the operator of the server."
         ) from error
 
 

@@ -244,7 +244,7 @@ class Blend(CostModel):
         }
 
     def save_weights(self, folder: Path) -> None:
-        """Writes the weights of each member into a sub-folder of its own."""
+        """Writes the weights of each member into a separate subfolder."""
         self._fitted()
         save_members(self.members, folder)
 

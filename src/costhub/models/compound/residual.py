@@ -111,7 +111,7 @@ class Residual(CostModel):
         }
 
     def save_weights(self, folder: Path) -> None:
-        """Writes the weights of each model into a sub-folder of its own."""
+        """Writes the weights of each model into a separate subfolder."""
         save_members(self._models(), folder)
 
     def load_weights(self, folder: Path, config: Mapping[str, Any]) -> None:

@@ -177,7 +177,7 @@ class Stream:
         self._blocks = blocks
         self._scalers = tuple(scalers)
         self._buffer_programs = buffer_programs
-        self._programs = all_min(programs)  # Processes take the same number of steps, or one waits for ever.
+        self._programs = all_min(programs)  # Processes take the same number of steps, or one waits forever.
 
     def steps(self, size: int) -> int:
         """See `Source`."""

@@ -66,7 +66,7 @@ def train_network(
 ) -> None:
     """Changes the weights of `network` in place, on a GPU where torch sees one.
 
-    Processes that are joined (see `processes`) train together, each on programs of its own.
+    Processes that are joined (see `processes`) train together, each on its own programs.
 
     Args:
         network: The network, on the CPU before and after; it is called with `Batch.inputs`.

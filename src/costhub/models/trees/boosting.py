@@ -37,7 +37,7 @@ def read_booster(path: Path, *, advice: str = "Fetch it again.") -> xgb.Booster:
         advice: What to do about a damaged one, a sentence.
 
     Raises:
-        ModelError: There is no such file, or it is too large, damaged, cut short, or holds what no training grows.
+        ModelError: The file does not exist, is too large, damaged or cut short, or holds trees that no training grows.
     """
     data = read_weights(path, "the trees", limit=MAX_TREES_BYTES)
     booster = xgb.Booster()

@@ -155,7 +155,7 @@ class SearchSpace:
         """Post-processes proposed traces.
 
         Args:
-            proposals: Each gives a ``Trace``, called with random numbers of its own, maybe in another thread.
+            proposals: Each gives a ``Trace``, called with its own random numbers, maybe in another thread.
 
         Returns:
             One program each; None where TVM finds the decisions impossible.

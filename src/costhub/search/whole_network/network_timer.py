@@ -137,7 +137,7 @@ class NetworkTimer:
         """
         load = partial(load_torch, network, self.inputs, self.threads, compiled)
         threads = str(self.threads)
-        # Inductor compiles in processes of its own otherwise, which stay.
+        # Otherwise Inductor compiles in its own processes, which stay.
         inductor = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
         return self._load(name, load, {**KEEP_FREED_MEMORY, "OMP_NUM_THREADS": threads, **inductor})
 
@@ -161,7 +161,7 @@ class NetworkTimer:
         return run_s
 
     def _load(self, name: str, load: Callable[[], Arrays], environment: dict[str, str]) -> Arrays:
-        # What it imports stays with it: the next form gets a process of its own.
+        # What it imports stays with it: the next form gets a new process.
         limits = Limits.for_network(timeout_s=LOAD_TIMEOUT_S)
         child = self._held.enter_context(Child(environment=environment, limits=limits, is_shared=False))
         try:
@@ -186,7 +186,7 @@ def board_network_timer(inputs: Arrays, boards: Boards) -> Iterator[BoardNetwork
 
     Args:
         inputs: NumPy arrays.
-        boards: They may be closed: the session is one of its own.
+        boards: They may be closed: this opens a new session.
 
     Raises:
         MeasureError: No tracker answers, or no board became free.

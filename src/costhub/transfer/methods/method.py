@@ -51,7 +51,7 @@ def adapt_sub_models(
     Args:
         source: A fitted model.
         target: What has been measured on the target, as the source reads it.
-        seed: Each part gets one of its own.
+        seed: Each part gets a different one.
         network: Changes a network; called with it, the programs as it reads them, and a seed.
         trees: The same for trees; by default they are updated, as any other model is.
     """
