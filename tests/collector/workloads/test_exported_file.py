@@ -188,7 +188,7 @@ HOSTILE: dict[str, tuple[Spoil, str]] = {
     "object": (payload("constants", "custom_obj_0", b"PK"), "an object of a class of its own"),
     "elsewhere": (
         payload("constants", "../../opaque_obj_0", b""),
-        "'../../opaque_obj_0', which is not a tensor|does not",
+        "'../../opaque_obj_0', which is not a|does not",
     ),
     "compiled": (lambda e: e.update({"n/data/aotinductor/model/a.so": b"\x7fELF"}), "it holds compiled code"),
     "unknown": (lambda e: e.update({"n/data/evil.pkl": pickle.dumps(Bomb())}), "'data/evil.pkl', which torch.export"),
