@@ -25,7 +25,7 @@ def children() -> Iterator[ImportPool]:
 def source(tiny_matmul: Any) -> ImportSource:
     row = workload_row(module_from_json(tiny_matmul.module_json), name="mm", operator="matmul")
     workloads = ImportedWorkloads({0: ImportedWorkload(row, "0.16.0")}, {1: 7}, "abcdef0123456789")
-    return ImportSource({"device_id": "cpu0", "kind": "cpu"}, workloads, "someone", "MIT")
+    return ImportSource({"device_id": "cpu0", "kind": "cpu"}, workloads, "someone", "MIT", "metaschedule-0")
 
 
 def test_rows_say_what_the_database_says_and_nothing_else(

@@ -85,7 +85,7 @@ def test_blank_lines_are_no_workloads_and_torn_ones_are(
     found = load_workloads(path, pool, report, names=[None, "mm", None, {"name": None, "networks": {"net": 2}}])
 
     assert sorted(found.found) == [1, 2, 3]
-    assert found.lost == {0: 2}
+    assert found.lost == {0: "its workload (line 2) could not be imported"}
     assert sorted((r.file, r.line) for r in report.refusals) == [("w.json", 1), ("w.json", 2), ("w.json", 3)]
     assert found.found[1].arguments == (("float32", (16, 16)),) * 3
     assert found.found[2].row["operator"] == "elementwise"

@@ -74,8 +74,9 @@ def import_database(
         workloads = load_workloads(files[WORKLOADS_FILE], pool, report, names=names)
         report.workloads = len({workload.workload_id for workload in workloads.found.values()})
         row = {**device, "kind": device.get("kind") or _device_kind(files[RECORDS_FILE], pool)}
-        folder = _prepared(out, row, workloads)
-        source = ImportSource(row, workloads, contributor, licence)
+        folder = prepare_folder(out, row, workloads)
+        session = f"metaschedule-{workloads.digest[:12]}"
+        source = ImportSource(row, workloads, contributor, licence, session)
         with folder.writer(row["device_id"]) as writer:
             importer = RecordImporter(source, pool, report, known=writer.record_ids)
             _import_records(files[RECORDS_FILE], importer, writer, progress=progress)
@@ -123,8 +124,17 @@ def _device_kind(records: Path, pool: ImportPool) -> str:
     raise DataError(f"No record in {records} says what kind of device it was measured on; name the kind.")
 
 
-def _prepared(out: str | Path, device: Mapping[str, Any], workloads: ImportedWorkloads) -> DataFolder:
-    """The data folder, with the device and the workloads in it."""
+def prepare_folder(out: str | Path, device: Mapping[str, Any], workloads: ImportedWorkloads) -> DataFolder:
+    """The data folder, with the device and the workloads in it.
+
+    Args:
+        out: The data folder; created if missing.
+        device: Row of the devices table; an existing row of the folder stays.
+        workloads: Those of a database or log.
+
+    Raises:
+        DataError: The folder describes the device as one of another kind.
+    """
     folder = DataFolder.create(out)
     kinds = dict(zip(*(folder.devices()[name].to_pylist() for name in ("device_id", "kind")), strict=True))
     kind = kinds.get(device["device_id"])

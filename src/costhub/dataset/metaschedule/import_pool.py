@@ -164,10 +164,22 @@ def _reason(error: Exception) -> str:
 
 
 class ImportPool:
-    """Child processes, in which a crash or a hang costs the one record that causes it."""
+    """Child processes, in which a crash or a hang costs the one record that causes it.
 
-    def __init__(self, workers: int | None = None) -> None:
-        """Prepares for `workers` children, one per core by default."""
+    Args:
+        workers: Children; one per core by default.
+        load: Reads a workload, in a child.
+        replay: Replays what records hold of their programs, in a child.
+    """
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        *,
+        load: Callable[[bytes], LoadedWorkload | str] = load_workload,
+        replay: Callable[[str, str, Sequence[str]], ReplayedTraces | str] = replay_all,
+    ) -> None:
+        self._load, self._replay = load, replay
         self._pool = ChildPool(workers, prepare=load_tvm, limits=FOR_STRANGERS)
 
     def __enter__(self) -> ImportPool:
@@ -178,12 +190,12 @@ class ImportPool:
 
     def load(self, lines: Sequence[bytes]) -> Iterator[LoadedWorkload | str]:
         """Reads workloads, in order; a string says why one cannot be read."""
-        for [reply] in self._pool.map(load_workload, [(line,) for line in lines], pieces=lambda args: [(b"",), args]):
+        for [reply] in self._pool.map(self._load, [(line,) for line in lines], pieces=lambda args: [(b"",), args]):
             yield _reason_lost(reply) if isinstance(reply, LostCall) else reply
 
     def replay(self, calls: Iterable[ReplayCall]) -> Iterator[ReplayedTraces | str]:
         """Replays traces, in order; a string says why none of a call can be replayed."""
-        for replies in self._pool.map(replay_all, calls, pieces=_single_traces):
+        for replies in self._pool.map(self._replay, calls, pieces=_single_traces):
             yield _joined_replies([_reason_lost(reply) if isinstance(reply, LostCall) else reply for reply in replies])
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from costhub.dataset.metaschedule.import_pool import ImportPool, ReplayCall, ReplayedTraces
+from costhub.dataset.metaschedule.import_pool import ReplayCall, ReplayedTraces
 from costhub.dataset.metaschedule.import_workloads import ImportedWorkload, ImportedWorkloads
 from costhub.dataset.metaschedule.lines import Arguments, ImportReport, Line, Record, parse_record
 from costhub.dataset.trace import program_id
@@ -16,7 +16,6 @@ from costhub.versions import costhub_version
 
 PROPOSED_BY = "imported"
 """What `proposed_by` holds in every imported row: databases do not record which search proposed a program."""
-NO_REASON = "The program failed to build or to run; MetaSchedule does not record the reason."
 
 _CHUNK_RECORDS = 64
 
@@ -29,6 +28,17 @@ class ImportSource:
     workloads: ImportedWorkloads
     contributor: str | None
     licence: str | None
+    session: str
+    """Names the database or log in every row."""
+    proposed_by: str = PROPOSED_BY
+
+
+class TracePool(Protocol):
+    """Child processes that turn what records hold of their programs into traces of TVM 0.27."""
+
+    def replay(self, calls: Iterable[ReplayCall]) -> Iterator[ReplayedTraces | str]:
+        """One answer per call, in order."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -49,12 +59,20 @@ class RecordImporter:
         pool: Where traces are replayed.
         report: Where lines that give no row are counted.
         known: Records that need no row.
+        parse: Reads a line.
     """
 
     def __init__(
-        self, source: ImportSource, pool: ImportPool, report: ImportReport, *, known: frozenset[str] = frozenset()
+        self,
+        source: ImportSource,
+        pool: TracePool,
+        report: ImportReport,
+        *,
+        known: frozenset[str] = frozenset(),
+        parse: Callable[[bytes], Record] = parse_record,
     ) -> None:
         self._source, self._pool, self._report, self._known = source, pool, report, known
+        self._parse = parse
         self._seen: set[str] = set()
 
     def rows(self, file: str, lines: Iterable[Line]) -> list[dict[str, Any]]:
@@ -78,7 +96,7 @@ class RecordImporter:
             try:
                 if line.why:
                     raise DataError(line.why)
-                record = parse_record(line.text)
+                record = self._parse(line.text)
                 workload = self._workload(record)
             except DataError as error:
                 self._report.refuse(file, line.number, str(error))
@@ -100,7 +118,7 @@ class RecordImporter:
         """
         workloads = self._source.workloads
         if record.workload in workloads.lost:
-            raise DataError(f"its workload (line {workloads.lost[record.workload]}) could not be imported")
+            raise DataError(workloads.lost[record.workload])
         workload = workloads.found.get(record.workload)
         if workload is None:
             raise DataError(f"the database has no workload {record.workload}")
@@ -116,7 +134,7 @@ class RecordImporter:
         if isinstance(replayed, str):
             return replayed
         self._report.redone += replayed.redone
-        run_s = pending.record.run_s
+        record = pending.record
         return {
             "record_id": pending.record_id,
             "program_id": program_id(workload_id, replayed.trace),
@@ -124,11 +142,12 @@ class RecordImporter:
             "device_id": source.device["device_id"],
             "target": reply.target,
             "trace": replayed.trace,
-            "status": "ok" if run_s else "unknown_error",
-            "error": None if run_s else NO_REASON,
-            "run_s": list(run_s),
-            "proposed_by": PROPOSED_BY,
-            "session": f"metaschedule-{source.workloads.digest[:12]}",
+            "status": record.status,
+            "error": record.error,
+            "run_s": list(record.run_s),
+            "proposed_by": source.proposed_by,
+            "timestamp": record.measured_at,
+            "session": source.session,
             "contributor": source.contributor,
             "licence": source.licence,
             "tvm_version": pending.workload.tvm_version,

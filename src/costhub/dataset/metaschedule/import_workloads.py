@@ -136,8 +136,8 @@ class ImportedWorkloads:
 
     found: dict[int, ImportedWorkload] = field(default_factory=dict)
     """By their number in the database, from 0."""
-    lost: dict[int, int] = field(default_factory=dict)
-    """The line of each one that could not be read, by its number."""
+    lost: dict[int, str] = field(default_factory=dict)
+    """Why each other one could not be read, by its number."""
     digest: str = ""
     """64 hex digits that name the database."""
 
@@ -158,7 +158,7 @@ def load_workloads(
             if isinstance(reply, LoadedWorkload):
                 workloads.found[number] = ImportedWorkload(reply.row, reply.tvm_version)
             else:
-                workloads.lost[number] = line.number
+                workloads.lost[number] = f"its workload (line {line.number}) could not be imported"
                 report.refuse(path.name, line.number, line.why or reply)
     if not workloads.found:
         example = f" Line {report.refusals[0].line}: {report.refusals[0].why}." if report.refusals else ""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import lzma
 import math
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,6 +27,7 @@ MOST_FILE_BYTES = 64 << 30
 _SKIP_BYTES = 1 << 20
 FAILED_S = 1e9
 """MetaSchedule stores 1e10 seconds for a program that failed; anything this long counts as failed."""
+NO_REASON = "The program failed to build or to run; MetaSchedule does not record the reason."
 Arguments = tuple[tuple[str, tuple[int, ...]], ...]
 MOST_REFUSALS = 1000
 
@@ -51,7 +54,7 @@ def read_lines(path: Path, *, most_bytes: int) -> Iterator[Line]:
     """Yields the lines; one that is too long is named and skipped, not read.
 
     Args:
-        path: A text file, gzipped if its name ends in ``.gz``.
+        path: A text file, compressed if its name ends in ``.gz`` or ``.xz``.
         most_bytes: The longest line to take.
 
     Raises:
@@ -59,14 +62,15 @@ def read_lines(path: Path, *, most_bytes: int) -> Iterator[Line]:
     """
     with ExitStack() as held:
         raw: IO[bytes] = held.enter_context(open_regular(path, limit=MOST_FILE_BYTES, error=DataError))
-        # gzip gets the open file, so that progress can be computed from the bytes on disk.
-        file = held.enter_context(gzip.open(raw)) if path.suffix == ".gz" else raw
+        # The decompressor gets the open file, so that progress can be computed from the bytes on disk.
+        opened = _DECOMPRESSORS.get(path.suffix)
+        file = held.enter_context(opened(raw)) if opened else raw
         number = 0
         while True:
             number += 1
             try:
                 text, too_long = _next_line(file, most_bytes)
-            except (EOFError, OSError, zlib.error) as error:
+            except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
                 yield Line(number, b"", f"the file is damaged from here on ({error})", raw.tell())
                 return
             if not text:
@@ -77,7 +81,10 @@ def read_lines(path: Path, *, most_bytes: int) -> Iterator[Line]:
                 yield Line(number, text.strip(), "" if text.strip() else BLANK, raw.tell())
 
 
-def _next_line(file: IO[bytes] | gzip.GzipFile, most_bytes: int) -> tuple[bytes, bool]:
+_DECOMPRESSORS: dict[str, Callable[[IO[bytes]], Any]] = {".gz": gzip.open, ".xz": lzma.open}
+
+
+def _next_line(file: IO[bytes], most_bytes: int) -> tuple[bytes, bool]:
     """The next line, empty at the end of the file, and whether it is cut because it is too long."""
     text = file.readline(most_bytes + 1)
     too_long = len(text.rstrip(b"\r\n")) > most_bytes
@@ -101,6 +108,12 @@ class Record:
     """The target as JSON, in the form of the TVM that wrote it."""
     arguments: Arguments | None
     """(dtype, shape) of each argument; None if the record lacks them."""
+    status: str = "ok"
+    """What became of the program."""
+    error: str | None = None
+    """Why it failed."""
+    measured_at: datetime | None = None
+    """When it was measured, where the record says so."""
 
     def record_id(self, device_id: str, workload_id: str) -> str:
         """64 hex digits: the same record of the same device always gets the same id.
@@ -127,12 +140,15 @@ def parse_record(line: bytes) -> Record:
         raise DataError(f"its workload {workload!r:.40} is not a number from 0")
     if not (isinstance(instructions, list) and isinstance(decisions, list)):
         raise DataError("its trace is not a pair of instructions and decisions")
+    run_s = _run_s(run_secs)
     return Record(
         workload,
         _dump_json([instructions, decisions]),
-        _run_s(run_secs),
+        run_s,
         _dump_json(target),
         _arguments(arguments),
+        status="ok" if run_s else "unknown_error",
+        error=None if run_s else NO_REASON,
     )
 
 
@@ -195,6 +211,8 @@ class ImportReport:
     """Lines that could not be imported."""
     redone: int = 0
     """Added measurements whose post-processing was redone, because the recorded one does not replay."""
+    contradictions: int = 0
+    """Records whose time differs by more than twofold from an earlier one of the same program."""
     reasons: dict[str, int] = field(default_factory=dict)
     """How many lines were refused for which reason."""
     refusals: list[RefusedLine] = field(default_factory=list)
@@ -230,6 +248,11 @@ class ImportReport:
             lines.append(f"{self.known:,} records were in the folder already.")
         if self.duplicates:
             lines.append(f"{self.duplicates:,} lines are copies of earlier ones and were left out.")
+        if self.contradictions:
+            lines.append(
+                f"{self.contradictions:,} records took more than twice or less than half the time of an earlier record "
+                "of the same program; perhaps two logs use one key for different computations."
+            )
         if self.refused:
             lines.append(f"{self.refused:,} lines were refused:")
             lines += [self._example(why, count) for why, count in Counter(self.reasons).most_common(10)]

@@ -1,0 +1,148 @@
+"""Provides import_ansor: logs of Ansor with named workloads into a data folder."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from costhub.dataset.ansor.log import AnsorLog, log_files
+from costhub.dataset.ansor.named_workloads import parse_key
+from costhub.dataset.ansor.replay import replay_sketches
+from costhub.dataset.metaschedule.import_database import prepare_folder
+from costhub.dataset.metaschedule.import_pool import ImportPool, LoadedWorkload
+from costhub.dataset.metaschedule.import_records import ImportSource, RecordImporter
+from costhub.dataset.metaschedule.import_workloads import ImportedWorkload, ImportedWorkloads
+from costhub.dataset.metaschedule.lines import ImportReport, Line, read_lines
+from costhub.dataset.operator_class import classify
+from costhub.dataset.schema import table_from_rows
+from costhub.dataset.workload import workload_row
+from costhub.errors import DataError, WorkloadError
+from costhub.progress import bar
+
+PROPOSED_BY = "transplanted"
+"""What `proposed_by` holds in every row: TVM 0.27 makes the same program from the trace, but its latency is that of
+code which an older TVM generated."""
+MOST_LINE_BYTES = 1 << 20
+_BATCH = 4000
+
+
+@dataclass(frozen=True)
+class LogSource:
+    """What a user says about logs."""
+
+    device: Mapping[str, Any]
+    """Row of the devices table, with `target`: the target of TVM 0.27 as JSON."""
+    contributor: str | None = None
+    """Who measured."""
+    licence: str | None = None
+    """SPDX name of the licence."""
+    tvm_version: str | None = None
+    """The TVM that compiled the programs."""
+
+
+def import_ansor(
+    path: str | Path, out: str | Path, *, source: LogSource, workers: int | None = None, progress: bool = True
+) -> ImportReport:
+    """Adds the measurements in logs of Ansor (TVM's auto_scheduler) to a data folder.
+
+    A workload key that is a name and arguments is rebuilt with topi; the transform steps of a tiled GPU program become
+    the decisions of MetaSchedule's tiled space, and TVM 0.27 post-processes the schedule. Each record becomes a
+    row, or is counted under the reason why it does not. Existing rows stay, so an interrupted import resumes.
+
+    Args:
+        path: A log, or a folder of logs, perhaps compressed by gzip or xz.
+        out: The data folder; created if missing.
+        source: The device, and what is known of the measurements.
+        workers: Child processes; one per core by default.
+        progress: Shows a bar on a terminal.
+
+    Raises:
+        DataError: There is no log, the device has no target, or `out` is not a data folder.
+        MeasureError: A child process does not start at all.
+    """
+    target = source.device.get("target")
+    if not target:
+        raise DataError(
+            f"The device {source.device['device_id']!r} has no target; give one with its architecture, such as "
+            '{"kind": "cuda", "arch": "sm_70"}.'
+        )
+    files, report, log = log_files(Path(path)), ImportReport(), AnsorLog(str(target))
+    total = 2 * sum(file.stat().st_size for file in files)
+    with (
+        ImportPool(workers, load=build_workload, replay=replay_sketches) as pool,
+        bar(total, desc="importing", unit="B", enabled=progress) as shown,
+    ):
+        for _, lines in _batches(files, shown):
+            _number_keys(log, lines)
+        workloads = _built(log, pool, source.tvm_version)
+        report.workloads = len({workload.workload_id for workload in workloads.found.values()})
+        folder = prepare_folder(out, source.device, workloads)
+        with folder.writer(source.device["device_id"]) as writer:
+            shared = ImportSource(
+                source.device,
+                workloads,
+                source.contributor,
+                source.licence,
+                session=f"ansor-{workloads.digest[:12]}",
+                proposed_by=PROPOSED_BY,
+            )
+            importer = RecordImporter(shared, pool, report, known=writer.record_ids, parse=log.compared_record)
+            for file, lines in _batches(files, shown):
+                # Every batch becomes a shard: an interruption loses one batch at most.
+                writer.extend(table_from_rows("measurements", importer.rows(file.name, lines)))
+    report.contradictions = log.contradictions
+    return report
+
+
+def build_workload(key: bytes) -> LoadedWorkload | str:
+    """The workload of a key, as a row; call it in a child process.
+
+    Returns:
+        The workload; or a string that says why there is none.
+    """
+    try:
+        parsed = parse_key(key.decode())
+        module = parsed.module()
+        return LoadedWorkload(workload_row(module, name=parsed.name, operator=classify(module)), None)
+    except (WorkloadError, UnicodeDecodeError) as error:
+        return str(error)
+
+
+def _batches(files: Sequence[Path], shown: Any) -> Iterator[tuple[Path, list[Line]]]:
+    for file in files:
+        lines, position = read_lines(file, most_bytes=MOST_LINE_BYTES), 0
+        while batch := list(islice(lines, _BATCH)):
+            yield file, batch
+            shown.update(batch[-1].position - position)
+            position = batch[-1].position
+
+
+def _number_keys(log: AnsorLog, lines: Sequence[Line]) -> None:
+    for line in lines:
+        with contextlib.suppress(DataError):
+            log.record(line.text)
+
+
+def _built(log: AnsorLog, pool: ImportPool, tvm_version: str | None) -> ImportedWorkloads:
+    """The workloads of the keys.
+
+    Raises:
+        DataError: None could be built.
+    """
+    workloads = ImportedWorkloads(digest=hashlib.sha256("\n".join(sorted(log.keys)).encode()).hexdigest())
+    keys = list(log.keys)
+    for number, reply in enumerate(pool.load([key.encode() for key in keys])):
+        if isinstance(reply, LoadedWorkload):
+            workloads.found[number] = ImportedWorkload(reply.row, tvm_version)
+        else:
+            workloads.lost[number] = reply
+    if not workloads.found:
+        raise DataError(
+            "No record in these logs has a workload that can be rebuilt: its key must be a name that costhub knows."
+        )
+    return workloads

@@ -1,0 +1,140 @@
+"""Provides replay_sketches: Ansor programs as schedules of TVM 0.27; call it in a child process only."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from costhub.dataset.ansor.sketch import (
+    MOST_INNERMOST,
+    UNROLL_STEPS,
+    VECTOR_LENGTHS,
+    TiledSketch,
+    read_sketch,
+)
+from costhub.dataset.metaschedule.import_pool import ReplayedTrace, ReplayedTraces
+from costhub.dataset.trace import plain, replay, trace_parts, trace_to_json
+from costhub.dataset.workload import module_from_json, parse_target
+from costhub.errors import WorkloadError, last_line
+
+_TILE, _CHOICE = "SamplePerfectTile", "SampleCategorical"
+
+
+def replay_sketches(module_json: str, target: str, steps: Sequence[str]) -> ReplayedTraces | str:
+    """Fills the decisions of MetaSchedule's tiled space with those of Ansor programs, and post-processes.
+
+    Args:
+        module_json: The workload.
+        target: The target of TVM 0.27 as JSON.
+        steps: The transform steps of each program as JSON.
+
+    Returns:
+        One trace or reason per program; a string says why there is none for any.
+    """
+    try:
+        instructions = _instructions(module_json, target)
+        kind = str(parse_target(target).kind.name)
+    except Exception as error:
+        return str(error) if isinstance(error, WorkloadError) else f"TVM fails on its workload ({last_line(error)})"
+    programs = tuple(_program(module_json, target, instructions, each) for each in steps)
+    return ReplayedTraces(json.dumps(json.loads(target), sort_keys=True), kind, programs)
+
+
+def _program(module_json: str, target: str, instructions: list[Any], steps: str) -> ReplayedTrace | str:
+    try:
+        decisions = _decisions(instructions, read_sketch(json.loads(steps)))
+        schedule = replay(_module(module_json), json.dumps([instructions, decisions]))
+        _postprocess(schedule, module_json, target)
+        return ReplayedTrace(trace_to_json(schedule.trace), redone=False)
+    except WorkloadError as error:
+        return str(error)
+    except Exception as error:
+        return f"TVM fails on it ({last_line(error)})"
+
+
+@functools.lru_cache(maxsize=2)
+def _module(module_json: str) -> Any:
+    return module_from_json(module_json)
+
+
+@functools.lru_cache(maxsize=2)
+def _context(module_json: str, target: str) -> Any:
+    """What TVM tunes the workload with: the rules and post-processing that make Ansor's GPU programs."""
+    from tvm.s_tir import meta_schedule as ms
+
+    rules = ms.schedule_rule
+    tiling = rules.MultiLevelTiling(
+        structure="SSSRRSRS",
+        tile_binds=["blockIdx.x", "vthread.x", "threadIdx.x"],
+        max_innermost_factor=MOST_INNERMOST,
+        vector_load_lens=list(VECTOR_LENGTHS),
+        reuse_read=rules.ReuseType(req="must", levels=[4], scope="shared"),
+        reuse_write=rules.ReuseType(req="must", levels=[3], scope="local"),
+    )
+    inlining = rules.AutoInline(
+        into_producer=True,
+        into_consumer=True,
+        inline_const_tensor=True,
+        disallow_if_then_else=False,
+        require_injective=False,
+        require_ordered=False,
+    )
+    unrolling = rules.ParallelizeVectorizeUnroll(
+        max_jobs_per_core=-1, max_vectorize_extent=-1, unroll_max_steps=list(UNROLL_STEPS), unroll_explicit=True
+    )
+    generator = ms.space_generator.PostOrderApply(
+        sch_rules=[tiling, inlining, unrolling], postprocs=ms.Postproc.create("cuda"), mutator_probs={}
+    )
+    return ms.TuneContext(_module(module_json), target=parse_target(target), space_generator=generator, num_threads=1)
+
+
+@functools.lru_cache(maxsize=2)
+def _instructions(module_json: str, target: str) -> list[Any]:
+    """The instructions of the one tiled program of the design space.
+
+    Raises:
+        WorkloadError: The workload has none, or several.
+    """
+    schedules = _context(module_json, target).generate_design_space()
+    spaces = [plain(trace_parts(schedule.trace))[0] for schedule in schedules]
+    tiled = [instructions for instructions in spaces if any(each[0] == _TILE for each in instructions)]
+    if len(tiled) != 1:
+        raise WorkloadError(f"MetaSchedule has {len(tiled)} tiled design spaces for its workload, and one was expected")
+    return list(tiled[0])
+
+
+def _decisions(instructions: list[Any], sketch: TiledSketch) -> list[list[Any]]:
+    """The decisions of the sketch, each with the number of its instruction.
+
+    Raises:
+        WorkloadError: The workload has other axes than the sketch.
+    """
+    tiles, vectors = iter(sketch.tiles), iter(sketch.vectors)
+    decisions: list[list[Any]] = []
+    for number, (kind, _, attributes, _) in enumerate(instructions):
+        if kind == _TILE:
+            decisions.append([number, next(tiles, [])])
+        elif kind == _CHOICE:
+            candidates = list(attributes[0])
+            value = sketch.unroll if candidates == list(UNROLL_STEPS) else next(vectors, None)
+            if value not in candidates:
+                raise WorkloadError("its sketch does not fit the workload")
+            decisions.append([number, candidates.index(value)])
+    lengths = [len(tile) for number, tile in decisions if isinstance(tile, list)]
+    if [*tiles, *vectors] or lengths != [len(tile) for tile in sketch.tiles]:
+        raise WorkloadError("its sketch does not fit the workload")
+    return decisions
+
+
+def _postprocess(schedule: Any, module_json: str, target: str) -> None:
+    """Applies the rules that every program of the space goes through.
+
+    Raises:
+        WorkloadError: The program breaks a limit of the device, or a rule of TVM.
+    """
+    schedule.enter_postproc()
+    for rule in _context(module_json, target).space_generator.postprocs:
+        if not rule.apply(schedule):
+            raise WorkloadError(f"TVM 0.27 refuses its schedule (by {str(rule).rpartition('.')[2]})")
