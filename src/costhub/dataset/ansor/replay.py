@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,17 +35,18 @@ def replay_sketches(module_json: str, target: str, steps: Sequence[str]) -> Repl
         One trace or reason per program; a string says why there is none for any.
     """
     try:
-        instructions = _instructions(module_json, target)
+        space = _space(module_json, target)
         kind = str(parse_target(target).kind.name)
     except Exception as error:
         return str(error) if isinstance(error, WorkloadError) else f"TVM fails on its workload ({last_line(error)})"
-    programs = tuple(_program(module_json, target, instructions, each) for each in steps)
+    programs = tuple(_program(module_json, target, space, each) for each in steps)
     return ReplayedTraces(json.dumps(json.loads(target), sort_keys=True), kind, programs)
 
 
-def _program(module_json: str, target: str, instructions: list[Any], steps: str) -> ReplayedTrace | str:
+def _program(module_json: str, target: str, space: tuple[list[Any], dict[int, int]], steps: str) -> ReplayedTrace | str:
+    instructions, extents = space
     try:
-        decisions = _decisions(instructions, read_sketch(json.loads(steps)))
+        decisions = _decisions(instructions, extents, read_sketch(json.loads(steps)))
         schedule = replay(_module(module_json), json.dumps([instructions, decisions]))
         _postprocess(schedule, module_json, target)
         return ReplayedTrace(trace_to_json(schedule.trace), redone=False)
@@ -91,21 +93,22 @@ def _context(module_json: str, target: str) -> Any:
 
 
 @functools.lru_cache(maxsize=2)
-def _instructions(module_json: str, target: str) -> list[Any]:
-    """The instructions of the one tiled program of the design space.
+def _space(module_json: str, target: str) -> tuple[list[Any], dict[int, int]]:
+    """The instructions of the one tiled program of the design space, and the extent that each tile splits.
 
     Raises:
         WorkloadError: The workload has none, or several.
     """
     schedules = _context(module_json, target).generate_design_space()
-    spaces = [plain(trace_parts(schedule.trace))[0] for schedule in schedules]
-    tiled = [instructions for instructions in spaces if any(each[0] == _TILE for each in instructions)]
+    spaces = [plain(trace_parts(schedule.trace)) for schedule in schedules]
+    tiled = [space for space in spaces if any(each[0] == _TILE for each in space[0])]
     if len(tiled) != 1:
         raise WorkloadError(f"MetaSchedule has {len(tiled)} tiled design spaces for its workload, and one was expected")
-    return list(tiled[0])
+    [(instructions, decisions)] = tiled
+    return instructions, {number: math.prod(tile) for number, tile in decisions if instructions[number][0] == _TILE}
 
 
-def _decisions(instructions: list[Any], sketch: TiledSketch) -> list[list[Any]]:
+def _decisions(instructions: list[Any], extents: dict[int, int], sketch: TiledSketch) -> list[list[Any]]:
     """The decisions of the sketch, each with the number of its instruction.
 
     Raises:
@@ -122,8 +125,10 @@ def _decisions(instructions: list[Any], sketch: TiledSketch) -> list[list[Any]]:
             if value not in candidates:
                 raise WorkloadError("its sketch does not fit the workload")
             decisions.append([number, candidates.index(value)])
-    lengths = [len(tile) for number, tile in decisions if isinstance(tile, list)]
-    if [*tiles, *vectors] or lengths != [len(tile) for tile in sketch.tiles]:
+    # TVM takes tiles of another extent, and makes a program of it that Ansor never measured.
+    fits = all(math.prod(tile) == extents[number] for number, tile in decisions if number in extents)
+    counts = [instructions[number][2][0] for number in extents]
+    if not fits or counts != [len(tile) for tile in sketch.tiles] or [*tiles, *vectors]:
         raise WorkloadError("its sketch does not fit the workload")
     return decisions
 

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import json
+import lzma
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costhub.dataset.ansor.import_log import LogSource, import_ansor
+from costhub.dataset.ansor.named_workloads import parse_key
+from costhub.dataset.check.folder import check_folder
+from costhub.dataset.folder import DataFolder
+from costhub.dataset.metaschedule.lines import ImportReport
+from costhub.dataset.trace import replay
+from costhub.dataset.workload import workload_id
+from costhub.errors import DataError
+from tests.dataset.ansor.ansor_steps import MATMUL, Tiles, record
+
+TARGET = {
+    "kind": "cuda",
+    "arch": "sm_70",
+    "max_threads_per_block": 1024,
+    "max_shared_memory_per_block": 49152,
+    "thread_warp_size": 32,
+}
+SOURCE = LogSource({"device_id": "gpu0", "kind": "cuda", "target": json.dumps(TARGET)}, "Ada", "MIT", "0.7")
+
+
+def run(path: Path, out: Path) -> ImportReport:
+    return import_ansor(path, out, source=SOURCE, workers=1, progress=False)
+
+
+def write(path: Path, *lines: bytes) -> Path:
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    return path
+
+
+def test_records_become_programs_with_the_same_launch(tmp_path: Path) -> None:
+    other = Tiles(spatial=((4, 1, 8, 1, 2), (2, 2, 16, 2, 1)), vectors=(1, 3), unroll=512)
+    lines = [record(MATMUL, Tiles().steps()), record(MATMUL, other.steps(), 2e-3), record(MATMUL, other.steps(), 0, 4)]
+
+    report = run(write(tmp_path / "a.log", *lines), tmp_path / "out")
+
+    assert report == ImportReport(workloads=1, ok=2, failed=1)
+    folder = DataFolder.open(tmp_path / "out")
+    assert check_folder(folder.path, deep=True) == []
+    [workload] = folder.workloads().to_pylist()
+    module = parse_key(MATMUL).module()
+    assert (workload["workload_id"], workload["name"]) == (workload_id(module), "matmul_64x32_32x128")
+    rows = sorted(folder.measurements("gpu0").to_pylist(), key=lambda row: (row["status"], row["run_s"]))
+    assert [(row["run_s"], row["status"], row["error"]) for row in rows] == [
+        ([1e-3], "ok", None),
+        ([2e-3], "ok", None),
+        ([], "run_error", "Ansor's error 4, RUNTIME_DEVICE."),
+    ]
+    shared = {name: rows[0][name] for name in ("proposed_by", "licence", "contributor", "tvm_version", "timestamp")}
+    assert shared == {
+        "proposed_by": "transplanted",
+        "licence": "MIT",
+        "contributor": "Ada",
+        "tvm_version": "0.7",
+        "timestamp": datetime(2021, 11, 22, 9, 57, 19, tzinfo=timezone.utc),
+    }
+    for row, (blocks, vthreads, threads) in zip(rows, [(8, 2, 32), (8, 2, 128), (8, 2, 128)], strict=True):
+        script = replay(module, row["trace"]).mod.script()
+        for axis, extent in (("blockIdx.x", blocks), ("vthread.x", vthreads), ("threadIdx.x", threads)):
+            assert f'T.thread_binding({extent}, thread="{axis}"' in script
+
+
+def test_an_import_resumes_and_says_what_it_left_out(tmp_path: Path) -> None:
+    (tmp_path / "logs" / "deep").mkdir(parents=True)
+    good = record(MATMUL, Tiles().steps())
+    write(tmp_path / "logs" / "a.json", good, good, b"", good[:-9], b"[1]", b'{"i":[],"r":[]}')
+    lines = [
+        record('["d7b65649a4dd54becea0a52aabbc5af5"]', []),
+        record('["pool_layer", 1]', []),
+        record(MATMUL, Tiles(vectors=(8, 1)).steps()),
+        record(MATMUL, Tiles(reduction=((4, 4, 4),)).steps()),  # of another extent than the workload's
+        record(MATMUL, Tiles(spatial=((2, 2, 2, 4, 2), (2, 1, 2, 16, 2))).steps(), -1.0),
+        record(MATMUL, Tiles().steps(), 1e-3, 99),
+        record(MATMUL, Tiles(spatial=((1, 1, 64, 1, 1), (1, 1, 128, 1, 1))).steps()),  # 8,192 threads
+    ]
+    with lzma.open(tmp_path / "logs" / "deep" / "b.jsonl.xz", "wb") as file:
+        file.write(b"\n".join(lines))
+
+    report = run(tmp_path / "logs", tmp_path / "out")
+
+    assert (report.ok, report.failed, report.duplicates, report.refused) == (1, 0, 1, 11)
+    reasons = "\n".join(report.reasons)
+    for part in (
+        "is blank",
+        "not a record",
+        "a hash",
+        "pool_layer",
+        "other lengths",
+        "VerifyGPUCode",
+        "error number 99",
+    ):
+        assert part in reasons
+    again = run(tmp_path / "logs", tmp_path / "out")
+    assert (again.ok, again.known, again.refused) == (0, 1, 11)
+    assert DataFolder.open(tmp_path / "out").measurements().num_rows == 1
+
+
+def test_times_that_contradict_each_other_are_kept_and_counted(tmp_path: Path) -> None:
+    steps = Tiles().steps()
+    lines = [record(MATMUL, steps, cost) for cost in (1e-3, 1.9e-3, 2.1e-3)]
+
+    report = run(write(tmp_path / "a.log", *lines), tmp_path / "out")
+
+    assert (report.ok, report.contradictions) == (3, 1)
+    assert "perhaps two logs use one key" in "\n".join(report.sentences())
+
+
+def test_a_truncated_archive_gives_what_it_holds(tmp_path: Path) -> None:
+    costs = [1e-3 + number * 1e-9 for number in range(3000)]
+    whole = lzma.compress(b"\n".join(record(MATMUL, Tiles().steps(), cost) for cost in costs))
+    (tmp_path / "a.jsonl.xz").write_bytes(whole[: len(whole) // 2])
+
+    report = run(tmp_path / "a.jsonl.xz", tmp_path / "out")
+
+    assert 0 < report.ok < 3000
+    assert "damaged" in str(report.reasons)
+
+
+@pytest.mark.parametrize(
+    ("lines", "source", "why"),
+    [
+        ([b"{}"], SOURCE, "No record in these logs"),
+        ([record('["matmul_layer", 1]', [])], SOURCE, "No record in these logs"),
+        ([record(MATMUL, [])], LogSource({"device_id": "gpu0", "kind": "cuda"}), "has no target"),
+        (None, SOURCE, "holds no log"),
+    ],
+)
+def test_nothing_to_import_is_an_error(tmp_path: Path, lines: Any, source: LogSource, why: str) -> None:
+    if lines is not None:
+        write(tmp_path / "a.log", *lines)
+    with pytest.raises(DataError, match=why):
+        import_ansor(tmp_path, tmp_path.parent / f"{tmp_path.name}-out", source=source, workers=1, progress=False)
