@@ -57,7 +57,7 @@ def test_records_become_programs_with_the_same_launch(tmp_path: Path) -> None:
     ]
     shared = {name: rows[0][name] for name in ("proposed_by", "licence", "contributor", "tvm_version", "timestamp")}
     assert shared == {
-        "proposed_by": "transplanted",
+        "proposed_by": "ansor",
         "licence": "MIT",
         "contributor": "Ada",
         "tvm_version": "0.7",

@@ -12,7 +12,7 @@ from typing import Any
 
 from costhub.dataset.ansor.log import AnsorLog, log_files
 from costhub.dataset.ansor.named_workloads import parse_key
-from costhub.dataset.ansor.replay import replay_sketches
+from costhub.dataset.ansor.replay import read_target, replay_sketches
 from costhub.dataset.metaschedule.import_database import prepare_folder
 from costhub.dataset.metaschedule.import_pool import ImportPool, LoadedWorkload
 from costhub.dataset.metaschedule.import_records import ImportSource, RecordImporter
@@ -23,10 +23,11 @@ from costhub.dataset.schema import table_from_rows
 from costhub.dataset.workload import workload_row
 from costhub.errors import DataError, WorkloadError
 from costhub.progress import bar
+from costhub.terminal_text import clean
 
-PROPOSED_BY = "transplanted"
-"""What `proposed_by` holds in every row: TVM 0.27 makes the same program from the trace, but its latency is that of
-code which an older TVM generated."""
+ANSOR = "ansor"
+"""What `proposed_by` and `transplanted_from` hold in every row: TVM 0.27 makes the same program from the trace, but the
+latency is that of code which an older TVM generated."""
 MOST_LINE_BYTES = 1 << 20
 _BATCH = 4000
 
@@ -36,7 +37,7 @@ class LogSource:
     """What a user says about logs."""
 
     device: Mapping[str, Any]
-    """Row of the devices table, with `target`: the target of TVM 0.27 as JSON."""
+    """Row of the devices table; its `target` is that of TVM 0.27, as JSON or by its name."""
     contributor: str | None = None
     """Who measured."""
     licence: str | None = None
@@ -65,38 +66,57 @@ def import_ansor(
         DataError: There is no log, the device has no target, or `out` is not a data folder.
         MeasureError: A child process does not start at all.
     """
-    target = source.device.get("target")
-    if not target:
+    if not source.device.get("target"):
         raise DataError(
             f"The device {source.device['device_id']!r} has no target; give one with its architecture, such as "
             '{"kind": "cuda", "arch": "sm_70"}.'
         )
-    files, report, log = log_files(Path(path)), ImportReport(), AnsorLog(str(target))
+    place = Path(path)
+    files, report = log_files(place), ImportReport()
     total = 2 * sum(file.stat().st_size for file in files)
     with (
         ImportPool(workers, load=build_workload, replay=replay_sketches) as pool,
         bar(total, desc="importing", unit="B", enabled=progress) as shown,
     ):
+        device = _with_target(source.device, pool)
+        log = AnsorLog(device["target"])
         for _, lines in _batches(files, shown):
             _number_keys(log, lines)
         workloads = _built(log, pool, source.tvm_version)
         report.workloads = len({workload.workload_id for workload in workloads.found.values()})
-        folder = prepare_folder(out, source.device, workloads)
-        with folder.writer(source.device["device_id"]) as writer:
-            shared = ImportSource(
-                source.device,
-                workloads,
-                source.contributor,
-                source.licence,
-                session=f"ansor-{workloads.digest[:12]}",
-                proposed_by=PROPOSED_BY,
-            )
+        folder = prepare_folder(out, device, workloads)
+        with folder.writer(device["device_id"]) as writer:
+            session = f"{ANSOR}-{workloads.digest[:12]}"
+            shared = ImportSource(device, workloads, source.contributor, source.licence, session, proposed_by=ANSOR)
             importer = RecordImporter(shared, pool, report, known=writer.record_ids, parse=log.compared_record)
             for file, lines in _batches(files, shown):
                 # Every batch becomes a shard: an interruption loses one batch at most.
-                writer.extend(table_from_rows("measurements", importer.rows(file.name, lines)))
+                writer.extend(table_from_rows("measurements", importer.rows(_label(file, place), lines)))
     report.contradictions = log.contradictions
     return report
+
+
+def _with_target(device: Mapping[str, Any], pool: ImportPool) -> dict[str, Any]:
+    """The device, with its target as JSON of TVM 0.27.
+
+    Raises:
+        DataError: TVM does not accept the target, or it is for another kind of device.
+    """
+    read = pool.call(read_target, str(device["target"]))
+    if isinstance(read, str):
+        raise DataError(read)
+    target, kind = read
+    if device.get("kind") not in (None, kind):
+        raise DataError(
+            f"The device {device['device_id']!r} is of kind {device['kind']!r}, but the target {target:.200} is for "
+            f"{kind!r}; give another target or device."
+        )
+    return {**device, "kind": kind, "target": target}
+
+
+def _label(file: Path, place: Path) -> str:
+    """The name of a log in a report."""
+    return clean(str(file.relative_to(place) if file != place else file.name), 200)
 
 
 def build_workload(key: bytes) -> LoadedWorkload | str:

@@ -16,6 +16,7 @@ from costhub.dataset.ansor.sketch import (
     read_sketch,
 )
 from costhub.dataset.metaschedule.import_pool import ReplayedTrace, ReplayedTraces
+from costhub.dataset.metaschedule.translate import translate_target
 from costhub.dataset.trace import plain, replay, trace_parts, trace_to_json
 from costhub.dataset.workload import module_from_json, parse_target
 from costhub.errors import WorkloadError, last_line
@@ -28,7 +29,7 @@ def replay_sketches(module_json: str, target: str, steps: Sequence[str]) -> Repl
 
     Args:
         module_json: The workload.
-        target: The target of TVM 0.27 as JSON.
+        target: The target of TVM 0.27 as JSON, in the form of `read_target`.
         steps: The transform steps of each program as JSON.
 
     Returns:
@@ -36,11 +37,28 @@ def replay_sketches(module_json: str, target: str, steps: Sequence[str]) -> Repl
     """
     try:
         space = _space(module_json, target)
-        kind = str(parse_target(target).kind.name)
+        _, kind = translate_target(target)
     except Exception as error:
         return str(error) if isinstance(error, WorkloadError) else f"TVM fails on its workload ({last_line(error)})"
     programs = tuple(_program(module_json, target, space, each) for each in steps)
-    return ReplayedTraces(json.dumps(json.loads(target), sort_keys=True), kind, programs)
+    return ReplayedTraces(target, kind, programs)
+
+
+def read_target(text: str) -> tuple[str, str] | str:
+    """The target of TVM 0.27 that a text stands for; call it in a child process only.
+
+    Args:
+        text: JSON such as ``{"kind": "cuda", "arch": "sm_70"}``; or the name of one, as TVM has them.
+
+    Returns:
+        The target as canonical JSON, and the kind of device; or a string that says what is wrong with the text.
+    """
+    try:
+        return translate_target(text if text.lstrip().startswith("{") else json.dumps(text))
+    except WorkloadError as error:
+        return str(error)
+    except Exception as error:
+        return f"TVM does not accept the target {text:.200} ({last_line(error)})."
 
 
 def _program(module_json: str, target: str, space: tuple[list[Any], dict[int, int]], steps: str) -> ReplayedTrace | str:

@@ -188,6 +188,11 @@ class ImportPool:
     def __exit__(self, *_: object) -> None:
         self._pool.close()
 
+    def call(self, function: Callable[..., _Result], *args: Any) -> _Result | str:
+        """The result of one call in a child; a string says why there is none."""
+        reply = self._pool.call(function, *args)
+        return _reason_lost(reply) if isinstance(reply, LostCall) else reply
+
     def load(self, lines: Sequence[bytes]) -> Iterator[LoadedWorkload | str]:
         """Reads workloads, in order; a string says why one cannot be read."""
         for [reply] in self._pool.map(self._load, [(line,) for line in lines], pieces=lambda args: [(b"",), args]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import json
 import lzma
 import math
@@ -25,6 +26,8 @@ BLANK = "the line is blank"
 MOST_FILE_BYTES = 64 << 30
 """All of TenSet's records have less; a sparse file of a stranger may claim any size."""
 _SKIP_BYTES = 1 << 20
+MOST_XZ_MEMORY = 256 << 20
+"""`xz -9` needs 65 MiB to decompress."""
 FAILED_S = 1e9
 """MetaSchedule stores 1e10 seconds for a program that failed; anything this long counts as failed."""
 NO_REASON = "The program failed to build or to run; MetaSchedule does not record the reason."
@@ -81,7 +84,43 @@ def read_lines(path: Path, *, most_bytes: int) -> Iterator[Line]:
                 yield Line(number, text.strip(), "" if text.strip() else BLANK, raw.tell())
 
 
-_DECOMPRESSORS: dict[str, Callable[[IO[bytes]], Any]] = {".gz": gzip.open, ".xz": lzma.open}
+class _XzReader(io.RawIOBase):
+    """Decompresses xz with bounded memory: `lzma.open` grants a file whatever window it asks for, up to 4 GiB."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self._raw, self._left, self._decoder = raw, b"", _xz_decoder()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer)
+        while True:
+            if self._decoder.eof:
+                # Streams may follow one another, with zeros between them.
+                self._left = self._decoder.unused_data.lstrip(b"\0") or self._raw.read(_SKIP_BYTES).lstrip(b"\0")
+                if not self._left:
+                    return 0
+                self._decoder = _xz_decoder()
+            elif self._decoder.needs_input and not self._left:
+                self._left = self._raw.read(_SKIP_BYTES)
+                if not self._left:
+                    raise EOFError("the compressed data end before their end mark")
+            text = self._decoder.decompress(self._left, max_length=len(view))
+            self._left = b""
+            if text:
+                view[: len(text)] = text
+                return len(text)
+
+
+def _xz_decoder() -> lzma.LZMADecompressor:
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MOST_XZ_MEMORY)
+
+
+_DECOMPRESSORS: dict[str, Callable[[IO[bytes]], Any]] = {
+    ".gz": gzip.open,
+    ".xz": lambda raw: io.BufferedReader(_XzReader(raw), _SKIP_BYTES),
+}
 
 
 def _next_line(file: IO[bytes], most_bytes: int) -> tuple[bytes, bool]:
