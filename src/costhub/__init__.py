@@ -12,7 +12,7 @@ from costhub.versions import __version__
 if TYPE_CHECKING:
     from costhub.api.check import check
     from costhub.api.collect import CollectOptions, collect
-    from costhub.api.data_tools import export_metaschedule, import_metaschedule, make_splits, stats
+    from costhub.api.data_tools import export_metaschedule, import_ansor, import_metaschedule, make_splits, stats
     from costhub.api.devices import devices
     from costhub.api.evaluation import evaluate
     from costhub.api.learning import adapt, train
@@ -49,6 +49,7 @@ _LAZY = {
     "evaluate": "costhub.api.evaluation:evaluate",
     "evaluate_scores": "costhub.models.evaluate:evaluate_scores",
     "export_metaschedule": "costhub.api.data_tools:export_metaschedule",
+    "import_ansor": "costhub.api.data_tools:import_ansor",
     "import_metaschedule": "costhub.api.data_tools:import_metaschedule",
     "iter_measurements": "costhub.hub.data:iter_measurements",
     "iter_programs": "costhub.hub.data:iter_programs",
@@ -84,6 +85,7 @@ __all__ = [
     "evaluate",
     "evaluate_scores",
     "export_metaschedule",
+    "import_ansor",
     "import_metaschedule",
     "iter_measurements",
     "iter_programs",

@@ -16,6 +16,7 @@ from costhub.cli.main import run
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.workload import module_to_json
 from costhub.hub.catalogue.devices import load_devices
+from tests.dataset.ansor.ansor_steps import MATMUL, Tiles
 
 TRACE = [[["GetSBlock", [], ["B", "main"], ["b0"]], ["GetLoops", ["b0"], [], ["l1"]]], []]
 
@@ -48,7 +49,9 @@ def test_what_came_in_and_what_did_not_is_said(
 ) -> None:
     assert run_import(database, tmp_path / "out") == 0
 
-    assert capsys.readouterr().out.splitlines() == [
+    *said, cost = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"It took \d+ s, [\d,]+ lines a second(, with at most [\d,]+ MiB in one process)?\.", cost)
+    assert said == [
         "2 measurements of 1 workloads were added: 1 ran, 1 failed on the device.",
         "2 lines were refused:",
         "  1 because the line is blank, first database_tuning_record.json line 2.",
@@ -145,3 +148,69 @@ def test_names_that_never_end_are_a_sentence(
 
     assert run_import(database, tmp_path / "out", "--names", str(path)) == 2
     assert re.search("is a device|is a named pipe|is longer than", capsys.readouterr().err)
+
+
+ANSOR = (
+    b'{"i": [["[\\"conv_layer\\", 1]", "cuda"], [[], []]], "r": [[1e-3], 0, 1.0, 1637575039], "v": "v0.6"}\n',
+    json.dumps(
+        {"i": [[MATMUL, "cuda"], [[], Tiles().steps()]], "r": [[1e-3], 0, 1.0, 1637575039], "v": "v0.6"}
+    ).encode(),
+)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"".join(ANSOR))
+    return path
+
+
+def test_a_log_of_ansor_is_imported_and_what_is_left_out_is_said(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    credit = ["--licence", "MIT", "--contributor", "Ada", "--tvm-version", "0.8"]
+    command = ["import", "ansor", str(log), "--device", "nvidia-h200", "--out", str(tmp_path / "out"), "--workers", "1"]
+
+    assert run([*command, *credit]) == 0
+    first, second, third, _ = capsys.readouterr().out.splitlines()
+    assert run([*command, *credit, "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+
+    assert (first, second) == (
+        "1 measurements of 1 workloads were added: 1 ran, 0 failed on the device.",
+        "1 lines were refused:",
+    )
+    assert third.startswith("  1 because its workload is 'conv_layer'; known are conv2d_layer, ")
+    assert (again["ok"], again["known"], again["refused"]) == (0, 1, 1)
+    columns = ["contributor", "licence", "tvm_version", "proposed_by"]
+    [row] = DataFolder.open(tmp_path / "out").measurements("nvidia-h200", columns).to_pylist()
+    assert row == {"contributor": "Ada", "licence": "MIT", "tvm_version": "0.8", "proposed_by": "ansor"}
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--device", "my-gpu"], "has no target; give one with its architecture (--target"),
+        (["--device", "nvidia-h200", "--target", "nonsense"], "does not accept the target"),
+        (["--device", "nvidia-h200", "--target", '{"kind": "llvm"}'], "is for 'cpu'"),
+    ],
+)
+def test_a_log_needs_a_target_of_its_device(
+    log: Path, tmp_path: Path, options: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["import", "ansor", str(log), "--out", str(tmp_path / "out"), *options]) == 2
+
+    assert sentence in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_log_of_which_nothing_fits_is_a_failure(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log.write_bytes(ANSOR[1].replace(b'"RE"', b'"RO"'))
+
+    assert run(["import", "ansor", str(log), "--device", "nvidia-h200", "--out", str(tmp_path / "out")]) == 2
+
+    said = capsys.readouterr().err
+    assert said.startswith(f"costhub: Nothing could be imported from {log}.")
+    assert "1 because its steps are not those of a tiled GPU program" in said

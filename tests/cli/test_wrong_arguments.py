@@ -20,6 +20,8 @@ collect --suite resnet18 --out d --shares nope=1
 collect --suite resnet18 --out d --device nope
 collect --suite resnet18 --out d --budget soon
 import metaschedule nope --device x --out d
+import ansor nope --device x --out d
+import ansor nope --device nvidia-h200 --out d
 check nope
 stats nope
 contribute nope --to hf-hub:a/b

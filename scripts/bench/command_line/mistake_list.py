@@ -157,6 +157,10 @@ MISTAKES = (
         ("import metaschedule nope --device nvidia-a100 --out d", "nope"),
         ("import metaschedule empty --device nvidia-a100 --out d", "empty"),
         ("import metaschedule empty --device nvidia-a100 --out d --names broken.json", "broken.json"),
+        ("import ansor nope --device nvidia-a100 --out d", "nope"),
+        ("import ansor empty --device nvidia-a100 --out d", "empty"),
+        ("import ansor file.txt --device my-gpu --out d", "--target"),
+        ("import ansor file.txt --device nvidia-a100 --out d", "name that costhub knows"),
     ),
     *_of(
         "train",

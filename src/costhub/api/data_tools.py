@@ -1,4 +1,4 @@
-"""Provides what the commands on data do, from Python: stats, make_splits, import_metaschedule, export_metaschedule."""
+"""Provides what the commands on data do, from Python: stats, make_splits, imports, export_metaschedule."""
 
 from __future__ import annotations
 
@@ -208,7 +208,52 @@ def import_metaschedule(
         progress=progress,
     )
     if report.refused and not report.kept:
-        raise DataError(f"Nothing could be imported from {folder}. {' '.join(report.sentences()[1:])}")
+        raise DataError(f"Nothing could be imported from {folder}. {' '.join(report.sentences()[1:-1])}")
+    return report
+
+
+def import_ansor(
+    path: str | Path,
+    out: str | Path,
+    *,
+    device: str | Mapping[str, Any],
+    target: str | None = None,
+    contributor: str | None = None,
+    licence: str | None = None,
+    tvm_version: str | None = None,
+    workers: int | None = None,
+    progress: bool = True,
+) -> ImportReport:
+    """Adds the measurements in logs of Ansor, TVM's auto_scheduler, to a data folder.
+
+    Workloads are rebuilt from keys that name them, tiled GPU programs become schedules of MetaSchedule. The rows are
+    transplanted: TVM 0.27 makes the same program, but the latency is that of an older code generator.
+
+    Args:
+        path: A log, or a folder of logs, each perhaps compressed by gzip or xz.
+        out: The data folder, made if it is missing; rows that are there stay.
+        device: What was measured: a device id, or a row of the devices table.
+        target: The device's target in TVM 0.27, as JSON or by its name; by default that of the device in the index.
+        contributor: Who measured it.
+        licence: SPDX name of the licence of the logs.
+        tvm_version: The TVM that compiled the programs.
+        workers: Child processes; one per core by default.
+        progress: Show a progress bar on a terminal.
+
+    Returns:
+        What was imported, and what was left out and why.
+
+    Raises:
+        DataError: There is no log, the device has no target, or nothing could be imported.
+    """
+    from costhub.dataset.ansor.import_log import LogSource
+    from costhub.dataset.ansor.import_log import import_ansor as import_log
+
+    row = dict(_device_row(device) if isinstance(device, str) else device)
+    source = LogSource({**row, "target": target or row.get("target")}, contributor, licence, tvm_version)
+    report = import_log(path, out, source=source, workers=workers, progress=progress)
+    if report.refused and not report.kept:
+        raise DataError(f"Nothing could be imported from {path}. {' '.join(report.sentences()[1:-1])}")
     return report
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,10 +15,14 @@ from costhub.cli.shared.groups import NamingGroup
 from costhub.errors import DataError
 from costhub.files import open_regular
 
+if TYPE_CHECKING:
+    from costhub.dataset.metaschedule.lines import ImportReport
+
 EXAMPLE = """
 \b
 Example:
   costhub import metaschedule tuning_logs/ --device nvidia-a100 --out measurements/
+  costhub import ansor logs/ --device nvidia-v100 --out measurements/
 """
 METASCHEDULE_EXAMPLE = """
 \b
@@ -25,8 +30,37 @@ Example:
   costhub import metaschedule tuning_logs/ --device nvidia-a100 --out measurements/
   costhub import metaschedule tuning_logs/ --device nvidia-a100 --out measurements/ --names names.json --licence MIT
 """
+ANSOR_EXAMPLE = """
+\b
+Example:
+  costhub import ansor logs/ --device nvidia-v100 --out measurements/ --licence MIT --contributor microsoft/nnfusion
+  costhub import ansor conv.json.xz --device my-gpu --target '{"kind": "cuda", "arch": "sm_75"}' --out measurements/
+"""
 
 _MOST_NAMES_BYTES = 64 << 20
+
+
+_device_option = click.option(
+    "--device", metavar="DEVICE", required=True, help="Id of the measured device (see `costhub devices`)."
+)
+_out_option = click.option(
+    "--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Data folder."
+)
+
+
+def _credit_options(function: Callable[..., None]) -> Callable[..., None]:
+    """The options that every kind of measurement ends with."""
+    options = (
+        click.option("--contributor", metavar="NAME", help="Who measured it; written into the rows."),
+        click.option("--licence", metavar="LICENCE", help="SPDX name of its licence, written into the rows."),
+        click.option(
+            "--workers", type=click.IntRange(min=1), help="Number of child processes; by default one per core."
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print the report as JSON."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
 
 
 @click.group("import", cls=NamingGroup, epilog=EXAMPLE)
@@ -36,17 +70,14 @@ def command() -> None:
 
 @command.command("metaschedule", epilog=METASCHEDULE_EXAMPLE)
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--device", metavar="DEVICE", required=True, help="Id of the measured device (see `costhub devices`).")
-@click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Data folder.")
+@_device_option
+@_out_option
 @click.option(
     "--names",
     type=click.Path(path_type=Path, dir_okay=False),
     help='JSON list with a name per workload, or {"name": ..., "networks": {"resnet18": 1}}.',
 )
-@click.option("--contributor", metavar="NAME", help="Name written into the rows.")
-@click.option("--licence", metavar="LICENCE", help="SPDX name of the licence of the database, written into the rows.")
-@click.option("--workers", type=click.IntRange(min=1), help="Number of child processes; by default one per core.")
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@_credit_options
 def metaschedule(
     folder: Path,
     device: str,
@@ -74,6 +105,54 @@ def metaschedule(
         licence=licence,
         workers=workers,
     )
+    _print(report, as_json)
+
+
+@command.command("ansor", epilog=ANSOR_EXAMPLE)
+@click.argument("log", type=click.Path(path_type=Path))
+@_device_option
+@_out_option
+@click.option(
+    "--target",
+    metavar="TARGET",
+    help="Target of the device in TVM 0.27: JSON or a name; by default that of the device in the index.",
+)
+@click.option("--tvm-version", metavar="VERSION", help="TVM that compiled the programs; written into the rows.")
+@_credit_options
+def ansor(
+    log: Path,
+    device: str,
+    out: Path,
+    target: str | None,
+    tvm_version: str | None,
+    contributor: str | None,
+    licence: str | None,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Import LOG, a log of Ansor (TVM's auto_scheduler) on a GPU, or a folder of logs.
+
+    A log may be compressed by gzip or xz. Workload keys must be names with arguments, such as
+    ["matmul_layer", 512, 1024, 4096]; a hash does not say what was computed. Every record becomes a row, or is
+    counted with the reason. The rows are transplanted: TVM 0.27 makes the same program, but the latency is that of the
+    code of an older TVM. Run the command again after an interruption: records that were imported are skipped.
+    """
+    from costhub.api.data_tools import import_ansor
+
+    report = import_ansor(
+        log,
+        out,
+        device=device,
+        target=target,
+        contributor=contributor,
+        licence=licence,
+        tvm_version=tvm_version,
+        workers=workers,
+    )
+    _print(report, as_json)
+
+
+def _print(report: ImportReport, as_json: bool) -> None:
     click.echo(json.dumps(asdict(report), indent=2) if as_json else "\n".join(report.sentences()))
 
 

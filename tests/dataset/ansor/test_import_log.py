@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -115,13 +116,13 @@ def test_times_that_contradict_each_other_are_kept_and_counted(tmp_path: Path) -
 
 
 def test_a_truncated_archive_gives_what_it_holds(tmp_path: Path) -> None:
-    costs = [1e-3 + number * 1e-9 for number in range(3000)]
+    costs = [1e-3 + number * 1e-9 for number in range(200)]
     whole = lzma.compress(b"\n".join(record(MATMUL, Tiles().steps(), cost) for cost in costs))
     (tmp_path / "a.jsonl.xz").write_bytes(whole[: len(whole) // 2])
 
     report = run(tmp_path / "a.jsonl.xz", tmp_path / "out")
 
-    assert 0 < report.ok < 3000
+    assert 0 < report.ok < 200
     assert "damaged" in str(report.reasons)
 
 
@@ -131,6 +132,9 @@ def test_a_truncated_archive_gives_what_it_holds(tmp_path: Path) -> None:
         ([b"{}"], SOURCE, "No record in these logs"),
         ([record('["matmul_layer", 1]', [])], SOURCE, "No record in these logs"),
         ([record(MATMUL, [])], LogSource({"device_id": "gpu0", "kind": "cuda"}), "has no target"),
+        ([record(MATMUL, [])], LogSource({"device_id": "gpu0", "target": "nonsense"}), "does not accept the target"),
+        ([record(MATMUL, [])], LogSource({"device_id": "gpu0", "target": "{"}), "does not accept the target"),
+        ([record(MATMUL, [])], LogSource({"device_id": "g", "kind": "rocm", "target": "cuda"}), "of kind 'rocm', but"),
         (None, SOURCE, "holds no log"),
     ],
 )
@@ -139,3 +143,78 @@ def test_nothing_to_import_is_an_error(tmp_path: Path, lines: Any, source: LogSo
         write(tmp_path / "a.log", *lines)
     with pytest.raises(DataError, match=why):
         import_ansor(tmp_path, tmp_path.parent / f"{tmp_path.name}-out", source=source, workers=1, progress=False)
+
+
+def test_a_target_may_be_a_name_and_written_in_any_order(tmp_path: Path) -> None:
+    """The record ids do not depend on how the target was written, so an import resumes."""
+    path = write(tmp_path / "a.log", record(MATMUL, Tiles().steps()))
+    run(path, tmp_path / "out")
+    again = LogSource({"device_id": "gpu0", "target": json.dumps(dict(reversed(TARGET.items())), indent=1)})
+
+    report = import_ansor(path, tmp_path / "out", source=again, workers=1, progress=False)
+    named = LogSource({"device_id": "gpu1", "target": "nvidia/nvidia-v100"})
+    other = import_ansor(path, tmp_path / "out", source=named, workers=1, progress=False)
+
+    assert (report.known, other.ok) == (1, 1)
+    [target] = DataFolder.open(tmp_path / "out").measurements("gpu1", ["target"])["target"].to_pylist()
+    assert json.loads(target)["arch"] == "sm_70"
+
+
+def test_what_an_import_cost_is_said(tmp_path: Path) -> None:
+    report = run(write(tmp_path / "a.log", record(MATMUL, Tiles().steps())), tmp_path / "out")
+
+    assert report.seconds > 0
+    assert report.lines == 1
+    assert "lines a second, with at most" in report.sentences()[-1]
+
+
+def test_memory_that_a_compressed_log_asks_for_is_bounded(tmp_path: Path) -> None:
+    window = [{"id": lzma.FILTER_LZMA2, "dict_size": 512 << 20}]
+    (tmp_path / "a.log.xz").write_bytes(lzma.compress(record(MATMUL, Tiles().steps()), filters=window))
+
+    with pytest.raises(DataError, match="No record"):
+        run(tmp_path / "a.log.xz", tmp_path / "out")
+
+
+def test_xz_streams_may_follow_one_another(tmp_path: Path) -> None:
+    lines = [record(MATMUL, Tiles().steps(), cost) + b"\n" for cost in (1e-3, 2e-3)]
+    (tmp_path / "a.log.xz").write_bytes(lzma.compress(lines[0]) + b"\0" * 8 + lzma.compress(lines[1]))
+
+    assert run(tmp_path / "a.log.xz", tmp_path / "out").ok == 2
+
+
+def test_only_plain_files_of_a_folder_are_read(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    write(tmp_path / "elsewhere.log", record(MATMUL, Tiles().steps(), 2e-3))
+    (logs / "link.log").symlink_to(tmp_path / "elsewhere.log")
+    os.mkfifo(logs / "pipe.log")
+    write(logs / "\x1b[31m.log", b"[1]", record(MATMUL, Tiles().steps()))
+
+    report = run(logs, tmp_path / "out")
+
+    assert (report.ok, report.refused) == (1, 1)
+    assert report.refusals[0].file == "?[31m.log"
+    with pytest.raises(DataError, match="is a named pipe"):
+        run(logs / "pipe.log", tmp_path / "out")
+
+
+@pytest.mark.slow
+def test_a_million_lines_are_counted(tmp_path: Path) -> None:
+    """Of every kind that a log can hold and this import refuses."""
+    kinds = [
+        b"[]",
+        record('["d7b65649a4dd54becea0a52aabbc5af5"]', []),
+        record('["pool_layer", 1]', []),
+        b"{" * 60,
+        record(MATMUL, Tiles().steps(), 1e-3, 99),
+    ]
+    with (tmp_path / "a.log").open("wb") as file:
+        file.write(record(MATMUL, Tiles().steps()) + b"\n")
+        for _ in range(200_000):
+            file.write(b"\n".join(kinds) + b"\n")
+
+    report = run(tmp_path / "a.log", tmp_path / "out")
+
+    assert (report.ok, report.refused, len(report.reasons)) == (1, 1_000_000, 5)
+    assert len(report.refusals) == 1000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -30,6 +31,7 @@ ANSOR = "ansor"
 latency is that of code which an older TVM generated."""
 MOST_LINE_BYTES = 1 << 20
 _BATCH = 4000
+_NONE = "No record in these logs has a workload that can be rebuilt: its key must be a name that costhub knows."
 
 
 @dataclass(frozen=True)
@@ -68,21 +70,20 @@ def import_ansor(
     """
     if not source.device.get("target"):
         raise DataError(
-            f"The device {source.device['device_id']!r} has no target; give one with its architecture, such as "
-            '{"kind": "cuda", "arch": "sm_70"}.'
+            f"The device {source.device['device_id']!r} has no target; give one with its architecture (--target, "
+            'target=...), such as {"kind": "cuda", "arch": "sm_70"}.'
         )
     place = Path(path)
-    files, report = log_files(place), ImportReport()
+    files, report, begun = log_files(place), ImportReport(), time.monotonic()
     total = 2 * sum(file.stat().st_size for file in files)
     with (
         ImportPool(workers, load=build_workload, replay=replay_sketches) as pool,
         bar(total, desc="importing", unit="B", enabled=progress) as shown,
     ):
+        keys = _numbered_keys(files, shown)
         device = _with_target(source.device, pool)
-        log = AnsorLog(device["target"])
-        for _, lines in _batches(files, shown):
-            _number_keys(log, lines)
-        workloads = _built(log, pool, source.tvm_version)
+        log = AnsorLog(device["target"], keys)
+        workloads = _built(keys, pool, source.tvm_version)
         report.workloads = len({workload.workload_id for workload in workloads.found.values()})
         folder = prepare_folder(out, device, workloads)
         with folder.writer(device["device_id"]) as writer:
@@ -92,7 +93,8 @@ def import_ansor(
             for file, lines in _batches(files, shown):
                 # Every batch becomes a shard: an interruption loses one batch at most.
                 writer.extend(table_from_rows("measurements", importer.rows(_label(file, place), lines)))
-    report.contradictions = log.contradictions
+        report.peak_bytes = pool.peak_bytes()
+    report.contradictions, report.seconds = log.contradictions, time.monotonic() - begun
     return report
 
 
@@ -142,27 +144,34 @@ def _batches(files: Sequence[Path], shown: Any) -> Iterator[tuple[Path, list[Lin
             position = batch[-1].position
 
 
-def _number_keys(log: AnsorLog, lines: Sequence[Line]) -> None:
-    for line in lines:
-        with contextlib.suppress(DataError):
-            log.record(line.text)
+def _numbered_keys(files: Sequence[Path], shown: Any) -> dict[str, int]:
+    """The workload keys in the logs, with the numbers that records will have.
+
+    Raises:
+        DataError: There is none that names a workload.
+    """
+    log = AnsorLog("")
+    for _, lines in _batches(files, shown):
+        for line in lines:
+            with contextlib.suppress(DataError):
+                log.record(line.text)
+    if not log.keys:
+        raise DataError(_NONE)
+    return log.keys
 
 
-def _built(log: AnsorLog, pool: ImportPool, tvm_version: str | None) -> ImportedWorkloads:
+def _built(keys: Mapping[str, int], pool: ImportPool, tvm_version: str | None) -> ImportedWorkloads:
     """The workloads of the keys.
 
     Raises:
         DataError: None could be built.
     """
-    workloads = ImportedWorkloads(digest=hashlib.sha256("\n".join(sorted(log.keys)).encode()).hexdigest())
-    keys = list(log.keys)
+    workloads = ImportedWorkloads(digest=hashlib.sha256("\n".join(sorted(keys)).encode()).hexdigest())
     for number, reply in enumerate(pool.load([key.encode() for key in keys])):
         if isinstance(reply, LoadedWorkload):
             workloads.found[number] = ImportedWorkload(reply.row, tvm_version)
         else:
             workloads.lost[number] = reply
     if not workloads.found:
-        raise DataError(
-            "No record in these logs has a workload that can be rebuilt: its key must be a name that costhub knows."
-        )
+        raise DataError(_NONE)
     return workloads

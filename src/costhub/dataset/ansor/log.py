@@ -56,6 +56,7 @@ class AnsorLog:
 
     Args:
         target: The target of TVM 0.27, as JSON; those in the logs are of older TVM and name no architecture.
+        keys: Keys that have a number already.
 
     Example:
         >>> line = b'{"i":[["[\\"matmul_layer\\", 8, 8, 8]","cuda"],[[],[]]],"r":[[0.5],0,1.0,1],"v":"v0.6"}'
@@ -63,9 +64,9 @@ class AnsorLog:
         (0.5,)
     """
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, keys: dict[str, int] | None = None) -> None:
         self._target = target
-        self.keys: dict[str, int] = {}
+        self.keys = {} if keys is None else keys
         self.contradictions = 0
         """Records whose time differs by more than `MOST_DRIFT` from an earlier one of the same program."""
         self._fastest: dict[bytes, float] = {}

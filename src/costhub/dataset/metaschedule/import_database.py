@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -69,7 +70,7 @@ def import_database(
         DataError: `path` has no database, or `out` is not a data folder.
         MeasureError: A child process does not start at all.
     """
-    report = ImportReport()
+    report, begun = ImportReport(), time.monotonic()
     with _database_files(Path(path)) as files, ImportPool(workers) as pool:
         workloads = load_workloads(files[WORKLOADS_FILE], pool, report, names=names)
         report.workloads = len({workload.workload_id for workload in workloads.found.values()})
@@ -80,6 +81,8 @@ def import_database(
         with folder.writer(row["device_id"]) as writer:
             importer = RecordImporter(source, pool, report, known=writer.record_ids)
             _import_records(files[RECORDS_FILE], importer, writer, progress=progress)
+        report.peak_bytes = pool.peak_bytes()
+    report.seconds = time.monotonic() - begun
     return report
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from costhub.dataset.intrinsics import load_intrinsics, names_intrinsics
@@ -193,6 +196,10 @@ class ImportPool:
         reply = self._pool.call(function, *args)
         return _reason_lost(reply) if isinstance(reply, LostCall) else reply
 
+    def peak_bytes(self) -> int:
+        """The most memory that this process, or a child that runs, has had so far; 0 where the system does not say."""
+        return max(_peak_bytes(pid) for pid in (os.getpid(), *self._pool.pids))
+
     def load(self, lines: Sequence[bytes]) -> Iterator[LoadedWorkload | str]:
         """Reads workloads, in order; a string says why one cannot be read."""
         for [reply] in self._pool.map(self._load, [(line,) for line in lines], pieces=lambda args: [(b"",), args]):
@@ -202,6 +209,14 @@ class ImportPool:
         """Replays traces, in order; a string says why none of a call can be replayed."""
         for replies in self._pool.map(self._replay, calls, pieces=_single_traces):
             yield _joined_replies([_reason_lost(reply) if isinstance(reply, LostCall) else reply for reply in replies])
+
+
+def _peak_bytes(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) << 10
+    return 0
 
 
 def _single_traces(args: tuple[Any, ...]) -> list[tuple[Any, ...]]:

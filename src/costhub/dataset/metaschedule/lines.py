@@ -252,6 +252,10 @@ class ImportReport:
     """Added measurements whose post-processing was redone, because the recorded one does not replay."""
     contradictions: int = 0
     """Records whose time differs by more than twofold from an earlier one of the same program."""
+    seconds: float = field(default=0.0, compare=False)
+    """How long the import took."""
+    peak_bytes: int = field(default=0, compare=False)
+    """The most memory that one process had, this one or a child; 0 where the system does not count it."""
     reasons: dict[str, int] = field(default_factory=dict)
     """How many lines were refused for which reason."""
     refusals: list[RefusedLine] = field(default_factory=list)
@@ -261,6 +265,11 @@ class ImportReport:
     def kept(self) -> int:
         """Records that the folder has now."""
         return self.ok + self.failed + self.known
+
+    @property
+    def lines(self) -> int:
+        """Lines that were read, records and others."""
+        return self.kept + self.duplicates + self.refused
 
     def refuse(self, file: str, line: int, why: str) -> None:
         """Counts a line that is not imported, and keeps its number and the reason."""
@@ -295,6 +304,9 @@ class ImportReport:
         if self.refused:
             lines.append(f"{self.refused:,} lines were refused:")
             lines += [self._example(why, count) for why, count in Counter(self.reasons).most_common(10)]
+        if self.seconds:
+            memory = f", with at most {self.peak_bytes / 2**20:,.0f} MiB in one process" if self.peak_bytes else ""
+            lines.append(f"It took {self.seconds:,.0f} s, {self.lines / self.seconds:,.0f} lines a second{memory}.")
         return lines
 
     def _example(self, why: str, count: int) -> str:
