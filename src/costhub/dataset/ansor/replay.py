@@ -21,7 +21,12 @@ from costhub.dataset.trace import plain, replay, trace_parts, trace_to_json
 from costhub.dataset.workload import module_from_json, parse_target
 from costhub.errors import WorkloadError, last_line
 
-_TILE, _CHOICE = "SamplePerfectTile", "SampleCategorical"
+_TILE, _CHOICE, _PIPELINE = "SamplePerfectTile", "SampleCategorical", "software_pipeline"
+
+
+def load_tuning() -> None:
+    """Imports TVM with the intrinsics that it loads before it tunes, for `prepare`: a busy machine needs minutes."""
+    from tvm.s_tir import meta_schedule, tensor_intrin  # noqa: F401
 
 
 def replay_sketches(module_json: str, target: str, steps: Sequence[str]) -> ReplayedTraces | str:
@@ -119,11 +124,20 @@ def _space(module_json: str, target: str) -> tuple[list[Any], dict[int, int]]:
     """
     schedules = _context(module_json, target).generate_design_space()
     spaces = [plain(trace_parts(schedule.trace)) for schedule in schedules]
-    tiled = [space for space in spaces if any(each[0] == _TILE for each in space[0])]
+    tiled = [space for space in spaces if any(map(_is_tile, space[0])) and not any(map(_is_pipeline, space[0]))]
     if len(tiled) != 1:
         raise WorkloadError(f"MetaSchedule has {len(tiled)} tiled design spaces for its workload, and one was expected")
     [(instructions, decisions)] = tiled
     return instructions, {number: math.prod(tile) for number, tile in decisions if instructions[number][0] == _TILE}
+
+
+def _is_tile(instruction: Any) -> bool:
+    return bool(instruction[0] == _TILE)
+
+
+def _is_pipeline(instruction: Any) -> bool:
+    """Whether it marks a loop whose copies to shared memory run ahead, which TVM adds for sm_80 and later."""
+    return instruction[0] == "Annotate" and str(instruction[2][0]).startswith(_PIPELINE)
 
 
 def _decisions(instructions: list[Any], extents: dict[int, int], sketch: TiledSketch) -> list[list[Any]]:
