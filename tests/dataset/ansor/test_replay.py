@@ -65,7 +65,7 @@ def test_steps_that_do_not_fit_are_refused(key: str, tiles: Tiles, why: str) -> 
 
 
 def test_the_limits_are_those_of_the_target() -> None:
-    few_threads = limits("sm_70", max_threads_per_block=32)
+    few_threads = limits("sm_70", max_threads_per_block=16)
 
     assert "VerifyGPUCode" in replayed(MATMUL, Tiles(), few_threads)
 

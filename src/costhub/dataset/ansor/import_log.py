@@ -13,7 +13,7 @@ from typing import Any
 
 from costhub.dataset.ansor.log import AnsorLog, log_files
 from costhub.dataset.ansor.named_workloads import parse_key
-from costhub.dataset.ansor.replay import load_tuning, read_target, replay_sketches
+from costhub.dataset.ansor.replay import read_target, replay_sketches
 from costhub.dataset.metaschedule.import_database import prepare_folder
 from costhub.dataset.metaschedule.import_pool import ImportPool, LoadedWorkload
 from costhub.dataset.metaschedule.import_records import ImportSource, RecordImporter
@@ -77,7 +77,7 @@ def import_ansor(
     files, report, begun = log_files(place), ImportReport(), time.monotonic()
     total = 2 * sum(file.stat().st_size for file in files)
     with (
-        ImportPool(workers, load=build_workload, replay=replay_sketches, prepare=load_tuning) as pool,
+        ImportPool(workers, load=build_workload, replay=replay_sketches) as pool,
         bar(total, desc="importing", unit="B", enabled=progress) as shown,
     ):
         keys = _numbered_keys(files, shown)

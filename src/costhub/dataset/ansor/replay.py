@@ -15,6 +15,7 @@ from costhub.dataset.ansor.sketch import (
     TiledSketch,
     read_sketch,
 )
+from costhub.dataset.intrinsics import load_intrinsics
 from costhub.dataset.metaschedule.import_pool import ReplayedTrace, ReplayedTraces
 from costhub.dataset.metaschedule.translate import translate_target
 from costhub.dataset.trace import plain, replay, trace_parts, trace_to_json
@@ -22,11 +23,6 @@ from costhub.dataset.workload import module_from_json, parse_target
 from costhub.errors import WorkloadError, last_line
 
 _TILE, _CHOICE, _PIPELINE = "SamplePerfectTile", "SampleCategorical", "software_pipeline"
-
-
-def load_tuning() -> None:
-    """Imports TVM with the intrinsics that it loads before it tunes, for `prepare`: a busy machine needs minutes."""
-    from tvm.s_tir import meta_schedule, tensor_intrin  # noqa: F401
 
 
 def replay_sketches(module_json: str, target: str, steps: Sequence[str]) -> ReplayedTraces | str:
@@ -89,6 +85,9 @@ def _context(module_json: str, target: str) -> Any:
     """What TVM tunes the workload with: the rules and post-processing that make Ansor's GPU programs."""
     from tvm.s_tir import meta_schedule as ms
 
+    # Ansor's programs name no tensor intrinsics. Those of CPUs are parsed in a second; without them TVM takes 14 s to
+    # parse those of all devices.
+    load_intrinsics("llvm")
     rules = ms.schedule_rule
     tiling = rules.MultiLevelTiling(
         structure="SSSRRSRS",

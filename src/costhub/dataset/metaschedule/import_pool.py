@@ -173,7 +173,6 @@ class ImportPool:
         workers: Children; one per core by default.
         load: Reads a workload, in a child.
         replay: Replays what records hold of their programs, in a child.
-        prepare: Imports in a child what the two need, before their time counts.
     """
 
     def __init__(
@@ -182,10 +181,9 @@ class ImportPool:
         *,
         load: Callable[[bytes], LoadedWorkload | str] = load_workload,
         replay: Callable[[str, str, Sequence[str]], ReplayedTraces | str] = replay_all,
-        prepare: Callable[[], object] = load_tvm,
     ) -> None:
         self._load, self._replay = load, replay
-        self._pool = ChildPool(workers, prepare=prepare, limits=FOR_STRANGERS)
+        self._pool = ChildPool(workers, prepare=load_tvm, limits=FOR_STRANGERS)
 
     def __enter__(self) -> ImportPool:
         return self
