@@ -24,7 +24,9 @@ def children() -> Iterator[ImportPool]:
 @pytest.fixture
 def source(tiny_matmul: Any) -> ImportSource:
     row = workload_row(module_from_json(tiny_matmul.module_json), name="mm", operator="matmul")
-    workloads = ImportedWorkloads({0: ImportedWorkload(row, "0.16.0")}, {1: 7}, "abcdef0123456789")
+    workloads = ImportedWorkloads(
+        {0: ImportedWorkload(row, "0.16.0")}, {1: "its workload (line 7) could not be imported"}
+    )
     return ImportSource({"device_id": "cpu0", "kind": "cpu"}, workloads, "someone", "MIT", "metaschedule-0")
 
 
@@ -50,7 +52,8 @@ def test_rows_say_what_the_database_says_and_nothing_else(
         "error": None,
         "run_s": [1e-3, 2e-3],
         "proposed_by": "imported",
-        "session": "metaschedule-abcdef012345",
+        "session": "metaschedule-0",
+        "timestamp": None,
         "contributor": "someone",
         "licence": "MIT",
         "tvm_version": "0.16.0",
