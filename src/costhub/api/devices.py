@@ -134,7 +134,7 @@ def devices(name: str | None = None) -> DeviceTable | DeviceFacts:
 
     Example:
         >>> [device["device_id"] for device in devices() if device["kind"] == "cuda"]
-        ['nvidia-a100', 'nvidia-h200']
+        ['nvidia-a100', 'nvidia-h200', 'nvidia-k80', 'nvidia-v100']
         >>> devices("h200")["models"][0]["name"]
         'costhub/nvidia-h200-blend'
     """

@@ -24,7 +24,7 @@ from costhub.hub.catalogue.devices import (
     register_device,
 )
 
-KIND_OF_TARGET = {"llvm": "cpu", "cuda": "cuda"}
+KIND_OF_TARGET = {"llvm": "cpu", "cuda": "cuda", "rocm": "rocm"}
 
 
 def test_the_embedded_index_can_be_read_and_its_names_are_unique() -> None:
