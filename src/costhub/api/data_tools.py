@@ -181,7 +181,7 @@ def import_metaschedule(
 
     Args:
         folder: Holds ``database_workload.json`` and ``database_tuning_record.json``, each perhaps gzipped.
-        out: The data folder, made if it is missing; rows that are there stay.
+        out: The data folder, made if it is missing; existing rows stay.
         device: What was measured: a device id, or a row of the devices table.
         names: One per line of ``database_workload.json``: a name, an object with ``name`` and ``networks``, or None.
         contributor: Who measured it.

@@ -158,7 +158,7 @@ def this_machine() -> str | None:
 
 
 def _described(device: Device, here: str | None) -> dict[str, Any]:
-    """Everything known about a device, for people and programs."""
+    """Everything known about a device, as text and as data."""
     models = [_model(entry) for entry in models_for(device.device_id)]
     extra = {
         "models": models,

@@ -112,7 +112,7 @@ _NONE = Programs.from_list([], np.zeros(0, np.int64), (), np.zeros(0))
 def _chosen(
     place: DataAddress, device: str | Sequence[str] | None, split: str | Split | None
 ) -> tuple[Split | None, tuple[str, ...]]:
-    """The split, and the devices as far as they are named."""
+    """The split, and the devices that are named."""
     chosen = find_split(place.path, split) if isinstance(split, str) else split
     devices = _names(device) or ((place.device_id,) if place.device_id else ())
     folder = DataFolder.open(place.path)
@@ -156,7 +156,7 @@ def _names(device: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _scores(model: CostModel | Ranker, programs: Programs, rows: Mapping[str, Mapping[str, Any]]) -> Scores:
-    """(n,) scores, each for the device of its program as far as that is known."""
+    """(n,) scores, each for the device of its program if it is known."""
     if not isinstance(model, CostModel):
         return _checked(model.predict(programs.rows, programs.counts), programs.n)
     scores = np.zeros(programs.n)

@@ -26,11 +26,11 @@ log = logging.getLogger("costhub")
 _RELAX, _TORCH = ".json", ".pt2"
 """How the names of files end that `tvm.ir.save_json` and ``torch.export.save`` wrote."""
 _RELAX_FUNCTION = b'"relax.expr.Function"'
-"""Stands in what `tvm.ir.save_json` writes of a module with a relax function, and of no other."""
+"""A text that `tvm.ir.save_json` writes for a module with a relax function, and for no other."""
 _ALL_OF_A_SUITE = ".*"
 """After the name of a suite that is the name of a network too, such as ``resnet18.*``."""
 _NODES = b'"nodes"'
-"""Stands in everything that `tvm.ir.save_json` writes."""
+"""A text in everything that `tvm.ir.save_json` writes."""
 _MOST_JSON_BYTES = 1 << 30
 _READ_S = 60.0
 """For TVM to read a module, which takes less than a second."""
@@ -45,11 +45,11 @@ class Subjects:
     networks: tuple[str, ...] = ()
     """Networks by name, and files: .pt2, or .json with a relax module."""
     modules: tuple[tuple[str, Any], ...] = ()
-    """(name, ``tvm.IRModule`` with one function to schedule) of what is in memory."""
+    """(name, ``tvm.IRModule`` with one function to schedule) of modules in memory."""
 
     @property
     def names(self) -> list[str]:
-        """Of everything, for people."""
+        """The names of everything, for messages."""
         return [*self.workloads, *self.networks, *(name for name, _ in self.modules)]
 
     def check(self, devices: Sequence[str] = ()) -> None:

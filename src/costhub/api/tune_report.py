@@ -32,7 +32,7 @@ def read_report(out: Path) -> dict[str, Any] | None:
         out: The folder of the searches.
 
     Returns:
-        What `report.json` holds; None if there is none, or one that is torn.
+        The content of `report.json`; None if the file is missing or torn.
 
     Raises:
         DataError: A newer costhub wrote it, or it is not a report that the next one could go on with.

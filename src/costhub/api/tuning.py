@@ -72,12 +72,12 @@ class Tuning:
 
     @property
     def libraries(self) -> dict[str, Path]:
-        """Network -> its compiled library; a network whose outputs differ from torch's has none."""
+        """Network -> its compiled library; without networks whose outputs differ from torch's."""
         return {network.network: Path(network.library) for network in self.networks if network.library}
 
     @property
     def library(self) -> Path | None:
-        """The compiled library of the network; None if there is none, or if there are several."""
+        """The compiled library of the network; None if no or several networks were compiled."""
         return next(iter(self.libraries.values())) if len(self.libraries) == 1 else None
 
     def load(self, network: str | None = None) -> TunedNetwork:

@@ -121,7 +121,7 @@ class _TooLongError(Exception):
 
 @cache
 def _parser(*, tables: bool) -> MarkdownIt:
-    """CommonMark, or with the tables of GitHub, where a cell ends in the middle of what would else be code."""
+    """CommonMark, or with the tables of GitHub, where a cell may end in the middle of code."""
     from markdown_it import MarkdownIt
 
     # Deep enough for `MAX_DEPTH` to be noticed: at its limit, the parser silently leaves out what comes.
@@ -240,7 +240,7 @@ def _decoded(text: str) -> str:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All texts in what YAML holds."""
+    """All texts in a YAML value."""
     waiting: list[Any] = [value]
     while waiting:
         each = waiting.pop()

@@ -37,7 +37,7 @@ class ModelCard:
     licence: str
     """An SPDX name."""
     training: dict[str, Any]
-    """data_rows, data_hash, data_credit, devices, seed, created, base, method, workloads: as far as known."""
+    """data_rows, data_hash, data_credit, devices, seed, created, base, method, workloads: those that are known."""
     versions: dict[str, str]
     """Package -> version that the model was trained with."""
     totals: dict[str, float]

@@ -196,7 +196,7 @@ def _draw_layer(axes: Axes, shares: Sequence[float], stayed: Sequence[float]) ->
 
 
 def running_means(values: Sequence[float], window: int) -> list[float]:
-    """Of each value the mean of it and those before it, `window` in all as far as there are so many.
+    """The running mean of each value and those before it, over at most `window` values.
 
     Example:
         >>> running_means([1.0, 2.0, 6.0, 4.0], 2)

@@ -33,7 +33,7 @@ The series stay apart for colour-blind readers and in grey (after Okabe and Ito,
 INK, FAINT, PAPER = (PALETTE[name][0] for name in ("ink", "faint", "paper"))
 SERIES = tuple(light for name, (light, _) in PALETTE.items() if name.startswith("series"))
 OTHER = "#999999"
-"""Colour of what has no place among the series."""
+"""Color of anything that is not one of the series."""
 WIDTH_INCHES = 7.6
 
 _NAMES = {light: name for name, (light, _) in PALETTE.items()}

@@ -74,7 +74,7 @@ class AdaptedModel:
         return json.dumps({"folder": str(out), **self.figures, **self.done.to_json()}, indent=2)
 
     def report(self, out: Path, *, explain: bool) -> str:
-        """The result for people."""
+        """The result as text."""
         from costhub.cards.adaptation import masks_table
         from costhub.cards.tables import TableColumn, number, plain_table
         from costhub.models.evaluate import METRICS

@@ -61,7 +61,7 @@ INTERRUPTED = 130
 
 EXIT_CODES = {
     0: "Done.",
-    1: "The work itself failed: a build, a measurement, a hub, the disk, a bug. Or what was to be judged is not good: "
+    1: "The work itself failed: a build, a measurement, a hub, the disk, a bug. Or the judgment is negative: "
     "`check` found errors, `review` refused, nobody agreed to send.",
     2: "The command, a name or an input is wrong: an unknown option, device, model, workload or split, a missing or "
     "damaged file or folder, a device that this machine lacks. Nothing was measured or written.",
@@ -97,7 +97,7 @@ class LazyGroup(NamingGroup):
     """A group that imports the module of a verb only to run the verb or to show its help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The verbs in the order in which people need them, then what is defined here."""
+        """The verbs in the order in which people need them, then the commands of this module."""
         return [*VERBS, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

@@ -228,7 +228,7 @@ def _to_test(programs: Programs | ProgramBlocks, split: Split, on: set[str]) -> 
 
 
 def _report(out: Path, info: ModelInfo, figures: dict[str, Any] | None, *, as_json: bool) -> None:
-    """Prints what was written, and how good it is."""
+    """Prints where the model is, and how good it is."""
     if as_json:
         click.echo(json.dumps({"folder": str(out), "evaluation": figures}, indent=2))
         return

@@ -35,9 +35,9 @@ class Knobs:
     """
 
     sketch: str
-    """64 hex digits that name the instructions without what was decided."""
+    """64 hex digits that name the instructions without their decisions."""
     decisions: tuple[tuple[int, Decision], ...]
-    """Number of the instruction and what was decided there, in the order of the trace."""
+    """Number of the instruction and its decision, in the order of the trace."""
 
     @classmethod
     def read(cls, trace_json: str) -> Knobs:
@@ -59,7 +59,7 @@ class Knobs:
 
         Args:
             instructions: Kind, arguments, attributes and results of each, as JSON has them.
-            decisions: Pairs of the number of an instruction and what was decided.
+            decisions: Pairs of the number of an instruction and its decision.
 
         Raises:
             DataError: As `read`.

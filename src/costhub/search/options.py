@@ -60,7 +60,7 @@ class Search:
 
 
 RANKED = "ranked"
-"""The selection by score, which every strategy makes of what it proposes."""
+"""The selection by score, which every strategy applies to its proposals."""
 
 # As a text, so that a wrong name is refused before TVM is loaded.
 SELECTIONS: Registry[type[Selection]] = Registry(

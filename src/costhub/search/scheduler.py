@@ -275,7 +275,7 @@ class TaskScheduler:
         return max(open_tasks, key=self.priority).name if open_tasks else None
 
     def add(self, name: str, batch: TrialBatch) -> None:
-        """Adds what was measured of a task.
+        """Adds the measurements of a task.
 
         Raises:
             KeyError: No task has this name.

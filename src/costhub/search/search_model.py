@@ -68,7 +68,7 @@ class Health:
 
 @dataclass
 class _TaskState:
-    """One task under search: its model and what was measured."""
+    """One task under search: its model and its measurements."""
 
     model: CostModel
     features: list[FloatArray] = field(default_factory=list)

@@ -29,7 +29,7 @@ class Candidates:
     scores: Scores
     """(n,) finite, of a model; higher is faster."""
     knobs: Sequence[Knobs]
-    """(n,) what was decided for each."""
+    """(n,) the decisions of each."""
     visited: Set[Knobs] = frozenset()
     """Programs that have been measured; candidates may be among them."""
 

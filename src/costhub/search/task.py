@@ -141,7 +141,7 @@ class SearchTask:
         return self._next
 
     def close(self) -> None:
-        """Ends the search; there are no more rounds."""
+        """Ends the search."""
         self._context.post_tuning()
 
     def _scores(self, candidates: Sequence[Any]) -> Scores:

@@ -66,7 +66,7 @@ class TvmBuilder(PyBuilder):  # type: ignore[misc]  # TVM's base is untyped
 
 @derived_object
 class _FinishedFuture(PyRunnerFuture):  # type: ignore[misc]
-    """A result that is there already."""
+    """A result that already exists."""
 
     def __init__(self, outcome: Any) -> None:
         super().__init__()

@@ -111,7 +111,7 @@ class OnlineTrials:
             yield load_programs(self.folder.path, device=self.device_id, workloads=ids, spec=spec, progress=False)
 
     def _measure(self, group: Sequence[WorkloadSpec], each: int) -> None:
-        """Measures until the folder holds so many programs of each workload, or all that it can have."""
+        """Measures until the folder holds so many programs of each workload, or all that the workload has."""
         progress = collect(
             group,
             self.folder,

@@ -51,7 +51,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Bar:
-    """A value, with what is written beside its bar."""
+    """A value, and the text beside its bar."""
 
     label: str
     value: float

@@ -1,4 +1,4 @@
-"""Draws what was measured of a device, and where the seconds of a collection went."""
+"""Draws a device's measured limits, and where the seconds of a collection went."""
 
 from __future__ import annotations
 

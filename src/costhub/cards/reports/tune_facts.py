@@ -173,7 +173,7 @@ def busy_text(summary: Mapping[str, Any]) -> str:
         return ""
     return (
         f"Other programs were running (load average {load:.1f}, {counted(cores, 'core')}): the latencies are too high, "
-        "those of PyTorch most of all. Run the same command again on an idle machine to time it anew."
+        "those of PyTorch most of all. Run the same command again on an idle machine to time it again."
     )
 
 

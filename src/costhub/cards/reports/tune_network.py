@@ -13,7 +13,7 @@ _TORCH_TYPES = ("float64", "float32", "float16", "int64", "int32", "int16", "int
 
 
 def network_blocks(network: Mapping[str, Any], *, effort: str) -> Iterator[Block]:
-    """The result of a network: a sentence, bars of its forms, and what is worth knowing of them.
+    """The result of a network: a sentence, bars of its forms, and notes on them.
 
     Args:
         network: `FinishedNetwork.to_json`.

@@ -32,7 +32,7 @@ class SiteModel:
     operators: Mapping[str, float] = field(default_factory=dict)
     """Operator class -> top_1 on it."""
     card: str | None = None
-    """Its text in Markdown; None where it has none."""
+    """Its text in Markdown; None without a card."""
     pictures: Mapping[str, str] = field(default_factory=dict)
     """File in its folder -> address in the site."""
 
@@ -57,7 +57,7 @@ class SiteDataset:
     tvm_versions: tuple[str, ...]
     coverage: tuple[CoverageCell, ...]
     card: str | None = None
-    """Its text in Markdown; None where it has none."""
+    """Its text in Markdown; None without a card."""
 
 
 MODEL, BASELINE, CEILING = "model", "baseline", "ceiling"

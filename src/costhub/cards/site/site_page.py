@@ -30,7 +30,7 @@ _MARKERS = ("o", "s", "D")
 
 
 def site_page(site: Site) -> str:
-    """Renders the page; equal contents give equal text, and none of the hub's texts is more than text.
+    """Renders the page; equal contents give equal text, and the hub's texts never become markup.
 
     Args:
         site: What the hub holds. Pictures of models are linked by the addresses given there.

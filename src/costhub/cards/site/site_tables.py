@@ -66,7 +66,7 @@ class SiteRow:
     terms: str = ""
     """What a search finds it by, besides what it shows."""
     is_muted: bool = False
-    """It is there to compare with."""
+    """A baseline to compare with."""
 
 
 def number_cell(value: float | None, spec: str = ",.0f", *, shade: float | None = None) -> SiteCell:

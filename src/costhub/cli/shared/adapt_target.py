@@ -1,4 +1,4 @@
-"""Provides the targets of `costhub adapt`: devices measured already, or measured on the way."""
+"""Provides the targets of `costhub adapt`: devices that are measured already, or during the command."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Duration(click.ParamType[float]):
 
 
 class RegisteredChoice(click.Choice[str]):
-    """A name in a registry; the help lists all, and none of what they stand for is imported.
+    """A name in a registry; the help lists all names without importing their modules.
 
     Args:
         registry: Address of the registry, `module:attribute`.

@@ -178,7 +178,7 @@ def named_options(kind: str, metavar: str, described: Callable[[str | None], Des
     Args:
         kind: What has the options, for the help: `architecture`.
         metavar: Stands for the name of one in the help.
-        described: The options by the name of what has them; of all where it gets None.
+        described: Name -> its options; None stands for all names.
     """
 
     def show(context: click.Context, option: click.Parameter, name: str | None) -> None:

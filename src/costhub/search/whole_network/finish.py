@@ -125,7 +125,7 @@ def finish_network(
 
 
 def _described(network: str, label: str, threads: int, built: BuiltNetwork, *, fast_math: bool) -> FinishedNetwork:
-    """A network that is compiled, and neither checked nor timed."""
+    """A network that is compiled, but not yet checked or timed."""
     return FinishedNetwork(
         label,
         threads,

@@ -114,7 +114,7 @@ def _torch(name: str, inputs: tuple[Any, ...], threads: int, compiled: bool) -> 
 
 
 def flatten_outputs(found: Any) -> list[Any]:
-    """The arrays of what a network computes, tuples and mappings in order, None left out."""
+    """The output arrays of a network, tuples and mappings in order, without None."""
     if hasattr(found, "numpy"):
         return [found.numpy()]
     values = found.values() if isinstance(found, Mapping) else found

@@ -36,7 +36,7 @@ def load_network(library: str | Path, *, threads: int | None = None) -> TunedNet
 class TunedNetwork:
     """A network that `costhub.tune` has compiled; call it as the torch network that it was.
 
-    Tensors go in and out by DLPack, without copies. Loading needs TVM and nothing else of costhub.
+    Tensors go in and out by DLPack, without copies. Loading needs only TVM.
 
     Args:
         library: As for `load_network`.
