@@ -291,7 +291,3 @@ def _write(
     (out / WORKLOADS_FILE).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (out / "names.json").write_text(json.dumps(names, indent=1) + "\n", encoding="utf-8")
     (out / (RECORDS_FILE + (".gz" if records.suffix == ".gz" else ""))).write_bytes(records.read_bytes())
-
-
-if __name__ == "__main__":
-    main()

@@ -5,11 +5,13 @@ import gzip
 import json
 import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tvm
+import yaml
 from tvm import te
 
 from costhub.cli.main import run
@@ -150,6 +152,7 @@ def test_names_that_never_end_are_a_sentence(
     assert re.search("is a device|is a named pipe|is longer than", capsys.readouterr().err)
 
 
+<<<<<<< HEAD
 ANSOR = (
     b'{"i": [["[\\"conv_layer\\", 1]", "cuda"], [[], []]], "r": [[1e-3], 0, 1.0, 1637575039], "v": "v0.6"}\n',
     json.dumps(
@@ -214,3 +217,46 @@ def test_a_log_of_which_nothing_fits_is_a_failure(
     said = capsys.readouterr().err
     assert said.startswith(f"costhub: Nothing could be imported from {log}.")
     assert "1 because its steps are not those of a tiled GPU program" in said
+=======
+@pytest.fixture
+def catalogue(database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A catalogue whose only source is the database, in a git repository."""
+    monkeypatch.setenv("COSTHUB_CACHE", str(tmp_path / "cache"))
+    place = tmp_path / "origin"
+    (place / "results").mkdir(parents=True)
+    database.rename(place / "results/db")
+    for words in (["init", "-q"], ["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"]):
+        subprocess.run(["git", "-C", str(place), *words], check=True)
+    head = subprocess.run(["git", "-C", str(place), "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+    source = {"name": "lab/board", "folder": "results/db", "device": "my-board", "rows": 2, "rows_from": "records"}
+    shared = {"repository": place.as_uri(), "revision": head.stdout.strip(), "licence": "MIT", "contributor": "Ada"}
+    repositories = [{**shared, "format": "metaschedule", "sources": [source]}]
+    (tmp_path / "sources.yaml").write_text(yaml.safe_dump({"version": 1, "repositories": repositories}))
+    return tmp_path / "sources.yaml"
+
+
+def test_a_source_is_fetched_and_imported(catalogue: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--catalogue", str(catalogue), "--out", str(tmp_path / "out"), "--workers", "1"]
+
+    assert run(["import", "source", "lab/*", *words, "--json"]) == 0
+
+    said = json.loads(capsys.readouterr().out)
+    assert (said["lab/board"]["ok"], said["lab/board"]["failed"]) == (1, 1)
+    rows = DataFolder.open(tmp_path / "out").measurements("my-board", ["contributor", "licence"]).to_pylist()
+    assert rows == [{"contributor": "Ada", "licence": "MIT"}] * 2
+
+
+def test_sources_are_listed(catalogue: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["import", "sources", "--catalogue", str(catalogue)]) == 0
+    assert capsys.readouterr().out == "lab/board  my-board, 2 records, MIT\n"
+
+    assert run(["import", "sources", "bennu/3700x-*", "--json"]) == 0
+    assert [source["device"] for source in json.loads(capsys.readouterr().out)] == ["amd-ryzen-3700x"]
+
+
+def test_an_unknown_source_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["import", "source", "benu/a100-resnet34", "--out", str(tmp_path / "out")]) == 2
+
+    assert "Did you mean bennu/a100-resnet34" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+>>>>>>> 9819f3d (Published measurements are listed in sources.yaml, and import source fetches them with git without a checkout)

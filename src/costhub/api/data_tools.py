@@ -257,6 +257,63 @@ def import_ansor(
     return report
 
 
+def import_source(
+    name: str,
+    out: str | Path,
+    *,
+    catalogue: str | Path | None = None,
+    workers: int | None = None,
+    progress: bool = True,
+) -> dict[str, ImportReport]:
+    """Fetches measurements that others have published, and adds them to a data folder.
+
+    The rows carry the source's device, contributor and licence. What was fetched stays in the cache
+    (``$COSTHUB_CACHE/sources``), with the licence of its repository.
+
+    Args:
+        name: A source of the catalogue, or a pattern such as ``bennu/a64fx-*``.
+        out: The data folder, made if it is missing; rows that are there stay.
+        catalogue: A YAML file in the form of costhub's own, to use instead of it.
+        workers: Child processes; one per core by default.
+        progress: Show progress bars on a terminal.
+
+    Returns:
+        Name of each source -> what was imported, and what was left out and why.
+
+    Raises:
+        CosthubError: There is no such source, it cannot be fetched, or nothing in it could be imported.
+    """
+    from costhub.hub.sources.bring import bring_source
+    from costhub.hub.sources.catalogue import SOURCES_FILE, find_sources, load_sources
+
+    reports = {}
+    for source in find_sources(name, load_sources(catalogue or SOURCES_FILE)):
+        folder = bring_source(source)
+        if source.format == "ansor":
+            reports[source.name] = import_ansor(
+                folder,
+                out,
+                device=source.device,
+                target=source.target or None,
+                contributor=source.contributor,
+                licence=source.licence,
+                tvm_version=source.tvm or None,
+                workers=workers,
+                progress=progress,
+            )
+            continue
+        reports[source.name] = import_metaschedule(
+            folder,
+            out,
+            device=source.device,
+            contributor=source.contributor,
+            licence=source.licence,
+            workers=workers,
+            progress=progress,
+        )
+    return reports
+
+
 def _device_row(device_id: str) -> dict[str, Any]:
     """The device's row in the index; only its name if the index lacks it."""
     from costhub.hub.catalogue.devices import find_device

@@ -23,6 +23,7 @@ EXAMPLE = """
 Example:
   costhub import metaschedule tuning_logs/ --device nvidia-a100 --out measurements/
   costhub import ansor logs/ --device nvidia-v100 --out measurements/
+  costhub import source bennu/a64fx-resnet18 --out measurements/
 """
 METASCHEDULE_EXAMPLE = """
 \b
@@ -35,6 +36,18 @@ ANSOR_EXAMPLE = """
 Example:
   costhub import ansor logs/ --device nvidia-v100 --out measurements/ --licence MIT --contributor microsoft/nnfusion
   costhub import ansor conv.json.xz --device my-gpu --target '{"kind": "cuda", "arch": "sm_75"}' --out measurements/
+"""
+SOURCE_EXAMPLE = """
+\b
+Example:
+  costhub import source bennu/a64fx-resnet18 --out a64fx/
+  costhub import source 'bennu/rtx3080-*' --out rtx3080/
+"""
+SOURCES_EXAMPLE = """
+\b
+Example:
+  costhub import sources
+  costhub import sources 'bennu/*' --json
 """
 
 _MOST_NAMES_BYTES = 64 << 20
@@ -65,7 +78,7 @@ def _credit_options(function: Callable[..., None]) -> Callable[..., None]:
 
 @click.group("import", cls=NamingGroup, epilog=EXAMPLE)
 def command() -> None:
-    """Import measurements made by other tools."""
+    """Import measurements made by other tools, or that others have published."""
 
 
 @command.command("metaschedule", epilog=METASCHEDULE_EXAMPLE)
@@ -154,6 +167,54 @@ def ansor(
 
 def _print(report: ImportReport, as_json: bool) -> None:
     click.echo(json.dumps(asdict(report), indent=2) if as_json else "\n".join(report.sentences()))
+
+
+_catalogue_option = click.option(
+    "--catalogue",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="YAML file in the form of costhub's own catalogue (docs/import.md), to use instead of it.",
+)
+
+
+@command.command("source", epilog=SOURCE_EXAMPLE)
+@click.argument("name")
+@click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Data folder.")
+@_catalogue_option
+@click.option("--workers", type=click.IntRange(min=1), help="Number of child processes; by default one per core.")
+@click.option("--json", "as_json", is_flag=True, help="Print the reports as JSON.")
+def import_source(name: str, out: Path, catalogue: Path | None, workers: int | None, as_json: bool) -> None:
+    """Fetch published measurements with git, and import them.
+
+    NAME is one that `costhub import sources` lists, or a pattern such as 'bennu/a64fx-*'. The files are fetched at the
+    catalogue's revision, into the cache; nothing in a repository is run or followed. The rows carry the device,
+    contributor and licence.
+    """
+    from costhub.api import data_tools
+
+    reports = data_tools.import_source(name, out, catalogue=catalogue, workers=workers)
+    if as_json:
+        click.echo(json.dumps({each: asdict(report) for each, report in reports.items()}, indent=2))
+    else:
+        click.echo("\n".join(line for each, report in reports.items() for line in (each, *report.sentences())))
+
+
+@command.command("sources", epilog=SOURCES_EXAMPLE)
+@click.argument("pattern", default="*")
+@_catalogue_option
+@click.option("--json", "as_json", is_flag=True, help="Print the sources as JSON.")
+def list_sources(pattern: str, catalogue: Path | None, as_json: bool) -> None:
+    """List published measurements that `costhub import source` fetches; all, or those that PATTERN fits."""
+    from costhub.hub.sources.catalogue import SOURCES_FILE, find_sources, load_sources
+
+    found = find_sources(pattern, load_sources(catalogue or SOURCES_FILE))
+    if as_json:
+        click.echo(json.dumps([asdict(source) for source in found], indent=2))
+        return
+    width = max(len(source.name) for source in found)
+    for source in found:
+        rows = f"{source.rows:,} {source.rows_from}" if source.rows else "not counted"
+        note = f"; {source.note}" if source.note else ""
+        click.echo(f"{source.name:{width}}  {source.device}, {rows}, {source.licence}{note}")
 
 
 def _read_names(path: Path) -> list[Any]:

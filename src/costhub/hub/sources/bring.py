@@ -1,0 +1,92 @@
+"""Provides bring_source: published measurements out of their git repository, into the cache of this machine."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+from costhub.dataset.metaschedule.lines import RECORDS_FILE, WORKLOADS_FILE
+from costhub.dataset.metaschedule.sqlite_form import SQLITE_FILES
+from costhub.errors import HubError
+from costhub.files import cache_root
+from costhub.hub.sources.catalogue import PublicSource
+from costhub.hub.sources.git import PROTOCOLS, GitFile, GitRevision
+
+MOST_FILE_BYTES = 4 << 30
+"""Of one file of a source."""
+MOST_SOURCE_FILES = 2000
+
+_LICENCES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "COPYING")
+_DATABASE_FILES = {name: (name, f"{name}.gz", SQLITE_FILES[name]) for name in (WORKLOADS_FILE, RECORDS_FILE)}
+_LOGS = (".json", ".jsonl", ".log", ".gz", ".xz")
+
+
+def source_folder(source: PublicSource) -> Path:
+    """Where the files of a source lie once they are here; a revision never changes, so neither do they."""
+    place = hashlib.sha256(f"{source.repository}\n{source.folder}".encode()).hexdigest()[:16]
+    return cache_root() / "sources" / f"{place}-{source.revision[:16]}"
+
+
+def bring_source(source: PublicSource, *, protocols: Sequence[str] = PROTOCOLS) -> Path:
+    """Fetches the files of a source, unless they are here, and the licence of their repository.
+
+    Args:
+        source: From `load_sources`.
+        protocols: What git may speak.
+
+    Returns:
+        A folder of regular files.
+
+    Raises:
+        HubError: The repository cannot be fetched, or has something else there than such measurements.
+    """
+    folder = source_folder(source)
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
+    try:
+        with GitRevision(source.repository, source.revision, protocols=protocols) as revision:
+            wanted = dict(_wanted(source, revision.files(source.folder)))
+            top = {file.path: file for file in revision.top_files()}
+            wanted |= {name: top[name] for name in _LICENCES if name in top}
+            targets = [made / name for name in wanted]
+            for target in targets:
+                target.parent.mkdir(parents=True, exist_ok=True)
+            revision.copy(list(wanted.values()), targets, limit=MOST_FILE_BYTES)
+        try:
+            os.rename(made, folder)
+        except OSError:
+            if not folder.is_dir():  # another process was faster otherwise
+                raise
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    return folder
+
+
+def _wanted(source: PublicSource, files: Sequence[GitFile]) -> Iterator[tuple[str, GitFile]]:
+    """The files of a source by the names that they get here.
+
+    Raises:
+        HubError: There are none, or too many.
+    """
+    inside = {str(PurePosixPath(file.path).relative_to(source.folder)): file for file in files}
+    if source.format == "metaschedule":
+        for name, forms in _DATABASE_FILES.items():
+            there = next((form for form in forms if form in inside), None)
+            if there is None:
+                raise HubError(f"{source.folder} of {source.repository} has no {name}, plain, gzipped or in SQLite.")
+            yield there, inside[there]
+        return
+    logs = {path: file for path, file in inside.items() if path.endswith(_LOGS)}
+    if not 0 < len(logs) <= MOST_SOURCE_FILES:
+        raise HubError(
+            f"{source.folder} of {source.repository} has {len(logs):,} logs; one to {MOST_SOURCE_FILES:,} are fetched."
+        )
+    # Their own names may be anything: here they are numbered.
+    for number, (path, file) in enumerate(sorted(logs.items())):
+        yield f"log-{number:04}{PurePosixPath(path).suffix}", file
