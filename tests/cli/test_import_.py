@@ -152,7 +152,6 @@ def test_names_that_never_end_are_a_sentence(
     assert re.search("is a device|is a named pipe|is longer than", capsys.readouterr().err)
 
 
-<<<<<<< HEAD
 ANSOR = (
     b'{"i": [["[\\"conv_layer\\", 1]", "cuda"], [[], []]], "r": [[1e-3], 0, 1.0, 1637575039], "v": "v0.6"}\n',
     json.dumps(
@@ -217,7 +216,8 @@ def test_a_log_of_which_nothing_fits_is_a_failure(
     said = capsys.readouterr().err
     assert said.startswith(f"costhub: Nothing could be imported from {log}.")
     assert "1 because its steps are not those of a tiled GPU program" in said
-=======
+
+
 @pytest.fixture
 def catalogue(database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A catalogue whose only source is the database, in a git repository."""
@@ -259,4 +259,3 @@ def test_an_unknown_source_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureF
 
     assert "Did you mean bennu/a100-resnet34" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
->>>>>>> 9819f3d (Published measurements are listed in sources.yaml, and import source fetches them with git without a checkout)
