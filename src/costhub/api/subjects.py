@@ -232,7 +232,8 @@ def check_names(workloads: Sequence[str], networks: Sequence[str], devices: Sequ
             raise WorkloadError(f"The file {name} does not exist. Write it with tvm.ir.save_json, or name a workload.")
         elif _NODES not in read_regular(name, limit=_MOST_JSON_BYTES, error=WorkloadError):
             raise WorkloadError(f"{name} is not a TVM module in JSON. Write one with tvm.ir.save_json(module).")
-    for network in name_networks(networks).values():
+    name_networks(networks)
+    for network in networks:
         if Path(network).suffix == _TORCH and not is_archive(network):
             raise WorkloadError(
                 f"{network} is not a zip archive, as torch.export.save writes it. Write it with "
