@@ -44,6 +44,7 @@ BENCHMARKS = {
 OTHERS = {
     "fuzz": "data.fuzz",
     "old-workloads": "data.old_workloads",
+    "ansor-import": "data.ansor_import",
     "model-report": "models.report",
     "picked-again": "search.picked_again",
     "passes": "search.passes",

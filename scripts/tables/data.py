@@ -114,10 +114,45 @@ def pull_table(result: Result) -> str:
     return f"{markdown_table(result['summary'], columns)}\n\n{note}"
 
 
+def ansor_table(result: Result) -> str:
+    """One line per device and operator: what became of the records; then one per device, with all, rate and memory."""
+    kinds = {"vectors": "vectors", "refused": "refused by TVM", "unknown": "unknown operator", "other": "other"}
+    counted = ("records", "rows", "duplicates", "workloads", *kinds)
+    rows = [{**dict.fromkeys(counted, 0), **row} for row in result["rows"]]
+    for row in rows:
+        row["share"] = f"{row['rows'] / (row['records'] - row['duplicates']):.1%}"
+    columns = [
+        TableColumn("device", "device"),
+        TableColumn("operator", "key"),
+        number("workloads", "workloads", "d"),
+        number("records", "records", ",d"),
+        number("rows", "rows", ",d"),
+        TableColumn("share", "in", align="right"),
+        *(number(name, title, ",d") for name, title in kinds.items()),
+    ]
+    devices = [
+        {
+            **{name: sum(row[name] for row in rows if row["device"] == rate["device"]) for name in counted},
+            "device": rate["device"],
+            "per_s": rate["programs"] / rate["cpu_s"],
+            "peak_mib": max(row.get("peak_mib", 0) for row in rows if row["device"] == rate["device"]),
+        }
+        for rate in result["rates"]
+    ]
+    whole = [
+        TableColumn("device", "device"),
+        *(number(name, name, ",d") for name in ("workloads", "records", "rows", "duplicates")),
+        number("per_s", "programs a second of one core", ",.0f"),
+        number("peak_mib", "most memory of a process (MiB)", ",d"),
+    ]
+    return f"{markdown_table(devices, whole)}\n\n{markdown_table(rows, columns)}"
+
+
 DATA_TABLES: dict[str, Callable[[Result], str]] = {
     "dataset": dataset_table,
     "features": features_table,
     "cuts": cuts_table,
     "pull": pull_table,
+    "ansor-import": ansor_table,
 }
 """Name of a result file without its suffix -> its renderer."""
