@@ -23,7 +23,7 @@ class DataSummary:
     """What data hold; `print` shows it as `costhub stats` does."""
 
     counts: FolderStats
-    """Devices, operators, failures, latencies, noise."""
+    """Devices, operators, networks, failures, latencies, noise."""
 
     def to_pandas(self) -> Any:
         """A ``pandas.DataFrame`` with a row per workload and device: counts, best and median latency."""
@@ -41,7 +41,7 @@ class DataSummary:
 
 
 def stats(where: str | Path) -> DataSummary:
-    """Counts what data hold: devices, operators, failures, latencies, noise.
+    """Counts what data hold: devices, operators, networks, failures, latencies, noise.
 
     Args:
         where: As for `costhub.load_measurements`; of a device, only what was measured on it.

@@ -23,7 +23,7 @@ Example:
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw latencies by operator (PNG).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(where: str, page: Path | None, plot: Path | None, as_json: bool) -> None:
-    """Count what DATA hold: devices, operators, failures, latencies, noise.
+    """Count what DATA hold: devices, operators, networks, failures, latencies, noise.
 
     DATA are a data folder, the name of a dataset or device in the hubs here, or hf-hub:ORG/NAME@REVISION. For
     a device, only the measurements made on it are counted.
