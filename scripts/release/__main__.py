@@ -12,6 +12,7 @@ STEPS = {
     "reproduce": "reproduce",
     "walk": "walk_package",
     "artefacts": "write_artefacts",
+    "rewrite": "rewrite_shards",
     "lost-workloads": "lost_workloads",
     "benchmark": "benchmark",
     "terminal-picture": "terminal_picture",

@@ -10,7 +10,7 @@ import pytest
 from costhub.cli.main import run
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.shards.shard import write_parquet
+from costhub.dataset.shards.shard import new_parquet
 from costhub.dataset.splits.split import Split, save_split
 from costhub.versions import installed_versions
 
@@ -62,7 +62,8 @@ def test_features_that_come_with_the_data_are_not_believed(
         [pa.field(name, kind, nullable=False) for name, kind, _ in fields],
         metadata={b"costhub.features": json.dumps(made_with, sort_keys=True).encode()},
     )
-    write_parquet(pa.table([values for *_, values in fields], schema=schema), place / "part-0.parquet")
+    with new_parquet(place / "part-0.parquet", schema) as writer:
+        writer.write_table(pa.table([values for *_, values in fields], schema=schema))
 
     assert run(words) == 0
 

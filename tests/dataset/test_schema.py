@@ -16,7 +16,7 @@ from costhub.errors import DataError
 def test_the_schema_names_its_table_and_version_and_documents_every_column(table: str) -> None:
     schema = arrow_schema(table)
 
-    assert schema.metadata == {b"costhub.table": table.encode(), b"costhub.schema_version": b"2"}
+    assert schema.metadata == {b"costhub.table": table.encode(), b"costhub.schema_version": b"3"}
     assert [field.metadata[b"doc"].decode() for field in schema] == [column.doc for column in TABLES[table]]
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from costhub.dataset.schema import arrow_schema
-from costhub.dataset.shards.shard import BLANK_SEAL, SEAL_KEY, write_seal, write_shard
+from costhub.dataset.schema import arrow_schema, stored_schema
+from costhub.dataset.shards.shard import BLANK_SEAL, SEAL_KEY, read_shard, write_seal, write_shard
 from scripts.bench.common.data import DEVICE
 
 SHARD = "train-00000-of-00001.parquet"
@@ -26,7 +26,7 @@ def shard(folder: Path, table: str = "measurements") -> Path:
 
 def read(folder: Path, table: str = "measurements") -> Rows:
     """Its rows."""
-    rows: Rows = pq.ParquetFile(shard(folder, table)).read().to_pylist()
+    rows: Rows = read_shard(shard(folder, table)).to_pylist()
     return rows
 
 
@@ -64,7 +64,7 @@ def write_table(path: Path, table: pa.Table, **options: Any) -> None:
 def with_column(folder: Path, name: str, make: Callable[[int], pa.ChunkedArray | pa.Array]) -> pa.Table:
     """The measurements with another column in the place of one, made for so many rows."""
     table = pq.ParquetFile(shard(folder)).read()
-    table = table.replace_schema_metadata(arrow_schema("measurements").metadata)
+    table = table.replace_schema_metadata(stored_schema("measurements").metadata)
     number = table.schema.get_field_index(name)
     column = make(table.num_rows)
     field = pa.field(name, column.type, table.schema.field(number).nullable, table.schema.field(number).metadata)

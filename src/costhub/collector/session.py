@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
 import json
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +11,7 @@ from typing import Any
 from costhub.collector.measurer import MeasuredDevice, Measurer, MeasureResult
 from costhub.collector.propose.sampler import Program
 from costhub.collector.run.evaluator import Evaluator
+from costhub.dataset.trace import record_id
 from costhub.versions import costhub_version, installed_versions
 
 
@@ -39,9 +39,8 @@ class CollectionSession:
         """One row of the measurements table: a program of a workload, and its measurement."""
         now = datetime.datetime.now(datetime.timezone.utc)
         run, machine = result.run, result.machine
-        identity = f"{program.program_id} {self.device.device_id} {self.session} {now.isoformat()}"
         return {
-            "record_id": hashlib.sha256(identity.encode()).hexdigest(),
+            "record_id": record_id(program.program_id, self.device.device_id, self.session, now),
             "program_id": program.program_id,
             "workload_id": workload_id,
             "device_id": self.device.device_id,

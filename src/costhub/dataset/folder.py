@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 
 from costhub.dataset.readme import write_readme
 from costhub.dataset.schema import table_from_rows
+from costhub.dataset.shards.layout import RECORD_KEY, empty_table
 from costhub.dataset.shards.lock import FolderLock
-from costhub.dataset.shards.shard import ROW_GROUP_ROWS, empty_table, write_shard
+from costhub.dataset.shards.shard import ROW_GROUP_ROWS, write_shard
 from costhub.dataset.shards.shard_set import (
     SHARD_PATTERN,
     read_measurements,
@@ -215,12 +216,11 @@ class DataFolder(FolderTables):
             DataError: A shard or journal cannot be read, or a device or column does not exist.
         """
         chosen = chosen_devices(self, self.device_ids(), device_ids)
-        # The id is read in any case: without it a record in two places would count twice.
-        needed = None if columns is None else list(dict.fromkeys([*columns, "record_id"]))
-        empty = empty_table("measurements", needed)
-        parts = [read_measurements(self._measurements(device_id), needed, where) for device_id in chosen]
-        table = first_of_each(pa.concat_tables([empty, *parts]), "record_id")
-        return table if columns is None else table.select(list(columns))
+        # What tells records apart is read in any case: without it a record in two places would count twice.
+        names = empty_table("measurements", columns).schema.names
+        empty = empty_table("measurements", [*names, RECORD_KEY])
+        parts = [read_measurements(self._measurements(device_id), empty.schema.names, where) for device_id in chosen]
+        return first_of_each(pa.concat_tables([empty, *parts]), RECORD_KEY).select(names)
 
     def iter_measurements(
         self,
@@ -238,10 +238,10 @@ class DataFolder(FolderTables):
         Raises:
             DataError: As `select_measurements`, or a writer moves the shards in the meantime.
         """
-        needed = None if columns is None else list(dict.fromkeys([*columns, "record_id"]))
+        names = empty_table("measurements", columns).schema.names
         for device_id in chosen_devices(self, self.device_ids(), device_ids):
-            for batch in stream_measurements(self._measurements(device_id), needed, where, batch_rows):
-                yield batch if columns is None else batch.select(list(columns))
+            for batch in stream_measurements(self._measurements(device_id), [*names, RECORD_KEY], where, batch_rows):
+                yield batch.select(names)
 
     def read_batches(
         self,

@@ -19,7 +19,8 @@ from costhub.dataset.folder import DataFolder
 from costhub.dataset.programs import Programs, WorkloadUse, workload_uses
 from costhub.dataset.remote import FileSystem, RemoteFolder
 from costhub.dataset.schema import STATUSES
-from costhub.dataset.shards.shard import ROW_GROUP_ROWS, empty_table
+from costhub.dataset.shards.layout import empty_table
+from costhub.dataset.shards.shard import ROW_GROUP_ROWS
 from costhub.errors import CosthubError, UnknownNameError
 from costhub.names import close_names
 

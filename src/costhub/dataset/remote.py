@@ -15,8 +15,8 @@ import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 
 from costhub.dataset.folder import FolderTables, chosen_devices
-from costhub.dataset.schema import arrow_schema
-from costhub.dataset.shards.shard import MOST_FOOTER_BYTES, ROW_GROUP_ROWS, check_schema, empty_table
+from costhub.dataset.shards.layout import empty_table
+from costhub.dataset.shards.shard import MOST_FOOTER_BYTES, ROW_GROUP_ROWS, check_schema
 from costhub.dataset.shards.shard_set import SHARD_PATTERN
 from costhub.errors import DataError, first_line
 
@@ -115,9 +115,6 @@ class RemoteFolder(FolderTables):
         where: pc.Expression | None,
         batch_rows: int,
     ) -> Iterator[pa.RecordBatch]:
-        selected = empty_table(table, columns).schema
-        # Every word of the condition may be a column: one that is not costs bytes, never rows.
-        needed = {*selected.names, *(() if where is None else re.findall(r"\w+", str(where)))}
         import pyarrow.dataset as ds  # it imports pandas
 
         parquet = ds.ParquetFileFormat(
@@ -130,17 +127,18 @@ class RemoteFolder(FolderTables):
                 SparseCopy(file) as copy,
             ):
                 shard = parquet.make_fragment(copy.path, pa_fs.LocalFileSystem())
-                check_schema(path, shard.physical_schema, table=table)
-                schema = arrow_schema(table)  # columns that an older version lacks are null
-                for group in shard.split_by_row_group(where, schema):
-                    copy.fetch(group.row_groups[0].id, needed)
-                    for batch in group.to_batches(
-                        schema, selected.names, filter=where, batch_size=batch_rows, batch_readahead=0
-                    ):
-                        if batch.num_rows:
-                            rows = batch.cast(selected)
-                            rows.validate(full=True)
-                            yield rows
+                layout = check_schema(path, shard.physical_schema, table=table)
+
+                def fetched(names: list[str], condition: pc.Expression | None) -> Iterator[pa.RecordBatch]:
+                    # Every word of the condition may be a column: one that is not costs bytes, never rows.
+                    needed = {*names, *(() if condition is None else re.findall(r"\w+", str(condition)))}
+                    for group in shard.split_by_row_group(condition, layout.schema):
+                        copy.fetch(group.row_groups[0].id, needed)
+                        yield from group.to_batches(
+                            layout.schema, names, filter=condition, batch_size=batch_rows, batch_readahead=0
+                        )
+
+                yield from layout.read(fetched, columns, where)
         except (pa.ArrowException, OSError, ValueError) as error:
             if isinstance(error, OSError) and type(error) is not OSError:
                 raise  # the file system's own, such as a missing permission: the caller knows what to do

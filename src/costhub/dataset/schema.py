@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from costhub.errors import DataError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Raised with every change of the columns. An added column names that version as `since`; older shards read
-as null there."""
+as null there. Since version 3 shards of measurements hold `STORED` columns in place of what follows from them."""
 
 TABLE_KEY = b"costhub.table"
 VERSION_KEY = b"costhub.schema_version"
@@ -139,7 +139,56 @@ MEASUREMENTS = (
     Column("compiler_version", pa.string(), "Version of LLVM, if it compiled.", nullable=True, repeats=True),
     Column("driver_version", pa.string(), "Version of the driver.", nullable=True, repeats=True),
     Column("costhub_version", pa.string(), "Version of costhub.", nullable=True, repeats=True),
+    Column(
+        "transplanted_from",
+        pa.string(),
+        "Compiler that made the measured code, where TVM only replays its schedule: `ansor`. Null for TVM's own code.",
+        nullable=True,
+        repeats=True,
+        since=3,
+    ),
 )
+
+RECORD_DIGITS, PROGRAM_DIGITS = 16, 12
+"""Of an id that can be computed again, a shard holds so many digits: rows differ in them, and a changed row too."""
+
+STORED: dict[str, tuple[Column, ...]] = {
+    "record_id": (
+        Column(
+            "record_id",
+            pa.string(),
+            f"Name of this measurement. Its first {RECORD_DIGITS} digits where the rest can be computed: it is then "
+            "the sha256 of `program_id device_id session timestamp`, with ids in full, ISO 8601 and `None` for null.",
+        ),
+    ),
+    "program_id": (
+        Column(
+            "program_id",
+            pa.string(),
+            f"Name of the program: the first {PROGRAM_DIGITS} digits of the sha256 of `workload_id`, a line feed and "
+            "the trace.",
+        ),
+    ),
+    "trace": (
+        Column(
+            "instructions",
+            pa.string(),
+            "Instructions of the trace as JSON, without those of post-processing.",
+            repeats=True,
+        ),
+        Column("decisions", pa.string(), "Decisions of the trace as JSON: instruction, value.", nullable=True),
+        Column(
+            "postproc",
+            pa.string(),
+            "Instructions of the trace's post-processing as JSON.",
+            nullable=True,
+            repeats=True,
+        ),
+    ),
+}
+"""Columns that shards of measurements hold in place of one that follows from them, since version 3."""
+
+COMPACT_SINCE = 3
 
 TABLES: dict[str, tuple[Column, ...]] = {
     "devices": DEVICES,
@@ -149,7 +198,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
 
 
 def arrow_schema(table: str, *, version: int = SCHEMA_VERSION) -> pa.Schema:
-    """Builds the Arrow schema of `table`, with every column's documentation and the schema version.
+    """Builds the Arrow schema of the rows of `table`, with every column's documentation and the schema version.
 
     Args:
         table: `devices`, `workloads` or `measurements`.
@@ -159,12 +208,41 @@ def arrow_schema(table: str, *, version: int = SCHEMA_VERSION) -> pa.Schema:
         >>> arrow_schema("devices").field("kind").type
         DataType(string)
     """
+    return _arrow_schema(table, [column for column in columns_of(table) if column.since <= version], version)
+
+
+def _arrow_schema(table: str, columns: Sequence[Column], version: int) -> pa.Schema:
     fields = [
         pa.field(column.name, column.type, nullable=column.nullable, metadata={DOC_KEY: column.doc.encode()})
-        for column in columns_of(table)
-        if column.since <= version
+        for column in columns
     ]
     return pa.schema(fields, metadata={TABLE_KEY: table.encode(), VERSION_KEY: str(version).encode()})
+
+
+def stored_columns_of(table: str, version: int = SCHEMA_VERSION) -> tuple[Column, ...]:
+    """Returns the columns that a shard of `table` has in a schema version.
+
+    Raises:
+        DataError: The table does not exist.
+
+    Example:
+        >>> [column.name for column in stored_columns_of("measurements")][4:8]
+        ['target', 'instructions', 'decisions', 'postproc']
+    """
+    columns = tuple(column for column in columns_of(table) if column.since <= version)
+    if table != "measurements" or version < COMPACT_SINCE:
+        return columns
+    return tuple(stored for column in columns for stored in STORED.get(column.name, (column,)))
+
+
+def stored_schema(table: str, version: int = SCHEMA_VERSION) -> pa.Schema:
+    """Builds the Arrow schema of the shards of `table` in a schema version.
+
+    Example:
+        >>> stored_schema("devices", 2).equals(arrow_schema("devices"))
+        True
+    """
+    return _arrow_schema(table, stored_columns_of(table, version), version)
 
 
 def columns_of(table: str) -> tuple[Column, ...]:
@@ -178,15 +256,15 @@ def columns_of(table: str) -> tuple[Column, ...]:
     return TABLES[table]
 
 
-def document(table: str) -> str:
-    """Renders the columns of `table` as a markdown table.
+def document(table: str, columns: Sequence[Column] | None = None) -> str:
+    """Renders the columns of `table`, or others, as a markdown table.
 
     Example:
         >>> print(document("workloads").splitlines()[2])
         | `workload_id` | string | sha256 of the normalised TVMScript of the module. |
     """
     lines = ["| column | type | meaning |", "|---|---|---|"]
-    for column in columns_of(table):
+    for column in columns_of(table) if columns is None else columns:
         meaning = column.doc
         if column.allowed:
             meaning += " One of " + ", ".join(f"`{value}`" for value in column.allowed) + "."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from costhub.errors import WorkloadError, last_line
@@ -34,6 +35,20 @@ def trace_parts(trace: Any, *, postproc: bool = True) -> Any:
 def program_id(workload_id: str, trace_json: str) -> str:
     """Returns 64 hex digits that identify a program: the sha256 of its workload's id and its trace."""
     return hashlib.sha256(f"{workload_id}\n{trace_json}".encode()).hexdigest()
+
+
+def record_id(program_id: str, device_id: str, session: str | None, timestamp: datetime | None) -> str:
+    """Returns 64 hex digits that identify a measurement: the sha256 of its program, device, session and time.
+
+    A shard holds only the first digits of such an id, since a reader can compute it again. The session and the time
+    must tell the measurements of a program on a device apart.
+
+    Example:
+        >>> record_id("p0", "cpu0", "0a", None)[:8]
+        'e95a3d0e'
+    """
+    time = timestamp.isoformat() if timestamp else None
+    return hashlib.sha256(f"{program_id} {device_id} {session} {time}".encode()).hexdigest()
 
 
 def replay(mod: Any, trace_json: str) -> Any:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import costhub
@@ -19,7 +18,7 @@ from costhub.dataset.check.measurements import ENTRY, CheckContext, Ledger, Rows
 from costhub.dataset.check.rule import Finding
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.schema import arrow_schema, table_from_rows
-from costhub.dataset.shards.shard import new_parquet, write_shard
+from costhub.dataset.shards.shard import new_parquet, read_shard, write_shard
 
 EMBEDDED = Path(costhub.__file__).parent / "hub/embedded/datasets/costhub/amd-epyc-zen5"
 DEVICE = "amd-epyc-zen5-1c"
@@ -37,7 +36,7 @@ class Damaged:
     reader: Reader
 
     def rows(self, where: str = SHARD) -> list[Row]:
-        rows: list[Row] = pq.ParquetFile(self.path / where).read().to_pylist()
+        rows: list[Row] = read_shard(self.path / where).to_pylist()
         return rows
 
     def write(self, rows: list[Row], where: str = SHARD) -> None:

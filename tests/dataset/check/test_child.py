@@ -19,7 +19,7 @@ def table_file(damaged: Any, table: str) -> TableFile:
 def test_rows_come_in_batches_with_the_columns_in_order(damaged: Any) -> None:
     rows = damaged.rows() * 40
     damaged.write(rows)
-    count, batches = open_batches(table_file(damaged, "measurements"))
+    count, _, batches = open_batches(table_file(damaged, "measurements"))
 
     found = list(batches)
     assert count == len(rows) == sum(batch.num_rows for batch in found)
@@ -32,7 +32,7 @@ def test_columns_may_come_in_another_order(damaged: Any) -> None:
     table = pq.ParquetFile(source.path).read()
     damaged.write_table(table.select(table.column_names[::-1]))
 
-    batch = next(open_batches(source)[1])
+    batch = next(open_batches(source)[2])
     assert batch.schema.names[0] == "record_id"
 
 
@@ -74,7 +74,7 @@ def test_pages_are_verified(damaged: Any) -> None:
     source.path.write_bytes(content)
 
     with pytest.raises((OSError, pa.ArrowException)):
-        list(open_batches(source)[1])
+        list(open_batches(source)[2])
 
 
 @pytest.fixture(autouse=True)

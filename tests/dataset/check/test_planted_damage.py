@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from costhub.dataset.check.rules import RULES
-from costhub.dataset.schema import VERSION_KEY, arrow_schema
+from costhub.dataset.schema import VERSION_KEY, stored_schema
 from costhub.dataset.shards.journal import encode_row
 from costhub.dataset.shards.shard import SEAL_KEY
 from costhub.dataset.trace import program_id
@@ -122,11 +122,18 @@ def a_retyped_column(damaged: Any) -> None:
 
 @plants("CH004")
 def a_null_where_none_may_be(damaged: Any) -> None:
-    schema = arrow_schema("measurements")
+    schema = stored_schema("measurements")
     schema = pa.schema([field.with_nullable(True) for field in schema], metadata=schema.metadata)
-    rows = damaged.rows()
-    rows[3]["trace"] = None
+    rows = pq.ParquetFile(damaged.path / SHARD).read().to_pylist()
+    rows[3]["instructions"] = None
     damaged.write_table(pa.Table.from_pylist(rows, schema=schema))
+
+
+@plants("CH059")
+def a_shortened_id_of_another_row(damaged: Any) -> None:
+    rows = pq.ParquetFile(damaged.path / SHARD).read().to_pylist()
+    rows[3]["record_id"] = "0123456789abcdef"
+    damaged.write_table(pa.Table.from_pylist(rows, schema=stored_schema("measurements")))
 
 
 @plants("CH004")

@@ -21,7 +21,7 @@ from costhub.dataset.features.cache_part import (
     write_part,
 )
 from costhub.dataset.features.specs import find_spec
-from costhub.dataset.shards.shard import write_parquet
+from costhub.dataset.shards.shard import new_parquet
 
 SPEC = find_spec("trace_tokens@1")
 FEATURES = [np.full((rows, SPEC.width), value, np.float32) for value, rows in enumerate((2, 0, 3))]
@@ -86,7 +86,9 @@ def test_a_part_with_a_changed_byte_is_not_parsed(path: Path, place: int) -> Non
 
 
 def test_sealed_parquet_of_something_else_is_none_of_ours(tmp_path: Path) -> None:
-    write_parquet(pa.table({"x": [1]}), tmp_path / "part-0.parquet")
+    foreign = pa.table({"x": [1]})
+    with new_parquet(tmp_path / "part-0.parquet", foreign.schema) as writer:
+        writer.write_table(foreign)
     assert read_part(tmp_path / "part-0.parquet", SPEC) is None
 
 

@@ -11,6 +11,7 @@ from costhub.dataset.metaschedule.import_records import ImportSource, RecordImpo
 from costhub.dataset.metaschedule.import_workloads import ImportedWorkload, ImportedWorkloads
 from costhub.dataset.metaschedule.lines import ImportReport, Line
 from costhub.dataset.schema import table_from_rows
+from costhub.dataset.shards.layout import record_key
 from costhub.dataset.trace import program_id
 from costhub.dataset.workload import module_from_json, workload_row
 
@@ -69,7 +70,7 @@ def test_a_record_counts_once(children: ImportPool, source: ImportSource, databa
     [first, _] = RecordImporter(source, children, report).rows("r", lines)
     again = ImportReport()
 
-    later = RecordImporter(source, children, again, known=frozenset([first["record_id"]]))
+    later = RecordImporter(source, children, again, known=frozenset([record_key(first["record_id"])]))
 
     assert (report.ok, report.duplicates, report.known) == (2, 1, 0)
     assert [row["run_s"] for row in later.rows("r", lines)] == [[1e-3, 2e-3]]

@@ -11,8 +11,8 @@ from costhub.dataset.shards.writer import MeasurementWriter
 
 def main(folder: Path, acknowledged: Path) -> None:
     report = os.open(acknowledged, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    with MeasurementWriter(folder, "cpu0", compact_rows=20) as writer:
-        number = len(writer.record_ids)
+    with MeasurementWriter(folder, "cpu0", compact_rows=10) as writer:
+        number = len(writer.record_keys)
         while True:
             writer.append(
                 {

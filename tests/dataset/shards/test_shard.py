@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from costhub.dataset.schema import arrow_schema, table_from_rows
 from costhub.dataset.shards import shard
+from costhub.dataset.shards.layout import compact, empty_table
 from costhub.dataset.shards.shard import (
     SEAL_KEY,
     check_shard,
-    empty_table,
     read_shard,
     seal_state,
     write_seal,
@@ -49,7 +49,8 @@ def test_a_shard_is_zstd_with_an_index_and_no_dictionary_for_lists_of_floats(pat
 
     assert {column.compression for column in columns.values()} == {"ZSTD"}
     assert not columns["run_s.list.element"].has_dictionary_page
-    assert not columns["trace"].has_dictionary_page
+    assert not columns["decisions"].has_dictionary_page
+    assert columns["instructions"].has_dictionary_page
     assert columns["status"].has_dictionary_page
     assert columns["workload_id"].has_column_index
 
@@ -75,14 +76,16 @@ def test_a_column_that_is_not_there_is_refused(path: Path) -> None:
 
 
 def test_columns_in_another_order_are_read_in_ours(tmp_path: Path, table: pa.Table) -> None:
-    pq.write_table(table.select(table.column_names[::-1]), tmp_path / "x.parquet")
+    held = compact(table)
+    pq.write_table(held.select(held.column_names[::-1]), tmp_path / "x.parquet")
 
     assert read_shard(tmp_path / "x.parquet").equals(table)
 
 
 def test_a_null_where_none_may_be_is_refused(tmp_path: Path, table: pa.Table) -> None:
-    field = table.schema.field("trace").with_nullable(True)
-    holes = table.set_column(table.column_names.index("trace"), field, pa.array([None] * 7, pa.string()))
+    held = compact(table)
+    field = held.schema.field("instructions").with_nullable(True)
+    holes = held.set_column(held.column_names.index("instructions"), field, pa.array([None] * 7, pa.string()))
     pq.write_table(holes, tmp_path / "x.parquet")
 
     with pytest.raises(DataError, match="cannot be read"):
@@ -124,22 +127,22 @@ def test_a_shard_of_another_table_is_refused(path: Path) -> None:
 
 
 def test_a_shard_of_a_newer_schema_is_refused(tmp_path: Path, table: pa.Table) -> None:
-    newer = table.replace_schema_metadata({b"costhub.table": b"measurements", b"costhub.schema_version": b"3"})
+    newer = table.replace_schema_metadata({b"costhub.table": b"measurements", b"costhub.schema_version": b"4"})
     pq.write_table(newer, tmp_path / "x.parquet")
 
-    with pytest.raises(DataError, match="has schema version 3; costhub here reads up to 2"):
+    with pytest.raises(DataError, match="has schema version 4; costhub here reads up to 3"):
         read_shard(tmp_path / "x.parquet")
 
 
 def test_a_shard_that_lacks_a_column_is_refused(tmp_path: Path, table: pa.Table) -> None:
-    pq.write_table(table.drop_columns(["trace"]), tmp_path / "x.parquet")
+    pq.write_table(compact(table).drop_columns(["decisions"]), tmp_path / "x.parquet")
 
-    with pytest.raises(DataError, match="has no column 'trace' of type string"):
+    with pytest.raises(DataError, match="has no column 'decisions' of type string"):
         read_shard(tmp_path / "x.parquet")
 
 
 def test_a_shard_with_a_column_too_many_is_refused(tmp_path: Path, table: pa.Table) -> None:
-    pq.write_table(table.append_column("x", pa.array([0] * 7)), tmp_path / "x.parquet")
+    pq.write_table(compact(table).append_column("x", pa.array([0] * 7)), tmp_path / "x.parquet")
 
     with pytest.raises(DataError, match="has the unknown column 'x'"):
         read_shard(tmp_path / "x.parquet")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from costhub.dataset.schema import table_from_rows
 from costhub.dataset.shards.journal import encode_row
+from costhub.dataset.shards.layout import RECORD_KEY
 from costhub.dataset.shards.shard import shard_rows, write_shard
 from costhub.dataset.shards.shard_set import (
     add_shard,
@@ -169,7 +170,7 @@ def test_shards_that_share_only_some_records_are_left(tmp_path: Path, one: Any) 
 
 
 def streamed_ids(folder: Path) -> list[str]:
-    batches = stream_measurements(folder, ["record_id"], None, 2)
+    batches = stream_measurements(folder, ["record_id", RECORD_KEY], None, 2)
     return [record_id for batch in batches for record_id in batch["record_id"].to_pylist()]
 
 

@@ -124,11 +124,11 @@ def test_a_row_of_another_device_is_refused(root: DataFolder, measurement: Any) 
     assert ids(root) == []
 
 
-def test_record_ids_are_those_of_shards_and_journal(root: DataFolder, measurement: Any) -> None:
+def test_record_keys_are_those_of_shards_and_journal(root: DataFolder, measurement: Any) -> None:
     fill(root, measurement, range(2))
     with root.writer("cpu0") as writer:
         writer.append(measurement(2))
-        assert writer.record_ids == {"r00000", "r00001", "r00002"}
+        assert writer.record_keys == {"r00000", "r00001", "r00002"}
 
 
 def test_an_unreadable_shard_stops_the_writer_and_nothing_is_overwritten(
@@ -289,7 +289,7 @@ def test_many_rows_at_once_follow_those_of_the_journal(root: DataFolder, folder:
         writer.extend(many(measurement, range(1, 5)))
         writer.extend(many(measurement, range(0)))
         assert (folder / "journal.jsonl").read_bytes() == b""
-        assert len(writer.record_ids) == 5
+        assert len(writer.record_keys) == 5
         writer.append(measurement(5))
 
     assert ids(root) == [f"r{number:05d}" for number in range(6)]

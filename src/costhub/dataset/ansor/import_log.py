@@ -89,7 +89,7 @@ def import_ansor(
         with folder.writer(device["device_id"]) as writer:
             session = f"{ANSOR}-{workloads.digest[:12]}"
             shared = ImportSource(device, workloads, source.contributor, source.licence, session, proposed_by=ANSOR)
-            importer = RecordImporter(shared, pool, report, known=writer.record_ids, parse=log.compared_record)
+            importer = RecordImporter(shared, pool, report, known=writer.record_keys, parse=log.compared_record)
             for file, lines in _batches(files, shown):
                 # Every batch becomes a shard: an interruption loses one batch at most.
                 writer.extend(table_from_rows("measurements", importer.rows(_label(file, place), lines)))

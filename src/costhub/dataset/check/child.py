@@ -24,11 +24,13 @@ from costhub.dataset.schema import (
     TABLE_KEY,
     TABLES,
     VERSION_KEY,
-    arrow_schema,
+    Column,
     columns_of,
+    stored_columns_of,
     table_from_rows,
 )
 from costhub.dataset.shards.journal import read_journal
+from costhub.dataset.shards.layout import Layout
 from costhub.dataset.shards.shard import SealState, open_shard, seal_state
 from costhub.errors import DataError
 from costhub.isolation.limits import Limits
@@ -39,6 +41,8 @@ MODULE_ROWS = 64
 """A module may have megabytes."""
 LIMITS = Limits(further_bytes=2 << 30)
 """For the process that reads; parsers of damaged files may ask for any amount."""
+_JOURNAL = Layout("measurements", 1)
+"""A journal holds rows as they are."""
 _FLOAT32 = frozenset({"float32", "float64"})
 
 
@@ -46,8 +50,8 @@ class UnreadableFile(Exception):
     """A file that no rows can be read of: the id of the rule, and the sentence."""
 
 
-def open_batches(source: TableFile) -> tuple[int, Iterator[pa.RecordBatch]]:
-    """The number of rows of a file, and its rows in batches with the columns of the schema in order.
+def open_batches(source: TableFile) -> tuple[int, Layout, Iterator[pa.RecordBatch]]:
+    """The number of rows of a file, its layout, and what it holds in batches with the columns of the layout.
 
     Raises:
         UnreadableFile: The file is of another table or version, or too large. Pyarrow's own errors come through.
@@ -58,9 +62,9 @@ def open_batches(source: TableFile) -> tuple[int, Iterator[pa.RecordBatch]]:
         except DataError as error:
             raise UnreadableFile(READABLE.id, str(error).replace(str(source.path), "the journal")) from error
         table = table_from_rows("measurements", rows)
-        return table.num_rows, iter(table.to_batches(max_chunksize=BATCH_ROWS))
+        return table.num_rows, _JOURNAL, iter(table.to_batches(max_chunksize=BATCH_ROWS))
     file = _parquet(source)
-    _check_schema(file, source.table)
+    layout = _check_schema(file, source.table)
     metadata = file.metadata
     groups = [metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)]
     if metadata.num_rows > MOST_ROWS[source.table] or max(groups, default=0) > MOST_GROUP_BYTES:
@@ -69,10 +73,10 @@ def open_batches(source: TableFile) -> tuple[int, Iterator[pa.RecordBatch]]:
             f"It has {metadata.num_rows:,} rows and up to {max(groups, default=0):,} bytes in a row group; "
             f"at most {MOST_ROWS[source.table]:,} rows and {MOST_GROUP_BYTES:,} bytes were expected.",
         )
-    schema = arrow_schema(source.table)
+    schema = layout.schema
     held = [name for name in schema.names if name in file.schema_arrow.names]
     count = MODULE_ROWS if source.table == "workloads" else BATCH_ROWS
-    return metadata.num_rows, (_completed(batch, schema) for batch in file.iter_batches(count, columns=held))
+    return metadata.num_rows, layout, (_completed(batch, schema) for batch in file.iter_batches(count, columns=held))
 
 
 def _parquet(source: TableFile) -> pq.ParquetFile:
@@ -110,7 +114,7 @@ def _completed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=schema.names)
 
 
-def _check_schema(file: pq.ParquetFile, table: str) -> None:
+def _check_schema(file: pq.ParquetFile, table: str) -> Layout:
     schema = file.schema_arrow
     metadata = schema.metadata or {}
     name, version = metadata.get(TABLE_KEY, b"").decode(errors="replace"), metadata.get(VERSION_KEY, b"")
@@ -120,13 +124,14 @@ def _check_schema(file: pq.ParquetFile, table: str) -> None:
     if version not in KNOWN_VERSIONS:
         shown = version.decode(errors="replace") or "none"
         raise UnreadableFile(VERSION.id, f"Its schema version is {shown}; this costhub reads 1 to {SCHEMA_VERSION}.")
-    expected = {c.name: c.type for c in columns_of(table) if c.since <= int(version)}
+    expected = {column.name: column.type for column in stored_columns_of(table, int(version))}
     for column, type_ in expected.items():
         if schema.names.count(column) != 1 or schema.field(column).type != type_:
             raise UnreadableFile(SCHEMA.id, f"It has no single column {column!r} of type {type_}.")
     if sorted(schema.names) != sorted(expected):
         extra = min(column for column in schema.names if column not in expected)
         raise UnreadableFile(SCHEMA.id, f"It has the unknown column {extra!r}.")
+    return Layout(table, int(version))
 
 
 @dataclass
@@ -153,6 +158,7 @@ class _OpenFile:
     source: TableFile | None = None
     number: int = 0
     as_dicts: bool = False
+    layout: Layout = _JOURNAL
     batches: Iterator[pa.RecordBatch] = field(default_factory=lambda: iter(()))
 
 
@@ -177,7 +183,7 @@ def open_file(source: TableFile, number: int, as_dicts: bool = False) -> FileChu
     _open.source, _open.number, _open.as_dicts, _open.batches = source, number, as_dicts, iter(())
 
     def opened() -> FileChunk:
-        rows, _open.batches = open_batches(source)
+        rows, _open.layout, _open.batches = open_batches(source)
         return FileChunk(rows=rows)
 
     return _chunk_or_breach(opened)
@@ -193,10 +199,13 @@ def read_rows(source: TableFile, rows: Sequence[int], columns: Sequence[str]) ->
     numbers, start = np.array(sorted(rows)), 0
     values: list[dict[str, Any]] = []
     try:
-        for batch in open_batches(source)[1]:
+        _, layout, batches = open_batches(source)
+        for batch in batches:
             here = numbers[(numbers >= start) & (numbers < start + batch.num_rows)] - start
-            values += batch.select(list(columns)).take(pa.array(here)).to_pylist()
             start += batch.num_rows
+            held = batch.take(pa.array(here))
+            whole = np.all([_is_whole(held, column) for column in layout.columns], axis=0)
+            values += layout.rows(held.filter(pa.array(whole)), columns).to_pylist()
     except Exception:  # parsers of damaged files raise anything
         return []
     return values
@@ -222,7 +231,8 @@ def _next_chunk() -> FileChunk:
         return FileChunk(is_last=True)
     batch.validate(full=True)
     piece = FileChunk(rows=batch.num_rows)
-    batch = _without_nulls(batch, source, piece)
+    held = _without_nulls(batch, source, piece)
+    batch = _open.layout.rows(held, [column.name for column in columns_of(source.table)])
     if _open.as_dicts:
         piece.dicts = batch.to_pylist()
     elif source.table == "measurements":
@@ -237,14 +247,23 @@ def _next_chunk() -> FileChunk:
 def _without_nulls(batch: pa.RecordBatch, source: TableFile, piece: FileChunk) -> pa.RecordBatch:
     """The rows without nulls in required columns; the others are a breach."""
     whole = np.ones(batch.num_rows, bool)
-    for column in columns_of(source.table):
-        if not column.nullable and batch.column(column.name).null_count:
-            missing = pc.is_null(batch.column(column.name)).to_numpy(zero_copy_only=False)
+    for column in _open.layout.columns:
+        missing = ~_is_whole(batch, column)
+        if missing.any():
             names = _names(batch, missing, batch.schema.names[0])
             message = f"{column.name} is null, but every row must have it."
             piece.breaches.append(Breach(SCHEMA.id, source.where, message, int(missing.sum()), names))
             whole &= ~missing
     return batch if whole.all() else batch.filter(pa.array(whole))
+
+
+def _is_whole(batch: pa.RecordBatch, column: Column) -> npt.NDArray[np.bool_]:
+    """(n,) where a column is not null, or may be."""
+    values = batch.column(column.name)
+    if column.nullable or not values.null_count:
+        return np.ones(batch.num_rows, bool)
+    whole: npt.NDArray[np.bool_] = pc.is_valid(values).to_numpy(zero_copy_only=False)
+    return whole
 
 
 def _apply_row_rules(rows: Rows, source: TableFile, piece: FileChunk) -> None:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from costhub.dataset.check.measurements import CheckContext, Ledger, LedgerRule, Mask, RowRule, Rows
 from costhub.dataset.check.rule import Rule
+from costhub.dataset.shards.layout import UNKNOWN
 from costhub.dataset.trace import program_id
 
 KEYS = Rule(
@@ -52,6 +53,12 @@ def wrong_programs(rows: Rows) -> Iterator[tuple[str, Mask]]:
     columns = (rows.texts(name) for name in ("program_id", "workload_id", "trace"))
     wrong = [p != program_id(w or "", t or "") for p, w, t in zip(*columns, strict=True)]
     yield "program_id is not the sha256 of workload_id and trace.", np.array(wrong, bool)
+
+
+def unknown_digits(rows: Rows) -> Iterator[tuple[str, Mask]]:
+    """Finds shortened record ids that are not those of their rows."""
+    ends = pc.ends_with(rows.column("record_id"), UNKNOWN)
+    yield "record_id is not the start of the sha256 of program, device, session and time.", rows.where(ends)
 
 
 def unknown_workloads(rows: Rows) -> Iterator[tuple[str, Mask]]:
@@ -184,6 +191,13 @@ IDENTITY_RULES = (
         severity="error",
         fix="Keep one of the rows: copies count a measurement twice and leak from training data into test data.",
         find=repeated_runs,
+    ),
+    RowRule(
+        id="CH059",
+        title="a shortened record_id is the start of its measurement's hash",
+        severity="error",
+        fix="The program, device, session or time of the row was changed, or its id: drop the row.",
+        find=unknown_digits,
     ),
     RowRule(
         id="CH017",

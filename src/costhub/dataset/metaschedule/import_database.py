@@ -79,7 +79,7 @@ def import_database(
         session = f"metaschedule-{workloads.digest[:12]}"
         source = ImportSource(row, workloads, contributor, licence, session)
         with folder.writer(row["device_id"]) as writer:
-            importer = RecordImporter(source, pool, report, known=writer.record_ids)
+            importer = RecordImporter(source, pool, report, known=writer.record_keys)
             _import_records(files[RECORDS_FILE], importer, writer, progress=progress)
         report.peak_bytes = pool.peak_bytes()
     report.seconds = time.monotonic() - begun

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from costhub.dataset.metaschedule.import_pool import ReplayCall, ReplayedTraces
 from costhub.dataset.metaschedule.import_workloads import ImportedWorkload, ImportedWorkloads
 from costhub.dataset.metaschedule.lines import Arguments, ImportReport, Line, Record, parse_record
+from costhub.dataset.shards.layout import record_key
 from costhub.dataset.trace import program_id
 from costhub.errors import DataError
 from costhub.versions import costhub_version
@@ -58,7 +59,7 @@ class RecordImporter:
         source: What the rows share.
         pool: Where traces are replayed.
         report: Where lines that give no row are counted.
-        known: Records that need no row.
+        known: Keys (`record_key`) of records that need no row.
         parse: Reads a line.
     """
 
@@ -104,7 +105,7 @@ class RecordImporter:
             record_id = record.record_id(self._source.device["device_id"], workload.workload_id)
             if record_id in self._seen:
                 self._report.duplicates += 1
-            elif record_id in self._known:
+            elif record_key(record_id) in self._known:
                 self._report.known += 1
             else:
                 yield _PendingRecord(line.number, record_id, record, workload)

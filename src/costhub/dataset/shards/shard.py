@@ -8,19 +8,23 @@ can seal it again.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from costhub.dataset.schema import SCHEMA_VERSION, TABLE_KEY, TABLES, VERSION_KEY, arrow_schema
+from costhub.dataset.schema import SCHEMA_VERSION, TABLE_KEY, TABLES, VERSION_KEY, arrow_schema, stored_schema
+from costhub.dataset.shards.layout import Layout, compact, empty_table
 from costhub.errors import DataError, first_line
 from costhub.files import open_regular
 
@@ -49,6 +53,8 @@ MOST_SHARD_BYTES = 2 << 30
 """A shard of 200,000 rows, the most that a writer makes, has some 30 MB."""
 MOST_FOOTER_BYTES = 16 << 20
 """A row group takes 4 kB of it: 200,000 measurements, 100 kB. What a file claims may be 4 GiB."""
+MOST_DICTIONARY_BYTES = 64 << 20
+"""Beyond that, a row group repeats its texts; 8,192 long traces take 20 MB, once each."""
 
 
 def write_seal(path: Path) -> None:
@@ -153,6 +159,55 @@ def _seal_digest(file: BinaryIO, place: int) -> bytes:
     return sha.hexdigest().encode()
 
 
+@dataclass(frozen=True)
+class Encoding:
+    """How a Parquet file holds its columns; names are those of the columns, or paths to the elements of lists."""
+
+    dictionary: tuple[str, ...] = ()
+    """Columns with few distinct values."""
+    ordered: tuple[str, ...] = ()
+    """Columns whose dictionaries are sorted: long texts beside the most similar ones take half the bytes."""
+    statistics: tuple[str, ...] = ()
+    """Columns that filters use."""
+    levels: Mapping[str, int] = field(default_factory=dict)
+    """Levels of zstd other than the usual one."""
+    encodings: Mapping[str, str] = field(default_factory=dict)
+    """Parquet's own encodings, of columns without a dictionary."""
+
+    def file_schema(self, schema: pa.Schema) -> pa.Schema:
+        """The schema as the writer needs it; readers do not see the dictionaries."""
+        for name in self.ordered:
+            place = schema.get_field_index(name)
+            schema = schema.set(place, schema.field(place).with_type(_DICTIONARY))
+        return schema
+
+    def row_group(self, rows: pa.Table) -> pa.Table:
+        """Rows as the writer needs them."""
+        for name in self.ordered:
+            encoded = pc.dictionary_encode(rows[name].combine_chunks())
+            texts = encoded.dictionary
+            order = pc.sort_indices(texts)
+            places = pa.array(np.argsort(order.to_numpy()).astype(np.int32))
+            column = pa.DictionaryArray.from_arrays(places.take(encoded.indices), texts.take(order))
+            place = rows.schema.get_field_index(name)
+            rows = rows.set_column(place, rows.schema.field(place).with_type(_DICTIONARY), column)
+        return rows
+
+
+_DICTIONARY = pa.dictionary(pa.int32(), pa.string())
+_TEXT_LEVEL = 15
+"""Takes some 50 us a row and spares a tenth of the file over level 9; levels above take several times as long."""
+_COMPACT: dict[str, Any] = {
+    "ordered": ("instructions", "postproc"),
+    "levels": dict.fromkeys(("instructions", "decisions", "postproc", "run_s.list.element"), _TEXT_LEVEL),
+    "encodings": {
+        # Digits without the lengths between them take four bits each, and floats less by bytes of equal weight.
+        **dict.fromkeys(("record_id", "program_id", "decisions"), "DELTA_LENGTH_BYTE_ARRAY"),
+        **dict.fromkeys(("run_s.list.element", "build_s", "run_wall_s", "reference_after_s"), "BYTE_STREAM_SPLIT"),
+    },
+}
+
+
 def write_shard(table: pa.Table, path: Path) -> None:
     """Writes `table` to `path` atomically, sorted by workload (or by its id).
 
@@ -172,46 +227,52 @@ def write_shard(table: pa.Table, path: Path) -> None:
     table = table.take(pc.sort_indices(table, sort_keys=[(key, "ascending")]))
     few = [column.name for column in TABLES[name] if column.repeats]
     # Statistics of traces and random ids help no filter and would take a tenth of the file.
-    write_parquet(table, path, dictionary=few, statistics=[*few, key])
-
-
-def write_parquet(
-    table: pa.Table, path: Path, *, dictionary: Sequence[str] = (), statistics: Sequence[str] = ()
-) -> None:
-    """Writes any table to `path`, sealed and atomically.
-
-    Args:
-        table: What to write.
-        path: Final name; replaces an older file of that name.
-        dictionary: Columns with few distinct values.
-        statistics: Columns that filters use.
-    """
-    with new_parquet(path, table.schema, dictionary=dictionary, statistics=statistics) as writer:
-        writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+    statistics = (*few, key)
+    if name == "measurements":
+        few += _COMPACT["ordered"]
+        encoding = Encoding(dictionary=tuple(few), statistics=statistics, **_COMPACT)
+    else:
+        encoding = Encoding(dictionary=tuple(few), statistics=statistics)
+    with new_parquet(path, stored_schema(name), encoding) as writer:
+        for start in range(0, table.num_rows, ROW_GROUP_ROWS):
+            rows = table.slice(start, ROW_GROUP_ROWS)
+            rows = compact(rows) if name == "measurements" else rows
+            writer.write_table(encoding.row_group(rows), row_group_size=ROW_GROUP_ROWS)
 
 
 @contextlib.contextmanager
-def new_parquet(
-    path: Path, schema: pa.Schema, *, dictionary: Sequence[str] = (), statistics: Sequence[str] = ()
-) -> Iterator[pq.ParquetWriter]:
+def new_parquet(path: Path, schema: pa.Schema, encoding: Encoding | None = None) -> Iterator[pq.ParquetWriter]:
     """Opens a Parquet file that appears at `path`, complete and sealed, when the block ends without error.
 
     Half a file is never seen under that name, not even when the machine stops.
+
+    Args:
+        path: Final name; replaces an older file of that name.
+        schema: Of the file, as readers see it.
+        encoding: How it holds its columns; the writer is given what `Encoding.row_group` makes of rows.
     """
+    encoding = encoding or Encoding()
     temporary = path.parent / f"{TEMP_PREFIX}{os.getpid()}-{uuid.uuid4().hex[:8]}"
     try:
         with pq.ParquetWriter(
             temporary,
-            schema,
+            encoding.file_schema(schema),
             compression="zstd",
-            use_dictionary=list(dictionary) or False,
-            write_statistics=list(statistics) or False,
+            compression_level=dict(encoding.levels) or None,
+            use_dictionary=list(encoding.dictionary) or False,
+            dictionary_pagesize_limit=MOST_DICTIONARY_BYTES,
+            column_encoding=dict(encoding.encodings) or None,
+            write_statistics=list(encoding.statistics) or False,
             write_page_index=True,
             write_page_checksum=True,
             use_content_defined_chunking=True,
+            store_schema=False,
         ) as writer:
             yield writer
-            writer.add_key_value_metadata({SEAL_KEY: BLANK_SEAL})
+            # The schema that readers see: the one of the writer would make every reader see dictionaries.
+            shown = base64.b64encode(schema.serialize().to_pybytes())
+            own = {b"ARROW:schema": shown, SEAL_KEY.encode(): BLANK_SEAL.encode()}
+            writer.add_key_value_metadata({**(schema.metadata or {}), **own})
         write_seal(temporary)
         os.replace(temporary, path)
     finally:
@@ -246,13 +307,15 @@ def read_shard(
     Raises:
         DataError: The file is damaged, not a shard of costhub, has a newer schema, or lacks a column.
     """
-    name = check_shard(path, table=table)
-    schema = empty_table(name, columns).schema
-    with _scanned(path, name) as rows:
-        # The file's own schema may order columns differently, or allow nulls where we do not.
-        found = rows.to_table(columns=schema.names, filter=where).cast(schema)
-        found.validate(full=True)  # Parquet does not look whether a text is UTF-8
-        return found
+    layout = check_shard(path, table=table)
+    schema = empty_table(layout.table, columns).schema
+    with _scanned(path, layout) as held:
+
+        def whole(names: list[str], condition: pc.Expression | None) -> list[pa.RecordBatch]:
+            found: list[pa.RecordBatch] = held.to_table(columns=names, filter=condition).to_batches()
+            return found
+
+        return pa.Table.from_batches(layout.read(whole, columns, where), schema)
 
 
 def iter_shard(
@@ -267,29 +330,28 @@ def iter_shard(
     Raises:
         DataError: As `read_shard`.
     """
-    name = check_shard(path)
-    schema = empty_table(name, columns).schema
-    with _scanned(path, name) as rows:
-        # Reading ahead would hold several row groups of traces, some 60 MB each.
-        for batch in rows.to_batches(
-            columns=schema.names, filter=where, batch_size=batch_rows, batch_readahead=0, fragment_readahead=0
-        ):
-            if batch.num_rows:
-                checked = batch.cast(schema)
-                checked.validate(full=True)
-                yield checked
+    layout = check_shard(path)
+    with _scanned(path, layout) as held:
+
+        def one_by_one(names: list[str], condition: pc.Expression | None) -> Iterator[pa.RecordBatch]:
+            # Reading ahead would hold several row groups of traces, some 60 MB each.
+            return held.to_batches(  # type: ignore[no-any-return]
+                columns=names, filter=condition, batch_size=batch_rows, batch_readahead=0, fragment_readahead=0
+            )
+
+        yield from layout.read(one_by_one, columns, where)
 
 
 @contextlib.contextmanager
-def _scanned(path: Path, table: str) -> Iterator[ds.Dataset]:
-    """Opens the file with today's schema, in which columns that an older version lacks are null."""
+def _scanned(path: Path, layout: Layout) -> Iterator[ds.Dataset]:
+    """Opens the file with a schema of today, in which columns that an older version lacks are null."""
     # Imported here: it imports pandas, which takes twice as long as all else that a wrong name is checked with.
     import pyarrow.dataset as ds
 
     options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
     parquet = ds.ParquetFileFormat(default_fragment_scan_options=options)
     try:
-        yield ds.dataset(path, schema=arrow_schema(table), format=parquet, partitioning=None)
+        yield ds.dataset(path, schema=layout.schema, format=parquet, partitioning=None)
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -307,8 +369,8 @@ def shard_rows(path: Path) -> int:
         return int(pq.read_metadata(file).num_rows)
 
 
-def check_shard(path: Path, *, table: str | None = None) -> str:
-    """Checks the footer of a shard and returns the name of its table.
+def check_shard(path: Path, *, table: str | None = None) -> Layout:
+    """Checks the footer of a shard and returns its layout.
 
     Raises:
         DataError: The file is damaged, not a shard of costhub, or has a newer schema.
@@ -325,8 +387,8 @@ def check_shard(path: Path, *, table: str | None = None) -> str:
     return check_schema(path, schema, table=table)
 
 
-def check_schema(path: str | Path, schema: pa.Schema, *, table: str | None = None) -> str:
-    """Checks the schema of the shard `path`, and returns the name of its table.
+def check_schema(path: str | Path, schema: pa.Schema, *, table: str | None = None) -> Layout:
+    """Checks the schema of the shard `path`, and returns its layout.
 
     Raises:
         DataError: It is not the schema of a shard of costhub, or has a newer version.
@@ -343,31 +405,17 @@ def check_schema(path: str | Path, schema: pa.Schema, *, table: str | None = Non
     if table is not None and name != table:
         raise DataError(f"{path} holds the table {name}, but {table} belongs there; move the file.")
     _check_columns(path, name, int(version), schema)
-    return name
+    return Layout(name, int(version))
 
 
 def _check_columns(path: str | Path, name: str, version: int, schema: pa.Schema) -> None:
-    expected = arrow_schema(name, version=version)
-    for field in expected:
-        if field.name not in schema.names or schema.field(field.name).type != field.type:
+    expected = stored_schema(name, version)
+    for column in expected:
+        if column.name not in schema.names or schema.field(column.name).type != column.type:
             raise DataError(
-                f"{path} has no column {field.name!r} of type {field.type}, which schema version "
+                f"{path} has no column {column.name!r} of type {column.type}, which schema version "
                 f"{version} requires; write it again with costhub."
             )
     extra = set(schema.names) - set(expected.names)
     if extra:
         raise DataError(f"{path} has the unknown column {min(extra)!r}; write it again with costhub.")
-
-
-def empty_table(table: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """Returns a table without rows that has the schema of `table`, or some of its columns.
-
-    Raises:
-        DataError: A column does not exist.
-    """
-    schema = arrow_schema(table)
-    for column in columns or ():
-        if column not in schema.names:
-            raise DataError(f"The table {table} has no column {column!r}; it has {', '.join(schema.names)}.")
-    empty = schema.empty_table()
-    return empty if columns is None else empty.select(list(columns))

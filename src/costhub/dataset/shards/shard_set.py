@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from costhub.dataset.schema import table_from_rows
 from costhub.dataset.shards.journal import JOURNAL, JournalRow, read_journal
+from costhub.dataset.shards.layout import RECORD_KEY, empty_table, record_key
 from costhub.dataset.shards.shard import (
     TEMP_PREFIX,
-    empty_table,
     iter_shard,
     read_shard,
     shard_rows,
@@ -81,13 +81,13 @@ def read_measurements(folder: Path, columns: Sequence[str] | None, where: pc.Exp
 
 
 def stream_measurements(
-    folder: Path, columns: Sequence[str] | None, where: pc.Expression | None, batch_rows: int
+    folder: Path, columns: Sequence[str], where: pc.Expression | None, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
     """Reads the rows of `read_measurements` in batches, every record once.
 
     Args:
         folder: `DIR/measurements/<device_id>`.
-        columns: Columns to read, including `record_id`; all by default.
+        columns: Columns to read, with `layout.RECORD_KEY` among them.
         where: Condition on the rows, pushed down to row groups.
         batch_rows: Rows of a batch, at most.
 
@@ -98,7 +98,7 @@ def stream_measurements(
     paths = shard_paths(folder)
     seen: set[str] = set()
     try:
-        doubled = _records_twice(paths, [row["record_id"] for row in rows])
+        doubled = _records_twice(paths, [record_key(row["record_id"]) for row in rows])
         for path in paths:
             for batch in iter_shard(path, columns, where=where, batch_rows=batch_rows):
                 yield from _without_repeats(batch, doubled, seen)
@@ -110,14 +110,16 @@ def stream_measurements(
 
 def _selected(rows: Sequence[JournalRow], columns: Sequence[str] | None, where: pc.Expression | None) -> pa.Table:
     table = table_from_rows("measurements", rows)
+    keys = pa.array([record_key(row["record_id"]) for row in rows], pa.string())
+    table = table.append_column(empty_table("measurements", [RECORD_KEY]).schema.field(0), keys)
     if where is not None:
         table = table.filter(where)
-    return table if columns is None else table.select(list(columns))
+    return table.select(empty_table("measurements", columns).schema.names)
 
 
 def _records_twice(paths: Sequence[Path], pending: Sequence[str]) -> set[str]:
     """Finds records in two places, which a crash between two steps of a writer leaves; usually none."""
-    parts = [read_shard(path, ["record_id"], table="measurements")["record_id"] for path in paths]
+    parts = [read_shard(path, [RECORD_KEY], table="measurements")[RECORD_KEY] for path in paths]
     ids = pa.chunked_array([chunk for part in parts for chunk in part.chunks] + [pa.array(pending, pa.string())])
     if pc.count_distinct(ids).as_py() == len(ids):
         return set()
@@ -127,7 +129,7 @@ def _records_twice(paths: Sequence[Path], pending: Sequence[str]) -> set[str]:
 
 def _without_repeats(batch: pa.RecordBatch, doubled: set[str], seen: set[str]) -> Iterator[pa.RecordBatch]:
     if doubled:
-        ids = batch["record_id"].to_pylist()
+        ids = batch[RECORD_KEY].to_pylist()
         keep = []
         for record_id in ids:
             keep.append(record_id not in seen)
@@ -181,7 +183,7 @@ def _join(run: Sequence[Path]) -> None:
 
 
 def remove_merged(folder: Path) -> set[str]:
-    """Removes shards whose records are all in an earlier one, and returns the ids of all records.
+    """Removes shards whose records are all in an earlier one, and returns the keys (`record_key`) of all records.
 
     The caller must hold the folder's lock.
 
@@ -190,7 +192,7 @@ def remove_merged(folder: Path) -> set[str]:
     """
     paths = shard_paths(folder)
     # Reads all shards before it removes any.
-    ids_of = [read_shard(path, ["record_id"], table="measurements")["record_id"].to_pylist() for path in paths]
+    ids_of = [read_shard(path, [RECORD_KEY], table="measurements")[RECORD_KEY].to_pylist() for path in paths]
     seen: set[str] = set()
     for path, ids in zip(paths, ids_of, strict=True):
         if ids and seen.issuperset(ids):

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from costhub.dataset.schema import check_table, table_from_rows
 from costhub.dataset.shards.journal import JOURNAL, Journal
+from costhub.dataset.shards.layout import record_key
 from costhub.dataset.shards.lock import FolderLock
 from costhub.dataset.shards.shard import sync_folder
 from costhub.dataset.shards.shard_set import (
@@ -52,7 +53,7 @@ class MeasurementWriter:
         with contextlib.ExitStack() as held:
             held.enter_context(FolderLock(folder))
             # Reads every shard first: nothing is written beside one that cannot be read.
-            self._ids = remove_merged(folder)
+            self._keys = remove_merged(folder)
             self._journal = held.enter_context(Journal(folder / JOURNAL))
             self._recover()
             self._held = held.pop_all()
@@ -62,15 +63,15 @@ class MeasurementWriter:
         sync_folder(self._folder)
         repair_names(self._folder)
         left = len(self._journal.rows)
-        self._drop_written(self._ids)
-        self._ids.update(row["record_id"] for row in self._journal.rows)
+        self._drop_written(self._keys)
+        self._keys.update(record_key(row["record_id"]) for row in self._journal.rows)
         if len(self._journal.rows) < left:
             self.compact()
 
-    def _drop_written(self, shard_ids: set[str]) -> None:
+    def _drop_written(self, shard_keys: set[str]) -> None:
         """Keeps the journal rows that no shard has, each once."""
-        rows = {row["record_id"]: row for row in self._journal.rows}
-        self._journal.rows = [row for record_id, row in rows.items() if record_id not in shard_ids]
+        rows = {record_key(row["record_id"]): row for row in self._journal.rows}
+        self._journal.rows = [row for key, row in rows.items() if key not in shard_keys]
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Adds one measurement; when this returns, killing the process no longer loses it.
@@ -80,10 +81,11 @@ class MeasurementWriter:
         """
         if row.get("device_id") != self._device_id:
             raise DataError(f"The row is from device {row.get('device_id')!r}; this writer is for {self._device_id!r}.")
-        if row.get("record_id") in self._ids:
+        key = record_key(str(row.get("record_id")))
+        if key in self._keys:
             raise DataError(f"The record {row['record_id']!r} is already in {self._folder}; ids must be unique.")
         self._journal.append(row)
-        self._ids.add(row["record_id"])
+        self._keys.add(key)
         if len(self._journal.rows) >= self._compact_rows:
             self.compact()
 
@@ -102,10 +104,10 @@ class MeasurementWriter:
         if others:
             raise DataError(f"A row is from device {min(others)!r}; this writer is for {self._device_id!r}.")
         self.compact()
-        ids = set(rows["record_id"].to_pylist())
-        if len(ids) < rows.num_rows or not ids.isdisjoint(self._ids):
+        keys = set(map(record_key, rows["record_id"].to_pylist()))
+        if len(keys) < rows.num_rows or not keys.isdisjoint(self._keys):
             raise DataError(f"A record is in {self._folder} already, or twice among the rows; ids must be unique.")
-        self._ids |= ids
+        self._keys |= keys
         if rows.num_rows:
             self._interrupted = True
             add_shard(self._folder, rows)
@@ -117,7 +119,7 @@ class MeasurementWriter:
             # ^C or a full disk stopped the last shard, perhaps after it had appeared.
             written = remove_merged(self._folder)
             self._drop_written(written)
-            self._ids = written | {row["record_id"] for row in self._journal.rows}
+            self._keys = written | {record_key(row["record_id"]) for row in self._journal.rows}
         self._interrupted = True
         if self._journal.rows:
             add_shard(self._folder, table_from_rows("measurements", self._journal.rows))
@@ -125,9 +127,9 @@ class MeasurementWriter:
         self._interrupted = False
 
     @property
-    def record_ids(self) -> frozenset[str]:
-        """Ids of all records of the device, written or pending."""
-        return frozenset(self._ids)
+    def record_keys(self) -> frozenset[str]:
+        """What tells apart all records of the device, written or pending: `layout.record_key` of their ids."""
+        return frozenset(self._keys)
 
     def close(self) -> None:
         """Compacts the journal and releases the lock."""

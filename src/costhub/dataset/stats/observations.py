@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from costhub.dataset.latency import median_latency_s
 from costhub.dataset.load import Folder
-from costhub.dataset.shards.shard import empty_table
+from costhub.dataset.shards.layout import empty_table
 from costhub.dataset.stats.noise import relative_spread
 
 UNKNOWN_OPERATOR = "(not in workloads)"

@@ -14,7 +14,7 @@ from costhub.cards.card_parts import HUB_LICENCES
 from costhub.dataset.check.files import Listing, equal_but_for_case
 from costhub.dataset.check.folder import Reader, check_folder
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.shards.shard import empty_table
+from costhub.dataset.shards.layout import empty_table
 from costhub.errors import DataError
 from costhub.hub.dataset_documents import data_facts
 from costhub.hub.review.comparison import COMPARED_COLUMNS, Comparison, Reason, ReviewVerdict, compare_device, judge
