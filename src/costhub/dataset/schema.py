@@ -103,12 +103,25 @@ WORKLOADS = (
 )
 
 MEASUREMENTS = (
-    Column("record_id", pa.string(), "Name of this measurement, unique everywhere."),
-    Column("program_id", pa.string(), "Name of the program: the workload with one schedule."),
+    Column(
+        "record_id",
+        pa.string(),
+        "Name of this measurement, unique everywhere. Shards hold its first 16 digits where it follows from the row.",
+    ),
+    Column(
+        "program_id",
+        pa.string(),
+        "Name of the program: the workload with one schedule. Shards hold its first 12 digits.",
+    ),
     Column("workload_id", pa.string(), "Workload of the program.", repeats=True),
     Column("device_id", pa.string(), "Device it was measured on.", repeats=True),
     Column("target", pa.string(), "TVM target as JSON.", repeats=True),
-    Column("trace", pa.string(), "Schedule trace as JSON; replayed on the workload it gives the program."),
+    Column(
+        "trace",
+        pa.string(),
+        "Schedule trace as JSON; replayed on the workload it gives the program. Shards hold it as `instructions`, "
+        "`decisions` and `postproc`.",
+    ),
     Column("status", pa.string(), "What became of the attempt.", repeats=True, allowed=STATUSES),
     Column("error", pa.string(), "Error text of a failed attempt.", nullable=True),
     Column("run_s", FLOAT_LIST, "Seconds of every repeat; empty where the attempt failed."),
