@@ -45,6 +45,7 @@ OTHERS = {
     "fuzz": "data.fuzz",
     "old-workloads": "data.old_workloads",
     "ansor-import": "data.ansor_import",
+    "old-databases": "data.old_databases",
     "model-report": "models.report",
     "picked-again": "search.picked_again",
     "passes": "search.passes",

@@ -17,7 +17,7 @@ import json
 import lzma
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from costhub.dataset.operator_class import classify
 from costhub.dataset.trace import before_postproc
 from costhub.dataset.workload import argument_shapes, count_flop, module_to_json
 from costhub.errors import DataError
+from scripts.bench.common import machine, options
 from scripts.release.fused_operators import Blocks, candidates
 
 MOST_LINE_BYTES = 8 << 20
@@ -221,7 +222,16 @@ def workload_line(mod: Any) -> str:
 @click.option("--network", required=True, help="Name of the network, for the workloads' names.")
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False))
 @click.option("--workers", type=click.IntRange(min=1))
-def main(records: Path, templates: tuple[Path, ...], log: Path, network: str, out: Path, workers: int | None) -> None:
+@options.json_file()
+def main(
+    records: Path,
+    templates: tuple[Path, ...],
+    log: Path,
+    network: str,
+    out: Path,
+    workers: int | None,
+    path: Path | None,
+) -> None:
     """Writes the database that RECORDS, a file of tuning records, belongs to, with the workloads that can be rebuilt.
 
     A workload that cannot be rebuilt leaves an empty module, so that numbers stay; the importer refuses its records.
@@ -242,6 +252,21 @@ def main(records: Path, templates: tuple[Path, ...], log: Path, network: str, ou
     ]
     written = {" ".join(sorted(blocks)): [compared[blocks, True], compared[blocks, False]] for blocks, _ in compared}
     (out / "rebuilt.json").write_text(json.dumps({"templates": written, "workloads": rows}, indent=1) + "\n")
+    machine.write_result(path, {"network": network, **summary(written, rows)})
+
+
+def summary(written: Mapping[str, Sequence[int]], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What a table shows: a row per operator, the workloads that are left out, and how many templates were compared."""
+    operators: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        counts = {key: row[key] for key in ("records", "traces", "same", "fitted")}
+        operators[row["operator"]].update(workloads=1, kept=not row["why"], **counts)
+    return {
+        "operators": [{"operator": operator, **operators[operator]} for operator in sorted(operators)],
+        "left_out": [{key: row[key] for key in ("name", "records", "why")} for row in rows if row["why"]],
+        "templates_alike": sum(alike for alike, _ in written.values()),
+        "templates_other": sum(other for _, other in written.values()),
+    }
 
 
 def _line(result: RebuiltWorkload) -> str:

@@ -148,11 +148,55 @@ def ansor_table(result: Result) -> str:
     return f"{markdown_table(devices, whole)}\n\n{markdown_table(rows, columns)}"
 
 
+def old_databases_table(result: Result) -> str:
+    """One line per database: who wrote it, and what came in."""
+    columns = [
+        TableColumn("origin", "database"),
+        TableColumn("tvm", "TVM"),
+        TableColumn("form", "form"),
+        number("workloads", "workloads", ",d"),
+        number("ok", "ran", ",d"),
+        number("failed", "failed", ",d"),
+        number("duplicates", "copies", ",d"),
+        number("refused", "refused", ",d"),
+    ]
+    reasons = [
+        f"- {row['origin']}, {count:,} refused: {why.rstrip('.')}."
+        for row in result["rows"]
+        for why, count in row["reasons"].items()
+    ]
+    return "\n\n".join([markdown_table(result["rows"], columns), *(["\n".join(reasons)] if reasons else [])])
+
+
+def lost_workloads_table(result: Result) -> str:
+    """One line per operator: workloads that were rebuilt without their file, and how many traces replay on them."""
+    total = {
+        key: sum(row[key] for row in result["operators"]) for key in ("workloads", "kept", "records", "traces", "same")
+    }
+    rows = [*result["operators"], {"operator": "all", **total}]
+    columns = [
+        TableColumn("operator", "operator"),
+        number("workloads", "workloads", ",d"),
+        number("kept", "rebuilt", ",d"),
+        number("records", "records", ",d"),
+        number("traces", "different traces", ",d"),
+        number("same", "replay as recorded", ",d"),
+    ]
+    left = [f"- left out: `{row['name']}`, {row['records']:,} records: {row['why']}." for row in result["left_out"]]
+    compared = (
+        f"The same code writes {result['templates_alike']:,} modules of other networks letter for letter, and "
+        f"{result['templates_other']:,} otherwise."
+    )
+    return "\n\n".join([markdown_table(rows, columns), *(["\n".join(left)] if left else []), compared])
+
+
 DATA_TABLES: dict[str, Callable[[Result], str]] = {
     "dataset": dataset_table,
     "features": features_table,
     "cuts": cuts_table,
     "pull": pull_table,
     "ansor-import": ansor_table,
+    "old_databases": old_databases_table,
+    "lost_workloads": lost_workloads_table,
 }
 """Name of a result file without its suffix -> its renderer."""

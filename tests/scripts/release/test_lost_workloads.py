@@ -189,7 +189,9 @@ def test_the_command_writes_a_database_with_numbers_kept(tmp_path: Path, monkeyp
         str(tmp_path / "log"),
     ]
 
-    done = CliRunner().invoke(main, [*words, "--network", "net", "--out", str(tmp_path / "out"), "--workers", "1"])
+    last = ["--workers", "1", "--json", str(tmp_path / "result.json")]
+
+    done = CliRunner().invoke(main, [*words, "--network", "net", "--out", str(tmp_path / "out"), *last])
 
     assert done.exit_code == 0, done.output
     first, second = (tmp_path / "out/database_workload.json").read_bytes().splitlines()
@@ -197,6 +199,11 @@ def test_the_command_writes_a_database_with_numbers_kept(tmp_path: Path, monkeyp
     assert read_workload(second)[0].script() == mod.script()
     names = json.loads((tmp_path / "out/names.json").read_text())
     assert names == [None, {"name": "net_dense", "networks": {"net": 3.0}}]
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert [row["operator"] for row in result["operators"]] == ["matmul", "other"]
+    assert [(row["workloads"], row["kept"]) for row in result["operators"]] == [(1, 1), (1, 0)]
+    assert [row["name"] for row in result["left_out"]] == ["odd"]
+    assert (result["templates_alike"], result["templates_other"]) == (1, 0)
     rows = json.loads((tmp_path / "out/rebuilt.json").read_text())["workloads"]
     assert [(row["same"], row["traces"], bool(row["why"])) for row in rows] == [(0, 1, True), (2, 2, False)]
     assert parse_record(gzip.decompress((tmp_path / "out/database_tuning_record.json.gz").read_bytes()).splitlines()[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scripts.tables.data import ansor_table, cuts_table, dataset_table, features_table, pull_table
+from scripts.tables.data import DATA_TABLES, ansor_table, cuts_table, dataset_table, features_table, pull_table
 
 
 def test_stages_show_how_they_grow() -> None:
@@ -59,3 +59,24 @@ def test_what_became_of_ansors_records_is_shown_by_operator_and_in_all() -> None
     assert "| gpu | 3 | 1,050 | 800 | 10 | 50 | 477 |" in shown
     assert "| gpu | conv2d_layer | 3 | 1,010 | 800 | 80.0% | 150 | 50 | 0 | 0 |" in shown
     assert "| gpu | pool_layer | 0 | 40 | 0 | 0.0% | 0 | 0 | 40 | 0 |" in shown
+
+
+def test_old_databases_are_listed_with_what_was_refused() -> None:
+    row = {"origin": "a/b", "tvm": "0.16", "form": "JSON", "workloads": 2, "ok": 1200, "failed": 3, "duplicates": 0}
+
+    shown = DATA_TABLES["old_databases"]({"rows": [{**row, "refused": 4, "reasons": {"it is blank.": 4}}]})
+
+    assert "| a/b | 0.16 | JSON | 2 | 1,200 | 3 | 0 | 4 |" in shown
+    assert shown.endswith("- a/b, 4 refused: it is blank.")
+
+
+def test_lost_workloads_are_summed_over_operators() -> None:
+    row = {"operator": "conv", "workloads": 2, "kept": 1, "records": 9, "traces": 8, "same": 7}
+    left = [{"name": "take", "records": 4, "why": "no reason"}]
+    result = {"operators": [row, {**row, "operator": "pool"}], "left_out": left, "templates_alike": 5}
+
+    shown = DATA_TABLES["lost_workloads"]({**result, "templates_other": 0})
+
+    assert "| all | 4 | 2 | 18 | 16 | 14 |" in shown
+    assert "- left out: `take`, 4 records: no reason." in shown
+    assert shown.endswith("5 modules of other networks letter for letter, and 0 otherwise.")
