@@ -13,6 +13,7 @@ from costhub.dataset.ansor.import_log import LogSource, import_ansor
 from costhub.dataset.ansor.named_workloads import parse_key
 from costhub.dataset.check.folder import check_folder
 from costhub.dataset.folder import DataFolder
+from costhub.dataset.metaschedule.import_pool import ImportPool
 from costhub.dataset.metaschedule.lines import ImportReport
 from costhub.dataset.trace import replay
 from costhub.dataset.workload import workload_id
@@ -40,7 +41,11 @@ def write(path: Path, *lines: bytes) -> Path:
 
 def test_records_become_programs_with_the_same_launch(tmp_path: Path) -> None:
     other = Tiles(spatial=((4, 1, 8, 1, 2), (2, 2, 16, 2, 1)), vectors=(1, 3), unroll=512)
-    lines = [record(MATMUL, Tiles().steps()), record(MATMUL, other.steps(), 2e-3), record(MATMUL, other.steps(), 0, 4)]
+    lines = [
+        record(MATMUL, Tiles().steps()),
+        record(MATMUL, other.steps(), 2e-3),
+        record(MATMUL, other.steps(), 3e-3, 4),
+    ]
 
     report = run(write(tmp_path / "a.log", *lines), tmp_path / "out")
 
@@ -56,9 +61,13 @@ def test_records_become_programs_with_the_same_launch(tmp_path: Path) -> None:
         ([2e-3], "ok", None),
         ([], "run_error", "Ansor's error 4, RUNTIME_DEVICE."),
     ]
-    shared = {name: rows[0][name] for name in ("proposed_by", "licence", "contributor", "tvm_version", "timestamp")}
+    shared = {
+        name: rows[0][name]
+        for name in ("proposed_by", "transplanted_from", "licence", "contributor", "tvm_version", "timestamp")
+    }
     assert shared == {
         "proposed_by": "ansor",
+        "transplanted_from": "ansor",
         "licence": "MIT",
         "contributor": "Ada",
         "tvm_version": "0.7",
@@ -218,3 +227,56 @@ def test_a_million_lines_are_counted(tmp_path: Path) -> None:
 
     assert (report.ok, report.refused, len(report.reasons)) == (1, 1_000_000, 5)
     assert len(report.refusals) == 1000
+
+
+def at(second: int, cost: float, **tiles: Any) -> bytes:
+    entry = json.loads(record(MATMUL, Tiles(**tiles).steps(), cost))
+    entry["r"][3] = second
+    return json.dumps(entry).encode()
+
+
+def test_an_import_goes_on_where_it_stopped_and_replays_only_what_is_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The id of a row needs its program, which is only known after a replay; what is there is found without."""
+    first = [at(1637575039, 1.5e-3), at(1637575040, 1e-3), at(1637575040, 1e-3, unroll=16)]
+    write(tmp_path / "a.log", *first)
+    run(tmp_path / "a.log", tmp_path / "out")
+    asked: list[int] = []
+    replay_calls = ImportPool.replay
+    monkeypatch.setattr(
+        ImportPool,
+        "replay",
+        lambda self, calls: replay_calls(self, [*map(lambda c: asked.append(len(c[2])) or c, calls)]),
+    )
+
+    write(tmp_path / "a.log", *first, at(1637575041, 2e-3), at(1637575040, 1e-3, unroll=512))
+    report = run(tmp_path / "a.log", tmp_path / "out")
+
+    assert (report.known, report.ok, asked) == (3, 2, [2])
+    assert DataFolder.open(tmp_path / "out").measurements().num_rows == 5
+
+
+def test_two_times_of_one_program_in_one_second_are_not_two_rows(tmp_path: Path) -> None:
+    write(tmp_path / "a.log", at(1637575039, 1e-3), at(1637575039, 1.1e-3))
+
+    report = run(tmp_path / "a.log", tmp_path / "out")
+    again = run(tmp_path / "a.log", tmp_path / "out")
+
+    assert (report.ok, report.refused) == (1, 1)
+    assert "measured before in the same second" in next(iter(report.reasons))
+    assert (again.known, again.ok) == (2, 0)
+
+
+def test_native_measurements_of_the_device_stay_apart(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.log", record(MATMUL, Tiles().steps()))
+    run(path, tmp_path / "first")
+    [row] = DataFolder.open(tmp_path / "first").measurements("gpu0").to_pylist()
+    folder = DataFolder.create(tmp_path / "out")
+    folder.put_device({"device_id": "gpu0", "kind": "cuda"})
+    folder.put_workloads(DataFolder.open(tmp_path / "first").workloads().to_pylist())
+    with folder.writer("gpu0") as writer:
+        writer.append(row | {"transplanted_from": None})
+
+    with pytest.raises(DataError, match="has native measurements of 'gpu0'"):
+        run(path, tmp_path / "out")

@@ -55,6 +55,7 @@ def test_rows_say_what_the_database_says_and_nothing_else(
         "proposed_by": "imported",
         "session": "metaschedule-0",
         "timestamp": None,
+        "transplanted_from": None,
         "contributor": "someone",
         "licence": "MIT",
         "tvm_version": "0.16.0",

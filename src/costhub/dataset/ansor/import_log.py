@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -14,9 +15,10 @@ from typing import Any
 from costhub.dataset.ansor.log import AnsorLog, log_files
 from costhub.dataset.ansor.named_workloads import parse_key
 from costhub.dataset.ansor.replay import read_target, replay_sketches
+from costhub.dataset.folder import DataFolder
 from costhub.dataset.metaschedule.import_database import prepare_folder
 from costhub.dataset.metaschedule.import_pool import ImportPool, LoadedWorkload
-from costhub.dataset.metaschedule.import_records import ImportSource, RecordImporter
+from costhub.dataset.metaschedule.import_records import ImportSource, OutcomeKey, RecordImporter, outcome_key
 from costhub.dataset.metaschedule.import_workloads import ImportedWorkload, ImportedWorkloads
 from costhub.dataset.metaschedule.lines import ImportReport, Line, read_lines
 from costhub.dataset.operator_class import classify
@@ -88,8 +90,11 @@ def import_ansor(
         folder = prepare_folder(out, device, workloads)
         with folder.writer(device["device_id"]) as writer:
             session = f"{ANSOR}-{workloads.digest[:12]}"
-            shared = ImportSource(device, workloads, source.contributor, source.licence, session, proposed_by=ANSOR)
-            importer = RecordImporter(shared, pool, report, known=writer.record_keys, parse=log.compared_record)
+            shared = ImportSource(device, workloads, source.contributor, source.licence, session, ANSOR, ANSOR)
+            held = _outcomes(folder, device["device_id"])
+            importer = RecordImporter(
+                shared, pool, report, held=held, known=writer.record_keys, parse=log.compared_record
+            )
             for file, lines in _batches(files, shown):
                 # Every batch becomes a shard: an interruption loses one batch at most.
                 writer.extend(table_from_rows("measurements", importer.rows(_label(file, place), lines)))
@@ -114,6 +119,25 @@ def _with_target(device: Mapping[str, Any], pool: ImportPool) -> dict[str, Any]:
             f"{kind!r}; give another target or device."
         )
     return {**device, "kind": kind, "target": target}
+
+
+def _outcomes(folder: DataFolder, device_id: str) -> Counter[OutcomeKey]:
+    """How often each outcome is in the folder.
+
+    Raises:
+        DataError: The folder has measurements of the device's own code.
+    """
+    outcomes: Counter[OutcomeKey] = Counter()
+    columns = ["workload_id", "status", "run_s", "timestamp", "transplanted_from"]
+    for row in folder.measurements(device_id, columns).to_pylist():
+        if row["transplanted_from"] != ANSOR:
+            raise DataError(
+                f"{folder.path} has native measurements of {device_id!r}. Transplanted ones are of another code "
+                "generator and cannot be compared with them; give another folder."
+            )
+        if row["timestamp"] is not None:
+            outcomes[outcome_key(row["workload_id"], row["status"], row["run_s"], row["timestamp"])] += 1
+    return outcomes
 
 
 def _label(file: Path, place: Path) -> str:

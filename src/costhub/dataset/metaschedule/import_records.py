@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol
 
 from costhub.dataset.metaschedule.import_pool import ReplayCall, ReplayedTraces
 from costhub.dataset.metaschedule.import_workloads import ImportedWorkload, ImportedWorkloads
 from costhub.dataset.metaschedule.lines import Arguments, ImportReport, Line, Record, parse_record
 from costhub.dataset.shards.layout import record_key
-from costhub.dataset.trace import program_id
+from costhub.dataset.trace import program_id, record_id
 from costhub.errors import DataError
 from costhub.versions import costhub_version
 
 PROPOSED_BY = "imported"
 """What `proposed_by` holds in every imported row: databases do not record which search proposed a program."""
 
+OutcomeKey = int
 _CHUNK_RECORDS = 64
+_SAME_SECOND = "its program was measured before in the same second, and one id stands for both"
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,8 @@ class ImportSource:
     session: str
     """Names the database or log in every row."""
     proposed_by: str = PROPOSED_BY
+    transplanted_from: str | None = None
+    """The compiler whose code was measured, where TVM only replays its schedule."""
 
 
 class TracePool(Protocol):
@@ -60,6 +66,8 @@ class RecordImporter:
         pool: Where traces are replayed.
         report: Where lines that give no row are counted.
         known: Keys (`record_key`) of records that need no row.
+        held: How often each outcome (`outcome_key`) is in the folder. Records that say when they were measured have the
+            id of their program, which is known only after it was replayed; by its outcome a record is found before.
         parse: Reads a line.
     """
 
@@ -70,11 +78,13 @@ class RecordImporter:
         report: ImportReport,
         *,
         known: frozenset[str] = frozenset(),
+        held: Mapping[OutcomeKey, int] | None = None,
         parse: Callable[[bytes], Record] = parse_record,
     ) -> None:
         self._source, self._pool, self._report, self._known = source, pool, report, known
-        self._parse = parse
+        self._held, self._parse = Counter(held or {}), parse
         self._seen: set[str] = set()
+        self._made: set[str] = set()
 
     def rows(self, file: str, lines: Iterable[Line]) -> list[dict[str, Any]]:
         """Rows of the measurements table for the usable lines, counted and in order."""
@@ -85,7 +95,12 @@ class RecordImporter:
                 row = reply if isinstance(reply, str) else self._row(pending, reply, number)
                 if isinstance(row, str):
                     self._report.refuse(file, pending.line, row)
+                elif record_key(row["record_id"]) in self._known:
+                    self._report.known += 1
+                elif row["record_id"] in self._made:
+                    self._report.refuse(file, pending.line, _SAME_SECOND)
                 else:
+                    self._made.add(row["record_id"])
                     rows[pending.line] = row
         failed = sum(not row["run_s"] for row in rows.values())
         self._report.failed += failed
@@ -102,14 +117,22 @@ class RecordImporter:
             except DataError as error:
                 self._report.refuse(file, line.number, str(error))
                 continue
-            record_id = record.record_id(self._source.device["device_id"], workload.workload_id)
-            if record_id in self._seen:
+            key = record.record_id(self._source.device["device_id"], workload.workload_id)
+            if key in self._seen:
                 self._report.duplicates += 1
-            elif record_key(record_id) in self._known:
+            elif record_key(key) in self._known or self._is_held(record, workload):
                 self._report.known += 1
             else:
-                yield _PendingRecord(line.number, record_id, record, workload)
-            self._seen.add(record_id)
+                yield _PendingRecord(line.number, key, record, workload)
+            self._seen.add(key)
+
+    def _is_held(self, record: Record, workload: ImportedWorkload) -> bool:
+        """Whether the folder has this outcome; each row of it stands for one record."""
+        if record.measured_at is None:
+            return False
+        key = outcome_key(workload.workload_id, record.status, record.run_s, record.measured_at)
+        self._held[key] -= 1
+        return self._held[key] >= 0
 
     def _workload(self, record: Record) -> ImportedWorkload:
         """The workload of a record.
@@ -135,25 +158,33 @@ class RecordImporter:
         if isinstance(replayed, str):
             return replayed
         self._report.redone += replayed.redone
-        record = pending.record
+        record, device_id = pending.record, source.device["device_id"]
+        program = program_id(workload_id, replayed.trace)
+        when = record.measured_at
         return {
-            "record_id": pending.record_id,
-            "program_id": program_id(workload_id, replayed.trace),
+            "record_id": record_id(program, device_id, source.session, when) if when else pending.record_id,
+            "program_id": program,
             "workload_id": workload_id,
-            "device_id": source.device["device_id"],
+            "device_id": device_id,
             "target": reply.target,
             "trace": replayed.trace,
             "status": record.status,
             "error": record.error,
             "run_s": list(record.run_s),
             "proposed_by": source.proposed_by,
-            "timestamp": record.measured_at,
+            "timestamp": when,
             "session": source.session,
             "contributor": source.contributor,
             "licence": source.licence,
             "tvm_version": pending.workload.tvm_version,
             "costhub_version": costhub_version(),
+            "transplanted_from": source.transplanted_from,
         }
+
+
+def outcome_key(workload_id: str, status: str, run_s: Sequence[float], measured_at: datetime) -> OutcomeKey:
+    """What a measurement and a record of it share, whatever the program."""
+    return hash((workload_id, status, *run_s, measured_at))
 
 
 def _chunks(pending: Sequence[_PendingRecord]) -> list[list[_PendingRecord]]:
