@@ -17,6 +17,7 @@ BENCHMARKS = {
     "torture": "collecting.torture",
     "kill": "collecting.kill",
     "dataset": "data.dataset",
+    "rows": "data.rows",
     "features": "data.features",
     "cuts": "data.cuts",
     "pull": "data.pull",

@@ -190,8 +190,33 @@ def lost_workloads_table(result: Result) -> str:
     return "\n\n".join([markdown_table(rows, columns), *(["\n".join(left)] if left else []), compared])
 
 
+def rows_table(result: Result) -> str:
+    """What a row takes on every device, by column in all, and how long reading and writing take."""
+    devices = [
+        {
+            "device": row["device"],
+            "rows": row["rows"],
+            **{side: sum(row[side].values()) for side in ("before", "after")},
+        }
+        for row in result["devices"]
+    ]
+    sides = (number("before", "version 2 (bytes a row)", ".1f"), number("after", "version 3", ".1f"))
+    by_device = markdown_table(devices, [TableColumn("device", "device"), number("rows", "rows", ",d"), *sides])
+    large = [row for row in result["columns"] if max(row["before"], row["after"]) >= 0.1]
+    large.sort(key=lambda row: float(row["before"]), reverse=True)
+    by_column = markdown_table(large, [TableColumn("column", "column"), *sides])
+    timed = [row for row in result["scale"]["results"] if "before_s" in row]
+    columns = [
+        TableColumn("what", f"{result['scale']['rows']:,} rows"),
+        number("before_s", "version 2 (s)", ".2f"),
+        number("after_s", "version 3 (s)", ".2f"),
+    ]
+    return f"{by_device}\n\n{by_column}\n\n{markdown_table(timed, columns)}"
+
+
 DATA_TABLES: dict[str, Callable[[Result], str]] = {
     "dataset": dataset_table,
+    "rows": rows_table,
     "features": features_table,
     "cuts": cuts_table,
     "pull": pull_table,

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from scripts.tables.data import DATA_TABLES, ansor_table, cuts_table, dataset_table, features_table, pull_table
+from scripts.tables.data import (
+    DATA_TABLES,
+    ansor_table,
+    cuts_table,
+    dataset_table,
+    features_table,
+    pull_table,
+    rows_table,
+)
 
 
 def test_stages_show_how_they_grow() -> None:
@@ -16,6 +24,23 @@ def test_stages_show_how_they_grow() -> None:
 
     assert "| 0.5 | 50 | 1.00 | 1.50 |" in shown
     assert "| 8,169 | 190 | 0.10 |" in shown
+
+
+def test_a_row_is_shown_by_device_and_by_column() -> None:
+    device = {"device": "cpu0", "rows": 1234, "before": {"trace": 90.0, "a": 0.01}, "after": {"decisions": 10.0}}
+    columns = [{"column": "trace", "before": 90.0, "after": 0.0}, {"column": "a", "before": 0.01, "after": 0.0}]
+    results = [
+        {"what": "write", "before_s": 1.5, "after_s": 2.25},
+        {"what": "bytes a row", "before": 9.0, "after": 1.0},
+    ]
+
+    scale = {"rows": 100_000, "results": results}
+    shown = rows_table({"devices": [device], "columns": columns, "scale": scale})
+
+    assert "| cpu0 | 1,234 | 90.0 | 10.0 |" in shown
+    assert "| trace | 90.0 | 0.0 |" in shown
+    assert "| write | 1.50 | 2.25 |" in shown
+    assert "| a |" not in shown
 
 
 def test_features_are_shown_beside_the_loop_and_the_cache_beside_pyarrow() -> None:
