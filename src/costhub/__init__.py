@@ -12,7 +12,14 @@ from costhub.versions import __version__
 if TYPE_CHECKING:
     from costhub.api.check import check
     from costhub.api.collect import CollectOptions, collect
-    from costhub.api.data_tools import export_metaschedule, import_ansor, import_metaschedule, make_splits, stats
+    from costhub.api.data_tools import (
+        export_metaschedule,
+        import_ansor,
+        import_metaschedule,
+        import_source,
+        make_splits,
+        stats,
+    )
     from costhub.api.devices import devices
     from costhub.api.evaluation import evaluate
     from costhub.api.learning import adapt, train
@@ -51,6 +58,7 @@ _LAZY = {
     "export_metaschedule": "costhub.api.data_tools:export_metaschedule",
     "import_ansor": "costhub.api.data_tools:import_ansor",
     "import_metaschedule": "costhub.api.data_tools:import_metaschedule",
+    "import_source": "costhub.api.data_tools:import_source",
     "iter_measurements": "costhub.hub.data:iter_measurements",
     "iter_programs": "costhub.hub.data:iter_programs",
     "list_splits": "costhub.hub.data:list_splits",
@@ -87,6 +95,7 @@ __all__ = [
     "export_metaschedule",
     "import_ansor",
     "import_metaschedule",
+    "import_source",
     "iter_measurements",
     "iter_programs",
     "list_splits",
