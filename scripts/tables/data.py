@@ -187,7 +187,14 @@ def lost_workloads_table(result: Result) -> str:
         f"The same code writes {result['templates_alike']:,} modules of other networks letter for letter, and "
         f"{result['templates_other']:,} otherwise."
     )
-    return "\n\n".join([markdown_table(rows, columns), *(["\n".join(left)] if left else []), compared])
+    joined = result.get("joined")
+    gain = (
+        "With them the device has {workloads:,} workloads and {rows:,} measurements, {ok:,} of which ran, instead of "
+        "{workloads_before:,} and {rows_before:,}. The import refused {refused:,} records, those of the workloads left "
+        "out, and met {duplicates:,} copies."
+    )
+    said = [compared, *([gain.format(**joined)] if joined else [])]
+    return "\n\n".join([markdown_table(rows, columns), *(["\n".join(left)] if left else []), " ".join(said)])
 
 
 def rows_table(result: Result) -> str:
