@@ -20,6 +20,21 @@ def cache_root() -> Path:
     return Path(os.environ.get(CACHE_VARIABLE) or "~/.cache/costhub").expanduser()
 
 
+def is_own(path: Path) -> bool:
+    """Whether this user or root owns a file or folder: in a shared cache, what others put there is not believed.
+
+    A link belongs to whoever made it.
+
+    Example:
+        >>> is_own(Path("/"))
+        True
+    """
+    try:
+        return path.lstat().st_uid in (0, os.geteuid())
+    except OSError:
+        return False
+
+
 def open_regular(
     path: str | Path, *, limit: int | None = None, follow: bool = True, error: type[CosthubError] = CosthubError
 ) -> BinaryIO:

@@ -121,7 +121,8 @@ def attempts() -> Iterator[Attempt]:
         )
     for kind, what, name, words, needs in _OTHERS:
         made = scenario(name, *words, needs=needs)
-        yield Attempt(kind, FAMILY, what, made, "accepted", harm=reported, limit_s=240, quick=kind == "118a")
+        limit_s = 600 if name == "odd_words" else 240  # that one starts 136 commands
+        yield Attempt(kind, FAMILY, what, made, "accepted", harm=reported, limit_s=limit_s, quick=kind == "118a")
     for letter, how in zip("abcdefghij", _TRACKERS, strict=True):
         made = scenario("tracker_lies", how)
         yield Attempt(

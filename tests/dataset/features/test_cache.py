@@ -263,7 +263,7 @@ def test_with_no_place_to_write_to_features_live_as_long_as_the_cache(user_cache
 
 def test_a_cache_that_cannot_be_written_to_is_still_read(cache: FeatureCache, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.append([key("a")], [features(1, 0)])
-    monkeypatch.setattr(cache_module, "_can_write", lambda folder: False)
+    monkeypatch.setattr(cache_module, "_can_keep", lambda folder: False)
 
     other = FeatureCache("cpu0", SPEC)
     other.append([key("b")], [features(2, 1)])
@@ -271,6 +271,29 @@ def test_a_cache_that_cannot_be_written_to_is_still_read(cache: FeatureCache, mo
 
     assert read(other, "a", "b")[0] == [1, 2]
     assert read(cache, "a", "b")[0] == [1, NOT_COMPUTED]
+
+
+def give_away(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes another user the owner of what lies in a folder."""
+    if os.geteuid():
+        mine = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
+        return
+    for path in [folder, *folder.rglob("*")]:
+        os.chown(path, 65534, 65534)
+
+
+def test_what_another_user_put_into_a_shared_cache_is_not_read(
+    cache: FeatureCache, user_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.append([key("a")], [features(2, 1)])
+    assert read(FeatureCache("cpu0", SPEC), "a")[0] == [2]
+
+    give_away(user_cache, monkeypatch)
+
+    again = FeatureCache("cpu0", SPEC)
+    assert read(again, "a")[0] == [NOT_COMPUTED]
+    assert not again.folder.is_relative_to(user_cache)
 
 
 def test_a_full_disk_is_a_sentence(cache: FeatureCache, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import shutil
 import socket
 import struct
@@ -297,11 +298,22 @@ def site_of_hub() -> None:
     for page in Path("public").glob("*.html") if browser else ():
         words = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", "--dump-dom"]
         shown = subprocess.run(
-            [*words, page.resolve().as_uri()], check=False, capture_output=True, text=True, timeout=60
+            [*words, page.resolve().as_uri()],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            preexec_fn=_any_address_space,
         )
         need("<title>OWNED" not in shown.stdout, f"a stranger's script ran in {page.name}")
         need("<html" in shown.stdout, f"the browser showed nothing of {page.name}")
     print("shown by", browser or "no browser")
+
+
+def _any_address_space() -> None:
+    """A browser maps terabytes and uses little of them."""
+    most = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def odd_words() -> None:

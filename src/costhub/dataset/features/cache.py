@@ -34,7 +34,7 @@ from costhub.dataset.programs import FloatArray, IntArray
 from costhub.dataset.shards.lock import FolderLock
 from costhub.dataset.shards.shard_set import remove_temporaries
 from costhub.errors import DataError, first_line
-from costhub.files import CACHE_VARIABLE, cache_root
+from costhub.files import CACHE_VARIABLE, cache_root, is_own
 
 PART_BYTES = 64 << 20
 """Largest merged part, uncompressed: each reading thread has two of them in memory."""
@@ -68,9 +68,10 @@ class FeatureCache:
     """The features of programs for one device in one layout, of all data folders.
 
     Programs are found by their `ProgramKeys`, a hash of their content, so one folder never sees what another one
-    claims. Parts lie under `features/<spec>/<device>` in the user's cache; if it is not writable, new ones lie in a
-    temporary folder that goes with this object. A part that is damaged, or was computed with another version of TVM
-    or of the spec, is removed, and its programs are computed again.
+    claims. Parts lie under `features/<spec>/<device>` in the user's cache; if it is not writable or belongs to somebody
+    else, new ones lie in a temporary folder that goes with this object. Parts of other users are not read. A part that
+    is damaged, or was computed with another version of TVM or of the spec, is removed, and its programs are computed
+    again.
     """
 
     def __init__(self, device_id: str, spec: FeatureSpec) -> None:
@@ -79,7 +80,7 @@ class FeatureCache:
         kept = features_root() / spec.name / device_id
         self.folder = kept
         """The folder for new parts."""
-        if not _can_write(features_root()):
+        if not _can_keep(features_root()):
             self.folder = Path(tempfile.mkdtemp(prefix="costhub-features-"))
             weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         self._folders = dict.fromkeys([self.folder, kept])
@@ -192,7 +193,7 @@ class FeatureCache:
 
     def _refresh(self) -> None:
         """Lists the folders again: opens new parts and forgets removed ones."""
-        paths = [path for folder in self._folders for path in sorted(folder.glob(PART_PATTERN))]
+        paths = [path for folder in self._folders for path in sorted(folder.glob(PART_PATTERN)) if is_own(path)]
         new = [path for path in paths if path not in self._parts]
         with ThreadPoolExecutor(_THREADS) as threads:
             opened = dict(zip(new, threads.map(self._open, new), strict=True))
@@ -261,8 +262,9 @@ def remove_unused(root: Path, *, most_bytes: int, but: Path) -> None:
                 surplus -= sizes[path][1]
 
 
-def _can_write(folder: Path) -> bool:
+def _can_keep(folder: Path) -> bool:
+    """Whether this user may write to a folder, and nobody else owns it."""
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
-        return os.access(folder, os.W_OK | os.X_OK)
+        return os.access(folder, os.W_OK | os.X_OK) and is_own(folder)
     return False
