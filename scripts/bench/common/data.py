@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.schema import arrow_schema
-from costhub.dataset.shards.shard import BLANK_SEAL, SEAL_KEY, write_seal
+from costhub.dataset.schema import arrow_schema, stored_schema
+from costhub.dataset.shards.layout import compact
+from costhub.dataset.shards.shard import new_parquet
 from costhub.dataset.splits.split_rules import split_into_folds
 from costhub.hub.catalogue.hubs import EMBEDDED
 
@@ -91,7 +91,5 @@ def _write(folder: Path, table: str, rows: list[dict[str, object]]) -> None:
     folder.mkdir(exist_ok=True)
     path = folder / "train-00000-of-00001.parquet"
     whole = pa.Table.from_pylist(rows, schema=arrow_schema(table))
-    with pq.ParquetWriter(path, whole.schema, compression="zstd", write_page_checksum=True) as writer:
-        writer.write_table(whole, row_group_size=max(1, len(rows) // 4))
-        writer.add_key_value_metadata({SEAL_KEY: BLANK_SEAL})
-    write_seal(path)
+    with new_parquet(path, stored_schema(table)) as writer:
+        writer.write_table(compact(whole) if table == "measurements" else whole, row_group_size=max(1, len(rows) // 4))
