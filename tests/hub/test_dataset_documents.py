@@ -137,3 +137,20 @@ def test_datasets_loads_every_configuration(measured: Any, tmp_path: Path) -> No
     assert rows(None) == rows("measurements") == rows("amd-epyc-zen5-1c") == 40
     assert rows("sample") == card.sample_rows == 40
     assert rows("workloads") == DataFolder.open(folder).workloads().num_rows
+
+
+def test_a_card_says_whose_code_was_measured(measured: Any, tmp_path: Path) -> None:
+    folder = measured(tmp_path / "data", count=3)
+    source = DataFolder.open(folder)
+    rows = [row | {"transplanted_from": "ansor"} for row in source.measurements().to_pylist()]
+    made = DataFolder.create(tmp_path / "transplanted")
+    made.put_device(source.devices().to_pylist()[0])
+    made.put_workloads(source.workloads().to_pylist())
+    with made.writer(rows[0]["device_id"]) as writer:
+        for row in rows:
+            writer.append(row)
+
+    assert documented(folder).transplanted_from == []
+    assert documented(made.path).transplanted_from == ["ansor"]
+    assert "- Latencies are those of code by ansor" in (made.path / "README.md").read_text()
+    assert parse((made.path / "README.md").read_text()).transplanted_from == ["ansor"]

@@ -87,6 +87,8 @@ class DatasetCard:
     """Those of `PICTURES` that lie beside the card."""
     changes: list[dict[str, Any]] = field(default_factory=list)
     """Of each published version `date`, `version` (None without a tag), `rows`, `added` and `revision`."""
+    transplanted_from: list[str] = field(default_factory=list)
+    """Compilers whose code was measured, where TVM only replays the schedules."""
 
     def configs(self) -> list[dict[str, Any]]:
         """The configurations that `datasets.load_dataset` offers: the tables, the sample, each device."""
@@ -357,6 +359,12 @@ def _limits(card: DatasetCard) -> str:
         "Programs were proposed by searches and at random (`proposed_by`); they are not a uniform sample.",
         "Hold out whole workloads when you train on it: programs of one workload resemble one another.",
     ]
+    if card.transplanted_from:
+        compilers = ", ".join(map(inline, card.transplanted_from))
+        limits.append(
+            f"Latencies are those of code by {compilers}, of the TVM named above. The TVM of today makes the same "
+            "programs, but generates other code for them: train and evaluate apart from native measurements."
+        )
     failed = card.rows - card.ok
     if failed:
         limits.append(f"{failed:,} rows have no latency ({failed / card.rows:.1%}); `status` says why.")

@@ -145,6 +145,7 @@ def write_dataset_documents(
         sample_rows=write_sample(place),
         pictures=_pictures(place, observed),
         changes=with_change(changes, date=date, version=version, rows=facts.total, revision=revision),
+        transplanted_from=_compilers(place),
     )
     (place / CARD).write_text(complete_dataset_card(text, card), encoding="utf-8")
     return card
@@ -216,6 +217,11 @@ def _devices(place: Path, observed: pa.Table) -> list[dict[str, Any]]:
             }
         )
     return devices
+
+
+def _compilers(place: Path) -> list[str]:
+    batches = DataFolder.open(place).iter_measurements(columns=["transplanted_from"])
+    return sorted({name for batch in batches for name in pc.unique(batch.column(0)).to_pylist() if name})
 
 
 def _operators(place: Path) -> dict[str, int]:
