@@ -143,7 +143,7 @@ def ansor_table(result: Result) -> str:
         TableColumn("device", "device"),
         *(number(name, name, ",d") for name in ("workloads", "records", "rows", "duplicates")),
         number("per_s", "programs a second of one core", ",.0f"),
-        number("peak_mib", "most memory of a process (MiB)", ",d"),
+        number("peak_mib", "most memory of a process, the benchmark's own included (MiB)", ",d"),
     ]
     return f"{markdown_table(devices, whole)}\n\n{markdown_table(rows, columns)}"
 
