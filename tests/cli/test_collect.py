@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pyarrow.parquet as pq
 import pytest
 
 from costhub.collector.device.identity import identify
 from costhub.dataset.folder import DataFolder
+from costhub.dataset.shards.shard import read_shard
 
 
 def test_it_measures_and_goes_on(costhub: Any, tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_request_to_end_leaves_all_rows_in_a_shard_and_no_process(tmp_path: Pa
     assert said.splitlines()[-1] == "costhub: stopped; everything finished so far is kept."
     assert "Traceback" not in said
     assert journal_lines(out) == []
-    shards = [pq.read_table(path) for path in (out / "measurements").glob("*/*.parquet")]
+    shards = [read_shard(path) for path in (out / "measurements").glob("*/*.parquet")]
     found = {record_id for shard in shards for record_id in shard["record_id"].to_pylist()}
     assert {json.loads(line)["record_id"] for line in acknowledged} <= found
     assert len(acknowledged) >= 5

@@ -15,8 +15,16 @@ import pytest
 
 from costhub.dataset.check.folder import check_folder
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.schema import arrow_schema
-from costhub.dataset.shards.shard import BLANK_SEAL, SEAL_KEY, new_parquet, write_seal, write_shard
+from costhub.dataset.schema import arrow_schema, stored_schema
+from costhub.dataset.shards.shard import (
+    BLANK_SEAL,
+    SEAL_KEY,
+    Encoding,
+    new_parquet,
+    read_shard,
+    write_seal,
+    write_shard,
+)
 from costhub.errors import DataError, RefusedError
 from costhub.hub.contribute import INBOX, contribution_id
 from costhub.hub.remote.manifest import hash_file
@@ -71,7 +79,7 @@ def refused(address: str) -> str:
 
 def rewrite(folder: Path, where: str, **values: Any) -> None:
     """Changes columns of the first row of a shard, and seals it again."""
-    rows = pq.ParquetFile(folder / where).read().to_pylist()
+    rows = read_shard(folder / where).to_pylist()
     rows[0].update(values)
     write_shard(pa.Table.from_pylist(rows, schema=arrow_schema(where.partition("/")[0])), folder / where)
 
@@ -96,7 +104,7 @@ def workload_in_other_letters(folder: Path) -> None:
 def device_in_other_letters(folder: Path) -> None:
     other = DEVICE.upper()
     rewrite(folder, f"devices/{NAME}", device_id=other)
-    rows = pq.ParquetFile(folder / SHARD).read().to_pylist()
+    rows = read_shard(folder / SHARD).to_pylist()
     place = folder / "measurements" / other
     (folder / "measurements" / DEVICE).rename(place)
     for row in rows:
@@ -196,12 +204,12 @@ def test_a_hostile_pull_request_is_refused_and_leaves_nothing(
 def test_a_bomb_is_refused(forged: Any, hugging_face: Any, scratch: Path) -> None:
     def bomb(folder: Path) -> None:
         """73 kB that unfold to 4 GiB."""
-        row, schema = pq.ParquetFile(folder / SHARD).read().to_pylist()[0], arrow_schema("measurements")
+        row, schema = pq.ParquetFile(folder / SHARD).read().to_pylist()[0], stored_schema("measurements")
         columns = [pa.array([row[field.name]] * 4096, field.type) for field in schema]
         texts = pa.DictionaryArray.from_arrays(pa.array([0] * 4096, pa.int32()), pa.array(["x" * (1 << 20)]))
         columns[schema.get_field_index("error")] = texts
         table = pa.table(columns, names=schema.names).replace_schema_metadata(schema.metadata)
-        with new_parquet(folder / SHARD, table.schema, dictionary=["error"]) as writer:
+        with new_parquet(folder / SHARD, table.schema, Encoding(dictionary=("error",))) as writer:
             writer.write_table(table)
 
     address = forged(bomb)
