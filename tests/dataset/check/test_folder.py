@@ -15,7 +15,7 @@ from costhub.dataset.check.files import Listing, TableFile
 from costhub.dataset.check.folder import Reader, check_folder, time_limit_s
 from costhub.dataset.check.measurements import CheckContext
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.schema import arrow_schema, table_from_rows
+from costhub.dataset.schema import stored_schema, table_from_rows
 from costhub.dataset.shards.shard import (
     BLANK_SEAL,
     MOST_SHARD_BYTES,
@@ -110,16 +110,17 @@ def test_a_child_that_has_read_a_folder_serves_no_other(damaged: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_file_that_unfolds_to_more_than_the_memory_is_a_breach(damaged: Any, reader: Reader) -> None:
+@pytest.mark.parametrize("column", ["error", "instructions"])
+def test_a_file_that_unfolds_to_more_than_the_memory_is_a_breach(damaged: Any, reader: Reader, column: str) -> None:
     # 2 MB whose dictionary unfolds to 4 GiB of text within one batch; the footer tells of the 2 MB.
-    schema = arrow_schema("measurements")
-    row, count = damaged.rows()[0], 4096
-    columns = [pa.array([row[field.name]] * count, field.type) for field in schema]
-    at = schema.get_field_index("error")
-    columns[at] = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array(["x" * (1 << 20)]))
-    folded = schema.set(at, pa.field("error", columns[at].type))
+    schema = stored_schema("measurements")
     source = sources(damaged.path)[2]
-    with pq.ParquetWriter(source.path, folded, use_dictionary=["error"], store_schema=False) as writer:
+    row, count = pq.ParquetFile(source.path).read().to_pylist()[0], 4096
+    columns = [pa.array([row[field.name]] * count, field.type) for field in schema]
+    at = schema.get_field_index(column)
+    columns[at] = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array(["x" * (1 << 20)]))
+    folded = schema.set(at, pa.field(column, columns[at].type, schema.field(at).nullable))
+    with pq.ParquetWriter(source.path, folded, use_dictionary=[column], store_schema=False) as writer:
         writer.write_table(pa.table(columns, schema=folded))
         writer.add_key_value_metadata({**schema.metadata, SEAL_KEY: BLANK_SEAL})
     write_seal(source.path)
