@@ -127,14 +127,17 @@ def box(_: Path) -> str:
         ("amd-epyc-zen5", "an AMD EPYC (Zen 5): 1 and 2 threads, AVX-512, AVX2 and SSE4.2"),
         ("intel-xeon-icelake", "an Intel Xeon (Ice Lake): 1 and 2 threads"),
         ("nvidia-h200", "an NVIDIA H200, imported from a MetaSchedule database"),
+        ("nvidia-a100", "an NVIDIA A100, imported from databases of TVM 0.16"),
+        ("nvidia-v100 nvidia-k80 amd-mi50", "a V100, a K80 and an MI50, replayed from logs of Ansor (TVM 0.7)"),
     ):
+        names = folder.split()
         lines.append(
             {
-                "dataset": f"`{folder}`",
+                "dataset": ", ".join(f"`{name}`" for name in names),
                 "of": what,
-                "measurements": f"{count('measurements', folder):,}",
-                "workloads": f"{count('workloads', folder):,}",
-                "licence": licence(folder),
+                "measurements": ", ".join(f"{count('measurements', name):,}" for name in names),
+                "workloads": ", ".join(f"{count('workloads', name):,}" for name in names),
+                "licence": ", ".join(sorted({licence(name) for name in names})),
             }
         )
     columns = [
