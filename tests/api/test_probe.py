@@ -9,13 +9,14 @@ import pytest
 from costhub.api.probe import probe
 from costhub.collector.device.identity import identify
 from costhub.dataset.folder import DataFolder
-from costhub.errors import DeviceError
+from costhub.errors import DeviceError, MeasureError
 from costhub.files import CACHE_VARIABLE
 from costhub.hub.catalogue.devices import complete_device_row
 
 
 def test_a_device_by_name_is_measured_printed_and_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr("costhub.api.probe._ORDER", ())  # beside other tests, a probe of no time may be that wrong
     monkeypatch.setattr("costhub.hub.catalogue.devices.find_device", lambda name: None)
     one_core = identify(threads=1)["device_id"]
 
@@ -29,6 +30,29 @@ def test_a_device_by_name_is_measured_printed_and_stored(tmp_path: Path, monkeyp
     assert found.to_pandas()["device_id"].tolist() == [one_core]
     assert complete_device_row({"device_id": one_core})["peak_gflops"] == found["peak_gflops"]
     assert DataFolder.open(tmp_path / "data").devices()["peak_gflops"].to_pylist() == [found["peak_gflops"]]
+
+
+@pytest.mark.parametrize(
+    ("figures", "sentence"),
+    [
+        ({"peak_gflops": 180.0, "peak_gflops_float64": 0.00014}, "float64 arithmetic came out at 0.00014"),
+        ({"l3_gbs": 1.7, "dram_gbs": 7.4}, "reading L3 came out at 1.7, 4 times below reading memory"),
+        ({"l1_gbs": 1.0, "dram_gbs": 43.0}, "The figures were not kept"),
+    ],
+)
+def test_figures_that_no_cpu_has_are_not_kept(
+    figures: dict[str, float], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    one_core = identify(threads=1)["device_id"]
+    before = complete_device_row({"device_id": one_core})
+    monkeypatch.setattr("costhub.collector.probe.probe.probe", lambda *_, **__: figures)
+
+    with pytest.raises(MeasureError, match=sentence):
+        probe(one_core, out=tmp_path / "data", progress=False)
+
+    assert complete_device_row({"device_id": one_core}) == before
+    assert not (tmp_path / "data").exists()
 
 
 def test_a_device_that_this_machine_lacks_is_refused() -> None:

@@ -35,7 +35,8 @@ def advice(model: ChosenModel, row: dict[str, Any], boards: Any = None) -> list[
 
 
 def test_an_unprobed_device_is_told_how_to_get_figures_and_a_model(tmp_path: Path) -> None:
-    row = {**identify(threads=1), "device_id": "acme-desk-1c"}
+    arm = {"isa_features": ["neon"], "simd_bits": 128}
+    row = {**identify(threads=1), "device_id": "acme-desk-1c", **arm}
     model = ChosenModel(SimpleNamespace(), "a", "b", ("any-cpu", "amd-epyc-zen5-2c"))  # type: ignore[arg-type]
 
     unprobed, without_model = advice(model, row)
@@ -43,8 +44,12 @@ def test_an_unprobed_device_is_told_how_to_get_figures_and_a_model(tmp_path: Pat
 
     assert unprobed.startswith("acme-desk-1c is not probed, so models that take the figures of a device get the")
     assert "run `costhub probe` (25 s) once" in unprobed
-    assert without_model.startswith("No model here has learned from acme-desk-1c: `costhub adapt auto --out my-model/`")
+    assert without_model.startswith(
+        "No model here has learned from acme-desk-1c or its instruction set: `costhub adapt"
+    )
+    assert "`costhub adapt auto --device acme-desk-1c --out my-model/`" in without_model
     assert advice(model, row) == [without_model]
+    assert advice(model, {**row, "isa_features": ["sse4_2", "avx512f"], "simd_bits": 512}) == []
     assert advice(model, row, boards="some") == []
     assert advice(model, {**row, "device_id": "amd-epyc-zen5-2c"}) == []
     assert advice(ChosenModel(SimpleNamespace(), "mine", ""), row) == []  # type: ignore[arg-type]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 import runpy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -281,3 +282,15 @@ def test_people_and_machines_are_told_the_same(result: AdaptedModel, tmp_path: P
     assert f"{told['curve'][1]['pairwise']['source']:.3f}" in text
     assert "No workload was held out" in text
     assert text.endswith(f"Wrote {tmp_path}: gbt for acme-two, from acme/theirs and 64 trials.")
+
+
+@pytest.mark.parametrize(("adapted", "says"), [(0.4, True), (0.9, False)])
+def test_a_model_that_is_not_ahead_of_its_source_is_said_to_be_so(
+    result: AdaptedModel, tmp_path: Path, adapted: float, says: bool
+) -> None:
+    last = replace(result.done.verdicts[-1], pairwise={"adapted": adapted, "source": 0.5}, chosen="adapted")
+    done = replace(result.done, verdicts=(result.done.verdicts[0], last), chosen="adapted")
+
+    text = replace(result, done=done).report(tmp_path, explain=False)
+
+    assert ("ranked the last batch no better than its source" in text) == says

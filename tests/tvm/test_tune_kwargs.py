@@ -11,7 +11,7 @@ import costhub.tvm
 from costhub.collector.device.local import local_target
 from costhub.collector.workloads.suites import SuiteWorkload, find_workload
 from costhub.dataset.intrinsics import load_intrinsics
-from costhub.errors import ArgumentError, UnknownNameError, WorkloadError
+from costhub.errors import ArgumentError, CosthubError, UnknownNameError, WorkloadError
 from costhub.papers.autotvm import Annealing
 from costhub.papers.release import Ppo
 from costhub.search.strategies.strategy import Evolutionary, RandomTopK
@@ -101,3 +101,11 @@ def test_a_target_that_this_machine_does_not_measure_is_a_sentence() -> None:
 def test_an_unknown_model_or_method_is_refused_with_close_names() -> None:
     with pytest.raises(UnknownNameError, match="fine-tune"):
         costhub.tvm.CostModel("amd-epyc-zen5-1c", method="fine-tun")
+
+
+def test_a_model_of_gpus_is_refused_for_a_cpu() -> None:
+    with pytest.raises(CosthubError, match=r"is a model for cuda devices, but .* is a cpu device"):
+        costhub.tvm.CostModel("nvidia-h200")
+    with pytest.raises(CosthubError, match="is a model for cuda devices"):
+        costhub.tvm.tune_kwargs("nvidia-h200", target=local_target())
+    assert costhub.tvm.CostModel("nvidia-h200", allow_other_kind=True) is not None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from costhub.api.devices import DeviceFacts
 from costhub.api.measuring import warn_if_busy
 from costhub.cards.tables import TableColumn, number, plain_table
-from costhub.errors import CosthubError
+from costhub.errors import CosthubError, MeasureError
 from costhub.progress import bar
 
 if TYPE_CHECKING:
@@ -32,6 +32,13 @@ FIGURES = (
     ("dram_gbs", "reading memory", "GB/s"),
     ("launch_overhead_us", "an empty program", "us"),
 )
+_ORDER = (
+    ("peak_gflops_float64", "float64 arithmetic", "peak_gflops", "float32", 20.0),
+    ("l1_gbs", "reading L1", "dram_gbs", "reading memory", 3.0),
+    ("l2_gbs", "reading L2", "dram_gbs", "reading memory", 3.0),
+    ("l3_gbs", "reading L3", "dram_gbs", "reading memory", 3.0),
+)
+"""A figure, another one, and how many times the second may exceed the first; beyond that, the probe was disturbed."""
 _COLUMNS = (TableColumn("what", "what"), number("value", "best", ",.4g"), TableColumn("unit", "unit"))
 
 
@@ -58,7 +65,7 @@ def probe(
 
     Raises:
         DeviceError: This machine has no such device.
-        MeasureError: The device does not run the first kernel.
+        MeasureError: The device does not run the first kernel, or other programs made the figures impossible.
 
     Example:
         >>> probe()["peak_gflops"]  # doctest: +SKIP
@@ -85,11 +92,29 @@ def probe(
             on_step=show,
         )
     row = {**local.row, "target": json.dumps(local.target), **found}
+    _check_plausible(row)
     _keep(row)
     _report_differences(row)
     if out is not None:
         row = _put(Path(out), row)
     return DeviceFacts(row, _page(row))
+
+
+def _check_plausible(row: Mapping[str, Any]) -> None:
+    """Refuses figures of a CPU that no CPU has: on a busy machine, some come out wrong by any factor.
+
+    Raises:
+        MeasureError: One is far below another one that it cannot be below.
+    """
+    if row["kind"] != "cpu":
+        return
+    for low, low_what, high, high_what, most in _ORDER:
+        if row.get(low) and row.get(high) and row[high] / row[low] > most:
+            raise MeasureError(
+                f"{low_what} came out at {row[low]:.3g}, {row[high] / row[low]:,.0f} times below {high_what}, which no "
+                "CPU has: other programs took the cores. The figures were not kept. Run `costhub probe` again on an "
+                "idle machine."
+            )
 
 
 def _report_differences(row: Mapping[str, Any]) -> None:

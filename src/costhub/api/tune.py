@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -243,11 +243,25 @@ def advise(model: ChosenModel, measurer: Measurer) -> list[str]:
             f"{device_id} is not probed, so models that take the figures of a device get the average of others: run "
             f"`{' '.join(['costhub probe', *limits])}` (25 s) once."
         )
-    sentences.append(
-        f"No model here has learned from {device_id}: `costhub adapt auto --out my-model/` makes one from "
-        "measurements (an hour or so), and `--model my-model/` takes it."
-    )
+    if not _knows_instructions(model, measurer.device):
+        sentences.append(
+            f"No model here has learned from {device_id} or its instruction set: "
+            f"`costhub adapt auto --device {device_id} --out my-model/` makes one from measurements, and "
+            "`--model my-model/` takes it."
+        )
     return sentences
+
+
+def _knows_instructions(model: ChosenModel, device: Mapping[str, Any]) -> bool:
+    """Whether a model has learned from a device with vectors as wide and instructions in common.
+
+    There, adapting gained nothing (docs/measured/transfer.md).
+    """
+    from costhub.hub.catalogue.devices import find_device
+
+    own = set(device.get("isa_features") or ())
+    known = [found for name in model.devices if (found := find_device(name)) is not None]
+    return any(each.simd_bits == device.get("simd_bits") and own & set(each.isa_features) for each in known)
 
 
 def _finished(networks: Sequence[str], measurer: Measurer, out: Path, options: TuneOptions) -> list[FinishedNetwork]:

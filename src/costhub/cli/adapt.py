@@ -92,12 +92,23 @@ class AdaptedModel:
             f"Share of the pairs in each new batch that were ranked correctly before learning from it:\n"
             f"{plain_table(asked, shares)}",
         ]
+        if done.chosen == ADAPTED and not totals and not _is_ahead(done):
+            parts.append(
+                "The adapted model was written, but it ranked the last batch no better than its source: nothing shows "
+                "that it is better. From 256 trials on, an eighth is held out to evaluate it."
+            )
         if done.chosen != ADAPTED:
             parts.append(f"Transfer by {done.method} made the model worse, so the {done.chosen} model was written.")
         if explain:
             parts.append(masks_table(done.to_json()))
         wrote = f"{done.model.arch} for {self.device_id}, from {self.source} and {done.trials} trials."
         return "\n\n".join(parts) + f"\nWrote {out}: {wrote}"
+
+
+def _is_ahead(done: Adaptation) -> bool:
+    """Whether the adapted model ranked the last tested batch better than the source."""
+    tested = [verdict.pairwise for verdict in done.verdicts[1:] if verdict.pairwise]
+    return bool(tested) and tested[-1]["adapted"] > tested[-1]["source"]
 
 
 @dataclass(frozen=True)

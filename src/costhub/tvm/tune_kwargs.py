@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 
 def CostModel(  # noqa: N802
-    model: str = "auto", *, device: Mapping[str, Any] | None = None, method: str = "brief", seed: int = 0
+    model: str = "auto",
+    *,
+    device: Mapping[str, Any] | None = None,
+    method: str = "brief",
+    seed: int = 0,
+    allow_other_kind: bool = False,
 ) -> Any:
     """A pretrained model as a MetaSchedule cost model, made like TVM's own ``XGBModel()``.
 
@@ -29,17 +34,18 @@ def CostModel(  # noqa: N802
         method: How the model learns from what is measured: a key of
             `costhub.transfer.methods.by_name.METHODS`, such as ``frozen``.
         seed: Seeds the learning.
+        allow_other_kind: Take a model of GPUs for a CPU, or the reverse, which ranks programs about as well as chance.
 
     Returns:
         A ``ms.cost_model.PyCostModel``; its `search_model.health` counts updates, diverged updates, and
         rounds of constant scores.
 
     Raises:
-        CosthubError: No model or method has this name.
+        CosthubError: No model or method has this name, or the model is for another kind of device.
     """
     from costhub.collector.device.identity import identify
     from costhub.hub.catalogue.devices import complete_device_row
-    from costhub.hub.catalogue.find import choose_model
+    from costhub.hub.catalogue.find import check_kind, choose_model
     from costhub.hub.pull import pull_resolved
     from costhub.models.folder import load_model
     from costhub.search.search_model import SearchModel
@@ -47,7 +53,9 @@ def CostModel(  # noqa: N802
     from costhub.transfer.methods.by_name import find_method
 
     row = device or identify()
-    loaded, _ = load_model(pull_resolved(choose_model(model, row)))
+    found = choose_model(model, row)
+    check_kind(found.entry, str(row.get("kind")), device=str(row["device_id"]), allow=allow_other_kind)
+    loaded, _ = load_model(pull_resolved(found))
     register_errors()
     return TvmCostModel(SearchModel(loaded.bind(complete_device_row(row)), method=find_method(method), seed=seed))
 
@@ -62,6 +70,7 @@ def tune_kwargs(
     strategy: str | Strategy = "evolutionary",
     trials_per_round: int = 16,
     seed: int = 0,
+    allow_other_kind: bool = False,
 ) -> dict[str, Any]:
     """The arguments with which TVM's own tuning functions search as `costhub tune` does.
 
@@ -75,6 +84,7 @@ def tune_kwargs(
             with sizes of its own.
         trials_per_round: Programs measured before the model learns.
         seed: Seeds the learning.
+        allow_other_kind: As for `CostModel`.
 
     Returns:
         The keyword arguments `cost_model`, `strategy`, `num_trials_per_iter`, `builder` and `runner`. The
@@ -97,7 +107,9 @@ def tune_kwargs(
     measurer = processes.enter_context(_measurer(as_json, tracker, key))
     atexit.register(processes.close)
     return {
-        "cost_model": CostModel(model, device=measurer.device, method=method, seed=seed),
+        "cost_model": CostModel(
+            model, device=measurer.device, method=method, seed=seed, allow_other_kind=allow_other_kind
+        ),
         "strategy": search.to_tvm(),
         "num_trials_per_iter": trials_per_round,
         "builder": TvmBuilder(measurer.builder),
