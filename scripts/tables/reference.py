@@ -20,7 +20,7 @@ from costhub.models.architectures import ARCHITECTURES, options_of
 from costhub.models.options import describe_options
 
 VARIABLES = {
-    CACHE_VARIABLE: "Folder of pulled models, of features whose data folder cannot be written to, and of the figures "
+    CACHE_VARIABLE: "Folder of pulled models, of computed features, and of the figures "
     "of `costhub probe`; by default `~/.cache/costhub`.",
     HUB_VARIABLE: "A shared folder laid out like a hub: its devices, models and datasets precede the embedded ones.",
     CONTRIBUTE_VARIABLE: "Where `costhub contribute` sends without `--to`.",
@@ -69,7 +69,8 @@ def _command(command: click.Command, path: str, heading: str) -> Iterator[str]:
 def _paragraphs(text: str) -> str:
     """The help of a command as Markdown: names in capitals are what the usage line names."""
     paragraphs = [" ".join(part.split()) for part in inspect.cleandoc(text).split("\n\n")]
-    return re.sub(r"(?<![`\w])(--[a-z][a-z-]*)", r"`\1`", "\n\n".join(paragraphs))
+    text = "\n\n".join(paragraphs)
+    return re.sub(r"(`[^`]*`)|(?<!\w)(--[a-z][a-z-]*)", lambda found: found[1] or f"`{found[2]}`", text)
 
 
 def _row(option: click.Option, context: click.Context) -> dict[str, str] | None:

@@ -75,6 +75,10 @@ def test_ids_are_recomputed_and_looked_up(batch: Any) -> None:
         '[[["GetSBlock",[],["C","main"],["b0"]]],[[0.0,[4]]]]',
         '[[["GetSBlock",[],[null,"main"],["b0"]]],[]]',
         '[[["GetSBlock",[]]],[]]',
+        '[[["GetSBlock",[],["C",null],["b0"]]],[]]',
+        '[[["TransformLayout",["b0",null],[2,0,null,0],[]]],[]]',
+        '[[["TransformLayout",["b0","{}"],[2,null,null,0],[]]],[]]',
+        '[[["TransformLayout",["b0","{}"],[2,0,0,null],[]]],[]]',
         "[[null],[]]",
         "[" * 100_000,
     ],
@@ -83,6 +87,12 @@ def test_a_trace_of_another_form(batch: Any, trace: str) -> None:
     [(_, mask)] = bad_traces(batch(trace=["[[],[]]", trace]))
 
     assert mask.tolist() == [False, True]
+
+
+def test_a_change_of_layout_that_pads_nothing_has_null_for_the_padding(batch: Any) -> None:
+    index_map = '"{\\"root_index\\":1,\\"nodes\\":[{\\"type\\":\\"tirx.IndexMap\\"}]}"'
+
+    assert only(bad_traces(batch(trace=[f'[[["TransformLayout",["b0",{index_map}],[2,0,null,0],[]]],[]]']))) == []
 
 
 @pytest.mark.parametrize("target", ["llvm -mcpu=znver4", "[]", '{"mcpu": "znver4"}', '{"kind": 1}', ""])

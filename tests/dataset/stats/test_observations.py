@@ -22,7 +22,7 @@ def test_a_measurement_is_reduced_to_numbers(root: DataFolder, measurement: Any)
         writer.append(measurement(0, run_s=[1e-6, 2e-6, 4e-6]))
         writer.append(measurement(2, status="run_error", error="\n boom\nin line 2", run_s=[]))
 
-    ok, failed = read_observations(root).sort_by("program_id").to_pylist()
+    ok, failed = read_observations(root).sort_by("program_key").to_pylist()
     assert (ok["latency_us"], ok["spread"], ok["failure"]) == (pytest.approx(2.0), pytest.approx(1.5), None)
     assert math.isnan(failed["latency_us"])
     assert math.isnan(failed["spread"])

@@ -20,6 +20,7 @@ EXAMPLE = """
 Example:
   costhub contribute measurements/ --to hf-hub:ORG/NAME --dry-run
   costhub contribute measurements/ --to hf-hub:ORG/NAME
+  costhub contribute measurements/ --to /shared/hub --as lab/NAME
 """
 
 
@@ -80,7 +81,8 @@ def _lines(offer: Offer) -> Iterator[str]:
     yield f"To {offer.to}, as contribution {offer.contribution_id}:"
     for device, rows in facts.rows.items():
         yield f"  device       {device}: {rows:,} rows"
-    yield f"  latencies    {facts.ok:,} of {facts.total:,} rows; the others are failures and their errors"
+    others = "" if facts.ok == facts.total else "; the others are failures and their errors"
+    yield f"  latencies    {facts.ok:,} of {facts.total:,} rows{others}"
     yield f"  workloads    {facts.workloads}"
     yield f"  size         {size_text(offer.bytes)} in {len(offer.files)} files"
     yield f"  licence      {', '.join(facts.licences)}"

@@ -133,9 +133,14 @@ def _is_instruction(value: Any) -> bool:
         and type(attributes) is list
         and type(outputs) is list
         and None not in inputs
-        and None not in attributes
         and None not in outputs
+        and (None not in attributes or (kind == "TransformLayout" and _is_without_padding(attributes)))
     )
+
+
+def _is_without_padding(attributes: list[Any]) -> bool:
+    """Whether they are those of a change of layout that pads nothing: [buffer, type of buffer, null, injective]."""
+    return len(attributes) == 4 and attributes[2] is None and attributes.count(None) == 1
 
 
 def _parse(text: str | None) -> Any:

@@ -153,7 +153,7 @@ SESSION_RULES = (
         id="CH040",
         title="the speed of the reference kernel is stable",
         severity="warning",
-        fix="Measure again on a quiet machine, or drop the rows measured while it was disturbed.",
+        fix="Collect again into a new folder when the machine is quiet.",
         find=disturbed,
     ),
     RowRule(

@@ -34,7 +34,10 @@ from costhub.errors import DataError
 RECORD_KEY = "record_key"
 """A column that can be read beside those of measurements: it tells records apart as their ids do, but faster."""
 
-_KEY_FIELD = pa.field(RECORD_KEY, pa.string(), nullable=False)
+PROGRAM_KEY = "program_key"
+"""Tells programs apart as their ids do, and takes no trace to compute."""
+
+_KEYS = {key: pa.field(key, pa.string(), nullable=False) for key in (RECORD_KEY, PROGRAM_KEY)}
 _OWN = "="
 """Stands before an id that looks like a shortened one and is none."""
 UNKNOWN = "\N{HORIZONTAL ELLIPSIS}"
@@ -48,6 +51,7 @@ _NEEDS = {
     "trace": ("instructions", "decisions", "postproc"),
     "program_id": ("program_id", "workload_id", "instructions", "decisions", "postproc"),
     RECORD_KEY: ("record_id",),
+    PROGRAM_KEY: ("program_id",),
 }
 _NEEDS["record_id"] = ("record_id", *_NEEDS["program_id"], "device_id", "session", "timestamp")
 
@@ -62,9 +66,9 @@ def empty_table(table: str, columns: Sequence[str] | None = None) -> pa.Table:
     """
     schema = arrow_schema(table)
     for column in columns or ():
-        if column not in schema.names and not (column == RECORD_KEY and table == "measurements"):
+        if column not in schema.names and not (column in _KEYS and table == "measurements"):
             raise DataError(f"The table {table} has no column {column!r}; it has {', '.join(schema.names)}.")
-    fields = schema if columns is None else [schema.field(c) if c != RECORD_KEY else _KEY_FIELD for c in columns]
+    fields = schema if columns is None else [_KEYS.get(c) or schema.field(c) for c in columns]
     return pa.schema(fields, metadata=schema.metadata).empty_table()
 
 
@@ -124,7 +128,7 @@ class Layout:
 
     def needs(self, columns: Sequence[str]) -> list[str]:
         """The columns of a shard that these columns are computed from."""
-        needed = {RECORD_KEY: ("record_id",)} if not self.is_compact else _NEEDS
+        needed = _NEEDS if self.is_compact else {key: _NEEDS[key] for key in _KEYS}
         return list(dict.fromkeys(held for column in columns for held in needed.get(column, (column,))))
 
     def rows(self, batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
@@ -178,6 +182,16 @@ def record_key(record_id: str) -> str:
     return record_id[:RECORD_DIGITS] if _FULL_ID.fullmatch(record_id) else record_id
 
 
+def program_key(program_id: str) -> str:
+    """Returns what tells a program apart: 12 digits of an id of 64, another id itself.
+
+    Example:
+        >>> program_key("0123456789abcdef" * 4), program_key("matmul-1")
+        ('0123456789ab', 'matmul-1')
+    """
+    return program_id[:PROGRAM_DIGITS] if _FULL_ID.fullmatch(program_id) else program_id
+
+
 class _Rows:
     """Rows of measurements by what a shard holds of them; computes columns once, when asked for."""
 
@@ -187,7 +201,9 @@ class _Rows:
     def column(self, name: str) -> pa.Array:
         """A column of the rows."""
         if name == RECORD_KEY:
-            return _keys(self._held["record_id"])
+            return _keys(self._held["record_id"], RECORD_DIGITS)
+        if name == PROGRAM_KEY:
+            return _keys(self._held["program_id"], PROGRAM_DIGITS)
         if not self._is_compact or name not in STORED:
             return self._held[name]
         if name == "trace":
@@ -264,8 +280,8 @@ def _completed(held: pa.Array, computed: Sequence[str], short: re.Pattern[str]) 
     return list(map(completed, held.to_pylist(), computed))
 
 
-def _keys(record_ids: pa.Array) -> pa.Array:
-    """(n,) `record_key` of ids, shortened or not."""
-    short = pc.utf8_slice_codeunits(record_ids, 0, RECORD_DIGITS)
-    own = pc.replace_substring_regex(record_ids, f"^{_OWN}", "")
-    return pc.if_else(pc.match_substring_regex(record_ids, "^[0-9a-f]{64}$"), short, own)
+def _keys(ids: pa.Array, digits: int) -> pa.Array:
+    """(n,) what tells ids apart, as `record_key` says; they may be shortened to `digits`."""
+    short = pc.utf8_slice_codeunits(ids, 0, digits)
+    own = pc.replace_substring_regex(ids, f"^{_OWN}", "")
+    return pc.if_else(pc.match_substring_regex(ids, "^[0-9a-f]{64}$"), short, own)

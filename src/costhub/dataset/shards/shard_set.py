@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from costhub.dataset.schema import table_from_rows
 from costhub.dataset.shards.journal import JOURNAL, JournalRow, read_journal
-from costhub.dataset.shards.layout import RECORD_KEY, empty_table, record_key
+from costhub.dataset.shards.layout import PROGRAM_KEY, RECORD_KEY, empty_table, program_key, record_key
 from costhub.dataset.shards.shard import (
     TEMP_PREFIX,
     iter_shard,
@@ -110,8 +110,12 @@ def stream_measurements(
 
 def _selected(rows: Sequence[JournalRow], columns: Sequence[str] | None, where: pc.Expression | None) -> pa.Table:
     table = table_from_rows("measurements", rows)
-    keys = pa.array([record_key(row["record_id"]) for row in rows], pa.string())
-    table = table.append_column(empty_table("measurements", [RECORD_KEY]).schema.field(0), keys)
+    keys = {
+        RECORD_KEY: [record_key(row["record_id"]) for row in rows],
+        PROGRAM_KEY: [program_key(row["program_id"]) for row in rows],
+    }
+    for field in empty_table("measurements", list(keys)).schema:
+        table = table.append_column(field, pa.array(keys[field.name], field.type))
     if where is not None:
         table = table.filter(where)
     return table.select(empty_table("measurements", columns).schema.names)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from costhub.dataset.load import Folder, open_folder
 from costhub.dataset.remote import FileSystem
+from costhub.dataset.shards.layout import PROGRAM_KEY
 from costhub.dataset.stats.noise import DeviceNoise, device_noise
 from costhub.dataset.stats.observations import UNKNOWN_OPERATOR, VERSIONS, read_observations
 
@@ -48,8 +49,8 @@ def coverage(observations: pa.Table) -> tuple[CoverageCell, ...]:
     tried = observations.group_by(keys).aggregate([("workload_id", "count_distinct"), ([], "count_all")])
     ran = observations.filter(pc.field("status") == "ok").group_by(keys)
     programs = {
-        (row["operator"], row["device_id"]): row["program_id_count_distinct"]
-        for row in ran.aggregate([("program_id", "count_distinct")]).to_pylist()
+        (row["operator"], row["device_id"]): row[f"{PROGRAM_KEY}_count_distinct"]
+        for row in ran.aggregate([(PROGRAM_KEY, "count_distinct")]).to_pylist()
     }
     cells = [
         CoverageCell(
@@ -218,7 +219,7 @@ def folder_stats(
     proposers = _named(observations, "proposed_by")
     return FolderStats(
         measurements=observations.num_rows,
-        programs=pc.count_distinct(observations["program_id"]).as_py(),
+        programs=pc.count_distinct(observations[PROGRAM_KEY]).as_py(),
         devices=_named(observations, "device_id"),
         operators=_named(observations, "operator"),
         statuses=_named(observations, "status"),

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from costhub.dataset.latency import repeats_by_length
+from costhub.dataset.shards.layout import PROGRAM_KEY
 
 PERCENTILES = tuple(range(0, 101, 2))
 """The percentiles kept of a distribution, to draw it."""
@@ -69,10 +70,10 @@ def device_noise(observations: pa.Table) -> tuple[DeviceNoise, ...]:
         One entry per device, by name.
     """
     ok = observations.filter(pc.is_finite(observations["latency_us"]))
-    programs = ok.group_by(["device_id", "program_id"]).aggregate([("latency_us", "count")])
+    programs = ok.group_by(["device_id", PROGRAM_KEY]).aggregate([("latency_us", "count")])
     repeated = programs.filter(pc.field("latency_us_count") > 1).drop_columns(["latency_us_count"])
-    again = ok.join(repeated, ["device_id", "program_id"], join_type="inner")
-    lists = again.group_by(["device_id", "program_id"]).aggregate([("latency_us", "list")])
+    again = ok.join(repeated, ["device_id", PROGRAM_KEY], join_type="inner")
+    lists = again.group_by(["device_id", PROGRAM_KEY]).aggregate([("latency_us", "list")])
     return tuple(
         DeviceNoise(
             device_id,

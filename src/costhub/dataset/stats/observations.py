@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from costhub.dataset.latency import median_latency_s
 from costhub.dataset.load import Folder
-from costhub.dataset.shards.layout import empty_table
+from costhub.dataset.shards.layout import PROGRAM_KEY, empty_table
 from costhub.dataset.stats.noise import relative_spread
 
 UNKNOWN_OPERATOR = "(not in workloads)"
@@ -29,13 +29,13 @@ def read_observations(folder: Folder, device_ids: Sequence[str] | None = None) -
         device_ids: The devices; all by default.
 
     Returns:
-        A table with program_id, latency_us and spread (NaN where the attempt failed), failure (the first line
+        A table with program_key, latency_us and spread (NaN where the attempt failed), failure (the first line
         of the error; null where it ran), operator, and the columns with few distinct values.
 
     Raises:
         DataError: The folder cannot be read, or has no such device.
     """
-    columns = ["program_id", "error", "run_s", *_NAMES]
+    columns = [PROGRAM_KEY, "error", "run_s", *_NAMES]
     nothing = pa.RecordBatch.from_pylist([], schema=empty_table("measurements", columns).schema)
     batches = [_reduced(batch) for batch in folder.iter_measurements(device_ids, columns)]
     # One dictionary for all batches: Arrow cannot group by columns whose chunks have different ones.
@@ -59,7 +59,7 @@ def _reduced(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(
         {
             **arrays,
-            "program_id": batch["program_id"],
+            PROGRAM_KEY: batch[PROGRAM_KEY],
             "failure": pc.dictionary_encode(line),
             "latency_us": pa.array(median_latency_s(batch["run_s"]) * 1e6),
             "spread": pa.array(relative_spread(batch["run_s"])),
