@@ -8,7 +8,7 @@ import pytest
 
 from costhub.collector.device import identity as collector_device
 from costhub.errors import DeviceError
-from costhub.hub.catalogue.devices import register_device
+from costhub.hub.catalogue.devices import keep_probed_figures, register_device
 
 
 @pytest.fixture
@@ -37,6 +37,24 @@ def test_a_machine_outside_the_index_is_named(small_hub: Path, costhub: Any) -> 
     device_id = collector_device.identify()["device_id"]
 
     assert f"This machine is {device_id}, which is not in the index" in costhub("devices").out
+
+
+def test_a_machine_outside_the_index_can_be_looked_at(
+    small_hub: Path, costhub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COSTHUB_CACHE", str(tmp_path / "cache"))
+    row = collector_device.identify()
+    assert "`costhub probe` measures it" in costhub("devices").out
+
+    keep_probed_figures({**row, "peak_gflops": 12.5})
+
+    done = costhub("devices", str(row["device_id"]), "--json")
+    (device,) = json.loads(done.out)["devices"]
+    assert (device["device_id"], device["peak_gflops"], device["this_machine"]) == (row["device_id"], 12.5, True)
+    assert json.loads(device["target"])["kind"] == "llvm"
+    assert costhub("devices", "auto", "--json").out == done.out
+    assert "It is probed" in costhub("devices").out
+    assert costhub("devices", "acme-nine").code == 2
 
 
 @pytest.mark.parametrize("error", [DeviceError("no"), FileNotFoundError("no"), KeyError("no")])

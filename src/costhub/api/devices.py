@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
 from costhub.cards.tables import TableColumn, plain_table
-from costhub.errors import CosthubError
-from costhub.hub.catalogue.devices import Device, load_devices
+from costhub.errors import CosthubError, UnknownNameError
+from costhub.hub.catalogue.devices import Device, complete_device_row, load_devices
 from costhub.hub.catalogue.hubs import ModelEntry, list_datasets, models_for, unreadable_models
 from costhub.hub.catalogue.names import resolve_device
 
@@ -107,8 +108,8 @@ class DeviceTable(Sequence[DeviceFacts]):
         if self.this_machine is None:
             return f"{text}\n\nThis machine could not be identified; `costhub probe` says why."
         if self.this_machine not in [row["device_id"] for row in self.rows]:
-            here = f"This machine is {self.this_machine}, which is not in the index; `costhub probe` measures it."
-            return f"{text}\n\n{here}"
+            here = f"This machine is {self.this_machine}, which is not in the index"
+            return f"{text}\n\n{here}{_what_next(self.this_machine)}"
         return text
 
     def __repr__(self) -> str:
@@ -123,7 +124,8 @@ def devices(name: str | None = None) -> DeviceTable | DeviceFacts:
     """The devices that costhub knows, with the models and data for each; or everything known about one.
 
     Args:
-        name: A device id or an alias; by default all devices.
+        name: A device id or an alias; also a device of this machine that is not in the index, `auto` for its whole
+            CPU; by default all devices.
 
     Returns:
         All devices as a sequence that prints as a table, or the facts of one as a mapping.
@@ -140,7 +142,13 @@ def devices(name: str | None = None) -> DeviceTable | DeviceFacts:
     """
     here = this_machine()
     if name is not None:
-        return DeviceFacts(_described(resolve_device(name), here))
+        try:
+            return DeviceFacts(_described(resolve_device(name), here))
+        except UnknownNameError:
+            own = _own_device(name)
+            if own is None:
+                raise
+            return own
     rows = tuple(DeviceFacts(_described(device, here)) for device in load_devices())
     return DeviceTable(rows, here, tuple(unreadable_models()))
 
@@ -155,6 +163,31 @@ def this_machine() -> str | None:
     except (CosthubError, OSError, RuntimeError, LookupError, ValueError, ImportError):
         return None
     return str(device_id)
+
+
+def _own_device(name: str) -> DeviceFacts | None:
+    """A device of this machine with what was probed of it; None if it has none of this name."""
+    from costhub.collector.device.local import find_local
+
+    try:
+        (local,) = find_local([name])
+    except (CosthubError, OSError):
+        return None
+    device_id = str(local.row["device_id"])
+    extra = {
+        "target": json.dumps(local.target),
+        "models": [_model(entry) for entry in models_for(device_id)],
+        "datasets": list(list_datasets(device_id)),
+        "this_machine": True,
+    }
+    return DeviceFacts({**complete_device_row(local.row), **extra})
+
+
+def _what_next(device_id: str) -> str:
+    """What to do on a machine that is not listed."""
+    if complete_device_row({"device_id": device_id}).get("peak_gflops") is None:
+        return "; `costhub probe` measures it."
+    return f". It is probed: `costhub devices {device_id}` shows its figures, and `costhub tune` takes them."
 
 
 def _described(device: Device, here: str | None) -> dict[str, Any]:
