@@ -28,7 +28,7 @@ Example:
 METASCHEDULE_EXAMPLE = """
 \b
 Example:
-  costhub import metaschedule tuning_logs/ --device nvidia-a100 --out measurements/
+  costhub import metaschedule tuning_logs/ --device nvidia-a100 --out measurements/ --licence MIT --contributor WHO
   costhub import metaschedule tuning_logs/ --device nvidia-a100 --out measurements/ --names names.json --licence MIT
 """
 ANSOR_EXAMPLE = """
@@ -54,7 +54,11 @@ _MOST_NAMES_BYTES = 64 << 20
 
 
 _device_option = click.option(
-    "--device", metavar="DEVICE", required=True, help="Id of the measured device (see `costhub devices`)."
+    "--device",
+    metavar="DEVICE",
+    required=True,
+    help="Id of the measured device (see `costhub devices`), or any name for one that costhub does not know: of it "
+    "only the target is recorded.",
 )
 _out_option = click.option(
     "--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Data folder."
@@ -65,7 +69,11 @@ def _credit_options(function: Callable[..., None]) -> Callable[..., None]:
     """The options that every kind of measurement ends with."""
     options = (
         click.option("--contributor", metavar="NAME", help="Who measured it; written into the rows."),
-        click.option("--licence", metavar="LICENCE", help="SPDX name of its licence, written into the rows."),
+        click.option(
+            "--licence",
+            metavar="LICENCE",
+            help="SPDX name of its licence, written into the rows; without it they cannot be contributed.",
+        ),
         click.option(
             "--workers", type=click.IntRange(min=1), help="Number of child processes; by default one per core."
         ),
@@ -103,7 +111,8 @@ def metaschedule(
 ) -> None:
     """Import the MetaSchedule database in FOLDER, of TVM 0.10 to 0.27.
 
-    FOLDER holds database_workload.json and database_tuning_record.json; each may be gzipped. Lines that
+    FOLDER holds database_workload.json and database_tuning_record.json, each perhaps gzipped, or the two as .sqlite.
+    Lines that
     cannot be imported are counted and reported; all others are imported. Run the command again after an
     interruption, or when the database has grown: records that were already imported are skipped.
     """

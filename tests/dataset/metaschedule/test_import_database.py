@@ -68,6 +68,21 @@ def test_importing_again_adds_nothing_and_new_lines_are_added(tmp_path: Path, da
     assert (grown.ok, grown.known, grown.duplicates) == (1, 4, 1)
 
 
+def test_importing_again_says_which_licence_and_contributor_stay(tmp_path: Path, database: Any) -> None:
+    path = database.write(tmp_path / "db")
+    run(path, tmp_path / "out", licence=None, contributor="Bob")
+
+    again = run(path, tmp_path / "out")
+    without = run(path, tmp_path / "out", licence=None, contributor=None)
+
+    assert again.sentences()[1] == (
+        "4 records were in the folder already; their licence stays empty and their contributor stays 'Bob'. Import "
+        "into a new folder to set it."
+    )
+    assert without.sentences()[1] == "4 records were in the folder already."
+    assert set(DataFolder.open(tmp_path / "out").measurements()["licence"].to_pylist()) == {None}
+
+
 @pytest.mark.parametrize(
     "zipped",
     [

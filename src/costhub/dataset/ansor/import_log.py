@@ -16,7 +16,7 @@ from costhub.dataset.ansor.log import AnsorLog, log_files
 from costhub.dataset.ansor.named_workloads import parse_key
 from costhub.dataset.ansor.replay import read_target, replay_sketches
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.metaschedule.import_database import prepare_folder
+from costhub.dataset.metaschedule.import_database import prepare_folder, unchanged_credit
 from costhub.dataset.metaschedule.import_pool import ImportPool, LoadedWorkload
 from costhub.dataset.metaschedule.import_records import ImportSource, OutcomeKey, RecordImporter, outcome_key
 from costhub.dataset.metaschedule.import_workloads import ImportedWorkload, ImportedWorkloads
@@ -98,6 +98,7 @@ def import_ansor(
             for file, lines in _batches(files, shown):
                 # Every batch becomes a shard: an interruption loses one batch at most.
                 writer.extend(table_from_rows("measurements", importer.rows(_label(file, place), lines)))
+        report.unchanged = unchanged_credit(folder, shared, report)
         report.peak_bytes = pool.peak_bytes()
     report.contradictions, report.seconds = log.contradictions, time.monotonic() - begun
     return report

@@ -9,6 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.metaschedule.import_pool import ImportPool, ReplayedTraces
 from costhub.dataset.metaschedule.import_records import ImportSource, RecordImporter
@@ -81,6 +83,7 @@ def import_database(
         with folder.writer(row["device_id"]) as writer:
             importer = RecordImporter(source, pool, report, known=writer.record_keys)
             _import_records(files[RECORDS_FILE], importer, writer, progress=progress)
+        report.unchanged = unchanged_credit(folder, source, report)
         report.peak_bytes = pool.peak_bytes()
     report.seconds = time.monotonic() - begun
     return report
@@ -96,8 +99,8 @@ def _database_files(folder: Path) -> Iterator[dict[str, Path]]:
     tables = sqlite_files(folder)
     if tables is None:
         raise DataError(
-            f"{folder} is not a MetaSchedule database: it lacks {' and '.join(missing)} (plain or gzipped); "
-            "give the folder that tuning wrote."
+            f"{folder} is not a MetaSchedule database: it lacks {' and '.join(missing)} (plain, gzipped, or as "
+            ".sqlite); give the folder that tuning wrote."
         )
     with sqlite_as_json(tables) as written:
         yield written
@@ -125,6 +128,18 @@ def _device_kind(records: Path, pool: ImportPool) -> str:
             if isinstance(reply, ReplayedTraces):
                 return reply.device_kind
     raise DataError(f"No record in {records} says what kind of device it was measured on; name the kind.")
+
+
+def unchanged_credit(folder: DataFolder, source: ImportSource, report: ImportReport) -> dict[str, list[str | None]]:
+    """The licence and contributor of earlier imports of this database, where others were given now."""
+    given = {"licence": source.licence, "contributor": source.contributor}
+    given = {name: value for name, value in given.items() if value is not None}
+    if not given or not report.known:
+        return {}
+    of_this = pc.field("session") == source.session
+    rows = folder.select_measurements([source.device["device_id"]], [*given, "session"], of_this)
+    held = {name: [each for each in pc.unique(rows[name]).to_pylist() if each != given[name]] for name in given}
+    return {name: values for name, values in held.items() if values}
 
 
 def prepare_folder(out: str | Path, device: Mapping[str, Any], workloads: ImportedWorkloads) -> DataFolder:

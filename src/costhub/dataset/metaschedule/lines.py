@@ -19,6 +19,7 @@ from typing import IO, Any
 
 from costhub.errors import DataError
 from costhub.files import open_regular
+from costhub.terminal_text import clean
 
 WORKLOADS_FILE = "database_workload.json"
 RECORDS_FILE = "database_tuning_record.json"
@@ -244,6 +245,8 @@ class ImportReport:
     """Measurements added of programs that failed on the device."""
     known: int = 0
     """Records that the folder had already from an earlier or interrupted import."""
+    unchanged: dict[str, list[str | None]] = field(default_factory=dict)
+    """`licence` or `contributor`, where one was given and known records have another -> what they have."""
     duplicates: int = 0
     """Records that the database holds a second time."""
     refused: int = 0
@@ -293,7 +296,7 @@ class ImportReport:
         if self.redone:
             lines.append(f"TVM 0.27 redid the post-processing of {self.redone:,}.")
         if self.known:
-            lines.append(f"{self.known:,} records were in the folder already.")
+            lines.append(f"{self.known:,} records were in the folder already{self._unchanged()}.")
         if self.duplicates:
             lines.append(f"{self.duplicates:,} lines are copies of earlier ones and were left out.")
         if self.contradictions:
@@ -308,6 +311,13 @@ class ImportReport:
             memory = f", with at most {self.peak_bytes / 2**20:,.0f} MiB in one process" if self.peak_bytes else ""
             lines.append(f"It took {self.seconds:,.0f} s, {self.lines / self.seconds:,.0f} lines a second{memory}.")
         return lines
+
+    def _unchanged(self) -> str:
+        stays = [
+            f"their {name} stays {' or '.join(repr(clean(value, 60)) if value else 'empty' for value in values)}"
+            for name, values in self.unchanged.items()
+        ]
+        return f"; {' and '.join(stays)}. Import into a new folder to set it" if stays else ""
 
     def _example(self, why: str, count: int) -> str:
         first = next((r for r in self.refusals if r.why == why), None)
