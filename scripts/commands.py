@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import click
+
+from costhub.errors import CosthubError
 
 
 class LazyCommands(click.Group):
@@ -35,6 +38,13 @@ class LazyCommands(click.Group):
         command = import_module(self.modules[cmd_name]).main
         assert isinstance(command, click.Command), f"{self.modules[cmd_name]}.main is not a command."
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the command; an error of costhub is a sentence, without a traceback."""
+        try:
+            return super().invoke(ctx)
+        except CosthubError as error:
+            raise click.ClickException(str(error)) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Lists the commands with the first lines of their modules, which are read and not imported."""

@@ -25,13 +25,45 @@ from scripts.tables.transfer import TRANSFER_TABLES
 Result = Mapping[str, Any]
 
 
+MOVED = {
+    "bench_model_calibration": "scripts.bench calibration",
+    "check_release": "scripts.release check",
+    "compare_passes": "scripts.bench passes",
+    "compare_ppo": "scripts.bench ppo",
+    "fuzz_shards": "scripts.bench fuzz",
+    "kill_collector": "scripts.bench kill",
+    "model_report": "scripts.bench model-report",
+    "picked_again": "scripts.bench picked-again",
+    "reproduce": "scripts.release reproduce",
+    "torture": "scripts.bench torture",
+    "walk_package": "scripts.release walk",
+}
+"""Name of a script before it became a command -> the command. Results keep the words that ran; a reader of a page
+needs those that run today. `bench_NAME` became `scripts.bench NAME`."""
+_SCRIPT = re.compile(r"python (?:scripts/)?(?P<name>\w+)\.py")
+_JOINS = "scripts.bench model-report"
+"""Only joins rows, which were made on the machines of their devices."""
+
+
 def provenance(result: Result) -> str:
-    """One line that says where a table comes from."""
-    versions = result["versions"]
-    return (
-        f"`{result['command']}`, {result['machine']} ({result['device']}), {result['date'][:10]}, "
-        f"TVM {versions['tvm']}, costhub {versions['costhub']}."
-    )
+    """One line that says where a table comes from: the command as it is called today."""
+    versions, command = result["versions"], todays_command(result["command"])
+    machine = f"{result['machine']} ({result['device']}), {result['date'][:10]}"
+    made = f"rows put together on {machine}" if _JOINS in command else machine
+    return f"`{command}`, {made}, TVM {versions['tvm']}, costhub {versions['costhub']}."
+
+
+def todays_command(command: str) -> str:
+    """The command that does today what `command` did when it ran."""
+
+    def renamed(match: re.Match[str]) -> str:
+        name = match["name"]
+        if name in MOVED:
+            return f"python -m {MOVED[name]}"
+        benchmark = name.removeprefix("bench_")
+        return match[0] if benchmark == name else f"python -m scripts.bench {benchmark.replace('_', '-')}"
+
+    return _SCRIPT.sub(renamed, command)
 
 
 TABLES: dict[str, Callable[[Result], str]] = {

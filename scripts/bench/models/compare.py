@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -13,6 +13,8 @@ import click
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.cli.shared.figures import METRICS
 from costhub.dataset.folder import DataFolder
+from costhub.errors import DataError
+from costhub.hub.data import find_data
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import SplitPart, own_copy
 from scripts.bench.common.rows import RowFile
@@ -28,6 +30,27 @@ COLUMNS = (
     number("train_s", "train s", ",.0f"),
     number("predictions_per_s", "scored/s", ",.0f"),
 )
+
+
+def sources_of(names: Sequence[str], devices: Sequence[str], also: Path | None) -> list[DeviceData]:
+    """The devices of the data with these names, or those of them that are in `devices`.
+
+    Raises:
+        CosthubError: One of its kinds: no folder, dataset or device has such a name, or nothing is left.
+    """
+    places = [find_data(name) for name in names]
+    found = [
+        (place.folder, device)
+        for place in places
+        for device in ([place.device_id] if place.device_id else DataFolder.open(place.folder).device_ids())
+    ]
+    missing = set(devices) - {device for _, device in found}
+    if missing or not found:
+        raise DataError(
+            f"{', '.join(names)} has no measurements of {', '.join(sorted(missing)) or 'any device'}. "
+            f"It has those of {', '.join(device for _, device in found) or 'none'}."
+        )
+    return [DeviceData(folder, device, also) for folder, device in found if not devices or device in devices]
 
 
 def plan(
@@ -71,13 +94,15 @@ def work(
 
 
 @click.command()
-@options.data_folders("Data folders; a copy of the embedded dataset by default.")
-@click.option("--device", "devices", multiple=True, help="Of the folders; all by default.")
+@click.option(
+    "--data", "names", multiple=True, help="Folders, datasets or devices; a copy of amd-epyc-zen5 by default."
+)
+@click.option("--device", "devices", multiple=True, help="Of the data; all by default.")
 @click.option(
     "--split",
     "splits",
     multiple=True,
-    help="A split of the folder; fold-N; c1-c6-to-c7; "
+    help="A split of the data, such as fold-5-seed0-1; fold-N for all folds of each seed; c1-c6-to-c7; "
     "c1-c6-to-matmul. By default held-out-14 and network-tenset, or fold-5.",
 )
 @click.option("--also", type=click.Path(path_type=Path), help="A folder of one device to learn from as well.")
@@ -90,7 +115,7 @@ def work(
 @options.rows_file()
 @options.json_file("The summary of all rows.")
 def main(
-    folders: tuple[Path, ...],
+    names: tuple[str, ...],
     devices: tuple[str, ...],
     splits: tuple[str, ...],
     also: Path | None,
@@ -104,13 +129,7 @@ def main(
     path: Path | None,
 ) -> None:
     """Fits every model of a grid on the train side of every split and ranks the programs of the test side."""
-    folders = folders or (own_copy(),)
-    sources = [
-        DeviceData(data, device, also)
-        for data in folders
-        for device in DataFolder.open(data).device_ids()
-        if not devices or device in devices
-    ]
+    sources = sources_of(names or (str(own_copy()),), devices, also)
     if quick:
         grid, seeds, sources = "quick", 1, sources[:1]
         splits = splits or tuple(sources[0].default_splits()[:1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import os
 import tempfile
@@ -14,7 +15,7 @@ import numpy as np
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.programs import Programs
 from costhub.models.compound.conditioned import Conditioned
-from costhub.models.evaluate import METRICS, Evaluation, evaluate_scores, network_top_k
+from costhub.models.evaluate import evaluate_scores
 from scripts.bench.common.data import SplitPart
 from scripts.bench.models.baselines import TensetMlp, TvmXgb
 from scripts.bench.models.grid import BASELINES, CEILING, RANDOM, TWO_PASSES, GridEntry
@@ -58,19 +59,8 @@ def run(
         model = _new(entry, source)
         scores, facts = _scores(model, train, test, seed, valid_share)
         evaluation = evaluate_scores(scores, test)
-    return {**key_of(source, part, entry, seed), **figures(evaluation, source), **facts, **_when()}
-
-
-def figures(evaluation: Evaluation, source: DeviceData) -> dict[str, Any]:
-    """Totals, the literature's totals, and the figures of every workload with four digits."""
-    variants = {k: network_top_k(evaluation, source.uses, k=k) for k in (1, 5)}
-    return {
-        **evaluation.totals,
-        **{f"top_{k}_tenset": variant.tenset for k, variant in variants.items() if variant},
-        **{f"top_{k}_tlp": variant.tlp for k, variant in variants.items() if variant},
-        "workload_ids": [row.workload_id[:12] for row in evaluation.workloads],
-        "by_workload": {name: [round(getattr(row, name), 4) for row in evaluation.workloads] for name in METRICS},
-    }
+    known = dataclasses.replace(evaluation, uses=source.uses)
+    return {**known.row(key_of(source, part, entry, seed)), **facts, **_when()}
 
 
 def _new(entry: GridEntry, source: DeviceData) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,7 +87,7 @@ class DeviceData:
     def parts(self, names: Sequence[str], seed: int) -> Iterator[SplitPart]:
         """The splits of these names; `fold-N` for N folds drawn with `seed`, and the two of figure 9."""
         for name in names:
-            if name.startswith("fold-"):
+            if re.fullmatch(r"fold-\d+", name):
                 yield from folds(self.about, int(name.removeprefix("fold-")), seed)
             elif name in ("c1-c6-to-c7", "c1-c6-to-matmul"):
                 yield self._figure_9(name)

@@ -150,6 +150,22 @@ class Evaluation:
             "skipped": list(self.skipped),
         }
 
+    def row(self, about: Mapping[str, Any]) -> dict[str, Any]:
+        """A line of a file of results, such as `docs/results/models.jsonl`: what it is about, and its figures.
+
+        The means, `variants`, and the figures of each workload with four digits, in the order of `workload_ids`.
+
+        Args:
+            about: What was evaluated: `dataset`, `device`, `split`, `fold`, `seed`, `model`, `spec`.
+        """
+        return {
+            **about,
+            **self.totals,
+            **self.variants,
+            "workload_ids": [workload.workload_id[:12] for workload in self.workloads],
+            "by_workload": {name: [round(getattr(row, name), 4) for row in self.workloads] for name in METRICS},
+        }
+
     def _mean(self, name: str) -> float:
         return math.fsum(getattr(row, name) for row in self.workloads) / len(self.workloads)
 

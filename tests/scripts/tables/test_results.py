@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from costhub.errors import DataError
-from scripts.tables.results import fill
+from scripts.bench.__main__ import commands as benchmarks
+from scripts.release.__main__ import commands as steps
+from scripts.tables.results import fill, provenance, todays_command
 
 ROOT = Path(__file__).resolve().parents[3]
 ABOUT: dict[str, Any] = {
@@ -53,3 +56,34 @@ def test_a_file_without_its_figures_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "search.json").write_text("{}")
     with pytest.raises(DataError, match="lacks"):
         fill("<!-- results: search -->\n<!-- end of results -->", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("old", "today"),
+    [
+        ("python scripts/bench_live_transfer.py --seeds 2", "python -m scripts.bench live-transfer --seeds 2"),
+        ("python scripts/model_report.py pairs", "python -m scripts.bench model-report pairs"),
+        ("python -m scripts.bench rows --quick", "python -m scripts.bench rows --quick"),
+        ("costhub tune resnet18", "costhub tune resnet18"),
+    ],
+)
+def test_an_old_script_is_shown_as_the_command_of_today(old: str, today: str) -> None:
+    assert todays_command(old) == today
+
+
+def test_the_line_under_every_table_names_a_command_that_exists() -> None:
+    groups = {"bench": benchmarks.modules, "release": steps.modules}
+    shown = [line for page in PAGES for line in re.findall(r"^`python .*", page.read_text(), re.MULTILINE)]
+
+    assert len(shown) > 30
+    for line in shown:
+        named = re.match(r"`python -m scripts\.(bench|release) ([\w-]+)", line)
+        assert named is not None, line
+        assert named[2] in groups[named[1]], line
+
+
+def test_a_report_was_only_put_together_on_its_machine() -> None:
+    about = {**ABOUT, "command": "python scripts/model_report.py pairs"}
+
+    assert provenance(about).startswith("`python -m scripts.bench model-report pairs`, rows put together on m (d),")
+    assert provenance(ABOUT).startswith("`python x.py`, m (d), 2026-01-02, ")

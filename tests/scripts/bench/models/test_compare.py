@@ -1,0 +1,58 @@
+"""What the benchmark of models is run on: the data and splits that its options name."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from costhub.dataset.splits.split import load_split
+from costhub.errors import CosthubError
+from scripts.bench.__main__ import commands
+from scripts.bench.common.data import DATASETS
+from scripts.bench.models.compare import sources_of
+
+H200 = DATASETS / "nvidia-h200"
+
+
+@pytest.mark.parametrize("name", ["nvidia-h200", "costhub/nvidia-h200", str(H200)])
+def test_data_are_a_folder_a_dataset_or_a_device(name: str) -> None:
+    [source] = sources_of([name], (), None)
+
+    assert (source.data, source.device) == (H200, "nvidia-h200")
+
+
+def test_a_device_of_a_dataset_of_several_is_that_device_only() -> None:
+    assert [source.device for source in sources_of(["amd-epyc-zen5-2c"], (), None)] == ["amd-epyc-zen5-2c"]
+
+
+def test_devices_select_those_of_the_data() -> None:
+    sources = sources_of(["costhub/intel-xeon-icelake"], ("intel-xeon-icelake-1c",), None)
+
+    assert [source.device for source in sources] == ["intel-xeon-icelake-1c"]
+
+
+def test_a_device_that_the_data_lack_is_refused() -> None:
+    with pytest.raises(
+        CosthubError, match=r"nvidia-h200 has no measurements of nvidia-a100\. It has those of nvidia-h200"
+    ):
+        sources_of(["nvidia-h200"], ("nvidia-a100",), None)
+
+
+def test_a_split_file_of_a_fold_is_that_fold() -> None:
+    [source] = sources_of(["nvidia-h200"], (), None)
+
+    [part] = source.parts(["fold-5-seed0-2"], seed=0)
+
+    assert part.test == set(load_split(H200, "fold-5-seed0-2").test)
+    assert part.test == list(source.parts(["fold-5"], seed=0))[1].test
+
+
+@pytest.mark.parametrize(
+    "wrong", [("--data", "nowhere/"), ("--data", "nvidia-h200", "--split", "fold-6-seed0-1"), ("--data", "tests")]
+)
+def test_a_wrong_name_is_a_sentence(wrong: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(commands, ["models", *wrong, "--only", "random*"])
+
+    assert done.exit_code == 1
+    assert done.output.startswith("Error: ")
+    assert "Traceback" not in done.output
