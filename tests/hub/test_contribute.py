@@ -212,7 +212,7 @@ def test_the_environment_may_name_the_dataset(
     assert contribute(measured(tmp_path / "mine", 100), deep=False, agree=True) is not None
 
 
-def test_models_and_empty_folders_are_no_measurements(sound_model: Any, tmp_path: Path, hugging_face: Any) -> None:
+def test_models_and_empty_folders_are_no_measurements(sound_model: Any, tmp_path: Path, dataset: Any) -> None:
     DataFolder.create(tmp_path / "empty")
     with pytest.raises(CosthubError, match="is a model"):
         contribute(sound_model("gbt"), TO, agree=True)
@@ -232,8 +232,20 @@ def test_a_shared_folder_takes_contributions_beside_its_tables(measured: Any, tm
     assert again is not None
     place = tmp_path / "hub/datasets/lab/data"
     assert (done.was_there, again.was_there) == (False, True)
+    inbox = f"{place}/contributions/{done.offer.contribution_id}"
+    assert done.review_command == again.review_command == f"costhub review {inbox} --against {place} --merge"
     assert DataFolder.open(place).measurements().num_rows == 40
     assert DataFolder.open(place / "contributions" / done.offer.contribution_id).measurements().num_rows == 40
+
+
+def test_a_dataset_that_is_missing_is_said_before_the_check(
+    measured: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hub").mkdir()
+    monkeypatch.setattr(module, "check_folder", lambda *_, **__: pytest.fail("it was checked"))
+
+    with pytest.raises(ArgumentError, match="`costhub publish` creates a new one"):
+        contribute(measured(tmp_path / "mine"), str(tmp_path / "hub"), name="lab/data", agree=True)
 
 
 def test_the_name_of_a_contribution_is_its_content() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +59,15 @@ class Contribution:
     was_there: bool
     """Whether an earlier run had sent it."""
 
+    @property
+    def review_command(self) -> str | None:
+        """What judges and merges it, in a hub that is a folder; None elsewhere."""
+        if self.url.startswith("http"):
+            return None
+        dataset = shlex.quote(self.url)
+        inbox = shlex.quote(f"{self.url}/{INBOX}/{self.offer.contribution_id}")
+        return f"costhub review {inbox} --against {dataset} --merge"
+
 
 def contribute(
     folder: str | Path,
@@ -101,6 +111,7 @@ def contribute(
             raise ArgumentError(f"{folder} is a model; `costhub publish` puts it into a hub.")
         repo = open_repository(to, name, "dataset")
         files = {path: local for path, local in ready.files().items() if path.startswith(_TABLES)}
+        head = _head(repo)  # the check takes minutes
         refuse_unfit(ready.folder, deep=deep)
         offer = Offer(
             repo.address,
@@ -108,7 +119,6 @@ def contribute(
             {path: local.stat().st_size for path, local in files.items()},
             data_facts(ready.folder),
         )
-        head = _head(repo, offer)
         sent = _sent_earlier(repo, head, offer)
         if sent is not None:
             return sent
@@ -158,11 +168,12 @@ def refuse_unfit(folder: Path, *, deep: bool) -> None:
         raise RefusedError(f"{names[0]} Nothing was sent; remove it from the rows, or from the device.")
 
 
-def _head(repo: Repository, offer: Offer) -> Head:
+def _head(repo: Repository) -> Head:
     head = repo.head()
     if head is None:
         raise ArgumentError(
-            f"{offer.to} does not exist, or you may not read it. Check its name; `costhub publish` creates a new one."
+            f"{repo.address} does not exist, or you may not read it. Check its name; `costhub publish` creates a new "
+            "one."
         )
     return head
 
@@ -179,7 +190,7 @@ def _send(repo: Repository, offer: Offer, files: Mapping[str, Path]) -> Contribu
     added = {f"{INBOX}/{offer.contribution_id}/{path}": local for path, local in files.items()}
 
     def commit() -> PushedCommit:
-        head = _head(repo, offer)
+        head = _head(repo)
         return repo.commit(head, added, [], message=offer.title, description=describe(offer), pull_request=True)
 
     try:
@@ -188,7 +199,7 @@ def _send(repo: Repository, offer: Offer, files: Mapping[str, Path]) -> Contribu
         raise
     except HubError:
         # The commit may exist, and only the answer be lost.
-        sent = _sent_earlier(repo, _head(repo, offer), offer)
+        sent = _sent_earlier(repo, _head(repo), offer)
         if sent is None:
             raise
         return sent

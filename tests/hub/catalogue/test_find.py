@@ -36,6 +36,14 @@ def test_an_architecture_can_be_asked_for(hub: Path, name: str, arch: str | None
     assert find_model(name, arch=arch).entry.name == "costhub/acme-one-mlp"
 
 
+def test_a_model_is_found_by_a_device_that_no_index_has(hub: Path, make_model: Any) -> None:
+    make_model(hub / "models/lab/trees", device_id="my-board", arch="gbt")
+
+    assert find_model("my-board").entry.name == find_model("my-board-gbt").entry.name == "lab/trees"
+    with pytest.raises(UnknownNameError, match="my-board"):
+        find_model("my-bord")
+
+
 def test_a_model_that_is_told_of_devices_is_found_for_each_of_them(hub: Path, make_model: Any) -> None:
     folder = make_model(hub / "models/lab/both", device_id="any-cpu", arch="conditioned", top_1=0.95)
     config = json.loads((folder / "config.json").read_text())

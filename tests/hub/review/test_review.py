@@ -52,7 +52,7 @@ def test_a_contribution_in_a_shared_folder_is_merged_and_leaves_the_inbox(measur
 
     assert done.merged == str(dataset)
     assert DataFolder.open(dataset).measurements().num_rows == 80
-    assert not inbox.exists()
+    assert not inbox.parent.exists()
 
 
 def test_what_is_merged_is_what_was_checked(measured: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,6 +74,8 @@ def command(folder: Path, to: str | None, name: str | None, dry_run: bool, yes: 
         click.echo(f"Already sent: {done.url}")
     else:
         click.echo(f"Sent: {done.url}")
+    if done is not None and done.review_command and not as_json:
+        click.echo(f"Review it: {done.review_command}")
 
 
 def _lines(offer: Offer) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Any
 from costhub.errors import ModelError, UnknownNameError
 from costhub.hub.catalogue.devices import Device, find_device, load_devices
 from costhub.hub.catalogue.hubs import CONFIG, ModelEntry, list_models, models_for, read_entry
-from costhub.hub.catalogue.names import resolve_name
+from costhub.hub.catalogue.names import ResolvedName, resolve_name
 from costhub.hub.catalogue.nearest import NearestDevice, nearest_device, nearest_order
 from costhub.hub.remote.address import Address, AddressError, parse_address
 from costhub.hub.remote.hugging_face import fetch_snapshot
@@ -172,7 +172,7 @@ def _from_index(address: Address, arch: str | None) -> ResolvedModel:
     if exact:
         _check_arch(exact[0], arch)
         return _pinned(exact, address, partial(_named, exact[0]))
-    resolved = resolve_name(address.name, models=entries)
+    resolved = _resolved(address.name, entries)
     if resolved.arch and arch not in (None, resolved.arch):
         raise AddressError(
             f"{address.name!r} names the {resolved.arch} model, but --arch names {arch}. Give only one of the two."
@@ -186,6 +186,17 @@ def _from_index(address: Address, arch: str | None) -> ResolvedModel:
         have = ", ".join(sorted({entry.arch for entry in of_device}))
         raise ModelError(f"{device_id} has no {arch} model; it has {have}. Leave --arch out to take the best.")
     return _pinned(of_arch, address, partial(_best, of_arch, device_id, arch))
+
+
+def _resolved(name: str, entries: Sequence[ModelEntry]) -> ResolvedName:
+    """The device that a name stands for: one of the index, or else one that only a model names."""
+    indexed = load_devices()
+    known = {device.device_id for device in indexed}
+    named = dict.fromkeys(device_id for entry in entries for device_id in entry.devices if device_id not in known)
+    try:
+        return resolve_name(name, indexed, entries)
+    except UnknownNameError:
+        return resolve_name(name, [*indexed, *(Device(device_id=each, kind="unknown") for each in named)], entries)
 
 
 def _pinned(entries: Sequence[ModelEntry], address: Address, explain: Callable[[], str]) -> ResolvedModel:

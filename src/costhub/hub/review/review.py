@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -82,6 +83,8 @@ def _merge_folder(folder: Path, verdict: ReviewVerdict, subject: Path, against: 
         merge_into(folder, against)
     if subject.resolve().parent == (Path(against) / INBOX).resolve():
         shutil.rmtree(subject)
+        with contextlib.suppress(OSError):  # others may wait in it
+            (Path(against) / INBOX).rmdir()
     return against if verdict.is_accepted else None
 
 
