@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from costhub.models.evaluate import Evaluation, WorkloadScore
 from scripts.tables.models import summaries
 
@@ -17,6 +19,7 @@ PAGE = (ROOT / "docs/benchmark.md").read_text(encoding="utf-8")
 [SCRIPT] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
+@pytest.mark.slow  # the features of a whole dataset
 def test_the_script_prints_a_figure_of_every_workload(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COSTHUB_CACHE": str(tmp_path)}
     code = SCRIPT.replace("range(5)", "range(2)")  # two folds of five, to be fast

@@ -89,6 +89,7 @@ def cut(tmp_path: Path, *arguments: str) -> dict[str, Any]:
     return dict(json.loads(path.read_text()))
 
 
+@pytest.mark.slow
 def test_ten_cuts_are_put_right_by_a_second_run(tmp_path: Path) -> None:
     commands = ("pull", "load_measurements", "publish, measurements")
 

@@ -45,7 +45,7 @@ def record_id(program_id: str, device_id: str, session: str | None, timestamp: d
 
     Example:
         >>> record_id("p0", "cpu0", "0a", None)[:8]
-        'e95a3d0e'
+        '62ecf4a4'
     """
     time = timestamp.isoformat() if timestamp else None
     return hashlib.sha256(f"{program_id} {device_id} {session} {time}".encode()).hexdigest()
