@@ -29,9 +29,11 @@ def readings(runner: Runner, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return said
 
 
-def test_a_busy_machine_is_waited_for(runner: Runner, readings: list[float]) -> None:
+def test_a_busy_machine_is_waited_for(runner: Runner, readings: list[float], caplog: pytest.LogCaptureFixture) -> None:
     readings += [1.0, 1.0, 1.0, 2.0, 1.5, 1.05]
-    assert DriftMonitor(runner).look().reference_drift == pytest.approx(0.05)
+    with caplog.at_level("INFO", "costhub"):
+        assert DriftMonitor(runner).look().reference_drift == pytest.approx(0.05)
+    assert caplog.text.count("waiting for a quiet machine (load ") == 1
 
 
 def test_a_machine_that_stays_busy_is_measured_and_the_row_says_so(runner: Runner, readings: list[float]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from dataclasses import dataclass, replace
@@ -9,6 +10,8 @@ from dataclasses import dataclass, replace
 from costhub.collector.device.identity import clock_mhz, temperature_c
 from costhub.collector.run.evaluator import Arguments
 from costhub.collector.run.runner import Runner, RunResult
+
+log = logging.getLogger("costhub")
 
 # Programs are not measured while the reference kernel runs this much slower than at the session's start.
 MAX_DRIFT = 0.15
@@ -47,7 +50,7 @@ class DriftMonitor:
         self._state = MachineState()
         self._is_busy = False
         """Whether waiting did not help the last time: then it is not tried before every program."""
-        self._start, self._waited_s = time.monotonic(), 0.0
+        self._start, self._waited_s, self._has_said = time.monotonic(), 0.0, False
 
     def look(self) -> MachineState:
         """The state of the machine now; waits a little where the device is busier than at the start.
@@ -61,6 +64,9 @@ class DriftMonitor:
         for _ in range(0 if self._is_busy else QUIET_ATTEMPTS):
             if self._drift(reference_s) <= MAX_DRIFT or not self._may_wait():
                 break
+            if not self._has_said:
+                self._has_said = True
+                log.info("waiting for a quiet machine (load %.1f)", os.getloadavg()[0])
             time.sleep(QUIET_WAIT_S)
             self._waited_s += QUIET_WAIT_S
             reference_s = self.runner.reference_s()
