@@ -110,5 +110,5 @@ def tvm_usage(network: Mapping[str, Any]) -> str:
         "import numpy as np, tvm\nfrom tvm import relax\n\n"
         f"library = tvm.runtime.load_module({network['library']!r})\n"
         'network = relax.VirtualMachine(library, tvm.cpu())["main"]\n'
-        f"outputs = network({inputs})"
+        f"outputs = network({inputs})  # a sequence, even of one output"
     )
