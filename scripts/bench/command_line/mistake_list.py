@@ -136,7 +136,7 @@ MISTAKES = (
         ("check empty", "empty"),
         ("check file.txt", "file.txt"),
         ("check broken-model", "config.json"),
-        ("check nvidia-a100", "nvidia-a100"),
+        ("check any-cpu", "nvidia-a100"),
         ("stats nvidia-h20", "nvidia-h200"),
         ("stats model", "model"),
         ("split nope", "nope"),
