@@ -11,7 +11,7 @@ import pytest
 
 from costhub.api.learning import adapt, train
 from costhub.dataset.programs import Programs
-from costhub.errors import DataError, ModelError, UnknownNameError
+from costhub.errors import ArgumentError, DataError, ModelError, UnknownNameError
 from costhub.hub.data import load_programs
 from costhub.models.compound.conditioned import Conditioned
 
@@ -68,6 +68,12 @@ def test_auto_takes_the_source_that_ranks_best(data: Path, tmp_path: Path, monke
     other = replace(load_programs(data), spec="per_store@1")
     with pytest.raises(ModelError, match="No model in the hubs here reads per_store@1"):
         adapt("auto", other, trials=16)
+
+
+@pytest.mark.parametrize("trials", [-1, 0, 1])
+def test_too_few_trials_are_refused_before_a_model_is_read(trials: int) -> None:
+    with pytest.raises(ArgumentError, match=f"trials={trials} is too few: give a whole number of at least 2"):
+        adapt("no-such-model", "no-such-data", trials=trials)
 
 
 def test_several_devices_must_be_named(data: Path, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,3 +45,26 @@ def test_boards_are_at_the_address_of_a_tracker() -> None:
     assert (local_devices("cuda"), local_devices(["a", "b"])) == (["cuda"], ["a", "b"])
     with pytest.raises(ArgumentError, match="HOST:PORT"):
         BoardsAt("here", key="pi4")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "tune('softmax.64x1000', 'out', trials=0)",
+        "collect('softmax.64x1000', 'out', trials=-1)",
+        "collect('softmax.64x1000', 'out', budget_s=-1)",
+    ],
+)
+def test_limits_under_which_nothing_is_measured_are_refused_before_heavy_imports(call: str, tmp_path: Path) -> None:
+    code = (
+        "import sys, costhub\n"
+        f"try: costhub.{call}\n"
+        "except costhub.errors.ArgumentError as error: print(error)\n"
+        "print(sorted({'tvm', 'torch'} & set(sys.modules)))\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+
+    sentence, loaded = done.stdout.splitlines()
+    assert ("is too few: give" in sentence or "is not a time: give" in sentence, loaded) == (True, "[]")
+    assert list(tmp_path.iterdir()) == []

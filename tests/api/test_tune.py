@@ -85,6 +85,8 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"options": TuneOptions(select="divers")}, "diverse"),
         ({"options": TuneOptions(draft="no-such-draft")}, "no-such-draft"),
         ({"what": "resnet18.c77"}, "resnet18.c7"),
+        ({"trials": 0}, "trials=0 is too few"),
+        ({"trials": -4}, "trials=-4 is too few"),
     ],
 )
 def test_what_does_not_exist_is_refused_first(tmp_path: Path, arguments: dict[str, Any], words: str) -> None:

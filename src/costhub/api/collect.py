@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costhub.api.measuring import Where, check_boards, folder_of, local_devices, open_measurer
+from costhub.api.measuring import Where, check_boards, check_limits, folder_of, local_devices, open_measurer
 from costhub.api.models import ModelChoice
 from costhub.api.subjects import read_subjects
 from costhub.dataset.folder import DataFolder
@@ -137,6 +137,7 @@ def collect(
         31 good measurements and 1 failures of amd-epyc-zen5-2c added to measurements.
     """
     options = options or CollectOptions()
+    check_limits(trials, budget_s=budget_s)
     shares, guide, allow = options.parsed_shares(), None, options.allow_other_kind
     if options.model is not None:
         guide = ModelChoice(options.model, allow_other_kind=allow)

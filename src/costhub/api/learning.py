@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from costhub.api.measuring import check_limits
 from costhub.api.models import read_model
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_programs
@@ -111,9 +112,8 @@ def adapt(
             `costhub.load_model`; or `auto`, the model in the hubs that ranks some of the programs best.
         programs: What has been measured on the target, in memory or as for `costhub.load_programs`.
         device: The target, if the data have several devices.
-        method: How it learns: brief, corrected, fine-tune, frozen, lottery, momentum or residual, or a method with
-            its own options.
-        trials: How many of the programs to learn from, a few of one workload after another; all by default.
+        method: How it learns, a name that `costhub adapt --list-options` lists; or a method with its own options.
+        trials: How many programs to learn from (2 or more), a few of one workload after another; all by default.
         seed: The only source of chance.
         source_programs: Some of the programs that the source learned from, for methods that compare with it.
         on_batch: Called with what each batch showed.
@@ -134,6 +134,7 @@ def adapt(
     """
     from costhub.transfer.adapt import adapt as carry_over
 
+    check_limits(trials, least=2)
     named = find_model(os.fspath(source)) if isinstance(source, str | os.PathLike) and source != AUTO else None
     target = _target(programs, device)
     if isinstance(source, CostModel):

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from costhub.errors import ArgumentError
+
 if TYPE_CHECKING:
     from costhub.collector.measurer import Measurer
     from costhub.collector.run.evaluator import Evaluator
@@ -93,6 +95,26 @@ def check_boards(where: Where | Sequence[str]) -> None:
         from costhub.collector.boards.tracker import Tracker, address_of
 
         Tracker(*address_of(where.tracker)).servers(where.key)
+
+
+def check_limits(trials: int | None, *, least: int = 1, budget_s: float = 0.0) -> None:
+    """Refuses limits under which nothing can be measured, before TVM is loaded.
+
+    Args:
+        trials: How many programs; None where that is left open.
+        least: The fewest.
+        budget_s: How many seconds.
+
+    Raises:
+        ArgumentError: There are fewer programs than `least`, or less than 0 s.
+
+    Example:
+        >>> check_limits(16, budget_s=90.0)
+    """
+    if trials is not None and trials < least:
+        raise ArgumentError(f"trials={trials} is too few: give a whole number of at least {least}.")
+    if not budget_s >= 0:  # nor NaN
+        raise ArgumentError(f"budget_s={budget_s} is not a time: give a number of seconds, 0 or more.")
 
 
 def warn_if_busy() -> None:

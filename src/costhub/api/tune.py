@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costhub.api.measuring import Where, check_boards, load_average, local_devices, open_measurer
+from costhub.api.measuring import Where, check_boards, check_limits, load_average, local_devices, open_measurer
 from costhub.api.models import ChosenModel, ModelChoice
 from costhub.api.subjects import Subjects, network_jobs, read_subjects
 from costhub.api.tune_progress import TuneProgress
@@ -127,6 +127,7 @@ def tune(
     """
     options = options or TuneOptions()
     options.check()
+    check_limits(trials)
     allow = options.allow_other_kind
     chosen = ModelChoice(model, options.arch, allow_other_kind=allow)
     draft = None if options.draft is None else ModelChoice(options.draft, allow_other_kind=allow)
