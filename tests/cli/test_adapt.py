@@ -250,7 +250,9 @@ def test_what_does_not_go_together_is_refused_before_anything_is_measured(
     assert run(["adapt", "auto", "--out", out, "--key", "pi4"]) != 0
     assert "--tracker and --key go together" in capsys.readouterr().err
     assert run(["adapt", "auto", "--out", out, "--device", "acme-one", "--trials", "4"]) != 0
-    assert "This machine has no device named 'acme-one'" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "This machine has no device named 'acme-one'" in said
+    assert "If its programs have been measured, name them with --data." in said
     assert list(tmp_path.iterdir()) == []
 
 

@@ -17,6 +17,7 @@ import pytest
 from costhub import __version__, errors
 from costhub.cli import main
 from costhub.cli.main import EXIT_CODES, GROUPS, VERBS, run
+from costhub.cli.shared.choices import DecimalNumber, WholeNumber
 from costhub.errors import CosthubError, DataError, MeasureError
 
 SRC = Path(__file__).parents[2] / "src"
@@ -107,6 +108,17 @@ def test_every_command_has_an_example_json_and_speaks_in_the_imperative(words: t
     assert "--json" in done.out
     first = done.out.split("\n\n")[1].strip().split()[0]
     assert re.fullmatch("[A-Z][a-z]+[^s]", first), f"{first} is not an imperative"
+
+
+@pytest.mark.parametrize("words", sub_commands(), ids=" ".join)
+def test_every_number_of_a_command_is_refused_in_our_words(words: tuple[str, ...]) -> None:
+    command: click.Command = import_module(VERBS[words[0]][0]).command
+    for word in words[1:]:
+        assert isinstance(command, click.Group)
+        command = command.commands[word]
+
+    kinds = {param.name: param.type for param in command.params if param.type.name.startswith(("integer", "float"))}
+    assert {name for name, kind in kinds.items() if not isinstance(kind, WholeNumber | DecimalNumber)} == set()
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -217,8 +229,10 @@ def test_running_out_of_memory_is_a_sentence(costhub: Any, failing: Any) -> None
         (["pulll"], "There is no command named 'pulll'. Did you mean pull or publish? `costhub --help`"),
         (["zzz"], "There is no command named 'zzz'. The commands are tune, pull, devices,"),
         (["pull"], "Missing argument 'NAME'. `costhub pull --help` shows its usage."),
-        (["pull", "a", "--frobnicate"], "No such option"),
-        (["--frobnicate"], "No such option"),
+        (["pull", "a", "--frobnicate"], "No such option '--frobnicate'. `costhub pull --help` shows"),
+        (["--frobnicate"], "No such option '--frobnicate'. `costhub --help` shows"),
+        (["tune", "a", "--trails", "5"], "No such option '--trails'. Did you mean --trials-per-workload? `costhub"),
+        (["collect", "--seed", "x"], "'x' is not a whole number; write one of at least 0. `costhub collect"),
     ],
 )
 def test_a_mistake_in_the_command_line_is_a_sentence(costhub: Any, arguments: list[str], sentence: str) -> None:

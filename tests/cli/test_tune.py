@@ -185,6 +185,8 @@ def test_a_network_is_tuned_and_run_on_boards(costhub: Any, tmp_path: Path, two_
     [
         (["resnet18.c77"], "resnet18.c7"),
         (["nothing.json"], "tvm.ir.save_json"),
+        (["nothing.onnx"], "There is no file nothing.onnx"),
+        (["--network", "nothing.pt"], "There is no file nothing.pt"),
         (["matmul.128x128x128", "--model", "no-such-device"], "no-such-device"),
         (["matmul.128x128x128", "--draft", "no-such-draft"], "no-such-draft"),
         (["matmul.128x128x128", "--trials", "0"], "trials"),

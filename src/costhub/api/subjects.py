@@ -6,13 +6,14 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from costhub.api.wrong_files import check_exported, is_meant_as_file, wrong_file
 from costhub.collector.workloads.zoo.networks import NETWORKS
-from costhub.errors import WorkloadError
+from costhub.errors import UnknownNameError, WorkloadError
 from costhub.files import read_regular
 
 if TYPE_CHECKING:
@@ -221,27 +222,34 @@ def check_names(workloads: Sequence[str], networks: Sequence[str], devices: Sequ
         CosthubError: One of its kinds: there is no such workload, network, file or device, or a wrong file.
     """
     from costhub.collector.device.local import find_local
-    from costhub.collector.workloads.exported_file import is_archive
     from costhub.collector.workloads.network_kernels import name_networks
     from costhub.collector.workloads.suites import find_suites
 
     for name in workloads:
         if Path(name).suffix != _RELAX:
-            find_suites([name])
+            _check_known(name, find_suites)
         elif not Path(name).is_file():
             raise WorkloadError(f"The file {name} does not exist. Write it with tvm.ir.save_json, or name a workload.")
         elif _NODES not in read_regular(name, limit=_MOST_JSON_BYTES, error=WorkloadError):
             raise WorkloadError(f"{name} is not a TVM module in JSON. Write one with tvm.ir.save_json(module).")
-    name_networks(networks)
     for network in networks:
-        if Path(network).suffix == _TORCH and not is_archive(network):
-            raise WorkloadError(
-                f"{network} is not a zip archive, as torch.export.save writes it. Write it with "
-                "torch.export.save(torch.export.export(network.eval(), (example_input,)), PATH)."
-            )
+        _check_known(network, name_networks)
+        if Path(network).suffix == _TORCH:
+            check_exported(network)
+    name_networks(networks)
     named = [device for device in devices if device != "auto"]
     if named:
         find_local(named)
+
+
+def _check_known(name: str, find: Callable[[Sequence[str]], object]) -> None:
+    """Refuses an unknown name; what looks like a file, with a sentence on files."""
+    try:
+        find([name])
+    except UnknownNameError:
+        if is_meant_as_file(name):
+            raise wrong_file(name) from None
+        raise
 
 
 def named_workloads(suites: Sequence[str], networks: Sequence[str], measurer: Measurer) -> list[WorkloadSpec]:

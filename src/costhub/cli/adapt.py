@@ -13,7 +13,7 @@ import click
 
 from costhub.api.subjects import check_names
 from costhub.cli.shared.adapt_target import AdaptTarget, StoredTarget, live_target
-from costhub.cli.shared.choices import ARCHITECTURE, METHOD, MODEL, TRACKER
+from costhub.cli.shared.choices import ARCHITECTURE, METHOD, MODEL, TRACKER, WholeNumber
 from costhub.cli.shared.figures import described_figures
 from costhub.cli.shared.options import (
     ListingCommand,
@@ -23,8 +23,10 @@ from costhub.cli.shared.options import (
     named_values,
     seed_option,
 )
+from costhub.errors import DeviceError
 
 if TYPE_CHECKING:
+    from costhub.api.measuring import BoardsAt
     from costhub.dataset.programs import Programs
     from costhub.hub.catalogue.find import ResolvedModel
     from costhub.models.options import OptionDescription
@@ -202,7 +204,7 @@ def _described(method: str | None) -> dict[str, list[OptionDescription]]:
 )
 @click.option(
     "--trials",
-    type=click.IntRange(min=2),
+    type=WholeNumber(min=2),
     help="Number of programs to learn from, of all workloads together; by default all in the data folder, or "
     f"{TRIALS} if the target is measured.",
 )
@@ -251,7 +253,7 @@ def command(
 
     Stop a measurement with Ctrl-C or `kill` at any time and start it again: nothing is measured twice.
     """
-    from costhub.api.measuring import BoardsAt, check_boards
+    from costhub.api.measuring import BoardsAt
     from costhub.api.models import check_local_kind
     from costhub.hub.catalogue.find import AUTO, find_model
     from costhub.models.folder import check_replaceable
@@ -269,8 +271,7 @@ def command(
             raise click.UsageError("--split divides existing measurements; leave it out to measure new ones.")
         if isinstance(where, str) and named is not None and not allow_other_kind:
             check_local_kind(named.entry, where)
-        check_names(suites, networks, [where] if isinstance(where, str) else [])
-        check_boards(where)
+        _check_live(suites, networks, where)
         data_folder = Path(data) if data else out.with_name(f"{out.name}-data")
         trials = trials or TRIALS
         opened = live_target(
@@ -280,6 +281,17 @@ def command(
         result = _carry(named, target, how)
     result.save(out, licence=licence, seed=seed)
     click.echo(result.as_json(out) if as_json else result.report(out, explain=explain))
+
+
+def _check_live(suites: Sequence[str], networks: Sequence[str], where: str | BoardsAt) -> None:
+    """Refuses names that do not exist, and boards that do not answer, before TVM is loaded."""
+    from costhub.api.measuring import check_boards
+
+    try:
+        check_names(suites, networks, [where] if isinstance(where, str) else [])
+    except DeviceError as error:
+        raise DeviceError(f"{error} If its programs have been measured, name them with --data.") from error
+    check_boards(where)
 
 
 def _stored_target(data: str, device: str | None, split: str | None, trials: int | None, seed: int) -> StoredTarget:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from costhub.cli.shared.choices import WholeNumber
 from costhub.cli.shared.groups import NamingGroup
 from costhub.cli.shared.interaction import interruptible
 from costhub.errors import ArgumentError
@@ -75,7 +76,7 @@ def _where_to_listen(port: int) -> Callable[[Callable[..., None]], Callable[...,
             metavar="PORT",
             default=port,
             show_default=True,
-            type=click.IntRange(1, 65535),
+            type=WholeNumber(1, 65535),
             help="Port to listen on.",
         ),
         click.option(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from costhub.cli.shared.choices import DATA, MODEL
+from costhub.cli.shared.choices import DATA, MODEL, DecimalNumber
 from costhub.cli.shared.figures import figures_of, figures_table
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ Example:
     "--noise-floor",
     default=0.02,
     show_default=True,
-    type=click.FloatRange(0, 1, max_open=True),
+    type=DecimalNumber(0, 1, max_open=True),
     help="Relative difference below which two programs count as equally fast.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")

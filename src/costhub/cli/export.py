@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from costhub.cli.shared.choices import DATA
+from costhub.cli.shared.choices import DATA, WholeNumber
 
 if TYPE_CHECKING:
     from costhub.hub.data import DataAddress
@@ -29,7 +29,7 @@ Example:
     "--device", metavar="DEVICE", help="Device whose measurements to write; not needed if the data have only one."
 )
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder to write; must be new.")
-@click.option("--best", type=click.IntRange(min=1), help="Only this many records of each workload, the fastest.")
+@click.option("--best", type=WholeNumber(min=1), help="Only this many records of each workload, the fastest.")
 @click.option(
     "--workload", metavar="WORKLOAD", multiple=True, help="Id or name of a workload to write; may be repeated."
 )

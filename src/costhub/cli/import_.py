@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from costhub.cli.shared.choices import WholeNumber
 from costhub.cli.shared.groups import NamingGroup
 from costhub.errors import DataError
 from costhub.files import open_regular
@@ -74,9 +75,7 @@ def _credit_options(function: Callable[..., None]) -> Callable[..., None]:
             metavar="LICENCE",
             help="SPDX name of its licence, written into the rows; without it they cannot be contributed.",
         ),
-        click.option(
-            "--workers", type=click.IntRange(min=1), help="Number of child processes; by default one per core."
-        ),
+        click.option("--workers", type=WholeNumber(min=1), help="Number of child processes; by default one per core."),
         click.option("--json", "as_json", is_flag=True, help="Print the report as JSON."),
     )
     for option in reversed(options):
@@ -189,7 +188,7 @@ _catalogue_option = click.option(
 @click.argument("name")
 @click.option("--out", required=True, type=click.Path(path_type=Path, file_okay=False), help="Data folder.")
 @_catalogue_option
-@click.option("--workers", type=click.IntRange(min=1), help="Number of child processes; by default one per core.")
+@click.option("--workers", type=WholeNumber(min=1), help="Number of child processes; by default one per core.")
 @click.option("--json", "as_json", is_flag=True, help="Print the reports as JSON.")
 def import_source(name: str, out: Path, catalogue: Path | None, workers: int | None, as_json: bool) -> None:
     """Fetch published measurements with git, and import them.

@@ -12,7 +12,7 @@ from traceback import extract_tb
 
 import click
 
-from costhub.cli.shared.groups import NamingGroup
+from costhub.cli.shared.groups import NamingGroup, no_such_option
 from costhub.errors import CosthubError
 from costhub.terminal_text import for_stream, shown
 from costhub.versions import __version__
@@ -190,7 +190,8 @@ def _explain(error: BaseException) -> int:
     if isinstance(error, SystemExit):
         raise error
     if isinstance(error, click.Abort | KeyboardInterrupt):
-        return _print_failure("stopped; everything finished so far is kept.", INTERRUPTED)
+        kept = str(error) if isinstance(error, click.Abort) else ""
+        return _print_failure(f"stopped; {kept or 'everything finished so far is kept'}.", INTERRUPTED)
     if isinstance(error, CosthubError):
         return _print_failure(str(error), error.exit_code)
     if isinstance(error, OSError):
@@ -201,8 +202,8 @@ def _explain(error: BaseException) -> int:
 
 
 def _usage_sentence(error: click.ClickException) -> str:
-    """Click's own message, and how to show the help of the command."""
-    message = error.format_message().rstrip()
+    """The message, mostly click's own, and how to show the help of the command."""
+    message = no_such_option(error) if isinstance(error, click.NoSuchOption) else error.format_message().rstrip()
     context = error.ctx if isinstance(error, click.UsageError) else None
     help_hint = f" `{context.command_path} --help` shows its usage." if context else ""
     return message + ("" if message.endswith((".", "?", "!")) else ".") + help_hint

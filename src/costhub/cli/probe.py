@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from costhub.cli.shared.choices import ISA, Duration
+from costhub.cli.shared.choices import ISA, Duration, WholeNumber
 
 EXAMPLE = """
 \b
@@ -28,7 +28,7 @@ Example:
 @click.option("--isa", type=ISA, help="Limit the CPU to an instruction set, which makes it a separate device.")
 @click.option(
     "--threads",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     help="Limit the CPU to this many cores, which makes it a separate device.",
 )
 @click.option("--budget", default="25s", show_default=True, type=Duration(), help="Time limit, with its unit: 25s, 1m.")

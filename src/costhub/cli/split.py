@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from costhub.cards.tables import TableColumn, number, plain_table
-from costhub.cli.shared.choices import DATA
+from costhub.cli.shared.choices import DATA, WholeNumber
 from costhub.cli.shared.options import seed_option
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ COLUMNS = (
 @click.option("--tenset", is_flag=True, help="With --by network: hold out TenSet's five test networks.")
 @click.option(
     "--count",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     help="With --by workload: how many to test on, a fifth by default. With --by fold: the number of folds, 5 by "
     "default. With --by device: also hold out this many workloads and test only on them.",
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from costhub.cli.shared.choices import ARCHITECTURE, DATA, FEATURES, OBJECTIVE
+from costhub.cli.shared.choices import ARCHITECTURE, DATA, FEATURES, OBJECTIVE, DecimalNumber
 from costhub.cli.shared.figures import described_figures, figures_table
 from costhub.cli.shared.interaction import interruptible
 from costhub.cli.shared.learning import evaluated, joined_processes, read_programs, split_of, training_share
@@ -99,7 +99,7 @@ def _described(arch: str | None) -> dict[str, list[OptionDescription]]:
     "--stop-share",
     default=0.1,
     show_default=True,
-    type=click.FloatRange(0, 0.5),
+    type=DecimalNumber(0, 0.5),
     help="Share of the training workloads held out to decide when to stop; with 0, training "
     "uses all of them and runs to its full length.",
 )

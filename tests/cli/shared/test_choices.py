@@ -1,4 +1,4 @@
-"""Arguments as people write them: times, names, data."""
+"""Arguments as people write them: times, numbers, names, data."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ from costhub.cli.shared.choices import (
     SPACE,
     STRATEGY,
     TRACKER,
+    DecimalNumber,
     Duration,
     RegisteredChoice,
+    WholeNumber,
 )
 from costhub.collector.device.identity import ISA_LEVELS
 from costhub.errors import ArgumentError, UnknownNameError
@@ -51,6 +53,28 @@ def test_what_is_not_a_time_is_refused_with_examples(text: str) -> None:
 def test_a_time_without_a_unit_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match=f"{text} has no unit; write {text}s, {text}m or {text}h"):
         Duration().convert(text, None, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "sentence"),
+    [
+        (WholeNumber(min=1), "many", "'many' is not a whole number; write one of at least 1."),
+        (WholeNumber(min=1), "2.5", "'2.5' is not a whole number; write one of at least 1."),
+        (WholeNumber(min=2), "1", "1 is out of range; write a whole number of at least 2."),
+        (WholeNumber(1, 9), "10", "10 is out of range; write a whole number of at least 1 and at most 9."),
+        (DecimalNumber(0, 0.5), "half", "'half' is not a number; write one of at least 0 and at most 0.5."),
+        (DecimalNumber(0, 1, max_open=True), "1", "1 is out of range; write a number of at least 0 and below 1."),
+    ],
+)
+def test_a_wrong_number_is_told_which_are_right(kind: WholeNumber | DecimalNumber, text: str, sentence: str) -> None:
+    with pytest.raises(click.BadParameter) as caught:
+        kind.convert(text, None, None)
+
+    assert caught.value.message == sentence
+
+
+def test_right_numbers() -> None:
+    assert (WholeNumber(1, 9).convert("9", None, None), DecimalNumber(0, 1).convert("0.5", None, None)) == (9, 0.5)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
-"""Names of commands that there are not."""
+"""Names of commands and options that there are not."""
 
 from __future__ import annotations
 
 import click
 import pytest
 
-from costhub.cli.shared.groups import NamingGroup
+from costhub.cli.shared.groups import NamingGroup, no_such_option
 
 
 @click.group(cls=NamingGroup)
@@ -19,7 +19,10 @@ def bread() -> None:
 
 
 @shop.command()
-def cheese() -> None:
+@click.option("--slices-per-cheese")
+@click.option("--slices", hidden=True)
+@click.option("--ripe/--young")
+def cheese(slices_per_cheese: str, slices: str, ripe: bool) -> None:
     """Sell cheese."""
 
 
@@ -37,6 +40,18 @@ def test_an_unknown_command_is_answered_with_the_close_ones_or_all(word: str, se
     assert caught.value.message == sentence
 
 
-def test_a_wrong_option_is_the_business_of_click() -> None:
-    with pytest.raises(click.NoSuchOption):
-        shop.main(["--price"], standalone_mode=False)
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [
+        ("--slice", " Did you mean --slices-per-cheese?"),
+        ("--slices-per-chese", " Did you mean --slices-per-cheese?"),
+        ("--yung", " Did you mean --young?"),
+        ("--qqq", ""),
+        ("-x", ""),
+    ],
+)
+def test_an_unknown_option_is_answered_with_the_close_ones_that_the_help_shows(option: str, hint: str) -> None:
+    with pytest.raises(click.NoSuchOption) as caught:
+        shop.main(["cheese", option], standalone_mode=False)
+
+    assert no_such_option(caught.value) == f"No such option '{option}'.{hint}"

@@ -1,9 +1,9 @@
-"""Provides the types of arguments that several commands share: names, times and data, checked without tvm or torch."""
+"""Provides the types of arguments that several commands share: names, numbers, times and data, without tvm or torch."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,41 @@ class Duration(click.ParamType[float]):
         if not match[2]:
             self.fail(f"{value} has no unit; write {value}s, {value}m or {value}h.", param, ctx)
         return float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]
+
+
+class WholeNumber(click.IntRange):
+    """A whole number in a range, which has an end below."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(_number_sentence(value, int, "whole number", self), param, ctx)
+
+
+class DecimalNumber(click.FloatRange):
+    """A number in a range, which has an end below."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(_number_sentence(value, float, "number", self), param, ctx)
+
+
+def _number_sentence(
+    value: Any, read: Callable[[Any], float], noun: str, wanted: click.IntRange | click.FloatRange
+) -> str:
+    """What is wrong with a text that should be a number, and what would be right."""
+    least, most = wanted.min, wanted.max
+    end = "" if most is None else f" and {'below' if wanted.max_open else 'at most'} {most}"
+    try:
+        read(value)
+    except ValueError:
+        return f"{value!r} is not a {noun}; write one of at least {least}{end}."
+    return f"{value} is out of range; write a {noun} of at least {least}{end}."
 
 
 class RegisteredChoice(click.Choice[str]):

@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from costhub.cards.tables import TableColumn, counted, number, plain_table
+from costhub.cli.shared.choices import WholeNumber
 
 if TYPE_CHECKING:
     from costhub.models.options import OptionDescription
@@ -55,7 +56,7 @@ def trials_per_workload_option(default: int, help_: str) -> Callable[[F], F]:
         old: int | None = context.meta.get(_OLD_TRIALS)
         return value if is_given or old is None else old
 
-    number = click.IntRange(min=1)
+    number = WholeNumber(min=1)
     new = click.option(
         "--trials-per-workload",
         "trials",
@@ -81,7 +82,7 @@ seed_option = click.option(
     metavar="N",
     default=0,
     show_default=True,
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     help="Seed of all random choices: the same one repeats them.",
 )
 yes_option = click.option("--yes", "-y", is_flag=True, help="Send without asking for confirmation.")
