@@ -48,14 +48,31 @@ def test_a_request_to_end_leaves_all_rows_in_a_shard_and_no_process(tmp_path: Pa
         _, said = collector.communicate()
 
     assert collector.returncode == 130
-    assert said.splitlines()[-1] == "costhub: stopped; everything finished so far is kept."
     assert "Traceback" not in said
     assert journal_lines(out) == []
     shards = [read_shard(path) for path in (out / "measurements").glob("*/*.parquet")]
     found = {record_id for shard in shards for record_id in shard["record_id"].to_pylist()}
     assert {json.loads(line)["record_id"] for line in acknowledged} <= found
+    kept = f"costhub: stopped; {out} holds {len(found)} measurements, and the same command goes on from there."
+    assert said.splitlines()[-1] == kept
     assert len(acknowledged) >= 5
     assert [child for child in children if child.is_running()] == []
+
+
+def test_a_collection_that_is_stopped_says_what_is_kept(
+    costhub: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    out, words = tmp_path / "data", ("collect", "--suite", "softmax.64x1000", "--out")
+    costhub(*words, str(out), "--trials-per-workload", "2")
+    monkeypatch.setattr("costhub.cli.collect.collect", stop)
+    before, after = costhub(*words, str(tmp_path / "new")), costhub(*words, str(out))
+
+    assert (before.code, after.code) == (130, 130)
+    assert before.err == "\ncosthub: stopped; nothing was measured yet.\n"
+    assert f"costhub: stopped; {out} holds 2 measurements, and the same command goes on" in after.err
 
 
 def journal_lines(folder: Path) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,7 @@ import click
 from costhub.api.collect import Collection, CollectOptions, collect
 from costhub.api.measuring import BoardsAt
 from costhub.api.subjects import Subjects
+from costhub.cards.tables import counted
 from costhub.cli.shared.choices import MODEL, SHARES, SPACE, TRACKER, Duration
 from costhub.cli.shared.interaction import interruptible
 from costhub.cli.shared.options import (
@@ -21,6 +24,8 @@ from costhub.cli.shared.options import (
     seed_option,
     trials_per_workload_option,
 )
+from costhub.dataset.folder import DataFolder, is_data_folder
+from costhub.errors import CosthubError
 
 if TYPE_CHECKING:
     from costhub.collector.collect import Profile
@@ -127,7 +132,7 @@ def command(
         flush_caches=flush_caches,
         allow_other_kind=allow_other_kind,
     )
-    with interruptible():
+    with interruptible(), _saying_what_is_kept(out):
         done = collect(
             Subjects(suites, networks),
             out,
@@ -143,6 +148,27 @@ def command(
         from costhub.cards.reports.device_plots import plot_profile
 
         plot_profile({", ".join(done.device_ids): done.progress.profile.as_dict()}, profile)
+
+
+@contextlib.contextmanager
+def _saying_what_is_kept(out: Path) -> Iterator[None]:
+    """Lets a command that is stopped say what its folder holds."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        click.echo(err=True)  # after the ^C that the terminal shows
+        raise click.Abort(_kept(out)) from stop
+
+
+def _kept(out: Path) -> str:
+    """What a folder holds, as the end of a sentence; empty where that cannot be read."""
+    try:
+        count = DataFolder.open(out).measurements(columns=["status"]).num_rows if is_data_folder(out) else 0
+    except (CosthubError, OSError):
+        return ""
+    if not count:
+        return "nothing was measured yet"
+    return f"{out} holds {counted(count, 'measurement')}, and the same command goes on from there"
 
 
 def _report(done: Collection, *, as_json: bool, with_profile: bool) -> None:
