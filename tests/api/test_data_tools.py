@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 
-from costhub.api.data_tools import export_metaschedule, import_metaschedule, make_splits, stats
+from costhub.api.data_tools import cited_source, export_metaschedule, import_metaschedule, make_splits, stats
 from costhub.dataset.splits.split import load_split
 from costhub.errors import ArgumentError, DataError
+from costhub.hub.data import DataAddress
 
 
 def test_data_by_name_are_counted() -> None:
     found = stats("nvidia-h200")
 
     assert str(found) == repr(found)
-    assert f"{found.counts.measurements:,} measurements of" in str(found)
+    source, counts, *_ = str(found).splitlines()
+    assert re.fullmatch(r"costhub/nvidia-h200, data revision [0-9a-f]{12}, schema version \d", source)
+    assert counts.startswith(f"{found.counts.measurements:,} measurements of")
     assert set(found.to_pandas()["device_id"]) == {"nvidia-h200"}
+
+
+def test_the_source_of_data_on_hugging_face_is_its_commit_and_a_folder_has_none() -> None:
+    place = DataAddress("datasets/acme/boards@0123456789abcdef", LocalFileSystem())
+
+    assert cited_source(place) == "acme/boards, revision 0123456789ab"
+    assert cited_source(DataAddress("measurements")) is None
 
 
 def test_splits_are_drawn_and_kept(tmp_path: Path) -> None:

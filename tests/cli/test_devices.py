@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from costhub.collector.device import identity as collector_device
+from costhub.collector.device.local import local_names
 from costhub.errors import DeviceError
 from costhub.hub.catalogue.devices import keep_probed_figures, register_device
 
@@ -36,7 +37,11 @@ def test_this_machine_is_marked(here: str, costhub: Any) -> None:
 def test_a_machine_outside_the_index_is_named(small_hub: Path, costhub: Any) -> None:
     device_id = collector_device.identify()["device_id"]
 
-    assert f"This machine is {device_id}, which is not in the index" in costhub("devices").out
+    out = costhub("devices").out
+    assert f"This machine is {device_id}, which is not in the index" in out
+    assert [
+        name for name in local_names() if f" {name}" not in out.split("not in the index")[1] and name != device_id
+    ] == []
 
 
 def test_a_machine_outside_the_index_can_be_looked_at(

@@ -8,6 +8,8 @@ import pytest
 
 from costhub.cli.main import run
 from costhub.dataset.folder import DataFolder
+from costhub.dataset.schema import SCHEMA_VERSION
+from costhub.hub.dataset_documents import tables_revision
 
 
 def row(number: int, **changes: Any) -> dict[str, Any]:
@@ -64,6 +66,10 @@ def test_a_dataset_of_the_hubs_is_counted_by_its_name(
 
     assert run(["stats", "boards", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["measurements"] == 4
+    assert run(["stats", "boards"]) == 0
+    source, counts, *_ = capsys.readouterr().out.splitlines()
+    assert source == f"acme/boards, data revision {tables_revision(root.path)}, schema version {SCHEMA_VERSION}"
+    assert counts == "4 measurements of 4 programs"
 
 
 def test_the_counts_can_be_had_as_json(root: DataFolder, capsys: pytest.CaptureFixture[str]) -> None:

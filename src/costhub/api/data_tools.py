@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from costhub.dataset.metaschedule.lines import ImportReport
     from costhub.dataset.splits.split import Split
     from costhub.dataset.stats.folder_stats import FolderStats
+    from costhub.hub.data import DataAddress
 
 
 @dataclass(frozen=True, repr=False)
@@ -24,6 +25,8 @@ class DataSummary:
 
     counts: FolderStats
     """Devices, operators, networks, failures, latencies, noise."""
+    source: str | None = None
+    """The dataset and its revision, as one cites it; None for a folder."""
 
     def to_pandas(self) -> Any:
         """A ``pandas.DataFrame`` with a row per workload and device: counts, best and median latency."""
@@ -34,7 +37,7 @@ class DataSummary:
     def __str__(self) -> str:
         from costhub.cards.reports.stats import stats_text
 
-        return stats_text(self.counts)
+        return "\n".join(filter(None, (self.source, stats_text(self.counts))))
 
     def __repr__(self) -> str:
         return str(self)
@@ -58,7 +61,32 @@ def stats(where: str | Path) -> DataSummary:
 
     with locate_data(where) as place:
         own = None if place.device_id is None else [place.device_id]
-        return DataSummary(folder_stats(place.path, filesystem=place.filesystem, device_ids=own))
+        counts = folder_stats(place.path, filesystem=place.filesystem, device_ids=own)
+        return DataSummary(counts, cited_source(place))
+
+
+def cited_source(place: DataAddress) -> str | None:
+    """The name and revision of a dataset, as its card has them; None for a folder.
+
+    Args:
+        place: Where the data are.
+
+    Example:
+        >>> from costhub.hub.data import find_data
+        >>> cited_source(find_data("nvidia-h200")).split(", ")[0]
+        'costhub/nvidia-h200'
+    """
+    from costhub.dataset.shards.shard import check_shard
+    from costhub.hub.dataset_documents import tables_revision
+
+    if place.filesystem is not None:
+        name, _, commit = place.path.removeprefix("datasets/").partition("@")
+        return f"{name}, revision {commit[:12]}"
+    if place.dataset is None:
+        return None
+    versions = {check_shard(path).version for path in (place.folder / "measurements").rglob("*.parquet")}
+    schema = f", schema version {max(versions)}" if versions else ""
+    return f"{place.dataset}, data revision {tables_revision(place.folder)}{schema}"
 
 
 SplitKind = Literal["workload", "fold", "network", "operator", "device"]

@@ -85,6 +85,8 @@ class DeviceTable(Sequence[DeviceFacts]):
     """The device id of this machine; None if it cannot be identified."""
     left_out: tuple[str, ...] = ()
     """Sentences on models of the hubs that cannot be read."""
+    parts: tuple[str, ...] = ()
+    """Devices that this machine is when it is limited in threads or instructions."""
 
     @overload
     def __getitem__(self, place: int) -> DeviceFacts: ...
@@ -109,7 +111,9 @@ class DeviceTable(Sequence[DeviceFacts]):
             return f"{text}\n\nThis machine could not be identified; `costhub probe` says why."
         if self.this_machine not in [row["device_id"] for row in self.rows]:
             here = f"This machine is {self.this_machine}, which is not in the index"
-            return f"{text}\n\n{here}{_what_next(self.this_machine)}"
+            text = f"{text}\n\n{here}{_what_next(self.this_machine)}"
+            if self.parts:
+                text += f"\n`--device` also takes it limited in threads or instructions: {', '.join(self.parts)}."
         return text
 
     def __repr__(self) -> str:
@@ -150,7 +154,7 @@ def devices(name: str | None = None) -> DeviceTable | DeviceFacts:
                 raise
             return own
     rows = tuple(DeviceFacts(_described(device, here)) for device in load_devices())
-    return DeviceTable(rows, here, tuple(unreadable_models()))
+    return DeviceTable(rows, here, tuple(unreadable_models()), _parts(here))
 
 
 def this_machine() -> str | None:
@@ -163,6 +167,13 @@ def this_machine() -> str | None:
     except (CosthubError, OSError, RuntimeError, LookupError, ValueError, ImportError):
         return None
     return str(device_id)
+
+
+def _parts(here: str | None) -> tuple[str, ...]:
+    """The other devices that the CPU of this machine can be, by their names."""
+    from costhub.collector.device.local import local_names
+
+    return () if here is None else tuple(name for name in local_names() if name != here)
 
 
 def _own_device(name: str) -> DeviceFacts | None:

@@ -28,7 +28,7 @@ def command(where: str, page: Path | None, plot: Path | None, as_json: bool) -> 
     DATA are a data folder, the name of a dataset or device in the hubs here, or hf-hub:ORG/NAME@REVISION. For
     a device, only the measurements made on it are counted.
     """
-    from costhub.cards.reports.stats import stats_text
+    from costhub.api.data_tools import DataSummary, cited_source
     from costhub.dataset.stats.folder_stats import folder_stats, latencies_by_operator
     from costhub.hub.data import locate_data
 
@@ -36,6 +36,7 @@ def command(where: str, page: Path | None, plot: Path | None, as_json: bool) -> 
         own = None if place.device_id is None else [place.device_id]
         stats = folder_stats(place.path, filesystem=place.filesystem, device_ids=own)
         latencies = latencies_by_operator(place.path, filesystem=place.filesystem, device_ids=own) if plot else {}
+        source = None if as_json else cited_source(place)
     if plot is not None:
         from costhub.cards.reports.stats_plots import plot_latencies
 
@@ -45,4 +46,4 @@ def command(where: str, page: Path | None, plot: Path | None, as_json: bool) -> 
 
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(stats_page(stats, title=where), encoding="utf-8")
-    click.echo(json.dumps(asdict(stats), indent=2) if as_json else stats_text(stats))
+    click.echo(json.dumps(asdict(stats), indent=2) if as_json else str(DataSummary(stats, source)))

@@ -53,6 +53,8 @@ def test_another_machine_is_a_sentence_with_the_close_names() -> None:
     whole = identify()["device_id"]
     with pytest.raises(DeviceError, match=whole):
         find_local([whole + "x"])
+    with pytest.raises(DeviceError, match=r"name a board with --tracker HOST:PORT --key KEY"):
+        find_local(["raspberry-pi-5"])
 
 
 def test_a_device_has_a_kind_and_limits_before_tvm_is_loaded() -> None:
