@@ -98,6 +98,22 @@ def test_a_target_that_this_machine_does_not_measure_is_a_sentence() -> None:
         costhub.tvm.tune_kwargs("auto", target="opencl")
 
 
+def test_a_target_of_a_cpu_without_its_cores_is_a_sentence() -> None:
+    import tvm
+
+    without = {name: value for name, value in local_target().items() if name != "num-cores"}
+    for target in (without, tvm.target.Target(without), "llvm"):
+        with pytest.raises(ArgumentError, match=r"has no num-cores, .* Add it, as in .*local_target\(\) is the target"):
+            costhub.tvm.tune_kwargs("auto", target=target)
+
+
+def test_the_model_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "costhub"):
+        costhub.tvm.CostModel("amd-epyc-zen5-1c")
+
+    assert "Model costhub/" in caplog.text
+
+
 def test_an_unknown_model_or_method_is_refused_with_close_names() -> None:
     with pytest.raises(UnknownNameError, match="fine-tune"):
         costhub.tvm.CostModel("amd-epyc-zen5-1c", method="fine-tun")

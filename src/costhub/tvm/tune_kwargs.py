@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import logging
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from costhub.collector.measurer import Measurer
     from costhub.search.strategies.strategy import Strategy
+
+log = logging.getLogger("costhub")
 
 
 def CostModel(  # noqa: N802
@@ -56,6 +59,7 @@ def CostModel(  # noqa: N802
     found = choose_model(model, row)
     check_kind(found.entry, str(row.get("kind")), device=str(row["device_id"]), allow=allow_other_kind)
     loaded, _ = load_model(pull_resolved(found))
+    log.info("Model %s (%s) for %s.", found.entry.name, loaded.arch, row["device_id"])
     register_errors()
     return TvmCostModel(SearchModel(loaded.bind(complete_device_row(row)), method=find_method(method), seed=seed))
 
@@ -91,7 +95,8 @@ def tune_kwargs(
         processes of the last two import TVM once and end with this process.
 
     Raises:
-        ArgumentError: Only one of tracker and key is given, or nothing here runs programs of that target.
+        ArgumentError: Only one of tracker and key is given, nothing here runs programs of that target, or it is of
+            a CPU and lacks `num-cores`.
         MeasureError: No tracker answers, or it has no such board.
         DeviceError: This machine has no such device, or the boards cannot say what they are.
         WorkloadError: TVM does not accept the target.
@@ -124,6 +129,12 @@ def _measurer(target: str, tracker: str | None, key: str | None) -> AbstractCont
     from costhub.collector.measurer import board_measurer, local_measurer
 
     as_dict = json.loads(target)
+    if as_dict["kind"] == "llvm" and "num-cores" not in as_dict:
+        raise ArgumentError(
+            "The target has no num-cores, without which TVM's rules for CPUs fail. Add it, as in "
+            '{"kind": "llvm", "mcpu": "znver4", "num-cores": 2}; '
+            "costhub.collector.device.local.local_target() is the target of this machine."
+        )
     if tracker is not None and key is not None:
         return board_measurer(tracker, key, target=as_dict)
     if tracker is not None or key is not None:
