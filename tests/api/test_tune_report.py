@@ -61,6 +61,9 @@ def test_the_peak_of_a_device_is_the_probed_one(tmp_path: Path) -> None:
     report = TuneReport(RESULTS, tmp_path, dict.fromkeys(("conv", "<b>relu<b>"), 1.0), [], known, ABOUT)
 
     assert report.write()["peak_gflops"] > 100.0
+    assert report.write()["peak_source"] == "index"
+    own = TuneReport(RESULTS, tmp_path, dict.fromkeys(("conv", "<b>relu<b>"), 1.0), [], DEVICE, ABOUT)
+    assert own.write()["peak_source"] == "probe"
     assert "peak_gflops" in json.loads((tmp_path / "report.json").read_text())
 
 

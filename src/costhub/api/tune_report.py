@@ -116,6 +116,7 @@ class TuneReport:
             "device": device["device_id"],
             "machine": f"{device['model_name']}, {device['cores']} cores, {device['memory_bytes'] >> 30} GiB",
             "peak_gflops": device.get("peak_gflops"),
+            "peak_source": self._peak_source(),
             **self.about,
             "database": str(self.out),
             "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
@@ -125,6 +126,13 @@ class TuneReport:
             "workloads": with_time_shares(rows),
         }
         return with_earlier(summary, self.earlier)
+
+    def _peak_source(self) -> str:
+        """Where `complete_device_row` has the peak from: `probe`, this machine or its board, or `index`."""
+        from costhub.hub.catalogue.devices import find_device
+
+        indexed = find_device(str(self.device["device_id"]))
+        return "index" if not self.device.get("peak_gflops") and indexed and indexed.peak_gflops else "probe"
 
 
 def _write_whole(path: Path, text: str) -> None:

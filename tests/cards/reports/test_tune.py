@@ -11,6 +11,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from costhub.cards.reports.tune import tune_markdown, tune_page, tune_pictures
+from costhub.cards.reports.tune_history import with_earlier
 from costhub.errors import DataError
 
 outline: Any = runpy.run_path(str(Path(__file__).parents[1] / "page_outline.py"))["outline"]
@@ -117,16 +118,46 @@ def test_kernels_that_take_most_of_the_time_come_first_and_the_rest_on_request()
 def test_a_reader_sees_whether_more_trials_pay() -> None:
     slow = row("a", curve=[[1, 200.0], [40, 160.0], [64, 100.0]])
     assert (
-        "The last quarter of the programs made it 37.5% faster, the last half 50.0%. "
-        "The same command with more trials goes on from here."
+        "The last quarter of the programs lowered the time by 37.5%, the last half by 50.0%. "
+        "A trial is one measured program; the same command with more trials goes on from here."
     ) in outline(tune_page({**report(), "networks": [], "workloads": [slow]})).text
 
 
 def test_a_busy_machine_is_named_beside_the_figures() -> None:
     assert "Other programs were running" not in tune_markdown(report())
-    assert "Other programs were running (load average 9.0, 2 cores)" in tune_markdown(
-        {**report(), "load_average": 9.04, "cores": 2}
-    )
+    busy = {**report(), "load_average": 9.04, "cores": 2}
+    load = "load average 9.0, 2 cores"
+    said = f"Measured while other programs ran ({load}): no result to cite."
+    assert f"Other programs were running ({load})" in outline(tune_page(busy)).text
+    for text in (outline(tune_page(busy)).text, tune_markdown(busy).replace("\\", "")):
+        assert f"1.5 times as fast as PyTorch (4.50 ms). {said}" in text
+    assert f"matmul 100 µs. {said}" in outline(tune_page({**busy, "networks": []})).text
+
+
+def test_a_network_of_a_busy_search_stays_marked_after_a_quiet_one() -> None:
+    busy = {**report(), "load_average": 9.04, "cores": 2}
+    quiet = {**report(), "networks": [], "workloads": [row("relu", device="acme-one")]}
+    quiet |= {"load_average": 0.2, "cores": 2}
+
+    page = outline(tune_page(with_earlier(quiet, busy)))
+
+    assert page.text.count("no result to cite") == 1
+    assert "ran when the search began (load average 9.0, 2 cores)" in page.text
+
+
+def test_effort_of_several_networks_is_said_once() -> None:
+    two = report()
+    two["networks"].append({**copy.deepcopy(two["networks"][0]), "network": "other"})
+
+    assert outline(tune_page(two)).text.count("128 programs of 2 kernels measured") == 1
+
+
+def test_the_sum_of_the_kernels_and_the_origin_of_the_peak_are_said() -> None:
+    page = outline(tune_page({**report(), "peak_source": "index"}))
+
+    assert "times their calls, add up to 400 µs; the network takes 3.00 ms." in page.text
+    assert page.text.count("720 GFLOP/s in float32, from costhub's index of devices, not measured on this") == 2
+    assert "as probed" not in page.text
 
 
 def test_it_fetches_nothing_and_ids_are_unique() -> None:
@@ -181,6 +212,10 @@ def test_workloads_without_a_network_have_a_page_too() -> None:
     one = outline(tune_page({**report(), "networks": [], "workloads": [row("matmul")]}))
 
     assert "2 workloads on acme-one" in two.text
+    assert "2 workloads tuned: conv 100 µs, matmul 100 µs." in two.text
+    many = {**report(), "networks": [], "workloads": [row(f"k{i}") for i in range(5)]}
+    many["workloads"].append(row("broken", best_us=None, curve=[], share_after=None))
+    assert "5 of 6 workloads tuned." in outline(tune_page(many)).text
     assert "128 programs of 2 workloads measured" in two.text
     assert "matmul on acme-one" in one.text
     assert "100 µs, 180 GFLOP/s, 25% of this device's peak." in one.text

@@ -16,7 +16,9 @@ from costhub.cards.reports.tune_facts import (
     headline,
     kernel_rows,
     own_rows,
+    peak_text,
     speedup,
+    sum_text,
     together_curve,
     together_us,
 )
@@ -96,11 +98,21 @@ def test_rows_of_earlier_searches_are_not_those_of_the_last() -> None:
     ],
 )
 def test_the_headline_is_beside_pytorch_and_never_beside_plain_loops(us: dict[str, float], text: str) -> None:
-    assert headline(network(**us)) == text
+    assert headline(network(**us), {"load_average": 1.0, "cores": 2}) == f"{text}."
+
+
+@pytest.mark.parametrize("us", [{"tuned": 2000.0, "torch": 4100.0}, {"tuned": 2000.0}])
+def test_a_headline_measured_beside_other_programs_says_that_it_is_no_result(us: dict[str, float]) -> None:
+    busy = "Measured while other programs ran (load average 9.0, 2 cores): no result to cite."
+
+    assert headline(network(**us), {"load_average": 9.04, "cores": 2}).endswith(f". {busy}")
+    quiet = {**network(**us), "load_average": 0.1, "cores": 2}  # of an earlier search
+    assert "no result" not in headline(quiet, {"load_average": 9.04, "cores": 2})
 
 
 def test_an_error_is_the_headline() -> None:
-    assert headline({**network(), "error": "It is wrong."}) == "It is wrong."
+    wrong = {**network(), "error": "It is wrong."}
+    assert headline(wrong, {"load_average": 9.0, "cores": 2}) == "It is wrong."
 
 
 def test_forms_come_in_one_order_and_new_ones_under_their_own_name() -> None:
@@ -110,10 +122,13 @@ def test_forms_come_in_one_order_and_new_ones_under_their_own_name() -> None:
 
 
 def test_what_the_last_programs_gained_is_said_where_it_is_known() -> None:
-    assert gain_text([row("a")]) == "The last quarter of the programs made it 20.0% faster, the last half 50.0%."
+    assert gain_text([row("a")]) == (
+        "The last quarter of the programs lowered the time by 20.0%, the last half by 50.0%."
+    )
     assert gain_text([row("a", trials=3)]) == ""
     assert gain_text([row("a", best_us=None, curve=[])]) == ""
-    assert "all kernels together" in gain_text([row("a"), row("b")])
+    assert "the time of all kernels together" in gain_text([row("a"), row("b")])
+    assert "the time of all workloads together" in gain_text([row("a"), row("b")], "workload")
 
 
 def test_the_effort_is_a_sentence() -> None:
@@ -123,10 +138,46 @@ def test_the_effort_is_a_sentence() -> None:
 
 
 def test_only_a_busy_machine_is_named() -> None:
-    assert busy_text({"load_average": 1.9, "cores": 2}) == busy_text({}) == ""
-    assert busy_text({"load_average": 2.1, "cores": 1}).startswith(
+    quiet = {"load_average": 1.9, "cores": 2}
+    assert busy_text(quiet, is_network=True) == busy_text({}, is_network=True) == ""
+    assert busy_text({"load_average": 2.1, "cores": 1}, is_network=True).startswith(
         "Other programs were running (load average 2.1, 1 core)"
     )
+
+
+def test_measuring_again_says_what_is_measured_again() -> None:
+    """A search that goes on measures no program again, only the network as a whole."""
+    busy = {"load_average": 9.0, "cores": 2}
+
+    assert "times the network again; kernels keep" in busy_text(busy, is_network=True)
+    assert "with another --out" in busy_text(busy, is_network=False)
+
+
+def test_kernels_may_add_up_to_more_than_their_network() -> None:
+    def beside(us: float, **more: Any) -> dict[str, Any]:
+        return {"networks": [{**network(tuned=us), "kernels_tuned": 2}], **more}
+
+    rows = [row("a"), row("b")]  # 2 calls of 10 us each
+    more, less = sum_text(beside(30.0), rows), sum_text(beside(50.0), rows)
+
+    assert more.startswith(
+        "The latencies of the kernels, times their calls, add up to 40.0 µs; the network takes 30.0 µs. "
+    )
+    assert more.endswith("so the sum can be larger.")
+    assert less.endswith("the network takes 50.0 µs.")
+    assert sum_text(beside(50.0), rows, always=False) == ""
+    assert sum_text(beside(30.0), [*rows, row("besides")]) == ""
+    assert sum_text(beside(30.0, earlier=[{}]), rows) == ""
+    assert sum_text(beside(30.0), [row("a", best_us=None)]) == ""
+
+
+def test_a_peak_says_where_it_comes_from() -> None:
+    peak = {"peak_gflops": 256.2}
+
+    assert peak_text({}) == ""
+    assert peak_text(peak) == "256 GFLOP/s in float32"
+    assert peak_text({**peak, "peak_source": "probe"}).endswith("as costhub probe measured it on this device")
+    assert peak_text({**peak, "peak_source": "index"}).endswith("index of devices, not measured on this machine")
 
 
 @pytest.mark.parametrize(

@@ -64,10 +64,13 @@ def test_reports_of_0_1_0_name_the_device_once() -> None:
 
 
 def test_networks_are_kept_unless_they_were_tuned_again() -> None:
-    first = report("a", networks=[{"network": "net", "note": 1}, {"network": "other"}])
+    first = report("a", networks=[{"network": "net", "note": 1}, {"network": "other"}], load_average=9.0, cores=2)
     joined = with_earlier(report("b", networks=[{"network": "net", "note": 2}]), first)
+    again = with_earlier(report("c", load_average=0.1, cores=4), joined)
 
-    assert joined["networks"] == [{"network": "net", "note": 2}, {"network": "other"}]
+    other = {"network": "other", "load_average": 9.0, "cores": 2}  # what was measured beside other programs stays so
+    assert joined["networks"] == [{"network": "net", "note": 2}, other]
+    assert again["networks"][1] == other
 
 
 def test_both_reports_name_the_command_and_the_workloads_of_each_search() -> None:

@@ -43,11 +43,11 @@ def test_the_lines_to_use_it_are_python_whatever_the_name() -> None:
 
 
 def texts(shown: dict[str, Any]) -> list[str]:
-    return [block.text for block in network_blocks(shown, effort="64 programs.") if isinstance(block, Paragraph)]
+    return [block.text for block in network_blocks(shown, {}, effort="64 programs.") if isinstance(block, Paragraph)]
 
 
 def test_the_untuned_form_is_a_sentence_and_no_bar() -> None:
-    (bars,) = [block for block in network_blocks(network(), effort="") if isinstance(block, Bars)]
+    (bars,) = [block for block in network_blocks(network(), {}, effort="") if isinstance(block, Bars)]
 
     assert [(bar.label, bar.is_ours) for bar in bars.bars] == [("costhub", True), ("PyTorch", False)]
     assert any(text.startswith("TVM without tuning takes 8.00 ms, 4.00 times as long") for text in texts(network()))
@@ -56,7 +56,7 @@ def test_the_untuned_form_is_a_sentence_and_no_bar() -> None:
 
 def test_a_network_without_pytorch_has_the_untuned_form_to_compare_with() -> None:
     latencies = {form: us for form, us in network()["latencies"].items() if form != "torch"}
-    (bars,) = [b for b in network_blocks(network(latencies=latencies), effort="") if isinstance(b, Bars)]
+    (bars,) = [b for b in network_blocks(network(latencies=latencies), {}, effort="") if isinstance(b, Bars)]
 
     assert [bar.label for bar in bars.bars] == ["costhub", "TVM without tuning"]
 
@@ -65,7 +65,7 @@ def test_a_network_without_pytorch_has_the_untuned_form_to_compare_with() -> Non
 def test_a_network_that_was_not_timed_has_no_bars(more: dict[str, Any]) -> None:
     shown = network(**{"latencies": {}, **more})
 
-    assert not [block for block in network_blocks(shown, effort="") if isinstance(block, Bars)]
+    assert not [block for block in network_blocks(shown, {}, effort="") if isinstance(block, Bars)]
     assert ("Outputs equal" in " ".join(texts(shown))) == (shown["error"] is None)
 
 

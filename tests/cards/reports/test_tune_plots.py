@@ -38,8 +38,8 @@ def markers(svg: str) -> int:
 def test_the_curve_of_all_kernels_has_axes_with_units(tmp_path: Path) -> None:
     shown = texts(together_svg([(1, 2000.0), (9, 1000.0)]))
 
-    assert {"programs of each kernel", "all kernels (ms)"} <= set(shown)
-    assert {"programs of each kernel", "all kernels (ms)"} <= set(
+    assert {"programs of each", "all together (ms)"} <= set(shown)
+    assert {"programs of each", "all together (ms)"} <= set(
         texts(plot_together([(1, 2000.0), (9, 1000.0)], tmp_path / "a.svg").read_text())
     )
 

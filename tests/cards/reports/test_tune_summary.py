@@ -39,10 +39,28 @@ def test_a_network_is_shown_beside_pytorch_with_its_slowest_kernels() -> None:
     assert "  TVM without tuning   400 ms  costhub is 200 times as fast\n" in text
     assert "Outputs equal PyTorch's within 0.0002 of their size.\n" in text
     assert "torch.compile was not timed." in text
-    assert "slowest of 9 kernels  share  tuned (us)  GFLOP/s  of peak  programs\n" in text
-    assert [name in text for name in ("k8", "k4", "k3")] == [True, True, False]
+    assert "\nkernel  share  tuned (us)  GFLOP/s  of peak  programs\n" in text
+    assert all(f"\nk{i} " in text for i in range(9))
+    assert "more kernel" not in text
+    assert "\nPeak: 100 GFLOP/s in float32.\n" in text
     assert "72 programs of 9 kernels measured in 90 s." in text
     assert text.endswith("library   out/net.so\nreport    out/report.html\ndatabase  out")
+
+
+def test_of_many_kernels_the_terminal_says_how_much_of_the_time_it_leaves_out() -> None:
+    text = summary_text(report(workloads=[row(f"k{i:02}", share_after=i / 100) for i in range(14)]))
+
+    assert [f"\n{name} " in text for name in ("k13", "k04", "k03")] == [True, True, False]
+    assert "\nand 4 more kernels (6% of the time)\n" in text
+
+
+def test_kernels_that_add_up_to_more_than_the_network_are_explained() -> None:
+    slow = report(workloads=[row("k0", best_us=4000.0, curve=[[1, 4000.0]])])
+    slow["networks"][0]["kernels_tuned"] = 1
+
+    text = " ".join(summary_text(slow).split())
+    assert "add up to 8.00 ms; the network takes 2.00 ms." in text
+    assert "so the sum can be larger." in text
 
 
 def test_workloads_are_a_table_without_a_headline() -> None:
@@ -79,7 +97,13 @@ def test_only_what_the_last_search_found_is_shown() -> None:
 
 @pytest.mark.parametrize("load", [1.0, 9.0])
 def test_a_busy_machine_is_named(load: float) -> None:
-    assert ("Other programs were running" in summary_text(report(load_average=load, cores=2))) == (load > 2)
+    text = " ".join(summary_text(report(load_average=load, cores=2)).split())
+    alone = " ".join(summary_text(report(load_average=load, cores=2, networks=[])).split())
+
+    said = f"Measured while other programs ran (load average {load}, 2 cores): no result to cite."
+    assert (f"2.0 times as fast as PyTorch (4.00 ms). {said} costhub" in text) == (load > 2)
+    assert alone.startswith(said) == (load > 2)
+    assert ("Other programs were running" in text) == (load > 2)
 
 
 def test_names_of_strangers_do_not_reach_the_terminal() -> None:

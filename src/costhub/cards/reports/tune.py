@@ -28,8 +28,12 @@ from costhub.cards.reports.tune_facts import (
     effort_text,
     gain_text,
     kernel_rows,
+    load_text,
+    no_result_text,
     own_rows,
+    peak_text,
     require,
+    sum_text,
     together_curve,
 )
 from costhub.cards.reports.tune_network import network_blocks, usage_blocks
@@ -44,6 +48,8 @@ _PLOTS = "plots"
 """Folder of the pictures."""
 _MOST_ROWS = 12
 """Kernels in the table that is shown without a click."""
+_MOST_IN_HEADLINE = 4
+"""Workloads whose latencies a headline names."""
 
 
 def tune_markdown(summary: Mapping[str, Any], *, plots: Mapping[str, str] | None = None) -> str:
@@ -54,7 +60,8 @@ def tune_markdown(summary: Mapping[str, Any], *, plots: Mapping[str, str] | None
             with `workload`, `trials`, `failures`, `seconds`, `untuned_us` (None if it was not measured),
             `best_us` (None if every program failed) and `curve`, a list of (trial, ..., best latency in
             microseconds). Optional: `model_reason`, `machine`, `command`, `created`, `versions`, `networks`
-            (`FinishedNetwork.to_json`), `peak_gflops` of the device, `earlier` (see
+            (`FinishedNetwork.to_json`), `peak_gflops` of the device and its `peak_source` (`probe`: this machine;
+            `index`: the index of devices), `load_average` and `cores` of this machine at the start, `earlier` (see
             `costhub.cards.reports.tune_history.with_earlier`), and in a row `device`, `weight`, `share_after`,
             `gflops`, `measured_us`, the latency of each program, and `stages`, seconds by stage.
         plots: `progress` and `kernels` -> path of the picture, relative to the report.
@@ -106,17 +113,20 @@ def _blocks(summary: Mapping[str, Any], plots: Mapping[str, str]) -> Iterator[Bl
     rows, networks = kernel_rows(summary), summary.get("networks", ())
     what = "kernel" if any(row.get("weight") for row in rows) and networks else "workload"
     yield Paragraph(_subtitle(summary), is_note=True)
-    busy = busy_text(summary)
+    busy = busy_text(summary, is_network=bool(networks))
+    effort = f"{effort_text(rows, what)}."
+    if len(networks) > 1:
+        yield Paragraph(effort)
     for network in networks:
         if len(networks) > 1:
             yield Heading(network["network"])
-        yield from network_blocks(network, effort=f"{effort_text(rows, what)}.")
+        yield from network_blocks(network, summary, effort=effort if len(networks) == 1 else "")
     if not networks:
-        yield Paragraph(_workloads_text(rows), is_strong=True)
-        yield Paragraph(f"{effort_text(rows, what)}.")
+        yield Paragraph(f"{_workloads_text(rows)} {no_result_text(summary)}".rstrip(), is_strong=True)
+        yield Paragraph(effort)
     if busy:
         yield Paragraph(busy)
-    yield from _kernels(rows, what)
+    yield from _kernels(rows, what, peak=peak_text(summary), together=sum_text(summary, rows))
     yield from _progress(own_rows(summary, rows), plots, what, is_last_of_several=bool(summary.get("earlier")))
     for network in networks:
         yield from usage_blocks(network)
@@ -138,20 +148,22 @@ def _subtitle(summary: Mapping[str, Any]) -> str:
 
 
 def _workloads_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The result of workloads without a network: of one its latency and speed, of several how many."""
+    """The result of workloads without a network: of one its latency and speed, of several how many and how fast."""
     ran = [row for row in rows if row["best_us"] is not None]
     if not ran:
         return f"No program ran for {', '.join(row['workload'] for row in rows)}."
     if len(rows) > 1:
-        return f"{counted(len(ran), 'workload')} tuned."
+        few = ": " + ", ".join(f"{row['workload']} {duration_text(row['best_us'])}" for row in ran)
+        how_many = "" if len(ran) == len(rows) else f"{len(ran)} of "
+        return f"{how_many}{counted(len(rows), 'workload')} tuned{few if len(ran) <= _MOST_IN_HEADLINE else ''}."
     (row,) = ran
     speed = f", {row['gflops']:,.0f} GFLOP/s" if row["gflops"] else ""
     peak = f", {row['of_peak']:.0%} of this device's peak" if row["of_peak"] else ""
     return f"{duration_text(row['best_us'])}{speed}{peak}."
 
 
-def _kernels(rows: Sequence[Mapping[str, Any]], what: str) -> Iterator[Block]:
-    """The table of kernels, those first that take most of the time."""
+def _kernels(rows: Sequence[Mapping[str, Any]], what: str, *, peak: str, together: str) -> Iterator[Block]:
+    """The table of kernels, those first that take most of the time; what their peak is and what they add up to."""
     weighted = len(rows) > 1 and any((row.get("weight") or 1.0) != 1.0 for row in rows)
     yield Heading("Kernels by their share of the time" if weighted else f"The {what}{'s' if len(rows) > 1 else ''}")
     if weighted and len(rows) > _MOST_ROWS:
@@ -162,13 +174,16 @@ def _kernels(rows: Sequence[Mapping[str, Any]], what: str) -> Iterator[Block]:
     yield Table(rows[:_MOST_ROWS], columns)
     keys = {column.key for column in columns}
     notes = {
+        "weight": "Calls are those in one run of the network.",
         "share": "Share is latency times calls, of all kernels together.",
-        "of_peak": "Peak is the float32 rate that costhub probe reached; kernels that mostly move data stay far below.",
-        "gain": "Last quarter is the time that the last quarter of its programs saved.",
+        "best_us": "Tuned is the latency of the best program, timed alone.",
+        "of_peak": f"Peak is {peak}; kernels that mostly move data stay far below.",
+        "untuned_us": "Unscheduled is the latency of the plain loops on one thread.",
+        "gain": "Last quarter is by how much the last quarter of its programs lowered the latency.",
     }
-    text = " ".join(note for key, note in notes.items() if key in keys)
-    if text:
-        yield Paragraph(text, is_note=True)
+    yield Paragraph(" ".join(note for key, note in notes.items() if key in keys), is_note=True)
+    if together:
+        yield Paragraph(together)
     if len(rows) > _MOST_ROWS:
         yield Details(f"The other {len(rows) - _MOST_ROWS} {what}s", [Table(rows[_MOST_ROWS:], columns)])
     empty = [row["workload"] for row in rows if row["best_us"] is None]
@@ -216,14 +231,15 @@ def _progress(
     if not drawn:
         return
     yield Heading("Do more trials pay?")
-    text = gain_text(rows)
+    text = gain_text(rows, what)
     left_out = f" {what.capitalize()}s of earlier searches are left out." if is_last_of_several else ""
-    yield Paragraph(f"{text} The same command with more trials goes on from here.{left_out}".strip())
+    on = "A trial is one measured program; the same command with more trials goes on from here."
+    yield Paragraph(f"{text} {on}{left_out}".strip())
     curve = together_curve(rows)
     if len(rows) > 1 and len(curve) > 2:
         yield Figure(
             partial(together_svg, curve),
-            f"All {what}s by their best programs so far, each as often as it is called.",
+            f"Sum of the best latencies of all {what}s so far{', each times its calls' if what == 'kernel' else ''}.",
             [plots["progress"]] if "progress" in plots else (),
             is_small=True,
         )
@@ -233,7 +249,8 @@ def _progress(
     more = len(figures) - MOST_CURVES
     caption = (
         f"Latency in µs by measured programs: each program is a dot, the best so far a line. The scale ends above the "
-        f"middle half of the programs; triangles are slower ones.{f' {more} more {what}s are not drawn.' * (more > 0)}"
+        "middle half of the programs; triangles at its edge are slower ones."
+        f"{f' {more} more {what}s are not drawn.' * (more > 0)}"
     )
     yield Gallery(figures[:MOST_CURVES], caption, [plots["kernels"]] if "kernels" in plots else ())
     reached = [m for m in _MILESTONES if any(row["curve"] and row["trials"] >= m for row in rows)]
@@ -253,7 +270,11 @@ def _seconds(rows: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
     total = sum(spent.values()) or 1.0
     parts = [(stage, s, f"{s:,.0f} s, {s / total:.0%}") for stage, s in spent.items() if s / total >= 0.005]
     yield Parts(parts)
-    yield Paragraph("Evolution is TVM's own part; features, prediction and learning are the model's.", is_note=True)
+    text = (
+        "Evolution is TVM's own search; features, prediction and learning are the cost model's; building compiles "
+        "programs, and running times them."
+    )
+    yield Paragraph(text, is_note=True)
     table = [{"workload": row["workload"], **row["stages"]} for row in timed]
     yield Details("Seconds of each", [Table(table, _STAGE_COLUMNS)])
 
@@ -286,12 +307,13 @@ def _origins(summary: Mapping[str, Any]) -> Iterator[Block]:
 
 def _origin(summary: Mapping[str, Any]) -> list[dict[str, str]]:
     machine = summary.get("machine")
-    peak = summary.get("peak_gflops")
+    load = load_text(summary)
     facts = {
         "Model": f"{summary['model']}. {summary.get('model_reason') or ''}".strip(". ") + ".",
         "Method": summary["method"],
         "Machine": f"{machine} ({summary['device']})" if machine else summary["device"],
-        "Peak": f"{peak:,.0f} GFLOP/s in float32, as probed" if peak else None,
+        "Peak": peak_text(summary),
+        "Other programs": f"ran when the search began ({load})" if load else None,
         "Date": summary.get("created"),
         "Versions": ", ".join(f"{name} {text}" for name, text in sorted((summary.get("versions") or {}).items())),
     }

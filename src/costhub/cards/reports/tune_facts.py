@@ -22,6 +22,11 @@ FORMS = {
 }
 """Form of a network -> its name for people, in the order of a report; others follow under their own names."""
 TUNED, UNTUNED, TORCH = "tuned", "untuned", "torch"
+PEAK_SOURCES = {
+    "probe": "as costhub probe measured it on this device",
+    "index": "from costhub's index of devices, not measured on this machine",
+}
+"""`peak_source` of a report -> words for it."""
 EQUAL = 0.03
 """Latencies closer than this share are called equal: runs of one program differ by as much."""
 
@@ -152,28 +157,101 @@ def effort_text(rows: Sequence[Mapping[str, Any]], what: str = "kernel") -> str:
     return f"{text}, {failures} of them failed" if failures else text
 
 
-def gain_text(rows: Sequence[Mapping[str, Any]]) -> str:
+def gain_text(rows: Sequence[Mapping[str, Any]], what: str = "kernel") -> str:
     """What the last programs gained, from which a reader sees whether more of them pay; empty if it is unknown."""
     last, half = gain_since(rows, 0.75), gain_since(rows, 0.5)
     if last is None or half is None or max((row["trials"] for row in rows), default=0) < 4:
         return ""
-    what = "all kernels together" if len(rows) > 1 else "it"
-    return f"The last quarter of the programs made {what} {last:.1%} faster, the last half {half:.1%}."
+    time = f"the time of all {what}s together" if len(rows) > 1 else "the time"
+    return f"The last quarter of the programs lowered {time} by {last:.1%}, the last half by {half:.1%}."
 
 
-def busy_text(summary: Mapping[str, Any]) -> str:
-    """A warning if other programs were running; empty if not, or if it is unknown.
+def load_text(facts: Mapping[str, Any]) -> str:
+    """The load of a machine on which other programs ran; empty if none did, or if it is unknown.
 
     Example:
-        >>> busy_text({"load_average": 9.81, "cores": 2})[:64]
-        'Other programs were running (load average 9.8, 2 cores): the lat'
+        >>> load_text({"load_average": 9.81, "cores": 2}), load_text({"load_average": 1.9, "cores": 2})
+        ('load average 9.8, 2 cores', '')
     """
-    load, cores = summary.get("load_average"), summary.get("cores")
-    if load is None or not cores or load <= cores:
+    load, cores = facts.get("load_average"), facts.get("cores")
+    return "" if load is None or not cores or load <= cores else f"load average {load:.1f}, {counted(cores, 'core')}"
+
+
+def no_result_text(facts: Mapping[str, Any]) -> str:
+    """What a headline says of its own figures if other programs ran; empty if not, or if it is unknown.
+
+    Example:
+        >>> no_result_text({"load_average": 9.81, "cores": 2})
+        'Measured while other programs ran (load average 9.8, 2 cores): no result to cite.'
+    """
+    load = load_text(facts)
+    return f"Measured while other programs ran ({load}): no result to cite." if load else ""
+
+
+def busy_text(summary: Mapping[str, Any], *, is_network: bool) -> str:
+    """What other programs do to the latencies, and how to measure again; empty if none ran, or if it is unknown.
+
+    Args:
+        summary: The report.
+        is_network: Whether a whole network was timed, which happens anew with every search.
+
+    Example:
+        >>> busy_text({"load_average": 9.81, "cores": 2}, is_network=True)[:66]
+        'Other programs were running (load average 9.8, 2 cores) when the s'
+    """
+    load = load_text(summary)
+    if not load:
         return ""
+    again = (
+        "On an idle machine, the same command times the network again; kernels keep the latencies of this search."
+        if is_network
+        else "To measure again on an idle machine, run the same command with another --out."
+    )
     return (
-        f"Other programs were running (load average {load:.1f}, {counted(cores, 'core')}): the latencies are too high, "
-        "those of PyTorch most of all. Run the same command again on an idle machine to time it again."
+        f"Other programs were running ({load}) when the search began: they make latencies too high, and not all by "
+        f"the same factor. {again}"
+    )
+
+
+def peak_text(summary: Mapping[str, Any]) -> str:
+    """The peak of the device and where it comes from; empty if it is unknown.
+
+    Example:
+        >>> peak_text({"peak_gflops": 256.2, "peak_source": "probe"})
+        '256 GFLOP/s in float32, as costhub probe measured it on this device'
+    """
+    peak, source = summary.get("peak_gflops"), PEAK_SOURCES.get(summary.get("peak_source") or "")
+    if not peak:
+        return ""
+    return f"{peak:,.0f} GFLOP/s in float32{f', {source}' if source else ''}"
+
+
+def sum_text(summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, always: bool = True) -> str:
+    """What the kernels of a network add up to, beside the network; empty if it cannot be compared.
+
+    Args:
+        summary: The report; only that of a single search of a single network can be compared.
+        rows: All kernels.
+        always: Also if they add up to less, which nobody wonders about.
+    """
+    networks = summary.get("networks", ())
+    if len(networks) != 1 or summary.get("earlier") or any(row["best_us"] is None for row in rows):
+        return ""
+    (network,) = networks
+    tuned, total = network["latencies"].get(TUNED), together_us(rows, 1.0)
+    # More rows than tuned kernels: workloads besides the network, or a schedule that it does not use.
+    if tuned is None or total is None or len(rows) > network.get("kernels_tuned", 0):
+        return ""
+    is_more = total > tuned["median_us"]
+    if not is_more and not always:
+        return ""
+    why = (
+        " A kernel is timed alone and at another moment, with the caches, clock and load that it finds, so the sum can "
+        "be larger."
+    )
+    return (
+        f"The latencies of the kernels, times their calls, add up to {duration_text(total)}; the network takes "
+        f"{duration_text(tuned['median_us'])}.{why * is_more}"
     )
 
 
@@ -184,22 +262,27 @@ def forms(network: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, A
         yield form, FORMS.get(form, form), timed[form]
 
 
-def headline(network: Mapping[str, Any]) -> str:
-    """The result of a network in one sentence, beside PyTorch where that was timed.
+def headline(network: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
+    """The result of a network, beside PyTorch where that was timed, and whether other programs ran meanwhile.
 
     Args:
-        network: `FinishedNetwork.to_json`.
+        network: `FinishedNetwork.to_json`; one of an earlier search has the load of its own.
+        summary: The report.
 
     Example:
         >>> times = {"torch": {"median_us": 9000.0}, "tuned": {"median_us": 3000.0}}
-        >>> headline({"network": "net", "error": None, "latencies": times})
-        '3.00 ms: 3.0 times as fast as PyTorch (9.00 ms)'
+        >>> headline({"network": "net", "error": None, "latencies": times}, {})
+        '3.00 ms: 3.0 times as fast as PyTorch (9.00 ms).'
     """
     if network["error"]:
-        return str(network["error"])
+        return f"{str(network['error']).rstrip('.')}."
     us = {form: latency["median_us"] for form, latency in network["latencies"].items()}
     if TUNED not in us:
-        return f"{network['network']} was compiled and checked, but it could not be timed"
+        return f"{network['network']} was compiled and checked, but it could not be timed."
+    return f"{_beside_torch(us)}. {no_result_text({**summary, **network})}".rstrip()
+
+
+def _beside_torch(us: Mapping[str, float]) -> str:
     text, torch = duration_text(us[TUNED]), us.get(TORCH)
     if torch is None:
         return f"{text} per call"

@@ -8,7 +8,18 @@ from typing import Any
 from costhub.cards.reports.tune import tune_page
 from costhub.errors import DataError
 
-ORIGIN = ("device", "machine", "model", "model_reason", "method", "command", "created", "versions")
+ORIGIN = (
+    "device",
+    "machine",
+    "model",
+    "model_reason",
+    "method",
+    "command",
+    "created",
+    "versions",
+    "load_average",
+    "cores",
+)
 """What a report says of a search besides its results."""
 
 
@@ -23,7 +34,8 @@ def with_earlier(summary: Mapping[str, Any], earlier: Mapping[str, Any] | None) 
         earlier: The report that the folder had before; None without one.
 
     Returns:
-        `summary` with the other `workloads` and `networks` after its own, and `earlier`: of each earlier search
+        `summary` with the other `workloads` and `networks` (these with the load that their search had) after its
+        own, and `earlier`: of each earlier search
         whose workloads are kept `ORIGIN` and the names of these `workloads`.
 
     Example:
@@ -40,7 +52,8 @@ def with_earlier(summary: Mapping[str, Any], earlier: Mapping[str, Any] | None) 
     replaced = {(row["workload"], row["device"]) for row in summary["workloads"]}
     kept = [row for row in rows if (row["workload"], row["device"]) not in replaced]
     names = {network["network"] for network in summary.get("networks", ())}
-    networks = [network for network in earlier.get("networks", ()) if network["network"] not in names]
+    load = {key: earlier.get(key) for key in ("load_average", "cores")}
+    networks = [{**load, **network} for network in earlier.get("networks", ()) if network["network"] not in names]
     searches = _searches(earlier, kept)
     return {
         **summary,

@@ -12,15 +12,18 @@ from costhub.cards.tables import counted
 _TORCH_TYPES = ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")
 
 
-def network_blocks(network: Mapping[str, Any], *, effort: str) -> Iterator[Block]:
+def network_blocks(network: Mapping[str, Any], summary: Mapping[str, Any], *, effort: str) -> Iterator[Block]:
     """The result of a network: a sentence, bars of its forms, and notes on them.
 
     Args:
         network: `FinishedNetwork.to_json`.
-        effort: What the search took, in a sentence.
+        summary: The report.
+        effort: What the search took, in a sentence; empty where it is said elsewhere.
     """
-    yield Paragraph(f"{headline(network).rstrip('.')}.", is_strong=True)
-    yield Paragraph(effort if network["error"] else f"{outputs_text(network)} {effort}")
+    yield Paragraph(headline(network, summary), is_strong=True)
+    said = effort if network["error"] else f"{outputs_text(network)} {effort}".rstrip()
+    if said:
+        yield Paragraph(said)
     bars = _bars(network)
     if bars:
         threads = counted(network["threads"], "thread")

@@ -45,7 +45,7 @@ def _together(points: Sequence[Sequence[float]]) -> Figure:
 
     figure = new_figure(2.5, width=5.2)
     axes = figure.add_subplot()
-    furnish(axes, x="programs of each kernel", y="all kernels (ms)")
+    furnish(axes, x="programs of each", y="all together (ms)")
     trials, latency_ms = [point[0] for point in points], [point[1] / 1e3 for point in points]
     axes.step(trials, latency_ms, where="post", color=SERIES[0], linewidth=2)
     axes.set_xlim(0, trials[-1])

@@ -17,14 +17,17 @@ from costhub.cards.reports.tune_facts import (
     gain_text,
     headline,
     kernel_rows,
+    no_result_text,
     outputs_text,
     own_rows,
+    peak_text,
     require,
+    sum_text,
 )
 from costhub.cards.tables import TableColumn, counted, number, one_line, plain_table
 
 _WIDTH = 80
-_MOST_KERNELS = 5
+_MOST_KERNELS = 10
 """Kernels of networks in the table; the report has all of them."""
 
 
@@ -42,16 +45,16 @@ def summary_text(summary: Mapping[str, Any], *, networks: int | None = None) -> 
     require(summary, REQUIRED, "the summary")
     rows = own_rows(summary, kernel_rows(summary))
     last = summary.get("networks", ())[:networks]
-    parts = [_network(network) for network in last]
+    parts = [_network(network, summary) for network in last] or [_filled(no_result_text(summary))]
     parts.append(_kernels(rows, is_network=bool(last)))
     parts.append("\n".join(map(_filled, (*_effort(rows, summary, is_network=bool(last)), *_notes(rows)))))
     parts.append(_places(summary, last))
     return "\n\n".join(part for part in parts if part)
 
 
-def _network(network: Mapping[str, Any]) -> str:
+def _network(network: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
     """The forms of a network, and whether its outputs are right."""
-    lines = [f"{network['network']}, {counted(network['threads'], 'thread')}. {headline(network).rstrip('.')}."]
+    lines = [f"{network['network']}, {counted(network['threads'], 'thread')}. {headline(network, summary)}"]
     us = {form: latency["median_us"] for form, latency in network["latencies"].items()}
     rows = [
         {
@@ -76,8 +79,9 @@ def _ratio(ratio: float) -> str:
 
 def _kernels(rows: Sequence[Mapping[str, Any]], *, is_network: bool) -> str:
     shown = rows[:_MOST_KERNELS] if is_network else rows
+    left = rows[len(shown) :]
     columns = (
-        TableColumn("workload", f"slowest of {counted(len(rows), 'kernel')}" if is_network else "workload"),
+        TableColumn("workload", "kernel" if is_network else "workload"),
         *([number("share", "share", ".0%")] if is_network else []),
         number("best_us", "tuned (us)", ",.1f"),
         *([number("gflops", "GFLOP/s", ",.0f")] if any(row["gflops"] for row in rows) else []),
@@ -86,14 +90,19 @@ def _kernels(rows: Sequence[Mapping[str, Any]], *, is_network: bool) -> str:
         number("trials", "programs", ",d"),
         *([number("failures", "failed", ",d")] if any(row["failures"] for row in rows) else []),
     )
-    return plain_table(shown, columns)
+    table = plain_table(shown, columns)
+    if left:
+        share = sum(row["share"] or 0.0 for row in left)
+        table += f"\nand {counted(len(left), 'more kernel')} ({share:.0%} of the time)"
+    return table
 
 
 def _effort(rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any], *, is_network: bool) -> Iterator[str]:
-    yield f"{effort_text(rows, 'kernel' if is_network else 'workload')}. {gain_text(rows)}".strip()
-    busy = busy_text(summary)
-    if busy:
-        yield busy
+    what = "kernel" if is_network else "workload"
+    yield f"{effort_text(rows, what)}. {gain_text(rows, what)}".strip()
+    if any(row["of_peak"] for row in rows):
+        yield f"Peak: {peak_text(summary)}."
+    yield from filter(None, (sum_text(summary, rows, always=False), busy_text(summary, is_network=is_network)))
 
 
 def _notes(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
