@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,24 @@ def test_an_interrupted_search_goes_on_and_repeats_nothing(
     traces = [json.dumps(json.loads(line)[1][0]) for line in (tmp_path / FILES[1]).read_text().splitlines()]
     assert len(set(traces)) == 24
     assert result.best_us == pytest.approx(1e6 * min(float(np.median(e.run_s)) for e in after if e.run_s))
+
+
+def test_an_interrupt_while_tvm_proposes_waits_until_it_has_proposed(
+    tmp_path: Path, measurer: Measurer, linear: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = linear(np.full(172, -0.01))
+    predict, ended = model.predict, []
+
+    def predict_interrupted(*args: Any) -> Any:
+        if not ended:
+            signal.raise_signal(signal.SIGINT)
+        ended.append("a prediction")
+        return predict(*args)
+
+    monkeypatch.setattr(model, "predict", predict_interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        search(tmp_path, measurer, model, 8)
+    assert ended
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from costhub.search.scheduler import TrialBatch
 from costhub.search.selection import PROPOSED_PER_TRIAL, Shortlist
 from costhub.search.strategies.search_space import latency_of
 from costhub.search.strategies.strategy import Evolutionary
-from costhub.search.tvm_seam import program_arguments, register_errors
+from costhub.search.tvm_seam import program_arguments, register_errors, uninterrupted
 
 MAX_REPEATED_BATCHES = 8
 """Batches in a row without a new program, after which the design space counts as used up."""
@@ -80,7 +80,7 @@ class SearchTask:
             proposed_per_trial = PROPOSED_PER_TRIAL
         strategy = search.strategy or Evolutionary()
         _SILENT.setLevel(logging.ERROR)
-        with meter.stages.during(EVOLUTION), _search_errors():
+        with meter.stages.during(EVOLUTION), _search_errors(), uninterrupted():
             (function,) = mod.functions.values()
             self._context = ms.TuneContext(
                 function,
@@ -119,7 +119,7 @@ class SearchTask:
             scores = self._scores(candidates)
             results = self._measured(candidates)
             self._unlearned = candidates, results
-            with stages.during(EVOLUTION):
+            with stages.during(EVOLUTION), uninterrupted():
                 self._context.notify_runner_results(candidates, results)
         latency_s = np.array([latency_of(result) for result in results])
         return TrialBatch(latency_s, scores)
@@ -133,7 +133,7 @@ class SearchTask:
     def _look_ahead(self) -> list[Any]:
         """Learns from the last batch and proposes the next one; after the last of all, neither is of use."""
         if self._unlearned is not None:
-            with self.meter.stages.during(LEARNING):
+            with self.meter.stages.during(LEARNING), uninterrupted():
                 self.model.update(self._context, *self._unlearned)
             self._unlearned = None
         if self._next is None:
@@ -153,7 +153,7 @@ class SearchTask:
         TVM does not consult its database, so a resumed search would propose its best programs again.
         """
         for _ in range(MAX_REPEATED_BATCHES):
-            with self.meter.stages.during(EVOLUTION):
+            with self.meter.stages.during(EVOLUTION), uninterrupted():
                 proposed = list(self._context.generate_measure_candidates() or ())
             new = {s: c for c in proposed if (s := _structural_hash(c)) not in self._seen}
             self._seen.update(new)
