@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import re
 import runpy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from costhub.cards.reports.stats import stats_page, stats_text
+from costhub.dataset.stats.noise import DeviceNoise, Spread
 
 make_stats: Any = runpy.run_path(str(Path(__file__).with_name("folder_of_stats.py")))["make_stats"]
 outline: Any = runpy.run_path(str(Path(__file__).parents[1] / "page_outline.py"))["outline"]
@@ -58,8 +60,6 @@ def test_an_empty_folder_has_a_page_too(tmp_path: Path) -> None:
 
 
 def test_a_device_without_good_programs_is_said_to_have_none(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     stats = make_stats(devices=1, workloads=1)
     failed = replace(
         stats.workloads[0],
@@ -93,6 +93,14 @@ def test_every_table_is_there() -> None:
     assert "CC-BY-4.0 ann 768" in lines
     assert "board-0 1.2 2.0 3.0 40 500 6,000 7,000,000" in lines
     assert "family2 matmul.2x128x128 128 127 12.0 48 1,200 100 100.0" in lines
+
+
+def test_of_programs_without_repeats_there_is_no_table_of_noise() -> None:
+    stats, none = make_stats(devices=1), Spread(0, None, None, ())
+    text = stats_text(replace(stats, noise=(DeviceNoise("board-0", none, none),)))
+
+    assert "noise of" in stats_text(stats)
+    assert "noise of" not in text
 
 
 def test_it_fits_a_terminal_of_a_hundred_columns() -> None:

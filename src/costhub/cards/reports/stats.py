@@ -94,8 +94,8 @@ def _text_sections(stats: FolderStats) -> Iterator[str]:
         rows = [asdict(f) | {"error": _cut(f.error, _ERROR_CHARACTERS)} for f in stats.failures[:_FAILURES_SHOWN]]
         yield plain_table(rows, _FAILURES)
     yield plain_table(_proposer_rows(stats), _PROPOSERS)
-    if stats.noise:
-        yield plain_table(_noise_rows(stats), _NOISE)
+    if noise := _noise_rows(stats):  # imported rows may have one repeat each, which leaves nothing to compare
+        yield plain_table(noise, _NOISE)
     yield plain_table([asdict(row) for row in stats.versions], _VERSIONS)
     yield plain_table([asdict(row) for row in stats.licences], _LICENCES)
     yield _quantiles(stats)
