@@ -13,10 +13,11 @@ def test_a_sound_contribution_is_accepted_and_merged(costhub: Any, measured: Any
     done = costhub("review", str(new), "--against", str(held), "--merge", "--shallow")
 
     assert (done.code, done.err) == (0, "")
-    first, *_, verdict, merged = done.out.splitlines()
+    first, *_, verdict, merged, card = done.out.splitlines()
     assert "programs in both, latency ratio" in first
     assert verdict == f"{new}: accepted."
     assert merged == f"Merged: {held}"
+    assert card.startswith("The card is as before")
     total = DataFolder.open(new).measurements().num_rows
     assert DataFolder.open(held).measurements().num_rows > total
 
@@ -29,6 +30,7 @@ def test_a_refusal_is_told_and_exits_with_1(costhub: Any, measured: Any, tmp_pat
 
     assert done.code == 1
     assert "refuse: The hub already holds all of the rows (40)." in done.out
+    assert "programs in both" not in done.out
     assert (told["accepted"], told["merged"], told["comparisons"][0]["replayed"]) == (False, None, 40)
 
 

@@ -55,6 +55,7 @@ def command(
             click.echo(line)
         if done.merged:
             click.echo(f"Merged: {done.merged}")
+            click.echo("The card is as before; `costhub publish DATASET_FOLDER` renews its licences and contributors.")
     if not verdict.is_accepted:
         context.exit(1)
 
@@ -65,6 +66,8 @@ def _lines(verdict: ReviewVerdict) -> Iterator[str]:
     for found in verdict.comparisons:
         shift = "-" if found.shift is None else f"{found.shift:.2f}"
         agreement = "-" if found.agreement is None else f"{found.agreement:.2f}"
+        if found.rows == found.replayed:  # a reason below says so
+            continue
         yield (
             f"{clean(found.device_id, 60)}: {found.rows:,} rows beside {found.held:,} in the hub; "
             f"{found.repeated:,} programs in both, latency ratio {shift}, rank correlation {agreement}"
