@@ -394,6 +394,14 @@ def a_busy_machine(damaged: Any) -> None:
     damaged.change(3, load_average=64.0)
 
 
+@plants("CH060")
+def a_session_beside_other_programs(damaged: Any) -> None:
+    rows = damaged.rows()
+    for row in rows:
+        row["run_s"] = [s * (1, 1.23)[n % 2] for n, s in enumerate(row["run_s"])]
+    damaged.write(rows)
+
+
 @plants("CH038")
 def a_temperature_in_kelvin(damaged: Any) -> None:
     damaged.change(3, temperature_c=330.0)

@@ -26,6 +26,9 @@ ENOUGH_WORKLOADS = 3
 LEAST_OUTLIER = 32.0
 NOISE_POWER = 8.0
 """An outlier's spread is this power of the spread that 99 of 100 rows of the device keep."""
+MOST_USUAL_SPREAD = 1.1
+"""Slowest / fastest repeat of the median row of a session on a CPU: 1.01 to 1.02 in 13 sessions on virtual machines
+with one and two threads (Zen 4, Zen 5, Ice Lake), at a load of 1 to 2.7; 1.2 beside other programs, at a load of 5."""
 IDENTICAL_SHARE = 0.05
 """11 of 15,450 rows of the A100 have three repeats alike."""
 DISAGREEMENT = 8.0
@@ -102,6 +105,18 @@ def outlying_repeats(ledger: Ledger, context: CheckContext) -> Iterator[tuple[st
         outliers.append(rows[spread > max(LEAST_OUTLIER, usual**NOISE_POWER)])
     message = "one repeat in run_s is far from the others, beyond the usual noise of the device."
     yield message, ledger.mask(outliers)
+
+
+def noisy_sessions(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, Mask]]:
+    """Finds sessions on CPUs in which most repeats disagree, as beside other programs."""
+    noisy = []
+    is_cpu = np.array([row.get("kind") == "cpu" for row in context.devices.values()] + [False])
+    timed = ledger.is_timed & (ledger["repeats"] > 1) & np.isfinite(ledger["spread"]) & is_cpu[ledger["device"]]
+    for rows in ledger.groups("device", "session", within=timed):
+        if len(rows) >= ENOUGH_ROWS and np.median(ledger["spread"][rows]) > MOST_USUAL_SPREAD:
+            noisy.append(rows)
+    message = f"in half of the session's rows, the slowest repeat is over {MOST_USUAL_SPREAD:g} times the fastest."
+    yield message, ledger.mask(noisy)
 
 
 def identical_repeats(ledger: Ledger, context: CheckContext) -> Iterator[tuple[str, Mask]]:
@@ -197,5 +212,12 @@ LATENCY_RULES = (
         severity="warning",
         fix="Publish what was measured; if rows are synthetic, say so in proposed_by and the README.",
         find=generated,
+    ),
+    LedgerRule(
+        id="CH060",
+        title="most repeats of a session on a CPU agree",
+        severity="warning",
+        fix="Measure again, into a new folder, with nothing else running.",
+        find=noisy_sessions,
     ),
 )
