@@ -15,6 +15,12 @@ from costhub.dataset.workload import module_to_json
 from costhub.errors import ArgumentError, CosthubError
 
 
+def test_a_licence_is_looked_at_before_anything_is_measured(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"Write cc-by-4\.0"):
+        collect("matmul", tmp_path / "out", options=CollectOptions(licence="CC BY 4.0"))
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_module_is_measured_and_the_rows_name_their_contributor(tmp_path: Path) -> None:
     mod, out = find_workload("matmul.128x128x128").module(), tmp_path / "data"
     (tmp_path / "filed.json").write_text(module_to_json(find_workload("softmax.64x1000").module()))

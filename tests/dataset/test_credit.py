@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from costhub.dataset.credit import data_credit
+from costhub.dataset.credit import check_licence, data_credit
 from costhub.dataset.folder import DataFolder
-from costhub.errors import DataError
+from costhub.errors import ArgumentError, DataError
 
 
 def row(number: int, **changes: Any) -> dict[str, Any]:
@@ -45,3 +45,21 @@ def test_only_the_devices_asked_for_count(folder: Path) -> None:
     assert data_credit(folder, ["two"]) is None
     with pytest.raises(DataError, match="three"):
         data_credit(folder, ["three"])
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("CC BY 4.0", "cc-by-4.0"), ("MIT License", "mit"), ("Apache License, Version 2.0", "apache-2.0")],
+)
+def test_another_spelling_of_a_licence_is_refused(written: str, meant: str) -> None:
+    with pytest.raises(ArgumentError, match=f"Write {meant}"):
+        check_licence(written)
+
+
+def test_a_licence_of_private_data_is_only_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    for fine in ("CC-BY-4.0", "mit", None):
+        check_licence(fine)
+    assert caplog.messages == []
+
+    check_licence("LicenseRef-Secret")
+    assert "cc-by-4.0" in caplog.text

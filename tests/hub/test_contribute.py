@@ -163,7 +163,7 @@ def test_saying_no_sends_nothing(measured: Any, tmp_path: Path, dataset: Any) ->
     ("changes", "sentence"),
     [
         ({"licence": None}, "CH048"),
-        ({"licence": "LicenseRef-Secret"}, "which does not let a hub share them"),
+        ({"licence": "LicenseRef-Secret"}, "CH048"),
         ({"error": "cannot open /home/ada/x", "status": "run_error", "run_s": []}, "CH050"),
         ({"session": "my-own-laptop"}, "a name of this machine or its user"),
         ({"run_s": [1e-12, 1e-12]}, "CH03"),

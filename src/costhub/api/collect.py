@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from costhub.api.measuring import Where, check_boards, check_limits, folder_of, local_devices, open_measurer
 from costhub.api.models import ModelChoice
 from costhub.api.subjects import read_subjects
+from costhub.dataset.credit import check_licence
 from costhub.dataset.folder import DataFolder
 from costhub.errors import ArgumentError
 from costhub.progress import BarWithLines
@@ -138,6 +139,7 @@ def collect(
     """
     options = options or CollectOptions()
     check_limits(trials, budget_s=budget_s)
+    check_licence(options.licence)
     shares, guide, allow = options.parsed_shares(), None, options.allow_other_kind
     if options.model is not None:
         guide = ModelChoice(options.model, allow_other_kind=allow)

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from costhub.cards.tables import TableColumn, markdown_table, one_line
+from costhub.dataset.schema import HUB_LICENCES
 
-HUB_LICENCES = frozenset({"apache-2.0", "mit", "bsd-3-clause", "cc-by-4.0", "cc-by-sa-4.0", "cc0-1.0", "odc-by"})
-"""Licences that the Hugging Face hub knows by name; any other one is announced as `other`."""
 DEVICE_FACTS = {
     "device_id": "device",
     "model_name": "product",

@@ -1,13 +1,19 @@
-"""Provides data_credit and joined_credit: who measured some data, and under which licences."""
+"""Provides data_credit, joined_credit and check_licence: who measured some data, and under which licences."""
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
 from costhub.dataset.folder import DataFolder
+from costhub.dataset.schema import HUB_LICENCES
+from costhub.errors import ArgumentError
+
+log = logging.getLogger("costhub")
 
 _SEPARATOR = ", "
 
@@ -47,3 +53,37 @@ def joined_credit(*credits: str | None) -> str | None:
     """
     names = dict.fromkeys(name for text in credits if text for name in text.split(_SEPARATOR))
     return _SEPARATOR.join(names) or None
+
+
+def check_licence(licence: str | None) -> None:
+    """Looks at a licence before rows get it: a row keeps the one that it has.
+
+    A licence that hubs do not take may be right for data that stay private, so it is only warned of.
+
+    Args:
+        licence: The name that was given; None is said by `costhub check`.
+
+    Raises:
+        ArgumentError: It is another spelling of a licence that hubs take.
+
+    Example:
+        >>> check_licence("CC BY 4.0")
+        Traceback (most recent call last):
+        costhub.errors.ArgumentError: The licence 'CC BY 4.0' is not an SPDX name, and hubs would refuse the rows. ...
+    """
+    if licence is None or licence.lower() in HUB_LICENCES:
+        return
+    for name in sorted(HUB_LICENCES):
+        if _letters(name) == _letters(licence):
+            message = f"The licence {licence!r} is not an SPDX name, and hubs would refuse the rows. Write {name}."
+            raise ArgumentError(message)
+    log.warning(
+        "`costhub contribute` will refuse these rows: hubs do not take the licence %r, but %s.",
+        licence,
+        ", ".join(sorted(HUB_LICENCES)),
+    )
+
+
+def _letters(licence: str) -> str:
+    """Letters and digits of a licence's name, without words that do not tell it from others."""
+    return re.sub(r"\b(the|licen[cs]e|version)\b|[^a-z0-9]", "", licence.lower())

@@ -14,6 +14,8 @@ from costhub.errors import DataError
 SCHEMA_VERSION = 3
 """Raised with every change of the columns. An added column names that version as `since`; older shards read
 as null there. Since version 3 shards of measurements hold `STORED` columns in place of what follows from them."""
+HUB_LICENCES = frozenset({"apache-2.0", "mit", "bsd-3-clause", "cc-by-4.0", "cc-by-sa-4.0", "cc0-1.0", "odc-by"})
+"""Licences, in small letters, that the Hugging Face hub knows by name, and that rows of a contribution may have."""
 
 TABLE_KEY = b"costhub.table"
 VERSION_KEY = b"costhub.schema_version"

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from costhub.cards.card_parts import HUB_LICENCES
 from costhub.dataset.check.folder import check_folder
 from costhub.errors import ArgumentError, HubError, RefusedError
 from costhub.hub.dataset_documents import DataFacts, data_facts
@@ -145,7 +144,7 @@ def refuse_unfit(folder: Path, *, deep: bool) -> None:
     """Refuses what a review would refuse, and what identifies this machine's user.
 
     Raises:
-        RefusedError: A rule is broken, a licence does not allow sharing, or a text is personal.
+        RefusedError: A rule is broken, or a text is personal.
     """
     findings = check_folder(folder, deep=deep)
     if findings:
@@ -157,12 +156,6 @@ def refuse_unfit(folder: Path, *, deep: bool) -> None:
     facts = data_facts(folder)
     if not facts.total:
         raise RefusedError(f"{folder} holds no measurements, so there is nothing to send.")
-    closed = [licence for licence in facts.licences if licence.lower() not in HUB_LICENCES]
-    if closed:
-        raise RefusedError(
-            f"Rows have the licence {clean(closed[0], 40)!r}, which does not let a hub share them. The "
-            f"accepted licences are {', '.join(sorted(HUB_LICENCES))}."
-        )
     names = own_names_in(folder)
     if names:
         raise RefusedError(f"{names[0]} Nothing was sent; remove it from the rows, or from the device.")

@@ -481,6 +481,11 @@ def no_licence(damaged: Any) -> None:
     damaged.write([row | {"licence": None} for row in rows])
 
 
+@plants("CH048")
+def a_licence_that_no_hub_knows(damaged: Any) -> None:
+    damaged.change(3, licence="CC BY 4.0")
+
+
 @plants("CH049")
 def a_newer_costhub(damaged: Any) -> None:
     damaged.change(3, costhub_version="99.0.0")

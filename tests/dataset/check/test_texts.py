@@ -80,10 +80,11 @@ def test_entries_of_tables_are_bounded_too() -> None:
     ]
 
 
-def test_a_row_without_a_licence(batch: Any) -> None:
-    [(_, mask)] = missing_licence(batch(licence=["MIT", None, " "]))
+def test_a_row_without_a_licence_or_with_one_that_hubs_do_not_take(batch: Any) -> None:
+    [(_, missing), (_, unknown)] = missing_licence(batch(licence=["MIT", None, " ", "MIT License"]))
 
-    assert mask.tolist() == [False, True, True]
+    assert missing.tolist() == [False, True, True, False]
+    assert unknown.tolist() == [False, False, False, True]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from costhub.dataset.check.measurements import Mask, RowRule, Rows, TableRule
-from costhub.dataset.schema import columns_of
+from costhub.dataset.schema import HUB_LICENCES, columns_of
 from costhub.versions import costhub_version
 
 MOST_TEXT_BYTES = {"trace": 1 << 20, "target": 16 << 10, "error": 16 << 10}
@@ -116,9 +116,12 @@ def oversized_entries(row: dict[str, Any]) -> Iterator[str]:
 
 
 def missing_licence(rows: Rows) -> Iterator[tuple[str, Mask]]:
-    """Finds rows without a licence, which nobody may use."""
-    named = rows.where(pc.match_substring_regex(rows.column("licence"), r"\S"))
+    """Finds rows without a licence, which nobody may use, or with one that hubs do not take."""
+    licences = rows.column("licence")
+    named = rows.where(pc.match_substring_regex(licences, r"\S"))
     yield "licence is missing; an SPDX name such as CC-BY-4.0 was expected.", ~named
+    known = rows.where(pc.is_in(pc.utf8_lower(licences), value_set=pa.array(sorted(HUB_LICENCES))))
+    yield f"licence is none that hubs take ({', '.join(sorted(HUB_LICENCES))}).", named & ~known
 
 
 def unknown_versions(rows: Rows) -> Iterator[tuple[str, Mask]]:
@@ -244,9 +247,9 @@ TEXT_RULES = (
     ),
     RowRule(
         id="CH048",
-        title="every row has a licence",
+        title="every row has a licence that hubs take",
         severity="warning",
-        fix="Ask who measured it, and write the SPDX name of the licence.",
+        fix="Import or collect again into a new folder, with --licence: a row keeps the one that it has.",
         find=missing_licence,
     ),
     RowRule(

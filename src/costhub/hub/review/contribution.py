@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from costhub.cards.card_parts import HUB_LICENCES
 from costhub.dataset.check.files import Listing, equal_but_for_case
 from costhub.dataset.check.folder import Reader, check_folder
 from costhub.dataset.folder import DataFolder
+from costhub.dataset.schema import HUB_LICENCES
 from costhub.dataset.shards.layout import empty_table
 from costhub.errors import DataError
 from costhub.hub.dataset_documents import data_facts
