@@ -58,6 +58,31 @@ def test_the_term_is_the_verdict_on_both_domains(source_programs: Programs) -> N
     assert 1.0 + 2.0 * 0.4 < found.item() < 1.0 + 2.0 * 1.0
 
 
+def test_the_term_is_the_cross_entropy_of_telling_source_from_target(source_programs: Programs) -> None:
+    network, adversary, batch = set_up(source_programs, weight=2.0)
+    read: list[Tensor] = []
+    network.score.register_forward_pre_hook(lambda _, inputs: read.append(inputs[0].detach()))  # type: ignore[operator, union-attr]
+    network(*batch.inputs)
+    discriminator = adversary._parts[0]
+
+    found = adversary.loss(network, batch, torch.tensor(1.0))
+
+    of_target, of_source = read
+    assert not torch.equal(of_target, of_source)
+    chance = [torch.sigmoid(discriminator(own)).detach() for own in (of_target, of_source)]
+    entropy = -torch.cat([chance[0].log(), (1 - chance[1]).log()]).mean()
+    assert found.item() == pytest.approx(1.0 + 2.0 * entropy.item(), rel=1e-5)
+
+
+def test_the_adversary_changes_no_mask(sources: Models, measured_here: Programs, source_programs: Programs) -> None:
+    method = MosesLottery(ratio=0.25, domain=0.1, epochs=1)
+
+    method.adapt(sources["mlp"], measured_here, seed=0, source_programs=source_programs)
+
+    [[shares]] = method.shares
+    assert shares["encode_1.weight"] == pytest.approx(0.25, abs=0.01)
+
+
 def test_the_discriminator_learns_what_the_network_learns_to_hide(
     source_programs: Programs, measured_here: Programs
 ) -> None:

@@ -110,8 +110,8 @@ def test_a_policy_that_still_chooses_is_rewarded() -> None:
 
 
 def test_returns_are_advantages_and_what_was_expected(monkeypatch: pytest.MonkeyPatch) -> None:
-    agent = PpoAgent(1, 1, seed=0, options=PpoOptions(epochs=1, minibatch=1024))
-    steps = [agent.act(np.full((3, 1), value, np.float32)) for value in (0.1, 0.6)]
+    agent = PpoAgent(1, 1, seed=0, options=PpoOptions(epochs=2, minibatch=4))
+    steps = [agent.act(np.array([[value], [value + 1], [value + 2]], np.float32)) for value in (0.1, 0.6)]
     rewards, last = np.array([[1.0, 2.0, 3.0], [0.0, -1.0, 4.0]], np.float32), np.ones((3, 1), np.float32)
     seen: list[tuple[torch.Tensor, ...]] = []
     loss = agent._loss
@@ -120,10 +120,17 @@ def test_returns_are_advantages_and_what_was_expected(monkeypatch: pytest.Monkey
 
     agent.learn(steps, rewards, last)
 
-    [(_, _, _, gains, returns)] = seen
     expected = advantages(rewards, values, discount=0.9, gae=0.99)
-    assert sorted(gains.tolist()) == pytest.approx(sorted(expected.ravel().tolist()), rel=1e-5)
-    assert sorted(returns.tolist()) == pytest.approx(sorted((expected + values[:-1]).ravel().tolist()), rel=1e-5)
+    columns = [
+        *(np.concatenate([getattr(s, name) for s in steps]).ravel() for name in ("states", "actions")),
+        np.concatenate([step.log_probability for step in steps]),
+        expected.ravel(),
+        (expected + values[:-1]).ravel(),
+    ]
+    assert [len(given[0]) for given in seen] == [4, 2, 4, 2]
+    for passed in (seen[:2], seen[2:]):  # each program once, with what belongs to it
+        found = np.stack([torch.cat([given[i] for given in passed]).numpy().ravel() for i in range(5)], axis=1)
+        np.testing.assert_allclose(found[found[:, 0].argsort()], np.stack(columns, axis=1)[columns[0].argsort()], 1e-4)
 
 
 def test_actions_have_the_shape_of_the_knobs() -> None:
@@ -133,6 +140,23 @@ def test_actions_have_the_shape_of_the_knobs() -> None:
     assert set(np.unique(turn.directions)) <= {-1, 0, 1}
     assert turn.log_probability.shape == turn.values.shape == (7,)
     assert (turn.log_probability < 0).all()
+
+
+def test_the_probability_of_a_turn_is_the_product_over_its_knobs() -> None:
+    agent, states = PpoAgent(3, 5, seed=0), np.random.default_rng(0).random((7, 3)).astype(np.float32)
+    turn = agent.act(states)
+
+    policy = agent._network(torch.as_tensor(states))[0].detach().exp().numpy()
+    chosen = [[policy[n, knob, action] for knob, action in enumerate(own)] for n, own in enumerate(turn.actions)]
+    np.testing.assert_allclose(np.exp(turn.log_probability), np.prod(chosen, axis=1), rtol=1e-4)
+
+
+def test_the_numbers_are_those_of_the_paper() -> None:
+    """Table 2 of ReLeASE."""
+    found = PpoOptions()
+
+    assert (found.learning_rate, found.discount, found.gae) == (1e-3, 0.9, 0.99)
+    assert (found.epochs, found.clip, found.value_weight, found.entropy_weight) == (3, 0.3, 1.0, 0.1)
 
 
 def test_advantages_are_zero_where_all_came_as_expected() -> None:
@@ -148,6 +172,17 @@ def test_without_gae_an_advantage_looks_one_step_ahead() -> None:
     found = advantages(rewards, values, discount=0.5, gae=0.0)
 
     assert found.ravel().tolist() == [1.0 + 0.5 * 2.0 - 0.5, 5.0 + 0.5 * 4.0 - 2.0]
+
+
+def test_an_advantage_is_the_sum_of_the_surprises_to_come() -> None:
+    """Schulman et al., 2016, eq. 16, written as the sum."""
+    rng = np.random.default_rng(0)
+    rewards, values = rng.normal(size=(4, 2)), rng.normal(size=(5, 2))
+    discount, gae = 0.9, 0.7
+    surprise = [rewards[t] + discount * values[t + 1] - values[t] for t in range(4)]
+    expected = [sum((discount * gae) ** (k - t) * surprise[k] for k in range(t, 4)) for t in range(4)]
+
+    np.testing.assert_allclose(advantages(rewards, values, discount=discount, gae=gae), expected)
 
 
 def test_the_agents_come_to_better_programs_than_random_ones(

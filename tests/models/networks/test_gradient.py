@@ -180,3 +180,30 @@ def test_the_gradient_it_can_ask_for_is_that_of_all_programs_and_changes_nothing
 
     assert asked.gradient[0].abs().max() > 0
     assert torch.equal(trained(train, Asks()).score.weight, plain.score.weight)
+
+
+def test_the_gradient_is_that_of_the_mean_over_all_programs_at_the_present_weights(train: Programs) -> None:
+    """Batches of one size, so that the mean over all is the mean over the batches; by hand and by autograd."""
+    options = replace(OPTIONS, objective="regression", batch=60, epochs=3)
+    assert train.n % options.batch == 0
+    net, learned = network(), examples(train)
+    everything = learned.take(np.arange(train.n)).inputs
+    best = {group: train.latency_s[train.group == group].min() for group in set(train.group.tolist())}
+    wanted = torch.tensor([best[g] / s for g, s in zip(train.group.tolist(), train.latency_s, strict=True)])
+
+    class Compares(StepRule):
+        seen = 0
+
+        def begin_epoch(self, network: nn.Module, gradient: Callable[[], None]) -> None:
+            weights = list(network.parameters())
+            gradient()
+            found = torch.cat([w.grad.flatten() for w in weights if w.grad is not None])
+            by_hand = torch.autograd.grad((network(*everything) - wanted.float()).square().mean(), weights)
+            expected = torch.cat([each.flatten() for each in by_hand])
+            torch.testing.assert_close(found / found.norm(), expected / expected.norm(), rtol=1e-3, atol=1e-5)
+            self.seen += 1
+
+    rule = Compares()
+    train_network(net, learned, None, options=options, seed=0, rule=rule)
+
+    assert rule.seen == options.epochs

@@ -38,6 +38,62 @@ def test_every_objective_learns_from_workloads_in_any_order(objective: str, trai
     assert evaluate(model, unseen).pairwise > 0.75
 
 
+LATENCY_S = np.array([1.0, 8.0, 1.25, 4.0])
+THROUGHPUT = np.array([1.0, 0.125, 0.8, 0.25])
+
+
+def scores_after_one_tree(objective: str) -> np.ndarray:
+    """Of four programs of a workload, each in a leaf of its own: what the derivatives of the objective ask for."""
+    options = GbtOptions(
+        objective=objective, rounds=1, learning_rate=1.0, min_child_weight=0.0, subsample=1.0, colsample=1.0
+    )
+    rows, ones = np.arange(4, dtype=np.float32)[:, None], np.ones(4, np.int64)
+    model = Gbt(feature_spec="demo@1", options=options)
+    model.fit(Programs(rows, ones, 0 * ones, ("w",), LATENCY_S), None, seed=0, progress=False)
+    return model.predict(rows, ones)
+
+
+@pytest.mark.parametrize(("objective", "wanted"), [("regression", THROUGHPUT), ("log", np.log(THROUGHPUT))])
+def test_squared_errors_are_those_of_what_the_objective_names(objective: str, wanted: np.ndarray) -> None:
+    """Half of the way from the mean to what is wanted: the error, over its curvature and the penalty, both 1."""
+    np.testing.assert_allclose(scores_after_one_tree(objective), (wanted.mean() + wanted) / 2, rtol=1e-5)
+
+
+def test_under_rank_all_pairs_pull_alike() -> None:
+    """Between equal scores, the pull on a program is the slower ones less the faster ones, by AutoTVM's eq. 2."""
+    found = scores_after_one_tree("rank")
+
+    assert found[0] > 0
+    np.testing.assert_allclose(found / found[0], [1, -1, 1 / 3, -1 / 3], rtol=1e-4)
+
+
+def test_under_lambdarank_a_pair_pulls_by_what_its_swap_gains() -> None:
+    """Burges, 2010; equal scores rank as they stand. XGBoost scales a group by a factor, told from one program."""
+    discount = 1 / np.log2(2.0 + np.arange(4))
+    swap = np.abs(np.subtract.outer(THROUGHPUT, THROUGHPUT) * np.subtract.outer(discount, discount))
+    swap /= (np.sort(THROUGHPUT)[::-1] * discount).sum()
+    pull = (np.sign(np.subtract.outer(THROUGHPUT, THROUGHPUT)) * swap).sum(axis=1) / 2
+    curvature, penalty = swap.sum(axis=1) / 2, 0.02
+
+    found = scores_after_one_tree("lambdarank")
+
+    scale = penalty * found[0] / (pull[0] - curvature[0] * found[0])
+    assert scale > 0
+    np.testing.assert_allclose(found, scale * pull / (scale * curvature + penalty), rtol=1e-3)
+
+
+def test_a_failed_program_is_no_throughput_or_a_thousandth_of_the_best() -> None:
+    ones = np.ones(3, np.int64)
+    programs = Programs(np.ones((3, 1), np.float32), ones, 0 * ones, ("w",), np.array([2.0, np.inf, 1.0]))
+    labels = {
+        name: Gbt(feature_spec="demo@1", options=GbtOptions(objective=name)).labels(programs) for name in OBJECTIVES
+    }
+
+    np.testing.assert_allclose(labels.pop("log"), np.log([0.5, 0.001, 1.0]))
+    for found in labels.values():
+        np.testing.assert_allclose(found, [0.5, 0.0, 1.0])
+
+
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_training_stops_on_validation_and_keeps_the_best_trees(objective: str, train: Programs) -> None:
     options = GbtOptions(objective=objective, rounds=300, learning_rate=0.3, patience=3)

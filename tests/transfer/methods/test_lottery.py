@@ -9,6 +9,8 @@ from torch import Tensor, nn
 
 from costhub.dataset.programs import Programs
 from costhub.models.architectures import new_model
+from costhub.models.networks.batches import Batch, Examples
+from costhub.models.networks.gradient import StepRule
 from costhub.models.networks.mlp import Mlp
 from costhub.models.protocol import CostModel
 from costhub.transfer.methods.lottery import Lottery, Masked, kept_share, transferable
@@ -152,3 +154,61 @@ def test_with_all_transferable_it_is_fine_tuning(sources: Models, measured_here:
 
 def test_where_nothing_flows_everything_is_free() -> None:
     assert transferable(torch.zeros(3), ratio=0.1).all()
+
+
+def test_the_weights_that_learn_are_those_that_autograd_names(
+    source_programs: Programs, measured_here: Programs
+) -> None:
+    """A whole adaptation of one epoch, which has one step here; xi is taken by hand."""
+    options = {"hidden": 8, "bins": 0, "epochs": 3, "objective": "regression"}
+    source = new_model("mlp", feature_spec="demo@1", options=options)
+    source.fit(source_programs, None, seed=0, progress=False)
+    assert isinstance(source, Mlp)
+    latency_s, workload = measured_here.latency_s, measured_here.workload
+    wanted = [latency_s[workload == own].min() / s for own, s in zip(workload, latency_s, strict=True)]
+    inputs = Examples(measured_here, source.scalers).take(np.arange(measured_here.n)).inputs
+    loss = (source.networks[0](*inputs) - torch.tensor(wanted).float()).square().mean()
+    before = weights(source)
+    gradient = dict(zip(before, torch.autograd.grad(loss, list(before.values())), strict=True))
+    rate = 1e-2 * 0.5 * (1 + math.cos(math.pi * (0.5 - 0.1) / 0.9))  # in the middle of the schedule
+
+    adapted = Lottery(ratio=0.25, epochs=1, learning_rate=1e-2, decay=0.5).adapt(source, measured_here, seed=0)
+
+    for name, now in weights(adapted).items():
+        old, xi = before[name].detach().flatten(), (before[name] * gradient[name]).detach().abs().flatten()
+        learned = ~torch.isclose(now.detach().flatten(), old * (1 - rate * 0.5), rtol=1e-6, atol=1e-9)
+        assert int(learned.sum()) == math.ceil(0.25 * len(xi)), name
+        assert xi[learned].min() >= xi[~learned].max() * (1 - 1e-4) if len(xi) > 1 else learned.all(), name
+
+
+class Told(StepRule):
+    """Writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def begin(self, network: nn.Module) -> None:
+        self.told.append("begin")
+
+    def loss(self, network: nn.Module, batch: Batch, own: Tensor) -> Tensor:
+        self.told.append("loss")
+        return 3.0 * own
+
+    def after_step(self, network: nn.Module, rate: float) -> None:
+        self.told.append(f"step at {rate}")
+
+    def end(self, network: nn.Module) -> None:
+        self.told.append("end")
+
+
+def test_a_rule_beside_the_masks_hears_of_everything() -> None:
+    network, beside = OneTensor(), Told()
+    rule = Masked(Lottery(ratio=0.25).mask, 0.5, beside)
+    batch = Batch((), torch.zeros(1), torch.zeros(1, dtype=torch.int64))
+
+    rule.begin(network)
+    assert float(rule.loss(network, batch, torch.tensor(2.0))) == 6.0
+    assert masked(network, [10.0, 0.0, 1.0, 0.01], rule) == [False, False, True, False]
+    rule.end(network)
+
+    assert beside.told == ["begin", "loss", "step at 0.1", "end"]
