@@ -124,6 +124,26 @@ def test_the_adversary_of_moses_compares_with_data_of_the_source(
     assert json.loads((tmp_path / "with/adaptation.json").read_text())["method"] == "moses(epochs=2, domain=0.05)"
 
 
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (["--option", "domain=0.05"], "give some of them with --source-data"),
+        (["--option", "domain=-1"], "domain must be between 0 and 1000"),
+        (["--option", "threshold=1.5"], "threshold must be between 0 and 1"),
+        (["--option", "decay=much"], "decay"),
+        (["--source-data", "amd-epyc-zen5-2c"], "`--option domain=0.05`, or leave --source-data out"),
+    ],
+)
+def test_wrong_options_of_moses_are_refused_before_a_model_or_data_are_looked_for(
+    more: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert adapt("no-such-model", tmp_path / "no-data", tmp_path / "model", "--method", "moses", *more) == 2
+
+    told = capsys.readouterr().err
+    assert sentence in told
+    assert "no-such-model" not in told
+
+
 def test_a_ticket_without_networks_says_what_it_does_instead(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], source: str
 ) -> None:

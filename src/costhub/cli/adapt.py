@@ -128,13 +128,15 @@ class Carrying:
     """Whether a model of GPUs may serve a CPU, or the reverse."""
 
     def check(self) -> None:
-        """Refuses wrong options and data before anything is measured; loads torch only where options are given."""
+        """Refuses wrong options and data before anything is measured; loads torch only where some are given."""
         from costhub.hub.data import find_data
 
-        if self.options:
-            self.method()
         if self.source_data is not None:
             find_data(self.source_data)
+        if self.options or self.source_data is not None:
+            check_source = getattr(self.method(), "check_source", None)
+            if check_source is not None:
+                check_source(given=self.source_data is not None)
 
     def method(self) -> TransferMethod:
         """The method with its options."""

@@ -50,6 +50,23 @@ class MosesLottery(Lottery):
         super().__post_init__()
         check_ranges({"threshold": (self.threshold, 0.0, 1.0), "domain": (self.domain, 0.0, 1e3)})
 
+    def check_source(self, *, given: bool) -> None:
+        """Refuses an adversary that has nothing to compare with, and programs that nothing would compare with.
+
+        Args:
+            given: Whether there will be programs of the source.
+
+        Raises:
+            ModelError: It is one of the two.
+        """
+        if self.domain and not given:
+            raise _needs_source()
+        if given and not self.domain:
+            raise ModelError(
+                "Programs of the source are for the adversarial term, which is off: give it a weight, for example "
+                "`--option domain=0.05`, or leave --source-data out."
+            )
+
     def adapt(
         self, source: CostModel, target: Programs, *, seed: int, source_programs: Programs | None = None
     ) -> CostModel:
