@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from costhub.dataset.programs import Programs
 from costhub.models.networks.batches import Batch, Examples
 from costhub.models.networks.gradient import StepRule, batch_loss, train_network
-from costhub.models.networks.losses import OBJECTIVES
+from costhub.models.networks.losses import OBJECTIVES, listnet_loss
 from costhub.models.networks.mlp import SegmentSumNetwork
 from costhub.models.networks.network_options import NetworkOptions
 from costhub.models.networks.scaler import Scaler
@@ -50,6 +50,14 @@ def test_training_lowers_the_loss(objective: str, train: Programs) -> None:
     train_network(net, learned, None, options=options, seed=0)
 
     assert batch_loss(net, batch, options).item() < 0.5 * before
+
+
+def test_the_listwise_loss_has_the_weight_that_was_asked_for(train: Programs) -> None:
+    net, batch = network(), examples(train).take(np.arange(train.n))
+    alone, both = (batch_loss(net, batch, replace(OPTIONS, listwise=weight)).item() for weight in (0.0, 0.7))
+
+    added = listnet_loss(net(*batch.inputs), batch.throughput, batch.group).item()
+    assert both - alone == pytest.approx(0.7 * added, rel=1e-4)
 
 
 def test_equal_seeds_give_equal_weights_and_leave_the_global_state_alone(train: Programs) -> None:

@@ -42,10 +42,16 @@ LATENCY_S = np.array([1.0, 8.0, 1.25, 4.0])
 THROUGHPUT = np.array([1.0, 0.125, 0.8, 0.25])
 
 
-def scores_after_one_tree(objective: str) -> np.ndarray:
+def scores_after_one_tree(objective: str, *, pairs: int = 32) -> np.ndarray:
     """Of four programs of a workload, each in a leaf of its own: what the derivatives of the objective ask for."""
     options = GbtOptions(
-        objective=objective, rounds=1, learning_rate=1.0, min_child_weight=0.0, subsample=1.0, colsample=1.0
+        objective=objective,
+        rounds=1,
+        learning_rate=1.0,
+        min_child_weight=0.0,
+        subsample=1.0,
+        colsample=1.0,
+        pairs=pairs,
     )
     rows, ones = np.arange(4, dtype=np.float32)[:, None], np.ones(4, np.int64)
     model = Gbt(feature_spec="demo@1", options=options)
@@ -65,6 +71,14 @@ def test_under_rank_all_pairs_pull_alike() -> None:
 
     assert found[0] > 0
     np.testing.assert_allclose(found / found[0], [1, -1, 1 / 3, -1 / 3], rtol=1e-4)
+
+
+def test_only_pairs_with_the_top_pull_where_the_top_is_asked_for() -> None:
+    """Between equal scores the first program is the top one, and the fastest here: all others lose to it alike."""
+    found = scores_after_one_tree("rank", pairs=1)
+
+    assert found[0] > 0 > found[1]
+    np.testing.assert_allclose(found[1:], found[1], rtol=1e-4)
 
 
 def test_under_lambdarank_a_pair_pulls_by_what_its_swap_gains() -> None:
@@ -295,6 +309,14 @@ def test_the_scores_of_another_model_are_corrected_from_scratch(train: Programs)
     together = scores + model.predict(target.rows, target.counts)
     wanted = np.log(target.throughput())
     assert np.std(centred(together - wanted, target.group)) < 0.7 * np.std(centred(scores - wanted, target.group))
+
+
+def test_scores_that_are_off_by_the_level_of_their_workload_need_no_correction(train: Programs) -> None:
+    model, level = Gbt(feature_spec="demo@1", options=LOG), np.arange(train.group.max() + 1.0)
+
+    model.correct(train, scores=np.log(train.throughput()) + level[train.group], seed=0)
+
+    np.testing.assert_allclose(model.predict(train.rows, train.counts), 0.0, atol=1e-5)
 
 
 def test_trees_whose_scores_have_no_scale_are_not_corrected(model: Gbt, train: Programs) -> None:
