@@ -69,22 +69,16 @@ def row_of(entry: ModelEntry, device: str, data: Path, place: Path) -> dict[str,
 
 
 @click.command()
-@click.option(
-    "--a100",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="The data folder of nvidia-a100; without it, its model is left out.",
-)
 @options.quick("One model.")
 @options.json_file()
-def main(a100: Path | None, quick: bool, path: Path | None) -> None:
+def main(quick: bool, path: Path | None) -> None:
     """Exits with 1 if a model is not as good as its card says."""
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         copies = [copy_dataset(folder, name.partition("/")[2]) for name in dataset_folders()]
-        copies += [a100] if a100 else []
         data = {device: copy for copy in copies for device in DataFolder.open(copy).device_ids()}
         for entry in sorted(list_models(), key=lambda entry: (entry.device_id, entry.arch)):
-            if (entry.device_id == "nvidia-a100" and not a100) or (quick and rows):
+            if quick and rows:
                 continue
             # A model of many devices has figures of each device that it has learned from.
             for device in entry.trained_on or (entry.device_id,):

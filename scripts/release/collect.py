@@ -39,7 +39,7 @@ def collect(devices: list[str], out: Path, *, trials: int, budget: str, model: s
     workloads = [w.name for name in SUITES for w in suites()[name] if w.name not in LEFT_OUT]
     command = [str(Path(sys.executable).with_name("costhub")), "collect", "--json", f"--out={out}"]
     command += [f"--budget={budget}"]
-    command += [f"--trials={trials}", f"--shares={SHARES}", f"--model={model}", "--contributor=costhub"]
+    command += [f"--trials-per-workload={trials}", f"--shares={SHARES}", f"--model={model}", "--contributor=costhub"]
     command += [*(f"--suite={name}" for name in workloads), *(f"--network={name}" for name in NETWORKS)]
     command += [f"--device={name}" for name in devices]
     summary: dict[str, Any] = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)

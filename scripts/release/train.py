@@ -10,11 +10,12 @@ import click
 
 from costhub.cli.main import run
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.splits.split import SPLITS_FOLDER, list_splits, load_split, save_split
+from costhub.dataset.splits.split import SPLITS_FOLDER, Split, list_splits, load_split, save_split
 from costhub.hub.install import install_model
-from scripts.bench.common.data import copy_dataset
+from scripts.bench.common.data import DATASETS, copy_dataset
 
 AMD, INTEL, A100, H200 = "amd-epyc-zen5", "intel-xeon-icelake", "nvidia-a100", "nvidia-h200"
+K80, V100, MI50 = "nvidia-k80", "nvidia-v100", "amd-mi50"
 
 
 @dataclass(frozen=True)
@@ -28,18 +29,26 @@ class ModelRelease:
     """A split of its dataset; the figures of the card are of the workloads that it holds out."""
     options: tuple[str, ...] = ()
     dataset: str = AMD
-    """A dataset of the embedded hub, or several joined by `+`; for the A100's, see docs/import.md."""
+    """A dataset of the embedded hub, or several joined by `+`."""
     devices: tuple[str, ...] = ()
     """The devices it learns from; by default `device`."""
     stop_share: float = 0.0
     """The share of workloads held out for early stopping; on the CPUs every workload is worth more."""
+    each: int | None = None
+    """At most so many programs of each workload and device; by default all."""
 
 
 CPUS = (
     *(f"{AMD}-{cores}{isa}" for cores in ("1c", "2c") for isa in ("", "-avx2", "-sse4.2")),
     *(f"{INTEL}-{cores}" for cores in ("1c", "2c")),
 )
-MANY, FEW = "workload-40-seed0", "workload-12-seed0"
+GPUS = (A100, H200, V100, K80, MI50)
+MANY, SOME, FEW = "workload-40-seed0", "workload-18-seed0", "workload-12-seed0"
+HELD_OUT = {A100: SOME, H200: FEW, V100: FEW, K80: FEW, MI50: FEW}
+JOINT = "held-out-of-all"
+"""A split of several GPUs' data, which holds out what the split of any of them holds out."""
+EACH = 128
+"""The logs of Ansor hold some 800 programs of a workload, of which a model would see little else."""
 TREES = ("objective=log", "rounds=200", "learning_rate=0.1")
 """Half the usual number of trees, which takes half the space."""
 GPU = {"blend": (f"members=gbt({','.join(TREES)}) mlp",), "gbt": TREES, "mlp": ()}
@@ -55,20 +64,20 @@ RELEASES = (
         ModelRelease(H200, arch, FEW, options, f"{H200}+{A100}", (H200, A100), stop_share=0.1)
         for arch, options in GPU.items()
     ),
-    *(ModelRelease(A100, arch, "workload-5-seed0", options, A100, stop_share=0.1) for arch, options in GPU.items()),
+    *(ModelRelease(A100, arch, SOME, options, A100, stop_share=0.1, each=2 * EACH) for arch, options in GPU.items()),
+    *(
+        ModelRelease(device, "blend", FEW, GPU["blend"], device, stop_share=0.1, each=EACH)
+        for device in (V100, K80, MI50)
+    ),
+    ModelRelease("any-gpu", "conditioned", JOINT, ("base=blend",), "+".join(GPUS), GPUS, stop_share=0.1, each=EACH),
 )
 
 
 @click.command()
 @click.option("--device", "devices", multiple=True, help="Of these only.")
 @click.option("--arch", "archs", multiple=True, help="Of these only.")
-@click.option(
-    "--a100",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="The data folder of nvidia-a100, imported from its public home; else some models are left out.",
-)
 @click.option("--seed", default=0, show_default=True)
-def main(devices: tuple[str, ...], archs: tuple[str, ...], a100: Path | None, seed: int) -> None:
+def main(devices: tuple[str, ...], archs: tuple[str, ...], seed: int) -> None:
     """Trains and installs; equal data and seed give equal models on one machine."""
     chosen = [
         each for each in RELEASES if (not devices or each.device in devices) and (not archs or each.arch in archs)
@@ -76,24 +85,28 @@ def main(devices: tuple[str, ...], archs: tuple[str, ...], a100: Path | None, se
     with tempfile.TemporaryDirectory() as folder:
         data: dict[str, Path] = {}
         for each in chosen:
-            if A100 in each.dataset and a100 is None:
-                click.echo(f"{each.device}, {each.arch}: not trained, because it needs --a100.")
-                continue
             if each.dataset not in data:
-                data[each.dataset] = dataset(each.dataset, folder, a100)
+                data[each.dataset] = dataset(each.dataset, folder)
             click.echo(f"Installed {install_model(trained(each, data[each.dataset], Path(folder), seed))}.\n")
 
 
-def dataset(name: str, folder: str, a100: Path | None) -> Path:
-    """The data folder: of the package, the A100's, or the first of several with the rows of the others."""
-    if name == A100 and a100:
-        run(["split", str(a100), "--by", "workload", "--count", "5", "--seed", "0"])
-        return a100
+def dataset(name: str, folder: str) -> Path:
+    """A copy of a dataset of the package, or of the first of several with the rows of the others."""
     first, *others = name.split("+")
     joined = copy_dataset(Path(folder, name), first)
     for other in others:
-        add(joined, a100 if a100 and other == A100 else copy_dataset(Path(folder, name), other))
+        add(joined, copy_dataset(Path(folder, name), other))
+    if set(HELD_OUT) <= {first, *others}:
+        save_split(_joint_split(joined), joined / SPLITS_FOLDER / f"{JOINT}.json")
     return joined
+
+
+def _joint_split(joined: Path) -> Split:
+    """The V100, the K80 and the MI50 share workloads: what one is tested on, none may learn from."""
+    tests = [load_split(DATASETS / name, split).test for name, split in HELD_OUT.items()]
+    test = {workload for held in tests for workload in held}
+    present = set(DataFolder.open(joined).workloads(["workload_id"])["workload_id"].to_pylist())
+    return Split(JOINT, tuple(present - test), tuple(test), seed=0)
 
 
 def add(data: Path, other: Path) -> None:
@@ -121,6 +134,7 @@ def trained(release: ModelRelease, data: Path, folder: Path, seed: int) -> Path:
     arguments += [word for option in release.options for word in ("--option", option)]
     arguments += ["--for", release.device] if release.devices else []
     arguments += ["--stop-share", str(release.stop_share)]
+    arguments += ["--programs-per-workload", str(release.each)] if release.each else []
     if code := run(["train", *arguments, "--out", str(out)]):
         raise SystemExit(code)
     return out

@@ -268,6 +268,24 @@ def unseen_device_table(result: Result) -> str:
     return f"{markdown_table(rows, columns)}\n\n{note}"
 
 
+def unseen_chip_table(result: Result) -> str:
+    """One line per model, with the figures on each device of the chip: means over seeds."""
+    rows: Sequence[Row] = result["rows"]
+    devices = list(dict.fromkeys(row["device"] for row in rows))
+    lines = []
+    for model in dict.fromkeys(row["model"] for row in rows):
+        line = {"model": model.removeprefix("costhub/")}
+        for device in devices:
+            own = [row for row in rows if (row["device"], row["model"]) == (device, model)]
+            means = [statistics.fmean(row[metric] for row in own) for metric in ("top_1", "top_5", "pairwise")]
+            line[device] = " / ".join(f"{mean:.3f}" for mean in means)
+        lines.append(line)
+    columns = [TableColumn("model", "top-1 / top-5 / pairwise"), *(TableColumn(d, d, align="right") for d in devices)]
+    seeds = len({row["seed"] for row in rows if row["seed"] is not None})
+    note = f"{rows[0]['workloads']} workloads. Models of the device itself are means over {seeds} seeds."
+    return f"{markdown_table(lines, columns)}\n\n{note}"
+
+
 MODEL_TABLES: dict[str, Callable[[Result], str]] = {
     "model_comparison": comparison_table,
     "model_headline": model_headline_table,
@@ -281,6 +299,7 @@ MODEL_TABLES: dict[str, Callable[[Result], str]] = {
     "model_learning": curves_table,
     "model_unseen_device": unseen_device_table,
     "model_new_chip": unseen_device_table,
+    "unseen_chip": unseen_chip_table,
 }
 """Name of a result file without its suffix, or of a view of one -> its renderer."""
 

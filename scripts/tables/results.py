@@ -14,6 +14,7 @@ from scripts.tables.collecting import COLLECTOR_TABLES
 from scripts.tables.data import DATA_TABLES
 from scripts.tables.figures import fill_figures
 from scripts.tables.front import FRONT_TABLES
+from scripts.tables.gpus import GPU_TABLES
 from scripts.tables.models import MODEL_TABLES, MODEL_VIEWS, training_table
 from scripts.tables.networks import networks_table, operators_table
 from scripts.tables.reference import MISTAKE_TABLES, REFERENCE_TABLES
@@ -70,6 +71,7 @@ TABLES: dict[str, Callable[[Result], str]] = {
     **BENCHMARK_TABLES,
     **COLLECTOR_TABLES,
     **DATA_TABLES,
+    **GPU_TABLES,
     **MISTAKE_TABLES,
     **MODEL_TABLES,
     **RELEASE_TABLES,

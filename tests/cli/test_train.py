@@ -216,6 +216,19 @@ def test_an_unknown_architecture_exits_with_2(data: Path, tmp_path: Path, capsys
     assert not (tmp_path / "model").exists()
 
 
+def test_some_programs_of_each_workload_are_enough(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", "--data", str(data), "--arch", "gbt", "--programs-per-workload", "5", "--out"]
+
+    assert run([*words, str(tmp_path / "model")]) == 0
+
+    assert "from 20 programs of 4 workloads" in capsys.readouterr().out  # 12 of each were measured
+    assert load_model(tmp_path / "model")[1].data_rows == 20
+    assert run([*words, str(tmp_path / "other"), "--stream"]) == 2
+    assert "leave it out with --stream" in capsys.readouterr().err
+
+
 def test_options_of_the_architecture_are_given_by_name(data: Path, tmp_path: Path) -> None:
     given = ["--objective", "lambdarank", "--option", "hidden=8", "--option", "epochs = 2"]
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -349,3 +350,34 @@ def test_features_are_computed_where_no_cache_can_be_written(real: DataFolder, c
 
     assert load_programs(real.path, spec="trace_tokens@1").n == 5
     assert not list(real.path.rglob("part-*"))
+
+
+def test_a_draw_takes_so_many_programs_of_each_workload_whatever_else_is_read(
+    tmp_path: Path, measurement: Any, workload: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = DataFolder.create(tmp_path / "data")
+    folder.put_workloads([workload(number, workload_id=f"w{number}") for number in range(3)])
+    with folder.writer("cpu0") as writer:
+        for number in range(60):
+            trace = json.dumps([[["a"], [number]], []])
+            writer.append(measurement(number, trace=trace, workload_id=f"w{number % 3}", run_s=[number + 1.0]))
+    computed: list[int] = []
+
+    def compute(folder: DataFolder, cache: FeatureCache, device: str, missing: Any, *, progress: bool) -> None:
+        computed.append(len(missing))
+        cache.append(missing.to_pylist(), [np.ones((1, SPEC.width), np.float32)] * len(missing))
+
+    monkeypatch.setattr(source_module, "compute_missing", compute)
+
+    drawn = load_programs(folder.path, per_workload=5, seed=1)
+    alone = load_programs(folder.path, per_workload=5, seed=1, workloads={"w2"})
+    larger, other = (load_programs(folder.path, per_workload=n, seed=s) for n, s in ((6, 1), (5, 2)))
+
+    assert np.bincount(drawn.workload).tolist() == [5, 5, 5]
+    assert computed[0] == 15  # and none of the other 45
+    assert set(alone.latency_s) == set(drawn.of_workloads({"w2"}).latency_s)
+    assert set(drawn.latency_s) < set(larger.latency_s)
+    assert set(drawn.latency_s) != set(other.latency_s)
+    assert load_programs(folder.path, per_workload=100).n == 60
+    with pytest.raises(DataError, match="per_workload is 0, and must be at least 1"):
+        load_programs(folder.path, per_workload=0)

@@ -188,3 +188,25 @@ def test_what_workloads_are_stays_with_the_programs() -> None:
     assert repr(joined) == "Programs(4 of 2 workloads, with 6 rows)"
     named = dataclasses.replace(make([1]), spec="tiles@1", device_ids=("acme",))
     assert repr(named) == "Programs(1 of 1 workloads on acme, with 1 rows of tiles@1)"
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=40), st.integers(1, 6))
+def test_at_most_so_many_programs_of_each_workload_and_device_stay(places: list[tuple[int, int]], most: int) -> None:
+    workload, device = ([place[side] for place in places] for side in (0, 1))
+    programs = on_devices(workload, device, [float(number) for number in range(1, len(places) + 1)])
+
+    fewer, more = (programs.at_most(count, seed=3) for count in (most, most + 1))
+
+    assert np.bincount(fewer.group).tolist() == np.minimum(np.bincount(programs.group), most).tolist()
+    assert fewer.latency_s.tolist() == sorted(fewer.latency_s)  # they stay in order
+    assert set(fewer.latency_s) <= set(more.latency_s)
+
+
+def test_which_programs_stay_depends_on_the_seed() -> None:
+    programs = on_devices([0] * 40, [0] * 40, [float(number) for number in range(1, 41)])
+
+    drawn = [programs.at_most(5, seed=seed).latency_s.tolist() for seed in (0, 0, 1)]
+
+    assert drawn[0] == drawn[1] != drawn[2]
+    with pytest.raises(ValueError, match="at least 1, got 0"):
+        programs.at_most(0, seed=0)

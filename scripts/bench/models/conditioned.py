@@ -27,7 +27,6 @@ from costhub.models.trees.gbt import Gbt, GbtOptions
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import SPLIT, copy_dataset
 from scripts.bench.common.rows import earlier_rows
-from scripts.bench.models.tasks import drawn_places
 
 SPEC = "tiles@1"
 BASES = ("gbt", "mlp")
@@ -60,8 +59,7 @@ class Sizes:
 
     def drawn(self, programs: Programs, seed: int) -> Programs:
         """At most `each` programs of every group, so that every device has the same weight."""
-        places = drawn_places(programs, np.random.default_rng(seed))
-        return programs.select(np.flatnonzero(places < self.each))
+        return programs.at_most(self.each, seed=seed)
 
 
 def compare(
@@ -148,14 +146,18 @@ def main(
             for left_out in asked or names[: 1 if quick else None]:
                 if (seed, base, left_out) in done:
                     continue
-                chip = devices[left_out]["model_name"]
-                kin = {name for name in names if new_chip and devices[name]["model_name"] == chip}
+                kin = {name for name in names if new_chip and _chip(devices[name]) == _chip(devices[left_out])}
                 own = compare(programs, left_out, base, seed, sizes, split, devices, kin)
                 rows += [{"device": left_out, "base": base, "seed": seed, **row} for row in own]
                 about = {**vars(sizes), "new_chip": new_chip}
                 # After each device, since all of them take long.
                 machine.write_result(path, {**about, "summary": summary(rows), "rows": rows})
     click.echo(plain_table(summary(rows), COLUMNS))
+
+
+def _chip(device: Mapping[str, Any]) -> tuple[Any, Any]:
+    """A virtual machine names chips of several generations alike."""
+    return device["model_name"], device["microarchitecture"]
 
 
 def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_programs
-from costhub.dataset.programs import IntArray, Programs, WorkloadUse, workload_uses
+from costhub.dataset.programs import Programs, WorkloadUse, drawn_places, workload_uses
 from costhub.dataset.splits.split import list_splits, load_split
 from scripts.bench.common.data import SplitPart, folds
 from scripts.bench.common.machine import RESULTS
@@ -121,13 +121,3 @@ def thinned(train: Programs, entry: GridEntry, seed: int) -> Programs:
         most = np.maximum(2, entry.share * np.bincount(train.group))[train.group]
         train = train.select(np.flatnonzero(drawn_places(train, rng) < most))
     return train
-
-
-def drawn_places(programs: Programs, rng: np.random.Generator) -> IntArray:
-    """(n,) place of each program among those of its group, counted from 0 in a random order."""
-    draw = rng.permutation(programs.n)
-    order = draw[np.argsort(programs.group[draw], kind="stable")]
-    sizes = np.bincount(programs.group)
-    place = np.empty(programs.n, np.int64)
-    place[order] = np.arange(programs.n) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return place

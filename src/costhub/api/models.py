@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costhub.hub.catalogue.find import AUTO, ResolvedModel, check_kind, choose_model, find_model, kind_of
+from costhub.errors import CosthubError
+from costhub.hub.catalogue.find import AUTO, ResolvedModel, check_kind, choose_model, find_model, kinds_of
+from costhub.hub.catalogue.names import resolve_name
 from costhub.hub.pull import pull_resolved, verified_folder
 
 if TYPE_CHECKING:
@@ -81,8 +83,9 @@ def load_model(
     """
     row = _row_of(device)
     found = choose_model(os.fspath(name), row, arch=arch)
-    if device == AUTO and kind_of(found.entry) not in (None, row["kind"]):
-        row = _row_of(found.entry.device_id)
+    meant = kinds_of(found.entry)
+    if device == AUTO and meant and row["kind"] not in meant:
+        row = _row_of(_named_device(os.fspath(name), found.entry))
     return _loaded(found, row)
 
 
@@ -155,6 +158,15 @@ class ModelChoice:
         found = self._found or choose_model(AUTO, row, arch=self._arch)
         check_kind(found.entry, row["kind"], device=row["device_id"], allow=self._allow_other_kind)
         return ChosenModel(_loaded(found, row), found.entry.name, found.reason, found.entry.devices)
+
+
+def _named_device(name: str, entry: ModelEntry) -> str:
+    """The device that a name stands for, if the model has learned from it; else the one that the model is for."""
+    try:
+        named = resolve_name(name).device.device_id
+    except CosthubError:  # a folder, or the name of the model itself
+        return entry.device_id
+    return named if named in entry.devices else entry.device_id
 
 
 def _loaded(found: ResolvedModel, row: Mapping[str, Any]) -> CostModel:

@@ -103,6 +103,13 @@ def _described(arch: str | None) -> dict[str, list[OptionDescription]]:
     help="Share of the training workloads held out to decide when to stop; with 0, training "
     "uses all of them and runs to its full length.",
 )
+@click.option(
+    "--programs-per-workload",
+    "per_workload",
+    type=click.IntRange(min=2),
+    metavar="N",
+    help="Learn from at most N programs of each workload and device, drawn at random; by default from all.",
+)
 @click.option("--stream", is_flag=True, help="Read the data block by block: for more programs than fit in memory.")
 @seed_option
 @click.option(
@@ -120,6 +127,7 @@ def command(
     objective: str | None,
     pairs: tuple[str, ...],
     stop_share: float,
+    per_workload: int | None,
     stream: bool,
     seed: int,
     licence: str,
@@ -131,16 +139,19 @@ def command(
     the model, for its card. OUT.partial keeps the progress until OUT is written: after an interruption, run the
     same command again to continue.
     """
+    if stream and per_workload is not None:
+        raise click.UsageError("--programs-per-workload draws from programs in memory; leave it out with --stream.")
     options = _options(objective, pairs)
     devices, data = _check_arguments(place, out, devices, chosen, arch, options), place.folder
     spec = _checked_spec(arch, spec, options)
     from costhub.dataset.credit import data_credit
+    from costhub.dataset.load import load_programs
     from costhub.hub.catalogue.devices import device_rows
     from costhub.models.train import describe_model, train_model
 
     partial = out.absolute().with_name(f"{out.absolute().name}.partial")
     with joined_processes(arch, stream=stream) as rank:
-        programs = read_programs(data, devices, spec, stream=stream, place=rank)
+        programs = read_programs(data, devices, spec, stream=stream, place=rank, per_workload=per_workload, seed=seed)
         split = _to_learn_on(devices, split_of(data, programs.workload_ids, chosen, seed))
         train = programs.of_workloads(set(split.train))
         own, valid = training_share(train, rank, seed=seed)
@@ -158,6 +169,8 @@ def command(
             )
     if rank[0]:
         return  # All processes end with the same model; the first one writes it.
+    if per_workload is not None:  # a model is tested on all programs of a workload
+        programs = load_programs(data, device=devices, workloads=set(split.test), spec=spec)
     evaluation = evaluated(model, _to_test(programs, split, {d for d in devices if d == meant_for}))
     figures = described_figures(evaluation, data) if evaluation else None
     name, totals = meant_for or "+".join(devices), evaluation.totals if evaluation else None

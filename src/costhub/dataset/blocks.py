@@ -114,6 +114,18 @@ class ProgramBlock:
         is_chosen = np.array([name in ids for name in self.workload_ids], dtype=bool)
         return self.take(np.flatnonzero(is_chosen[self.workload]))
 
+    def at_most(self, count: int, *, seed: int) -> ProgramBlock:
+        """Draws at most `count` programs of each workload; which ones does not depend on the other workloads."""
+        if not len(self.keys):
+            return self
+        # The keys are hashes of the programs, so any bits of them are random; the seed says which.
+        start = np.random.default_rng(seed).integers(KEY_TYPE.byte_width - 8)
+        raw = np.frombuffer(b"".join(self.keys.to_pylist()), np.uint8).reshape(-1, KEY_TYPE.byte_width)
+        order = np.lexsort((raw[:, start : start + 8].copy().view(np.uint64)[:, 0], self.workload))
+        _, starts, sizes = np.unique(self.workload[order], return_index=True, return_counts=True)
+        place = np.arange(len(order)) - np.repeat(starts, sizes)
+        return self.take(np.sort(order[place < count]))
+
     def with_features(self, *, progress: bool) -> tuple[ProgramBlock, list[CacheLookup]]:
         """Computes missing features; returns the programs that have features, and where these are."""
         lookups = self.features.find(self.keys, progress=progress)

@@ -21,7 +21,7 @@ from costhub.dataset.remote import FileSystem, RemoteFolder
 from costhub.dataset.schema import STATUSES
 from costhub.dataset.shards.layout import empty_table
 from costhub.dataset.shards.shard import ROW_GROUP_ROWS
-from costhub.errors import CosthubError, UnknownNameError
+from costhub.errors import CosthubError, DataError, UnknownNameError
 from costhub.names import close_names
 
 Names = str | Sequence[str]
@@ -212,6 +212,8 @@ def load_programs(
     workloads: set[str] | None = None,
     spec: str = DEFAULT_SPEC,
     failures: bool = False,
+    per_workload: int | None = None,
+    seed: int = 0,
     progress: bool = True,
 ) -> Programs:
     """Reads the programs that ran on some devices; computes and caches missing features.
@@ -223,6 +225,9 @@ def load_programs(
         spec: Name of the feature spec; for a composite one, a program has features only if it has those of
             every part.
         failures: Include programs that failed, whatever their status, with infinite latency.
+        per_workload: Read at most so many programs of each workload and device, drawn at random; features are computed
+            for these only. With one seed, the same programs are drawn whatever workloads are read.
+        seed: Of the draw.
         progress: Show a progress bar on a terminal while features are computed.
 
     Returns:
@@ -230,10 +235,15 @@ def load_programs(
         workload, and within a workload in the order of the measurements.
 
     Raises:
-        DataError: The folder cannot be read, lacks the device, or has several and `device` is not given.
+        DataError: The folder cannot be read, lacks the device, or has several and `device` is not given; or
+            `per_workload` is less than 1.
         UnknownNameError: The feature spec does not exist.
     """
+    if per_workload is not None and per_workload < 1:
+        raise DataError(f"per_workload is {per_workload}, and must be at least 1. Leave it out to read all programs.")
     devices = open_devices(path, device, workloads, spec, failures=failures)
+    if per_workload is not None:
+        devices = [block.at_most(per_workload, seed=seed) for block in devices]
     programs = Programs.join([block.load(progress=progress) for block in devices])
     return replace(programs, uses=_uses(path, programs))
 

@@ -224,6 +224,23 @@ class Programs:
         """Selects the programs whose device is in `ids`."""
         return self.select(_is_among(ids, self.device_ids)[self.device])
 
+    def at_most(self, count: int, *, seed: int) -> Programs:
+        """At most `count` programs of each workload on each device, drawn at random; they stay in order.
+
+        A larger count keeps the programs of a smaller one, with the same seed.
+
+        Raises:
+            ValueError: `count` is less than 1.
+
+        Example:
+            >>> p = Programs.from_list([np.ones((1, 2))] * 5, np.array([0, 0, 0, 0, 1]), ("a", "b"), np.ones(5))
+            >>> p.at_most(2, seed=0).workload.tolist()
+            [0, 0, 1]
+        """
+        if count < 1:
+            raise ValueError(f"count must be at least 1, got {count}.")
+        return self.select(drawn_places(self, np.random.default_rng(seed)) < count)
+
     def split_off(self, share: float, *, seed: int) -> tuple[Programs, Programs | None]:
         """Holds out whole workloads, on all devices, to decide when training should stop.
 
@@ -253,6 +270,16 @@ class Programs:
         chosen = np.random.default_rng(seed).permutation(len(names))[:held_out]
         is_held_out = _is_among({names[i] for i in chosen}, self.workload_ids)[self.workload]
         return self.select(~is_held_out), self.select(is_held_out)
+
+
+def drawn_places(programs: Programs, rng: np.random.Generator) -> IntArray:
+    """(n,) place of each program among those of its workload and device, counted from 0 in a random order."""
+    draw = rng.permutation(programs.n)
+    order = draw[np.argsort(programs.group[draw], kind="stable")]
+    sizes = np.bincount(programs.group)
+    place = np.empty(programs.n, np.int64)
+    place[order] = np.arange(programs.n) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return place
 
 
 def row_numbers(starts: IntArray, counts: IntArray) -> IntArray:

@@ -277,6 +277,8 @@ def load_programs(
     workloads: set[str] | None = None,
     spec: str = DEFAULT_SPEC,
     failures: bool = False,
+    per_workload: int | None = None,
+    seed: int = 0,
     progress: bool = True,
 ) -> Programs:
     """Reads the programs that ran on some devices, with their features; computes and caches missing ones.
@@ -288,6 +290,9 @@ def load_programs(
         workloads: Ids of the workloads to keep; all by default.
         spec: Name of the feature spec, or several joined with `+`.
         failures: Include programs that failed, whatever their status, with infinite latency.
+        per_workload: Read at most so many programs of each workload and device, drawn at random; features are computed
+            for these only. With one seed, the same programs are drawn whatever workloads are read.
+        seed: Of the draw.
         progress: Show a progress bar on a terminal while features are computed.
 
     Returns:
@@ -295,7 +300,7 @@ def load_programs(
 
     Raises:
         CosthubError: One of its kinds: the data do not exist, are damaged, lack the device or have several, or
-            there is no such feature spec.
+            there is no such feature spec, or `per_workload` is less than 1.
 
     Example:
         >>> load_programs("nvidia-h200", spec="trace_decisions@1").n > 100
@@ -308,6 +313,8 @@ def load_programs(
         workloads=workloads,
         spec=spec,
         failures=failures,
+        per_workload=per_workload,
+        seed=seed,
         progress=progress,
     )
 

@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -112,6 +113,20 @@ def test_a_device_without_a_model_is_given_the_one_for_any_of_its_kind(hub: Path
     gpu = nearest_device({"device_id": "other-gpu", "kind": "cuda"})
     assert gpu
     assert gpu.device_id == "blit-gpu"
+
+
+@pytest.mark.parametrize("kind", ["cuda", "rocm"])
+def test_gpus_of_both_makers_share_a_stand_in(kind: str, hub: Path, make_model: Any) -> None:
+    register_device({"device_id": "any-gpu", "kind": "cuda"}, path=hub / "devices.json")
+    write_manifest(make_model(hub / "models/costhub/any-gpu-conditioned", device_id="any-gpu", arch="conditioned"))
+
+    found = nearest_device({"device_id": "other-gpu", "kind": kind, "cores": 8})
+
+    assert found
+    assert (found.device_id, math.isfinite(found.distance)) == ("any-gpu", True)
+    known = nearest_device({"device_id": "blit-gpu", "kind": "cuda"})
+    assert known
+    assert known.device_id == "blit-gpu"
 
 
 def test_no_device_of_the_kind_is_no_device(hub: Path) -> None:

@@ -50,16 +50,23 @@ def joined_processes(arch: str, *, stream: bool) -> Iterator[tuple[int, int]]:
 
 
 def read_programs(
-    data: Path, devices: Sequence[str], spec: str, *, stream: bool, place: tuple[int, int]
+    data: Path,
+    devices: Sequence[str],
+    spec: str,
+    *,
+    stream: bool,
+    place: tuple[int, int],
+    per_workload: int | None = None,
+    seed: int = 0,
 ) -> Programs | ProgramBlocks:
-    """The programs of a data folder, as blocks if they are streamed.
+    """The programs of a data folder, as blocks if they are streamed, else at most `per_workload` of each workload.
 
     Process 0 goes first and computes the features; the others find them in the cache.
     """
     if not stream:
         from costhub.dataset.load import load_programs
 
-        return load_programs(data, device=devices, spec=spec)
+        return load_programs(data, device=devices, spec=spec, per_workload=per_workload, seed=seed)
     from costhub.dataset.blocks import ProgramBlocks
 
     if place == (0, 1):

@@ -93,13 +93,10 @@ def choose_model(name: str, descriptor: Mapping[str, Any], *, arch: str | None =
     return replace(found, explain=partial(_nearest, found, nearest, descriptor.get("device_id")))
 
 
-def kind_of(entry: ModelEntry) -> str | None:
-    """The kind of device that a model is for, such as ``cpu`` or ``cuda``; None if the index lacks its devices."""
-    for device_id in entry.devices:
-        device = find_device(device_id)
-        if device is not None:
-            return device.kind
-    return None
+def kinds_of(entry: ModelEntry) -> tuple[str, ...]:
+    """The kinds of device that a model is for, such as ``cpu`` or ``cuda``; none if the index lacks its devices."""
+    found = (find_device(device_id) for device_id in entry.devices)
+    return tuple(dict.fromkeys(device.kind for device in found if device is not None))
 
 
 def check_kind(entry: ModelEntry, kind: str, *, device: str, allow: bool = False) -> None:
@@ -112,14 +109,14 @@ def check_kind(entry: ModelEntry, kind: str, *, device: str, allow: bool = False
         allow: Whether the user insists.
 
     Raises:
-        ModelError: The model is for another kind of device, and `allow` is False.
+        ModelError: The model is for other kinds of device, and `allow` is False.
     """
-    meant = kind_of(entry)
-    if allow or meant in (None, kind):
+    meant = kinds_of(entry)
+    if allow or not meant or kind in meant:
         return
     raise ModelError(
-        f"{entry.name} is a model for {meant} devices, but {device} is a {kind} device, whose programs it ranks about "
-        "as well as chance. Name a model of that kind, or auto; --allow-other-kind (in Python "
+        f"{entry.name} is a model for {' and '.join(meant)} devices, but {device} is a {kind} device, whose programs "
+        "it ranks about as well as chance. Name a model of that kind, or auto; --allow-other-kind (in Python "
         "allow_other_kind=True) takes this one anyway."
     )
 

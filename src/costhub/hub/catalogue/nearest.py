@@ -17,8 +17,8 @@ from costhub.hub.catalogue.hubs import list_models
 # A fact that only one side states counts as one difference or doubling; one that neither states, as nothing.
 NAMED_WEIGHTS = {"microarchitecture": 4.0, "vendor": 2.0}
 SIZED_WEIGHTS = {"simd_bits": 2.0, "cores": 1.0, "l1d_bytes": 0.5, "l2_bytes": 0.5, "l3_bytes": 0.5}
-ANY_DEVICE = "any-"
-"""Prefix of a kind: the name that stands for all devices of the kind without a model."""
+STAND_INS = {"cpu": "any-cpu", "cuda": "any-gpu", "rocm": "any-gpu"}
+"""Kind -> the name that stands for all devices of the kind without a model."""
 MAX_DOUBLINGS = 6.0
 """Beyond a factor of 64, more difference carries no more information."""
 
@@ -29,7 +29,7 @@ class NearestDevice:
 
     device_id: str
     distance: float
-    """0 for equal descriptors; the distance to `any-KIND` counts every known fact."""
+    """0 for equal descriptors; the distance to one of `STAND_INS` counts every known fact."""
     reason: str
     """A sentence for people."""
 
@@ -55,7 +55,7 @@ def distance(a: Mapping[str, Any], b: Mapping[str, Any]) -> float:
 def nearest_device(descriptor: Mapping[str, Any], *, devices: Sequence[Device] | None = None) -> NearestDevice | None:
     """The device with a model that is most similar to `descriptor`, or None if no device of its kind has one.
 
-    A device without a model gets that of `any-KIND`, if one exists: it takes the device's figures as input
+    A device without a model gets that of its kind's `STAND_INS`, if one exists: it takes the device's figures as input
     and ranks the programs of an unseen device better than the model of a similar device does
     (docs/models.md, "One model for many devices"). Ties go to the device whose id comes first, so the
     answer never depends on the order of the index.
@@ -65,13 +65,13 @@ def nearest_device(descriptor: Mapping[str, Any], *, devices: Sequence[Device] |
         devices: The devices to search; the index by default.
     """
     with_model = {name for entry in list_models() for name in entry.devices}
-    fitting = _fitting(descriptor, with_model, load_devices() if devices is None else devices)
-    for_any = f"{ANY_DEVICE}{descriptor.get('kind')}"
-    stand_in = next((entry for entry in fitting if entry[1] == for_any), None)
-    if stand_in and descriptor.get("device_id") not in with_model:
-        reason = f"No model was trained for this device; {for_any} is used, which takes the device's figures as input."
-        return NearestDevice(for_any, stand_in[0], reason)
-    named = [entry for entry in fitting if entry is not stand_in]
+    known = load_devices() if devices is None else devices
+    stand_in = next((d for d in known if d.device_id == STAND_INS.get(str(descriptor.get("kind")))), None)
+    if stand_in and stand_in.device_id in with_model and descriptor.get("device_id") not in with_model:
+        name = stand_in.device_id
+        reason = f"No model was trained for this device; {name} is used, which takes the device's figures as input."
+        return NearestDevice(name, distance(descriptor, {**stand_in.row(), "kind": descriptor["kind"]}), reason)
+    named = [entry for entry in _fitting(descriptor, with_model, known) if entry[1] not in STAND_INS.values()]
     if not named:
         return None
     best, device_id, device = named[0]
