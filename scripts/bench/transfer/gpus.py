@@ -38,6 +38,8 @@ METHODS: dict[str, TransferMethod] = {"fine-tune": FineTune(), "lottery 0.5": Lo
 TRIALS = (32, 128, 512)
 DRAWN = 128
 """Programs of a workload that take part, drawn at random: Ansor's logs hold some 800 of each."""
+GUARDED = 128
+"""Most trials of the guarded transfer, which learns anew after each 32 of them."""
 EACH = 64
 """Programs of a workload that a model of a source device learns from."""
 FEWER = 32
@@ -100,7 +102,7 @@ def pair_rows(data: GpuData, source: str, target: str, trials: Sequence[int], do
             if (name, count) not in done:
                 model = method.adapt(data.source(source), few, seed=seed, source_programs=data.pool(source))
                 yield {**about, "method": name, "trials": count, **figures(model, test)}
-        if ("guarded", count) not in done:
+        if count <= GUARDED and ("guarded", count) not in done:
             model = guarded(guard, few)
             yield {**about, "method": "guarded", "trials": count, "chosen": guard.chosen, **figures(model, test)}
 
