@@ -23,6 +23,7 @@ from costhub.models.compound.device_vector import (
 )
 
 CPU = {"device_id": "a", "kind": "cpu", "cores": 2, "dram_gbs": 32.0}
+ROCM = {"kind": "rocm"}
 
 
 def named(vector: Vector) -> dict[str, float]:
@@ -91,11 +92,13 @@ def test_vectors_are_scaled_alike_one_by_one_and_together() -> None:
     assert np.isfinite(scaler(vectors)).all()
 
 
-def test_the_scaler_knows_the_kinds_it_was_made_from() -> None:
-    scaler = DeviceScaler.fit(np.stack([device_vector(CPU), device_vector({"kind": "rocm"})]))
+def test_the_scaler_knows_the_kinds_it_was_made_from_and_one_gpu_by_another() -> None:
+    cpus, both = (DeviceScaler.fit(np.stack([device_vector(row) for row in rows])) for rows in ([CPU], [CPU, ROCM]))
 
-    assert scaler.knows_kind(device_vector({"kind": "rocm"}))
-    assert not scaler.knows_kind(device_vector({"kind": "cuda"}))
+    assert both.knows_kind(device_vector(ROCM)) and both.knows_kind(device_vector({"kind": "cuda"}))
+    assert both.knows_kind(device_vector(CPU)) and not both.knows_kind(device_vector({"kind": "hexagon"}))
+    assert not cpus.knows_kind(device_vector(ROCM))
+    assert not DeviceScaler.fit(device_vector(ROCM)[None]).knows_kind(device_vector(CPU))
 
 
 def test_every_relation_is_of_some_feature_spec_and_a_number_of_devices() -> None:

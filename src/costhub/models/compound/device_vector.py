@@ -40,6 +40,8 @@ device has more of it than another."""
 
 KINDS = ("cpu", "cuda", "rocm", "metal", "vulkan", "opencl")
 """TVM's device kinds that have a flag; all others share the last one."""
+_OF_GPUS = [False, *(True for _ in KINDS[1:]), False]
+"""Which flags are of GPUs: TVM makes the programs of all of them by the same rules, for threads and shared memory."""
 
 NAMES: tuple[str, ...] = (
     *(f"log2_{name}" for name in NUMBERS),
@@ -126,8 +128,9 @@ class DeviceScaler:
         return (self.filled(vector) - self.mean) * self.inverse_std
 
     def knows_kind(self, vector: Vector) -> bool:
-        """Whether one of the devices was of the kind of this one."""
-        return bool((self.mean[_KIND] * vector[_KIND]).sum() > 0)
+        """Whether one of the devices was of the kind of this one, or both are GPUs."""
+        learned, flags = self.mean[_KIND], vector[_KIND]
+        return bool((learned * flags).sum() > 0 or (flags[_OF_GPUS].any() and learned[_OF_GPUS].any()))
 
 
 _BUFFERS = ("B0", "B1", "B2")  # Few statements have a fourth buffer.
