@@ -33,6 +33,8 @@ BENCHMARKS = {
     "controller": "transfer.controller",
     "transfer": "transfer.transfer",
     "gpus": "transfer.gpus",
+    "gpu-mixtures": "transfer.gpu_mixtures",
+    "new-chip": "transfer.new_chip",
     "live-transfer": "transfer.live_transfer",
     "search": "search.search",
     "networks": "search.networks",
