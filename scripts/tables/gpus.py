@@ -1,11 +1,12 @@
-"""Tables of transfers between GPUs."""
+"""Tables of transfers to devices that a hub did not know: between GPUs, and to a new chip."""
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from costhub.cards.tables import TableColumn, markdown_table
+from costhub.cards.tables import TableColumn, markdown_table, number
 from scripts.tables.transfer import EVERYTHING, METRICS
 
 TOLD, POOLED = "any-gpu", "pooled"
@@ -63,5 +64,51 @@ def _cell(line: _Line) -> str:
     return " / ".join(f"{line[metric]:.3f}" for metric in METRICS)
 
 
-GPU_TABLES = {"gpu_transfer": gpu_transfer_table}
+def gpu_mixtures_table(result: Mapping[str, Any]) -> str:
+    """One line for each choice of what a model learns from."""
+    rows: Sequence[_Line] = result["summary"]
+    lines = [
+        {"form": line["form"], "programs": line["programs"], **{m: _with_error(line, m) for m in METRICS}}
+        for line in rows
+    ]
+    columns = [TableColumn("form", "learns from"), number("programs", "programs", ",d")]
+    columns += [TableColumn(name, name, align="right") for name in METRICS]
+    note = f"Means over all workloads, each held out once, and over {rows[0]['seeds']} divisions into fifths."
+    return f"{markdown_table(lines, columns)}\n\n{note}"
+
+
+def _with_error(line: _Line, metric: str) -> str:
+    error = line[f"{metric}_se"]
+    return f"{line[metric]:.3f}" + ("" if error is None else f" ± {error:.3f}")
+
+
+def new_chip_table(result: Mapping[str, Any]) -> str:
+    """One table for each device: a line per method, a column per number of trials; means over seeds."""
+    rows: Sequence[_Line] = result["rows"]
+    return "\n\n".join(
+        f"**{device}**, {rows[0]['workloads']} workloads\n\n{_adapted([r for r in rows if r['device'] == device])}"
+        for device in dict.fromkeys(row["device"] for row in rows)
+    )
+
+
+def _adapted(rows: Sequence[_Line]) -> str:
+    trials = sorted({row["trials"] for row in rows})
+    lines = []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        line = {"method": method}
+        for count in trials:
+            own = [row for row in rows if (row["method"], row["trials"]) == (method, count)]
+            means = (f"{statistics.fmean(row[metric] for row in own):.3f}" for metric in METRICS if own)
+            line[str(count)] = " / ".join(means) or "-"
+        lines.append(line)
+    columns = [TableColumn("method", "top-1 / top-5 / pairwise")]
+    columns += [TableColumn(str(count), f"{count:,} trials", align="right") for count in trials]
+    return markdown_table(lines, columns)
+
+
+GPU_TABLES = {
+    "gpu_transfer": gpu_transfer_table,
+    "gpu_mixtures": gpu_mixtures_table,
+    "new_chip": new_chip_table,
+}
 """Name of a result file without its suffix -> its renderer."""

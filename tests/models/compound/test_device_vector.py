@@ -95,8 +95,10 @@ def test_vectors_are_scaled_alike_one_by_one_and_together() -> None:
 def test_the_scaler_knows_the_kinds_it_was_made_from_and_one_gpu_by_another() -> None:
     cpus, both = (DeviceScaler.fit(np.stack([device_vector(row) for row in rows])) for rows in ([CPU], [CPU, ROCM]))
 
-    assert both.knows_kind(device_vector(ROCM)) and both.knows_kind(device_vector({"kind": "cuda"}))
-    assert both.knows_kind(device_vector(CPU)) and not both.knows_kind(device_vector({"kind": "hexagon"}))
+    assert both.knows_kind(device_vector(ROCM))
+    assert both.knows_kind(device_vector({"kind": "cuda"}))
+    assert both.knows_kind(device_vector(CPU))
+    assert not both.knows_kind(device_vector({"kind": "hexagon"}))
     assert not cpus.knows_kind(device_vector(ROCM))
     assert not DeviceScaler.fit(device_vector(ROCM)[None]).knows_kind(device_vector(CPU))
 

@@ -1,0 +1,65 @@
+"""Tests of the tables of transfers between GPUs and to a new chip."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scripts.tables.gpus import gpu_mixtures_table, gpu_transfer_table, new_chip_table
+
+FIGURES = {"top_1": 0.9, "top_5": 0.95, "pairwise": 0.8}
+
+
+def line(source: str, target: str, method: str, trials: int, **others: Any) -> dict[str, Any]:
+    return {**FIGURES, "source": source, "target": target, "method": method, "trials": trials, "seeds": 2, **others}
+
+
+def test_the_own_model_of_a_gpu_is_on_the_diagonal_and_gaps_are_dashes() -> None:
+    lines = [
+        line("k80", "v100", "frozen", 0, pairwise=0.7),
+        line("", "v100", "all of the target", 0),
+        line("", "v100", "random", 0, pairwise=0.5),
+        line("k80", "v100", "corrected", 32, pairwise=0.71),
+        line("k80", "v100", "corrected", 128, pairwise=0.72),
+        line("", "v100", "scratch blend", 32, pairwise=0.6),
+        line("v100", "k80", "frozen", 0, pairwise=0.65),
+    ]
+
+    shown = gpu_transfer_table({"summary": lines})
+
+    assert "| v100 | *0.900 / 0.950 / 0.800* | 0.900 / 0.950 / 0.650 |" in shown
+    assert "| random order | 0.900 / 0.950 / 0.500 | - |" in shown
+    assert "| k80 to v100 | 0.700 | 0.710 / 0.720 | 0.600 / - |" in shown
+    assert "means over 2 seeds" in shown
+
+
+def test_mixtures_show_an_error_only_where_there_are_several_seeds() -> None:
+    errors = {"top_1_se": 0.01, "top_5_se": None, "pairwise_se": 0.002}
+
+    shown = gpu_mixtures_table(
+        {"summary": [{"form": "and the A100", "programs": 6400, "seeds": 3, **FIGURES, **errors}]}
+    )
+
+    assert "| and the A100 | 6,400 | 0.900 ± 0.010 | 0.950 | 0.800 ± 0.002 |" in shown
+
+
+def test_a_new_chip_has_a_table_for_each_device_with_means_over_seeds() -> None:
+    rows = [
+        {
+            **FIGURES,
+            "device": device,
+            "method": "corrected",
+            "trials": 64,
+            "seed": seed,
+            "pairwise": share,
+            "workloads": 40,
+        }
+        for device in ("zen4-1c", "zen4-2c")
+        for seed, share in enumerate((0.8, 0.9))
+    ]
+    rows.append({**rows[0], "method": "unchanged", "trials": 0, "seed": ""})
+
+    shown = new_chip_table({"rows": rows})
+
+    assert shown.count("| corrected | ") == 2
+    assert "| corrected | - | 0.900 / 0.950 / 0.850 |" in shown
+    assert "| unchanged | 0.900 / 0.950 / 0.800 | - |" in shown
