@@ -11,7 +11,7 @@ from typing import Any
 
 from costhub.cards.tables import TableColumn, markdown_table, number, plain_table
 from costhub.dataset.schema import document
-from costhub.hub.catalogue.hubs import EMBEDDED
+from costhub.hub.catalogue.hubs import EMBEDDED, EVALUATION
 from scripts.tables.figures import count, read
 from scripts.tables.search import LIGHT
 
@@ -71,9 +71,11 @@ def ranking_front(results: Path) -> str:
     lines = []
     for device, title in DEVICES.items():
         (row,) = [row for row in release if row["device"] == device]
-        config = json.loads((MODELS / row["model"] / "config.json").read_text(encoding="utf-8"))
-        held_out = set(config["test_workloads"])
+        card = json.loads((MODELS / row["model"] / EVALUATION).read_text(encoding="utf-8"))
+        held_out = {each["workload_id"] for each in card["workloads"] if each["device_id"] == device}
         own = [each for each in measured if each["device"] == device and not each["also"]]
+        # On the very split of the model, where the recipes were run on it.
+        own = [each for each in own if set(each["workload_ids"]) == {name[:12] for name in held_out}] or own
         figures = {
             name: recipe_on(held_out, [each for each in own if each["model"] == recipe])
             for recipe, name in RECIPES.items()

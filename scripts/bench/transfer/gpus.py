@@ -95,6 +95,9 @@ def pair_rows(data: GpuData, source: str, target: str, trials: Sequence[int], do
     about = {"source": source, "target": target, "seed": seed, "part": ""}
     if ("frozen", 0) not in done:
         yield {**about, "method": "frozen", "trials": 0, **figures(data.source(source), test)}
+    wanted = {(name, count) for count in trials for name in METHODS}
+    if wanted | {("guarded", count) for count in trials if count <= GUARDED} <= set(done):
+        return  # without training the source again
     guard = Guard(data.source(source), Corrected(), seed=seed)
     for count in trials:
         few = measured(pool, count, seed)
