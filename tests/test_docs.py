@@ -153,7 +153,16 @@ def absent(code: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("costhub"):
             module = importlib.import_module(node.module or "")
-            yield from (alias.name for alias in node.names if not hasattr(module, alias.name))
+            found = {alias.name: f"{module.__name__}.{alias.name}" for alias in node.names}
+            yield from (own for own, path in found.items() if not (hasattr(module, own) or is_module(path)))
+
+
+def is_module(path: str) -> bool:
+    """Whether there is such a module, imported or not."""
+    try:
+        return importlib.util.find_spec(path) is not None
+    except ModuleNotFoundError:  # its parent is no package
+        return False
 
 
 def test_there_are_examples_to_run() -> None:

@@ -14,7 +14,6 @@ import numpy as np
 
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.load import load_programs
 from costhub.dataset.programs import Programs
 from costhub.hub.catalogue.devices import device_rows
 from costhub.models.architectures import new_model
@@ -25,8 +24,7 @@ from costhub.transfer.methods.corrected import Corrected
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import DATASETS, folds
 from scripts.bench.common.rows import RowFile
-from scripts.bench.transfer.gpus import DEVICES, DRAWN
-from scripts.bench.transfer.tasks import SPEC, fitted
+from scripts.bench.transfer.tasks import GPUS, SPEC, fitted, gpu_programs
 from scripts.tables.transfer import METRICS
 
 NATIVE, FOLDS = "nvidia-a100", 5
@@ -173,15 +171,15 @@ def summaries(rows: Sequence[Row]) -> list[Row]:
 
 @click.command()
 @click.option("--seed", "chosen", type=int, multiple=True, default=(0, 1, 2), show_default=True, help="Each once.")
-@click.option("--target", type=click.Choice(DEVICES[-1:]), default=DEVICES[-1], show_default=True)
+@click.option("--target", type=click.Choice(GPUS[-1:]), default=GPUS[-1], show_default=True)
 @options.quick("One seed, the first form.")
 @options.rows_file()
 @options.json_file()
 def main(chosen: tuple[int, ...], target: str, quick: bool, rows_path: Path | None, path: Path | None) -> None:
     """Ranks every fifth of a GPU's workloads by models of the rest and of other GPUs."""
     kept = RowFile(rows_path, ("target", "seed", "fold", "form"))
-    names = (target, NATIVE) if quick else DEVICES
-    programs = {name: load_programs(DATASETS / name, device=name, spec=SPEC, per_workload=DRAWN) for name in names}
+    names = (target, NATIVE) if quick else GPUS
+    programs = gpu_programs(names)
     for seed in chosen[: 1 if quick else None]:
         for row in rows_of(programs, target, seed, kept):
             kept.add(row)

@@ -13,7 +13,6 @@ import numpy as np
 
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.dataset.folder import DataFolder
-from costhub.dataset.load import load_programs
 from costhub.dataset.programs import Programs
 from costhub.hub.catalogue.devices import device_rows
 from costhub.models.architectures import new_model
@@ -27,17 +26,22 @@ from costhub.transfer.methods.method import FineTune, TransferMethod
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import DATASETS, folds
 from scripts.bench.common.rows import RowFile
-from scripts.bench.transfer.tasks import MEMBERS, PARTS, SPEC, fitted, measured
-from scripts.bench.transfer.transfer import guarded
+from scripts.bench.transfer.tasks import (
+    GPU_PROGRAMS,
+    GPUS,
+    MEMBERS,
+    PARTS,
+    SPEC,
+    fitted,
+    gpu_programs,
+    guarded,
+    measured,
+)
 from scripts.tables.gpus import POOLED, TOLD
 from scripts.tables.transfer import EVERYTHING, KEY, METRICS, summaries
 
-DEVICES = ("nvidia-k80", "nvidia-v100", "amd-mi50", "nvidia-a100", "nvidia-h200")
-"""Each is the only device of the embedded dataset of its name."""
 METHODS: dict[str, TransferMethod] = {"fine-tune": FineTune(), "lottery 0.5": Lottery(), "corrected": Corrected()}
 TRIALS = (32, 128, 512)
-DRAWN = 128
-"""Programs of a workload that take part, drawn at random: Ansor's logs hold some 800 of each."""
 GUARDED = 128
 """Most trials of the guarded transfer, which learns anew after each 32 of them."""
 EACH = 64
@@ -85,7 +89,7 @@ class GpuData:
 
     def others(self, target: str) -> Programs:
         """What a model of all other devices learns from."""
-        rest = [self.pool(name).at_most(FEWER, seed=self.seed) for name in DEVICES if name != target]
+        rest = [self.pool(name).at_most(FEWER, seed=self.seed) for name in GPUS if name != target]
         return Programs.join(rest)
 
 
@@ -132,7 +136,7 @@ def others_rows(data: GpuData, target: str, done: Collection[Any]) -> Iterator[R
     for name in own:
         train = data.others(target)
         if name == TOLD:
-            rows = {device: device_rows(DATASETS / device, [device])[device] for device in DEVICES}
+            rows = {device: device_rows(DATASETS / device, [device])[device] for device in GPUS}
             told = new_model("conditioned", feature_spec=SPEC, options={"base": "blend"})
             told.add_devices(rows)
             told.fit(train, None, seed=data.seed, progress=False)
@@ -152,7 +156,7 @@ def figures(model: CostModel, test: Programs) -> Row:
 
 @click.command()
 @click.option("--seed", "chosen", type=int, multiple=True, default=(0, 1, 2), show_default=True, help="Each once.")
-@click.option("--target", "targets", type=click.Choice(DEVICES), multiple=True, help="All by default.")
+@click.option("--target", "targets", type=click.Choice(GPUS), multiple=True, help="All by default.")
 @options.quick("From the K80 to the H200, one seed, 32 trials.")
 @options.rows_file()
 @options.json_file()
@@ -161,8 +165,8 @@ def main(
 ) -> None:
     """Ranks held-out workloads of each GPU by models of the others, after 0 to 512 trials on the target's."""
     kept = RowFile(rows_path, (*KEY, "seed"))
-    names = (DEVICES[0], DEVICES[-1]) if quick else DEVICES
-    programs = {name: load_programs(DATASETS / name, device=name, spec=SPEC, per_workload=DRAWN) for name in names}
+    names = (GPUS[0], GPUS[-1]) if quick else GPUS
+    programs = gpu_programs(names)
     columns = ["workload_id", "name", "operator"]
     rows = {
         row["workload_id"]: row for n in names for row in DataFolder.open(DATASETS / n).workloads(columns).to_pylist()
@@ -170,7 +174,7 @@ def main(
     trials = TRIALS[:1] if quick else TRIALS
     for seed in chosen[: 1 if quick else None]:
         data = GpuData.drawn(programs, list(rows.values()), seed)
-        for target in names[1:] if quick else targets or DEVICES:
+        for target in names[1:] if quick else targets or GPUS:
             _add(kept, target_rows(data, target, trials, _done(kept, "", target, seed)))
             for source in names:
                 if source != target:
@@ -180,7 +184,7 @@ def main(
                 _add(kept, others_rows(data, target, told))
     table = summaries(kept)
     click.echo(plain_table(table, COLUMNS))
-    machine.write_result(path, {"key": KEY, "drawn": DRAWN, "each": EACH, "of_others": FEWER, "summary": table})
+    machine.write_result(path, {"key": KEY, "drawn": GPU_PROGRAMS, "each": EACH, "of_others": FEWER, "summary": table})
 
 
 def _done(kept: RowFile, source: str, target: str, seed: int) -> set[tuple[str, int]]:

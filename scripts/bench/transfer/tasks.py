@@ -15,13 +15,18 @@ from costhub.dataset.load import load_programs
 from costhub.dataset.programs import Programs
 from costhub.models.architectures import new_model
 from costhub.models.protocol import CostModel
-from costhub.transfer.trial_order import PER_WORKLOAD, round_robin
-from scripts.bench.common.data import folds
+from costhub.transfer.guard import Guard
+from costhub.transfer.trial_order import BATCH_SIZE, PER_WORKLOAD, round_robin
+from scripts.bench.common.data import DATASETS, folds
 
 SPEC = "tiles@1"
 PARTS = 4
 """The target's workloads are dealt into so many parts; a seed holds one out."""
 MEMBERS = "gbt(objective=log) mlp"
+GPUS = ("nvidia-k80", "nvidia-v100", "amd-mi50", "nvidia-a100", "nvidia-h200")
+"""Each is the only device of the embedded dataset of its name."""
+GPU_PROGRAMS = 128
+"""Programs of a workload that take part, drawn at random: Ansor's logs hold some 800 of each."""
 
 
 @dataclass(frozen=True)
@@ -108,3 +113,16 @@ def fitted(programs: Programs, seed: int) -> CostModel:
     model = new_model("blend", feature_spec=SPEC, options={"members": MEMBERS})
     model.fit(programs, None, seed=seed, progress=False)
     return model
+
+
+def guarded(guard: Guard, few: Programs) -> CostModel:
+    """The model that `costhub adapt` writes after these programs; the guard may have seen the first ones."""
+    learned = guard.learned
+    for start in range(learned.n if learned else 0, few.n, BATCH_SIZE):
+        guard.learn(few.select(np.arange(start, min(start + BATCH_SIZE, few.n))))
+    return guard.model
+
+
+def gpu_programs(names: Sequence[str]) -> dict[str, Programs]:
+    """Some of the programs of GPUs, with features."""
+    return {name: load_programs(DATASETS / name, device=name, spec=SPEC, per_workload=GPU_PROGRAMS) for name in names}

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.dataset.programs import Programs
@@ -22,11 +21,11 @@ from costhub.transfer.guard import Guard
 from costhub.transfer.methods.corrected import Corrected
 from costhub.transfer.methods.lottery import Lottery
 from costhub.transfer.methods.method import FineTune, ResidualTrees, TransferMethod
-from costhub.transfer.trial_order import BATCH_SIZE, PER_WORKLOAD
+from costhub.transfer.trial_order import PER_WORKLOAD
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import own_copy
 from scripts.bench.common.rows import RowFile
-from scripts.bench.transfer.tasks import Devices, TransferPair, fitted, measured
+from scripts.bench.transfer.tasks import Devices, TransferPair, fitted, guarded, measured
 from scripts.tables.plots import plot_curves
 from scripts.tables.transfer import EVERYTHING, KEY, METRICS, curves, differences, summaries
 
@@ -96,14 +95,6 @@ def is_whole(done: Collection[tuple[str, int]], trials: tuple[int, ...], ablate:
     """Whether every method was tried for a pair and a seed."""
     names = {*METHODS, *(ABLATIONS if ablate else ()), "scratch blend", "guarded"}
     return {(name, count) for name in names for count in trials} <= set(done)
-
-
-def guarded(guard: Guard, few: Programs) -> CostModel:
-    """The model that `costhub adapt` writes after these programs; the guard may have seen the first ones."""
-    learned = guard.learned
-    for start in range(learned.n if learned else 0, few.n, BATCH_SIZE):
-        guard.learn(few.select(np.arange(start, min(start + BATCH_SIZE, few.n))))
-    return guard.model
 
 
 def rows_of(

@@ -108,9 +108,15 @@ def _described(arch: str | None) -> dict[str, list[OptionDescription]]:
     "per_workload",
     type=click.IntRange(min=2),
     metavar="N",
+    is_eager=True,  # before --stream, which cannot be combined with it
     help="Learn from at most N programs of each workload and device, drawn at random; by default from all.",
 )
-@click.option("--stream", is_flag=True, help="Read the data block by block: for more programs than fit in memory.")
+@click.option(
+    "--stream",
+    is_flag=True,
+    callback=lambda context, _, value: _whole_stream(context, value),
+    help="Read the data block by block: for more programs than fit in memory.",
+)
 @seed_option
 @click.option(
     "--licence", metavar="LICENCE", default="Apache-2.0", show_default=True, help="Licence of the model (an SPDX name)."
@@ -139,13 +145,10 @@ def command(
     the model, for its card. OUT.partial keeps the progress until OUT is written: after an interruption, run the
     same command again to continue.
     """
-    if stream and per_workload is not None:
-        raise click.UsageError("--programs-per-workload draws from programs in memory; leave it out with --stream.")
     options = _options(objective, pairs)
     devices, data = _check_arguments(place, out, devices, chosen, arch, options), place.folder
     spec = _checked_spec(arch, spec, options)
     from costhub.dataset.credit import data_credit
-    from costhub.dataset.load import load_programs
     from costhub.hub.catalogue.devices import device_rows
     from costhub.models.train import describe_model, train_model
 
@@ -169,18 +172,22 @@ def command(
             )
     if rank[0]:
         return  # All processes end with the same model; the first one writes it.
-    if per_workload is not None:  # a model is tested on all programs of a workload
-        programs = load_programs(data, device=devices, workloads=set(split.test), spec=spec)
-    evaluation = evaluated(model, _to_test(programs, split, {d for d in devices if d == meant_for}))
+    tested = programs if per_workload is None else _all_held_out(data, devices, split, spec)
+    evaluation = evaluated(model, _to_test(tested, split, {d for d in devices if d == meant_for}))
     figures = described_figures(evaluation, data) if evaluation else None
     name, totals = meant_for or "+".join(devices), evaluation.totals if evaluation else None
     info = describe_model(
         model, train, device_id=name, seed=seed, licence=licence, metrics=totals, test_workloads=split.test
     )
     info = replace(info, data_credit=data_credit(data, devices), train_devices=devices if meant_for else ())
-    _save(model, out, info, figures)
-    shutil.rmtree(partial, ignore_errors=True)
+    _save(model, out, info, figures, partial)
     _report(out, info, figures, as_json=as_json)
+
+
+def _whole_stream(context: click.Context, stream: bool) -> bool:
+    if stream and context.params.get("per_workload") is not None:
+        raise click.UsageError("--programs-per-workload draws from programs in memory; leave it out with --stream.")
+    return stream
 
 
 def _check_arguments(
@@ -217,11 +224,13 @@ def _checked_spec(arch: str, spec: str | None, options: Mapping[str, str]) -> st
     return spec
 
 
-def _save(model: CostModel, out: Path, info: ModelInfo, figures: dict[str, Any] | None) -> None:
+def _save(model: CostModel, out: Path, info: ModelInfo, figures: dict[str, Any] | None, partial: Path) -> None:
+    """Writes the model; its progress is no longer needed then."""
     from costhub.cli.shared.learning import model_documents
     from costhub.models.folder import save_model
 
     save_model(model, out, info, documents=model_documents(model, info, figures, out.name))
+    shutil.rmtree(partial, ignore_errors=True)
 
 
 def _to_learn_on(devices: Sequence[str], split: Split) -> Split:
@@ -229,6 +238,13 @@ def _to_learn_on(devices: Sequence[str], split: Split) -> Split:
     for device_id in devices:
         split.check_device(device_id, "train")
     return split
+
+
+def _all_held_out(data: Path, devices: Sequence[str], split: Split, spec: str) -> Programs:
+    """All programs of the held-out workloads: a model that learned from some of each is tested on every one."""
+    from costhub.dataset.load import load_programs
+
+    return load_programs(data, device=list(devices), workloads=set(split.test), spec=spec)
 
 
 def _to_test(programs: Programs | ProgramBlocks, split: Split, on: set[str]) -> Programs | ProgramBlocks:
