@@ -58,6 +58,31 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _warm_children() -> Iterator[None]:
+    """Children that imported TVM or torch serve one test after another, where every stranger would have their own."""
+    from costhub.dataset.check import folder
+    from costhub.dataset.features import compute
+    from costhub.hub.model_check import model_gate
+    from costhub.isolation.child import Child
+    from costhub.isolation.pool import ChildPool
+
+    def pool(*args: Any, environment: Any, **options: Any) -> ChildPool:
+        assert environment, "the origin of the programs"
+        return ChildPool(*args, **options)
+
+    def child(*, is_shared: bool, **options: Any) -> Child:
+        assert not is_shared
+        return Child(is_shared=options.get("prepare") in (None, folder.load_tvm), **options)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(compute, "ChildPool", pool)
+        patched.setattr(folder, "Child", child)
+        patched.setattr(model_gate, "Child", child)
+        patched.setattr("costhub.isolation.process.IDLE_S", 300.0)
+        yield
+
+
 @pytest.fixture
 def torchrun() -> Callable[..., str]:
     """Runs a command as two processes of `torchrun` on this machine, and gives what they print."""

@@ -16,7 +16,9 @@ from costhub.dataset.features.program_key import key_array, keys_of_records
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.workload import module_from_json
+from costhub.errors import MeasureError
 from costhub.files import CACHE_VARIABLE
+from costhub.isolation.process import key_of
 
 SPEC = find_spec("trace_tokens@1")
 IDS = [f"r{number:05d}" for number in range(8)]
@@ -138,21 +140,28 @@ def test_a_program_that_brings_tvm_down_costs_only_itself(tiny_matmul: Any) -> N
     assert [rows is not None for rows in found] == [True, False, True]
 
 
-def test_leaving_early_ends_the_children(tiny_matmul: Any) -> None:
-    chunks = [chunk(tiny_matmul, tiny_matmul.traces[0], name=str(i)) for i in range(6)]
+def test_children_that_had_programs_of_one_origin_get_none_of_another(
+    tiny_matmul: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = []
 
-    generator = featurise(iter(chunks), PER_STORE, workers=1)
-    next(generator)
-    generator.close()
+    def pool(*_: Any, limits: Any, environment: Any, **__: Any) -> Any:
+        keys.append(key_of(limits, environment))
+        raise MeasureError("enough")
 
-    assert list(generator) == []
+    monkeypatch.setattr(compute_module, "ChildPool", pool)
+    for origin in ("one", "another", "one"):
+        with pytest.raises(MeasureError):
+            next(featurise([chunk(tiny_matmul, tiny_matmul.traces[0])], PER_STORE, origin=origin))
+
+    assert keys[0] == keys[2] != keys[1]
 
 
 def test_no_chunks_need_no_children() -> None:
     assert list(featurise([], PER_STORE)) == []
 
 
-def test_chunks_are_taken_as_they_are_needed(tiny_matmul: Any) -> None:
+def test_chunks_are_taken_as_they_are_needed_and_leaving_ends_the_children(tiny_matmul: Any) -> None:
     taken = 0
 
     def endless() -> Iterator[Chunk]:
@@ -166,6 +175,7 @@ def test_chunks_are_taken_as_they_are_needed(tiny_matmul: Any) -> None:
     generator.close()
 
     assert taken <= 4
+    assert list(generator) == []
 
 
 @pytest.mark.parametrize(
