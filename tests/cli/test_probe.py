@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from costhub.collector.device.identity import identify
+from costhub.collector.device.local import find_local
+from costhub.collector.probe.probe import probe
 from costhub.dataset.folder import DataFolder
 from costhub.files import CACHE_VARIABLE
 from costhub.hub.catalogue.devices import complete_device_row, load_devices
@@ -21,6 +23,19 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     # A probe of no time beside other tests may be as wrong as the check supposes; tests/api tests the check.
     monkeypatch.setattr("costhub.api.probe._ORDER", ())
+
+
+@pytest.fixture(scope="module")
+def figures() -> dict[str, Any]:
+    """What one probe of this machine found."""
+    (local,) = find_local([identify(threads=1)["device_id"]])
+    return probe(local.target, device=local.row, threads=1, budget_s=0.0)
+
+
+@pytest.fixture
+def probed(figures: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A probe finds what one found before: the tests are of what becomes of it."""
+    monkeypatch.setattr("costhub.collector.probe.probe.probe", lambda *_, **__: dict(figures))
 
 
 def test_the_row_is_printed_drawn_and_kept_beside_what_was_known(costhub: Any, tmp_path: Path) -> None:
@@ -55,6 +70,7 @@ def test_people_read_units_and_how_it_was_measured(costhub: Any) -> None:
     assert ["bfloat16", "-", "GFLOP/s"] in [line.split() for line in output.out.splitlines()]
 
 
+@pytest.mark.usefixtures("probed")
 def test_searches_on_this_machine_know_what_was_probed(costhub: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     # As on a machine that the device index does not list, wherever the tests run.
     monkeypatch.setattr("costhub.hub.catalogue.devices.find_device", lambda name: None)
@@ -66,6 +82,7 @@ def test_searches_on_this_machine_know_what_was_probed(costhub: Any, monkeypatch
     assert complete_device_row(identify(threads=1))["peak_gflops"] == row["peak_gflops"] > 0
 
 
+@pytest.mark.usefixtures("probed")
 def test_the_figures_of_the_index_take_precedence(costhub: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     shipped = next(device for device in load_devices() if device.peak_gflops)
     listed = replace(shipped, device_id=identify(threads=1)["device_id"])
@@ -77,6 +94,7 @@ def test_the_figures_of_the_index_take_precedence(costhub: Any, monkeypatch: pyt
     assert complete_device_row(identify(threads=1))["peak_gflops"] == listed.peak_gflops
 
 
+@pytest.mark.usefixtures("probed")
 @pytest.mark.parametrize("broken", ["cache", "cache/devices.json"])
 def test_figures_that_cannot_be_kept_are_printed_even_so(costhub: Any, tmp_path: Path, broken: str) -> None:
     (tmp_path / broken).parent.mkdir(exist_ok=True)

@@ -72,7 +72,7 @@ def test_every_program_has_a_result_on_every_device(builder: Builder, runner: Ru
 def test_nothing_is_built_while_programs_are_timed(target: str, runner: Runner, programs: list[Program]) -> None:
     with Builder(target, processes=2) as builder:
         built = builder.build([programs[0].module_json])
-        under_way = [builder.submit(p.module_json) for p in programs * 4]
+        under_way = [builder.submit(p.module_json) for p in programs * 2]
         results = measurer(builder, runner).measure([BuiltProgram(built[0], programs[0].arguments)])
 
         next(results)
@@ -127,10 +127,11 @@ def _here() -> AbstractContextManager[Measurer]:
 
 
 @pytest.fixture(params=["here", "boards"])
-def opened(
-    request: pytest.FixtureRequest, two_boards: tuple[str, str]
-) -> Callable[[], AbstractContextManager[Measurer]]:
-    return _here if request.param == "here" else lambda: board_measurer(*two_boards)
+def opened(request: pytest.FixtureRequest) -> Callable[[], AbstractContextManager[Measurer]]:
+    if request.param == "here":
+        return _here
+    two_boards = request.getfixturevalue("two_boards")
+    return lambda: board_measurer(*two_boards)
 
 
 def test_this_machine_and_boards_measure_alike(opened: Callable[[], AbstractContextManager[Measurer]]) -> None:

@@ -156,16 +156,16 @@ def test_workloads_share_the_trials_and_the_database(tmp_path: Path, measurer: M
         measurer,
         linear(np.full(172, -0.01)),
         jobs,
-        trials=40,
+        trials=24,
         on_trial=lambda name, *_: told.append(name),
     )
 
     assert [result.workload for result in found] == list(names)
-    assert sum(result.trials for result in found) == len(told) == 40
+    assert sum(result.trials for result in found) == len(told) == 24
     assert all(result.trials >= 8 and result.best_us for result in found)
     assert [told.count(name) for name in names] == [result.trials for result in found]
     records = ms.database.JSONDatabase(work_dir=str(tmp_path)).get_all_tuning_records()
-    assert len(records) == 40
+    assert len(records) == 24
 
 
 def test_a_budget_of_first_batches_is_spent_without_learning_or_proposing_more(

@@ -22,7 +22,7 @@ from costhub.dataset.shards.writer import MeasurementWriter
 from costhub.errors import DataError
 
 CHILD = Path(__file__).with_name("appending_child.py")
-KILLS = 20
+KILLS = 10
 
 
 @pytest.fixture
@@ -250,7 +250,7 @@ def wait_for_rows(child: subprocess.Popen[bytes], report: Path, size: int) -> No
 
 
 def test_killing_the_writer_at_any_moment_loses_at_most_the_row_in_flight(
-    root: DataFolder, folder: Path, tmp_path: Path
+    root: DataFolder, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report = tmp_path / "acknowledged"
     moments = random.Random(0)
@@ -272,6 +272,7 @@ def test_killing_the_writer_at_any_moment_loses_at_most_the_row_in_flight(
             str(i): [float(i)] for i in found
         }
     assert len(shard_paths(folder)) > KILLS / 2
+    monkeypatch.setattr(writer_module, "MERGE_SHARDS", KILLS // 2)
     with MeasurementWriter(folder, "cpu0"):
         pass
     # Leaving a writer joined the many small shards.
