@@ -258,7 +258,7 @@ REPEATED = {
 }
 
 
-SLOWEST = ("brackets", "pictures", "empty pictures", "opened")
+SLOWEST = ("brackets", "pictures", "empty pictures", "opened", "quotations", "items")
 
 
 @pytest.mark.parametrize(

@@ -55,9 +55,8 @@ def test_tvms_own_loop_measures_on_boards(
     assert [float(record.run_secs[0]) < 1.0 for record in database.get_all_tuning_records()] == [True] * 8
 
 
-@pytest.mark.parametrize(
-    "strategy", ["annealing", *(pytest.param(n, marks=pytest.mark.slow) for n in ("ppo", "random-top-k"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["annealing", "ppo", "random-top-k"])
 def test_tvms_own_loop_takes_our_strategies(tmp_path: Path, strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import tvm
     from tvm.s_tir import meta_schedule as ms

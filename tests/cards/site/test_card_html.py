@@ -79,7 +79,9 @@ def test_any_text_gives_sound_html_of_known_tags(text: str) -> None:
     assert set(page.tags) <= TAGS
 
 
-@pytest.mark.parametrize("unit", ["|", "-", "`", "![", "#", "|\n", "- \n", "[](", "```\n", "|-"])
+@pytest.mark.parametrize(
+    "unit", ["|", "-", "`", "#", "|\n", "- \n", "[](", "```\n", "|-", pytest.param("![", marks=pytest.mark.slow)]
+)
 def test_the_longest_card_takes_no_time_and_gives_no_more_than_it_holds(unit: str) -> None:
     text = (unit * MAX_CARD_CHARACTERS)[:MAX_CARD_CHARACTERS]
     start = time.process_time()

@@ -34,6 +34,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
+@pytest.mark.slow
 def test_two_contributors_get_a_whole_pull_request_each(
     environment: dict[str, str], server: Any, rows: dict[str, bytes], measured: Any, tmp_path: Path
 ) -> None:
@@ -78,7 +79,13 @@ def test_one_contribution_sent_twice_at_once_is_one_pull_request(
     assert all("/discussions/1" in said for _, said, _ in done)
 
 
-@pytest.mark.parametrize("same", [True, False], ids=["of the same version", "of two versions"])
+@pytest.mark.parametrize(
+    "same",
+    [
+        pytest.param(True, marks=pytest.mark.slow, id="of the same version"),
+        pytest.param(False, id="of two versions"),
+    ],
+)
 def test_two_publishers_of_one_model_leave_a_whole_one(
     environment: dict[str, str], server: Any, sound_model: Any, tmp_path: Path, same: bool
 ) -> None:

@@ -108,6 +108,7 @@ def entered(two_boards: tuple[str, str]) -> Iterator[BoardNetworkTimer]:
         yield timer
 
 
+@pytest.mark.slow
 def test_forms_compute_what_torch_does_and_are_timed_in_turns(
     two_boards: tuple[str, str], library: str, files: tuple[Path, Path]
 ) -> None:
@@ -174,6 +175,7 @@ def test_a_board_of_another_kind_than_those_of_the_search_is_refused(two_boards:
         pass
 
 
+@pytest.mark.slow
 def test_torch_is_not_compiled_for_a_board(two_boards: tuple[str, str]) -> None:
     with entered(two_boards) as timer, pytest.raises(MeasureError, match="for a board"):
         timer.load_torch("torch.compile", "lstm", compiled=True)
