@@ -35,6 +35,7 @@ BENCHMARKS = {
     "gpus": "transfer.gpus",
     "gpu-mixtures": "transfer.gpu_mixtures",
     "new-chip": "transfer.new_chip",
+    "stopping": "transfer.stopping",
     "live-transfer": "transfer.live_transfer",
     "search": "search.search",
     "networks": "search.networks",

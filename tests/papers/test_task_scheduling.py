@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from costhub.papers.moses import CoefficientOfVariation
 from costhub.papers.task_scheduling import ExpectedGainStop, GradientBased, Plateau, fewest_batches_first
-from costhub.search.scheduler import GainEstimate, ScheduledTask, StopRule, TrialBatch
+from costhub.search.scheduler import GainEstimate, ScheduledTask, TaskRule, TrialBatch
 
 
 def task(*latencies: float, weight: float = 1.0) -> ScheduledTask:
@@ -121,7 +121,7 @@ def search(seed: int, count: int, *, failing: float = 0.2) -> list[TrialBatch]:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
 @given(seed=st.integers(0, 50), count=st.integers(1, 20), factor=st.floats(1e-3, 1e3))
 def test_the_unit_of_latency_and_the_level_of_scores_do_not_matter(
-    rule: StopRule, seed: int, count: int, factor: float
+    rule: TaskRule, seed: int, count: int, factor: float
 ) -> None:
     batches = search(seed, count)
     other = [TrialBatch(factor * b.latency_s, b.scores - 0.7, b.waiting - 0.7) for b in batches]
@@ -130,7 +130,7 @@ def test_the_unit_of_latency_and_the_level_of_scores_do_not_matter(
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
-def test_every_rule_begins_and_ends_a_search_that_no_longer_gains(rule: StopRule) -> None:
+def test_every_rule_begins_and_ends_a_search_that_no_longer_gains(rule: TaskRule) -> None:
     flat = [TrialBatch(np.full(4, 1e-3), np.full(4, -0.5), waiting=-0.5)] * 20
 
     assert rule.should_continue(flat[:1])
@@ -138,7 +138,7 @@ def test_every_rule_begins_and_ends_a_search_that_no_longer_gains(rule: StopRule
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
-def test_a_task_of_which_nothing_runs_ends_at_last(rule: StopRule) -> None:
+def test_a_task_of_which_nothing_runs_ends_at_last(rule: TaskRule) -> None:
     failed = search(0, 20, failing=1.0)
 
     assert rule.should_continue(failed[:1])

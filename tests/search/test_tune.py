@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from costhub.errors import DataError, MeasureError, ScoreError, WorkloadError
 from costhub.search.database import SearchFolder
 from costhub.search.options import Job, Search
 from costhub.search.result import TuneResult
-from costhub.search.scheduler import SearchProgress, StopRule, TaskScheduler, TrialBatch
+from costhub.search.scheduler import SearchProgress, StopRule, TaskRule, TaskScheduler, TrialBatch
 from costhub.search.strategies.strategy import Evolutionary
 from costhub.search.task import SearchTask
 from costhub.search.tune import _measure, _trials_left, tune, tune_all
@@ -185,8 +185,8 @@ def test_a_budget_of_first_batches_is_spent_without_learning_or_proposing_more(
 class Space:
     """A design space of some programs, as a search task shows it to the scheduler."""
 
-    def __init__(self, programs: int, before: TrialBatch | None = None) -> None:
-        self.programs, self.before, self.looked = programs, before, 0
+    def __init__(self, programs: int, *before: TrialBatch) -> None:
+        self.programs, self.before, self.looked = programs, list(before), 0
 
     def round(self, most: int) -> TrialBatch | None:
         n = min(most, self.programs, 8)
@@ -222,16 +222,37 @@ def test_nobody_looks_ahead_where_all_trials_are_first_batches() -> None:
 
 
 def test_a_rule_ends_the_search_before_the_trials_are_spent(tmp_path: Path, measurer: Measurer, linear: Any) -> None:
-    class TwoBatches:
+    class TwoBatches(TaskRule):
         def should_continue(self, batches: Sequence[TrialBatch]) -> bool:
             assert all(np.isfinite(batch.scores).all() for batch in batches)
             assert all(np.isfinite(batch.waiting) for batch in batches)
             return len(batches) < 2
 
     job = Job("m", find_workload("matmul.128x128x128").module())
-    (found,) = search_all(tmp_path, measurer, linear(np.full(172, -0.01)), [job], trials=64, rule=TwoBatches())
+    told: list[SearchProgress] = []
+    model = linear(np.full(172, -0.01))
+    (found,) = search_all(tmp_path, measurer, model, [job], trials=64, rule=TwoBatches(), on_batch=told.append)
 
     assert found.trials == 16
+    assert [standing.stopped for standing in told] == [None, None, None, TwoBatches.why]
+    assert (told[-1].trials, told[-1].most) == (16, 64)
+
+
+def test_what_an_earlier_search_measured_is_as_many_batches_as_it_was(
+    tmp_path: Path, measurer: Measurer, linear: Any
+) -> None:
+    class Seen(TaskRule):
+        sizes: ClassVar[list[list[int]]] = []
+
+        def should_continue(self, batches: Sequence[TrialBatch]) -> bool:
+            self.sizes.append([batch.n for batch in batches])
+            return False
+
+    job, model = Job("m", find_workload("matmul.128x128x128").module()), linear(np.full(172, -0.01))
+    search_all(tmp_path, measurer, model, [job], trials=20)
+    search_all(tmp_path, measurer, model, [job], trials=64, rule=Seen())
+
+    assert Seen.sizes == [[8, 8, 4]]
 
 
 def test_a_workload_that_joins_a_finished_search_is_measured_first(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +12,10 @@ from costhub.errors import DataError, UnknownNameError
 from costhub.models.architectures import new_model
 from costhub.models.evaluate import evaluate
 from costhub.models.protocol import CostModel
-from costhub.transfer.adapt import adapt
-from costhub.transfer.guard import ADAPTED, BatchVerdict
+from costhub.transfer.adapt import adapt, adapt_to_batches
+from costhub.transfer.guard import ADAPTED
 from costhub.transfer.methods.lottery import Lottery
+from costhub.transfer.stopping import BatchVerdict
 
 
 def made(workloads: int, *, seed: int, changed: float) -> Programs:
@@ -108,3 +110,50 @@ def test_the_summary_names_what_led_where_transfer_did_harm(source: CostModel, t
 
     assert replace(done, chosen=ADAPTED).summary == "frozen, 64 trials"
     assert replace(done, chosen="local").summary == "frozen, 64 trials; the local model led"
+
+
+def test_measuring_ends_where_the_model_learns_nothing_more(source: CostModel) -> None:
+    alike = made(16, seed=3, changed=0.0)  # the source knows this device
+    batches = [alike.select(np.arange(96 * i, 96 * (i + 1))) for i in range(4)]
+    asked: list[int] = []
+
+    def measured() -> Iterator[Programs]:
+        for number, batch in enumerate(batches):
+            asked.append(number)
+            yield batch
+
+    done = adapt_to_batches(
+        source, measured(), trials=384, method="frozen", stop="gain", measured_s=lambda: 60.0, progress=False
+    )
+
+    assert asked == [0, 1, 2, 3]  # four workloads a batch, and the first one compares nothing
+    assert done.stopped is None
+
+    asked.clear()
+    batches += batches
+    done = adapt_to_batches(
+        source, measured(), trials=768, method="frozen", stop="gain", measured_s=lambda: 60.0, progress=False
+    )
+
+    assert asked == [0, 1, 2, 3]
+    assert done.stopped is not None
+    assert (done.stopped.trials, done.stopped.cap, done.stopped.saved, done.stopped.saved_s) == (384, 768, 384, 60.0)
+    assert "384 trials of at most 768" in done.summary
+    assert str(done.stopped) in str(done)
+    assert done.to_json()["stopped"]["rule"] == "gain"
+
+
+def test_measuring_goes_on_while_the_model_learns(source: CostModel) -> None:
+    other = made(24, seed=4, changed=3.0)
+
+    done = adapt(source, other, method="fine-tune", trials=576, batch=32, stop="gain", progress=False)
+
+    gains = [gain for verdict in done.verdicts[1:4] for gain in verdict.gains]
+    assert len(gains) == 12
+    assert np.mean(gains) > 0.005
+    assert done.trials > 128  # the fewest after which the rule could have ended it
+
+
+def test_a_wrong_stop_rule_is_refused_before_anything_is_measured(source: CostModel) -> None:
+    with pytest.raises(UnknownNameError, match="stop rule"):
+        adapt_to_batches(source, iter(()), trials=8, stop="gains", progress=False)

@@ -18,6 +18,7 @@ from costhub.search.scheduler import (
     Priority,
     ScheduledTask,
     StopRule,
+    TaskRule,
     TaskScheduler,
     TrialBatch,
     best_after,
@@ -29,24 +30,24 @@ TOLERATED = 0.01
 Options = dict[str, float]
 
 
-def _fixed(trials: int, share: float) -> StopRule:
+def _fixed(trials: int, share: float) -> TaskRule:
     return CoefficientOfVariation(trials, share, threshold=0.0)
 
 
-def _moses(trials: int, share: float, window: int, threshold: float) -> StopRule:
+def _moses(trials: int, share: float, window: int, threshold: float) -> TaskRule:
     return CoefficientOfVariation(trials, share, threshold, window)
 
 
-def _plateau(trials: int, batches: int, gain: float) -> StopRule:
+def _plateau(trials: int, batches: int, gain: float) -> TaskRule:
     return Plateau(batches, gain)
 
 
-def _worthwhile(trials: int, window: int, record_gain: float, threshold: float) -> StopRule:
+def _worthwhile(trials: int, window: int, record_gain: float, threshold: float) -> TaskRule:
     return ExpectedGainStop(threshold, GainEstimate(window, record_gain))
 
 
 _THRESHOLDS = (0.0003, 0.001, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05)
-RULES: dict[str, tuple[Callable[..., StopRule], dict[str, Sequence[float]]]] = {
+RULES: dict[str, tuple[Callable[..., TaskRule], dict[str, Sequence[float]]]] = {
     "fixed share": (_fixed, {"share": np.arange(0.125, 1.0, 0.0625).tolist()}),
     "Moses": (
         _moses,
@@ -115,7 +116,7 @@ class StoppedSearches:
         }
 
 
-def _end(trace: SearchTrace, rule: StopRule) -> tuple[float, float]:
+def _end(trace: SearchTrace, rule: TaskRule) -> tuple[float, float]:
     counts = range(1, trace.full)
     end = next((count for count in counts if not rule.should_continue(trace.batches[:count])), trace.full)
     best = best_after(trace.batches[: trace.full])
@@ -164,7 +165,7 @@ def signals(traces: Sequence[SearchTrace], *, window: int = 4) -> dict[str, floa
             row = {
                 "gain to come": float(np.log(best[count - 1] / best[-1])),
                 "batches measured": -float(count),
-                "variation of predictions": coefficient_of_variation(so_far[-window:]),
+                "variation of predictions": coefficient_of_variation(so_far[-window:]) or 0.0,
                 "gain of the last batches": float(np.log(best[count - 1 - window] / best[count - 1])),
                 "calibration alone": GainEstimate(window, 0.0)(so_far),
                 "forecast": GainEstimate(window)(so_far),

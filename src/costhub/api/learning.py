@@ -24,8 +24,8 @@ from costhub.models.train import STOP_SHARE, train_model
 
 if TYPE_CHECKING:
     from costhub.transfer.adapt import Adaptation
-    from costhub.transfer.guard import BatchVerdict
     from costhub.transfer.methods.method import TransferMethod
+    from costhub.transfer.stopping import BatchVerdict
 
 log = logging.getLogger("costhub")
 
@@ -102,6 +102,7 @@ def adapt(
     trials: int | None = None,
     seed: int = 0,
     source_programs: Programs | None = None,
+    stop: str | None = None,
     on_batch: Callable[[BatchVerdict], object] | None = None,
     progress: bool = True,
 ) -> Adaptation:
@@ -116,6 +117,8 @@ def adapt(
         trials: How many programs to learn from (2 or more), a few of one workload after another; all by default.
         seed: The only source of chance.
         source_programs: Some of the programs that the source learned from, for methods that compare with it.
+        stop: Name of a rule by which learning may end before all trials, as for `costhub adapt --stop`; by default it
+            does not: what is measured already costs nothing more.
         on_batch: Called with what each batch showed.
         progress: Show a progress bar on a terminal.
 
@@ -124,7 +127,7 @@ def adapt(
         `print` shows that as a table.
 
     Raises:
-        UnknownNameError: There is no such method, model, dataset or device.
+        UnknownNameError: There is no such method, stop rule, model, dataset or device.
         DataError: There are no such data, or no workload among the trials has two programs of different latency.
         ModelError: The source cannot read the programs.
 
@@ -150,6 +153,7 @@ def adapt(
         trials=trials,
         seed=seed,
         source_programs=source_programs,
+        stop=stop,
         on_batch=on_batch,
         progress=progress,
     )

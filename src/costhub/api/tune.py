@@ -47,6 +47,8 @@ class TuneOptions:
     """Which proposals are measured: ranked (by score), diverse or clustered."""
     draft: str | CostModel | None = None
     """A cheap model that ranks all candidates, so that the model scores only the best of them."""
+    stop: str = "gain"
+    """When the search ends before its trials are spent: gain (where another batch promises too little) or never."""
     arch: str | None = None
     """Architecture of the model; by default that of the best one."""
     fast_math: bool = False
@@ -69,15 +71,16 @@ class TuneOptions:
         """Refuses unknown names before torch or TVM is loaded.
 
         Raises:
-            UnknownNameError: There is no such method, strategy or selection.
+            UnknownNameError: There is no such method, strategy, selection or stop rule.
         """
-        from costhub.search.options import SELECTIONS
+        from costhub.search.options import SEARCH_STOPS, SELECTIONS
         from costhub.search.strategies.by_name import STRATEGIES
         from costhub.transfer.methods.by_name import METHODS
 
         METHODS.check(self.method)
         STRATEGIES.check(self.strategy)
         SELECTIONS.check(self.select)
+        SEARCH_STOPS.check(self.stop)
 
 
 def tune(
@@ -102,7 +105,8 @@ def tune(
             ``torch.export.save``, ``.json`` of ``tvm.ir.save_json``), a ``torch.export.ExportedProgram``, a
             ``tvm.IRModule`` or a ``PrimFunc``; a list of these, or a dictionary from names to them.
         out: Folder for the results.
-        trials: Programs to measure per workload, on average; workloads likely to improve get more.
+        trials: The most programs to measure per workload, on average; workloads likely to improve get more. The search
+            ends sooner where another batch of programs promises too little; ``TuneOptions(stop="never")`` spends all.
         model: `auto`, the model of the device most similar to this one; a name, address or folder as for
             `costhub.load_model`; or a model of your own.
         device: `auto` for this machine's CPU, `cuda`, another device of this machine, `BoardsAt`, or a measurer
@@ -172,20 +176,27 @@ class _Search:
             jobs += network_jobs(networks, json.dumps(measurer.target), fast_math=self.options.fast_math)
             if not jobs:
                 raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be tuned.")
-            results, order = self._search(jobs, model.model, measurer, folder)
+            shown = TuneProgress(self.trials * len(jobs), enabled=self.progress)
+            results = self._search(jobs, model.model, measurer, folder, shown)
+            stopped = shown.stopped(self.options.stop)
             measuring.close()  # Its processes must not compute while a network is timed.
             weights = {job.name: job.weight for job in jobs}
-            about = {**self._about(model), "load_average": load, "cores": os.cpu_count()}
-            report = TuneReport(results, out, weights, order, measurer.device, about, earlier)
+            ended = None if stopped is None else stopped.to_json()
+            about = {**self._about(model), "load_average": load, "cores": os.cpu_count(), "stopped": ended}
+            report = TuneReport(results, out, weights, shown.order, measurer.device, about, earlier)
             report.write()  # Keeps the results, even if a network fails.
             finished = _finished(networks, measurer, out, self.options)
             return Tuning(out, tuple(results), tuple(finished), report.write(finished))
 
     def _search(
-        self, jobs: Sequence[Job], model: CostModel, measurer: Measurer, folder: SearchFolder
-    ) -> tuple[list[TuneResult], list[str]]:
-        """The results, and the workload of each trial."""
-        from costhub.search.options import Search, find_selection
+        self,
+        jobs: Sequence[Job],
+        model: CostModel,
+        measurer: Measurer,
+        folder: SearchFolder,
+        shown: TuneProgress,
+    ) -> list[TuneResult]:
+        from costhub.search.options import SEARCH_STOPS, Search, find_selection
         from costhub.search.strategies.by_name import find_strategy
         from costhub.search.tune import tune_all
         from costhub.transfer.methods.by_name import find_method
@@ -196,21 +207,20 @@ class _Search:
             method=find_method(self.options.method),
             strategy=find_strategy(self.options.strategy),
             selection=find_selection(self.options.select),
+            stop_rule=SEARCH_STOPS.find(self.options.stop)(),
             seed=self.seed,
         )
-        trials = self.trials * len(jobs)
-        with TuneProgress(trials, enabled=self.progress) as shown:
-            results = tune_all(
+        with shown:
+            return tune_all(
                 jobs,
                 search,
                 measurer,
                 out=folder,
-                trials=trials,
+                trials=self.trials * len(jobs),
                 on_trial=shown.trial,
                 on_batch=shown.batch,
                 time_unscheduled=self.options.time_unscheduled,
             )
-        return results, shown.order
 
     def _about(self, model: ChosenModel) -> dict[str, str]:
         """What the report says of the search besides its results."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from costhub.cards.tables import counted
 from costhub.progress import EVERY_S, BarWithLines
+from costhub.transfer.stopping import Stopped
 
 if TYPE_CHECKING:
     from costhub.search.scheduler import SearchProgress
@@ -43,6 +44,8 @@ class TuneProgress:
     ) -> None:
         self.order: list[str] = []
         """The workload of each trial."""
+        self.last: SearchProgress | None = None
+        """The state after the last batch."""
         self._clock, self._start = clock, clock()
         self._known: int | None = None
         self._bar = BarWithLines(
@@ -66,12 +69,21 @@ class TuneProgress:
 
     def batch(self, standing: SearchProgress) -> None:
         """Shows the state of the search after a batch."""
+        self.last = standing
         if self._known is None:
             # Programs measured by an earlier run do not count for the time left.
             self._known = standing.trials
             self._bar.start_at(standing.trials, standing.most)
         self._bar.show(standing_text(standing), line=_SEARCH, now=True)
         self._bar.log(lambda: progress_text(standing, self._left_s(standing)))
+
+    def stopped(self, rule: str) -> Stopped | None:
+        """Where and why a rule ended the search; None if all trials were spent."""
+        last = self.last
+        if last is None or last.stopped is None:
+            return None
+        left_s = self._left_s(last)
+        return Stopped(rule, last.stopped, last.trials, last.most, left_s)
 
     def _left_s(self, standing: SearchProgress) -> float | None:
         """Seconds left; None before the first trial of this run."""

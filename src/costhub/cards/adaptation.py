@@ -37,7 +37,8 @@ def transfer_facts(adaptation: Mapping[str, Any], files: Collection[str]) -> dic
         files: The files beside it; the pictures among them are shown.
 
     Returns:
-        `source`, `method`, `trials`, `chosen`, and `pictures`, names of files.
+        `source`, `method`, `trials`, `chosen`, `pictures` (names of files) and, where a rule ended the measuring,
+        `stopped`, a text.
 
     Raises:
         DataError: A fact is missing, or a newer costhub wrote the file.
@@ -52,7 +53,14 @@ def transfer_facts(adaptation: Mapping[str, Any], files: Collection[str]) -> dic
     if missing:
         raise DataError(f"{ADAPTATION} of the model lacks {', '.join(missing)}. Adapt the model again.")
     pictures = [name for name in PICTURES if name in files]
-    return {**{key: adaptation[key] for key in _FACTS}, "pictures": pictures}
+    stopped = adaptation.get("stopped")
+    if stopped is not None and not (isinstance(stopped, Mapping) and isinstance(stopped.get("said"), str)):
+        raise DataError(f"{ADAPTATION} of the model does not say why measuring ended. Adapt the model again.")
+    return {
+        **{key: adaptation[key] for key in _FACTS},
+        **({"stopped": stopped["said"]} if stopped else {}),
+        "pictures": pictures,
+    }
 
 
 def by_layer(networks: Sequence[Sequence[Shares]]) -> dict[str, list[float]]:

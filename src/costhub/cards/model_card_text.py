@@ -20,6 +20,8 @@ CONDITIONED = "conditioned"
 """The architecture of models that take the device as an input."""
 _OWN_KIND = "cpu"
 """Kind of the device that a search takes unless `--device` names another."""
+_SEARCHED_KINDS = (_OWN_KIND, "cuda")
+"""Kinds of devices that costhub measures on (`costhub.collector.device.local`), and so searches on."""
 _KIND = re.compile(r"[a-z]{1,20}")
 _EXAMPLE = "resnet18.c7"
 _TRAINING_FACTS = {
@@ -60,18 +62,24 @@ def card_body(card: ModelCard) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def tune_command(card: ModelCard) -> str:
-    """The command that searches with this very model, on a device of its kind.
+def use_command(card: ModelCard) -> str:
+    """The command that searches with this very model, on a device of its kind; where none can, one that ranks.
 
     Example:
         >>> card = ModelCard(name="n", device_id="acme", arch="mlp", feature_spec="tiles@1", licence="MIT", training={},
         ...                  versions={}, totals={}, noise_floor=0.02, device={"kind": "cuda"}, address="lab/acme-mlp")
-        >>> tune_command(card)
+        >>> use_command(card)
         'costhub tune resnet18.c7 --model lab/acme-mlp --device cuda --out tuned/'
     """
-    kind = str(card.device.get("kind") or _OWN_KIND)
-    device = f" --device {kind}" if kind != _OWN_KIND and _KIND.fullmatch(kind) else ""
-    return f"costhub tune {_EXAMPLE} --model {card.address or 'FOLDER'}{device} --out tuned/"
+    kind, model = _kind(card), card.address or "FOLDER"
+    if kind not in _SEARCHED_KINDS:
+        return f"costhub evaluate {model} --data measurements/"
+    device = f" --device {kind}" if kind != _OWN_KIND else ""
+    return f"costhub tune {_EXAMPLE} --model {model}{device} --out tuned/"
+
+
+def _kind(card: ModelCard) -> str:
+    return str(card.device.get("kind") or _OWN_KIND)
 
 
 def _purpose(card: ModelCard) -> str:
@@ -82,14 +90,14 @@ def _purpose(card: ModelCard) -> str:
         "workloads are not comparable."
     )
     if card.arch == CONDITIONED:
-        text += " Figures of the device (cores, caches, SIMD width, measured peaks) are among its inputs."
+        text += " Figures of the device (cores, caches, SIMD width, peak rates) are among its inputs."
     return text
 
 
 def _use(card: ModelCard) -> str:
     bound = "  # bound to this machine" if card.arch == CONDITIONED else ""
     parts = [
-        f"```bash\n{tune_command(card)}\n```",
+        f"```bash\n{use_command(card)}\n```",
         "```python\n"
         "import costhub\n\n"
         f'model = costhub.load_model("{card.address or "FOLDER"}"){bound}\n'
@@ -97,6 +105,14 @@ def _use(card: ModelCard) -> str:
         "scores = model.predict(programs.rows, programs.counts)  # higher is faster\n"
         "```",
     ]
+    kind = _kind(card)
+    if kind not in _SEARCHED_KINDS:
+        devices = f"{kind} devices" if _KIND.fullmatch(kind) else "such devices"
+        parts.insert(
+            0,
+            f"costhub does not measure on {devices}, so `costhub tune` and `costhub adapt` cannot use this model "
+            "there. It ranks programs that others have measured, in a data folder:",
+        )
     if not card.address:
         parts.insert(0, "FOLDER is the folder of this card.")
     return "\n\n".join(parts)
@@ -116,9 +132,11 @@ def adaptation_text(card: ModelCard) -> str:
     """How the model was adapted from another device, and what became of it."""
     facts = card.transfer
     harmed = f" Transfer by {facts['method']} made the model worse here." if facts["chosen"] != ADAPTED else ""
+    ended = [facts["stopped"]] if facts.get("stopped") else []
     parts = [
         f"Adapted from {facts['source']} by `{facts['method']}`, with {facts['trials']:,} programs measured on "
         f"{card.device_id}.",
+        *ended,
         "The candidates ranked each batch of programs before they learned from it: the adapted model, the "
         "source model as it was and, from the second batch on, a local model trained on the target alone. By "
         f"these rankings the guard chose the {facts['chosen']} model, which is the one in this folder.{harmed}",

@@ -13,7 +13,7 @@ import click
 
 from costhub.api.subjects import check_names
 from costhub.cli.shared.adapt_target import AdaptTarget, StoredTarget, live_target
-from costhub.cli.shared.choices import ARCHITECTURE, METHOD, MODEL, TRACKER, WholeNumber
+from costhub.cli.shared.choices import ADAPT_STOP, ARCHITECTURE, METHOD, MODEL, TRACKER, WholeNumber
 from costhub.cli.shared.figures import described_figures
 from costhub.cli.shared.options import (
     ListingCommand,
@@ -86,7 +86,8 @@ class AdaptedModel:
         totals = [{"model": side, **found["totals"]} for side, found in self.figures.items() if found]
         asked = [{"trials": v.trials, **v.pairwise} for v in done.verdicts if v.pairwise]
         shares = [number("trials", "trials", "d"), *(number(name, name) for name in CANDIDATES)]
-        parts = [
+        parts = [] if done.stopped is None else [str(done.stopped)]
+        parts += [
             "On held-out workloads:\n"
             + plain_table(totals, [TableColumn("model", ""), *(number(name, name) for name in METRICS)])
             if totals
@@ -126,6 +127,8 @@ class Carrying:
     """Architecture of the source; None for that of the best model."""
     allow_other_kind: bool
     """Whether a model of GPUs may serve a CPU, or the reverse."""
+    stop: str | None = None
+    """Name of the rule that ends measuring; None for none."""
 
     def check(self) -> None:
         """Refuses wrong options and data before anything is measured; loads torch only where some are given."""
@@ -207,8 +210,14 @@ def _described(method: str | None) -> dict[str, list[OptionDescription]]:
 @click.option(
     "--trials",
     type=WholeNumber(min=2),
-    help="Number of programs to learn from, of all workloads together; by default all in the data folder, or "
-    f"{TRIALS} if the target is measured.",
+    help="The most programs to learn from, of all workloads together; by default all in the data folder, or "
+    f"{TRIALS} if the target is measured. See --stop.",
+)
+@click.option(
+    "--stop",
+    type=ADAPT_STOP,
+    help="When measuring ends before all trials are spent: where new batches teach the model nothing more (gain), "
+    "or never. By default gain if the target is measured, and never for measurements that are there already.",
 )
 @click.option(
     "--split",
@@ -238,6 +247,7 @@ def command(
     pairs: tuple[str, ...],
     source_data: str | None,
     trials: int | None,
+    stop: str | None,
     chosen: str | None,
     explain: bool,
     allow_other_kind: bool,
@@ -259,6 +269,7 @@ def command(
     from costhub.api.models import check_local_kind
     from costhub.hub.catalogue.find import AUTO, find_model
     from costhub.models.folder import check_replaceable
+    from costhub.transfer.stopping import DEFAULT_STOP
 
     check_tracker_options(tracker, key)
     check_replaceable(out)
@@ -275,12 +286,12 @@ def command(
             check_local_kind(named.entry, where)
         _check_live(suites, networks, where)
         data_folder = Path(data) if data else out.with_name(f"{out.name}-data")
-        trials = trials or TRIALS
+        trials, stop = trials or TRIALS, stop or DEFAULT_STOP
         opened = live_target(
             data_folder, where=where, suites=suites, networks=networks, trials=trials, seed=seed, licence=DATA_LICENCE
         )
     with opened as target:
-        result = _carry(named, target, how)
+        result = _carry(named, target, replace(how, stop=stop))
     result.save(out, licence=licence, seed=seed)
     click.echo(result.as_json(out) if as_json else result.report(out, explain=explain))
 
@@ -325,7 +336,8 @@ def _carry(named: ResolvedModel | None, target: AdaptTarget, how: Carrying) -> A
     method = how.method()
     if note := trees_note(method, source, target.first(source.feature_spec)):
         click.echo(note, err=True)
-    done = target.adapted(source, method, how.seed, how.source_programs(source.feature_spec))
+    told = how.source_programs(source.feature_spec)
+    done = target.adapted(source, method, how.seed, told, how.stop)
     test = target.test(source.feature_spec)
     figures = {side: _figures(model, test, target.data) for side, model in (("before", source), ("after", done.model))}
     held_out = [] if test is None else sorted({test.workload_ids[i] for i in test.workload.tolist()})

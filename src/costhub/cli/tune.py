@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from costhub.cli.shared.choices import ARCHITECTURE, METHOD, MODEL, SELECTION, STRATEGY, TRACKER
+from costhub.cli.shared.choices import ARCHITECTURE, METHOD, MODEL, SEARCH_STOP, SELECTION, STRATEGY, TRACKER
 from costhub.cli.shared.interaction import interruptible
 from costhub.cli.shared.options import (
     ListingCommand,
@@ -77,7 +77,16 @@ Example:
 )
 @click.option("--tracker", type=TRACKER, help="Tune for the boards of a TVM RPC tracker instead.")
 @click.option("--key", metavar="KEY", help="The boards' key at the tracker.")
-@trials_per_workload_option(64, "Programs to measure per workload, on average; workloads likely to improve get more.")
+@trials_per_workload_option(
+    64, "The most programs to measure per workload, on average; workloads likely to improve get more. See --stop."
+)
+@click.option(
+    "--stop",
+    type=SEARCH_STOP,
+    default="gain",
+    show_default=True,
+    help="When the search ends before all trials are spent: where another batch promises too little (gain), or never.",
+)
 @click.option(
     "--out",
     required=True,
@@ -134,6 +143,7 @@ def command(
     tracker: str | None,
     key: str | None,
     trials: int,
+    stop: str,
     out: Path,
     method: str,
     strategy: str,
@@ -163,6 +173,7 @@ def command(
         method=method,
         strategy=strategy,
         select=select,
+        stop=stop,
         draft=draft,
         arch=arch,
         fast_math=fast_math,

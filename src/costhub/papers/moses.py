@@ -6,8 +6,9 @@ Zhao et al., *Moses: Efficient Exploitation of Cross-device Transferable Feature
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,12 @@ from costhub.models.networks.batches import Batch, Examples
 from costhub.models.networks.gradient import StepRule
 from costhub.models.networks.neural import NeuralModel
 from costhub.models.networks.weights import draw_weights
-from costhub.models.options import check_ranges
+from costhub.models.options import check_choice, check_ranges
 from costhub.models.protocol import CostModel
-from costhub.search.scheduler import TrialBatch
+from costhub.search.scheduler import ScheduledTask, TaskRule, TaskScheduler, TrialBatch, score_line
 from costhub.transfer.methods.lottery import Lottery, Masked
 from costhub.transfer.methods.method import adapt_sub_models
+from costhub.transfer.stopping import BatchVerdict
 
 _DISCRIMINATOR_HIDDEN = 64
 
@@ -45,9 +47,16 @@ class MosesLottery(Lottery):
     instead."""
     domain: float = 0.0
     """Weight of the adversarial term, see `DomainAdversary`; it needs programs of the source."""
+    scope: str = "tensor"
+    """What xi is ranked in: each `tensor` by itself, or all of the `network` at once."""
+    drawn: str = "epoch"
+    """When the mask is drawn: before each `epoch`, by the gradient over all programs, or in each `step`, by the
+    gradient that the step has anyway, which saves a pass an epoch."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_choice("scope", self.scope, ("tensor", "network"))
+        check_choice("drawn", self.drawn, ("epoch", "step"))
         check_ranges({"threshold": (self.threshold, 0.0, 1.0), "domain": (self.domain, 0.0, 1e3)})
 
     def check_source(self, *, given: bool) -> None:
@@ -86,7 +95,7 @@ class MosesLottery(Lottery):
         def tune(part: NeuralModel[Any], own: Programs, seed: int) -> None:
             examples = Examples(next(of_networks), part.scalers)
             adversary = DomainAdversary(examples, self.domain, seed)
-            self.train_masked(part, own, seed, Masked(self.mask, self.decay, adversary))
+            self.train_masked(part, own, seed, self.masked(adversary))
 
         return adapt_sub_models(source, target, seed=seed, network=tune)
 
@@ -100,12 +109,41 @@ class MosesLottery(Lottery):
             raise _needs_source()
         super().tune(part, own, seed)
 
+    def masked(self, beside: StepRule | None = None) -> Masked:
+        """See `Lottery`."""
+        kind = _MaskedInSteps if self.drawn == "step" else Masked
+        masks = _over_network(self.mask) if self.scope == "network" else None
+        return kind(self.mask, self.decay, beside or StepRule(), masks_of=masks)
+
     def mask(self, flow: Tensor) -> Tensor:
         """See `Lottery`; all parameters are transferable where every flow is 0."""
         if not self.threshold:
             return super().mask(flow)
         size = flow.abs()
         return size >= self.threshold * size.max()
+
+
+class _MaskedInSteps(Masked):
+    """Draws the mask in every step, by the gradient of the step."""
+
+    def begin_epoch(self, network: nn.Module, gradient: Callable[[], None]) -> None:
+        """The gradients of the steps will do."""
+
+    def before_step(self, network: nn.Module) -> None:
+        """Draws the mask, and remembers the weights."""
+        self.draw(network)
+        super().before_step(network)
+
+
+def _over_network(mask: Callable[[Tensor], Tensor]) -> Callable[[Mapping[str, Tensor]], dict[str, Tensor]]:
+    """Applies a mask to the parameters of all tensors as if they were one tensor."""
+
+    def masks(flows: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        chosen = mask(torch.cat([flow.flatten() for flow in flows.values()]))
+        parts = chosen.split([flow.numel() for flow in flows.values()])
+        return {name: part.view_as(flows[name]) for name, part in zip(flows, parts, strict=True)}
+
+    return masks
 
 
 def _needs_source() -> ModelError:
@@ -191,24 +229,25 @@ def _reverse_gradient(values: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class CoefficientOfVariation:
-    """The adaptive controller of Moses (Zhao et al., 2022, section 3.5).
+class CoefficientOfVariation(TaskRule):
+    """The adaptive controller of Moses (Zhao et al., 2022, section 3.5) for the task of a search.
 
     A task's trials are split into a measured and a predicted part. The measured part goes out in batches;
     after each the coefficient of variation sigma / mu of the model's outcome over the last ones is taken, and
     measuring ends early where it falls below a threshold. Moses gives no numbers. Here, the outcome is the
-    predicted throughput, the exponential of the score, since a mean that may be 0 has no such coefficient.
-    scripts/bench/transfer/controller.py chose the defaults.
+    predicted throughput: the scores of a model have a scale of their own, which `score_line` translates into log
+    throughput, so that every model is judged alike. scripts/bench/transfer/controller.py chose the defaults.
 
     Example:
-        >>> batches = [TrialBatch(np.ones(2), np.array(scores)) for scores in ([-1.0, -2.0], [-0.5, -0.51])]
+        >>> scores = [np.array([-1.0, -2.0, -3.0]), np.array([-0.50, -0.51, -0.52])]
+        >>> batches = [TrialBatch(np.exp(-each), each) for each in scores]
         >>> rule = CoefficientOfVariation(trials=64, window=1)
         >>> rule.should_continue(batches[:1]), rule.should_continue(batches)
         (True, False)
     """
 
-    trials: int
-    """All trials of the task."""
+    trials: int = 0
+    """All trials of the task; 0 for an equal part of those of the search."""
     share: float = 0.75
     """Largest share of the trials that is measured, in (0, 1]."""
     threshold: float = 0.01
@@ -227,16 +266,69 @@ class CoefficientOfVariation:
             return False
         if len(batches) < self.window:
             return True
-        return coefficient_of_variation(batches[-self.window :]) >= self.threshold
+        variation = coefficient_of_variation(batches[-self.window :])
+        return variation is None or variation >= self.threshold
+
+    def reason_to_stop(self, task: ScheduledTask, scheduler: TaskScheduler) -> str | None:
+        """See `StopRule`."""
+        trials = self.trials or scheduler.trials // len(scheduler.tasks)
+        if replace(self, trials=trials).should_continue(task.batches):
+            return None
+        return (
+            f"Of every kernel, {self.share:.0%} of its part of the trials were measured, or what the model predicted "
+            f"varied by less than {self.threshold:.1%} over the last {self.window} batches.".replace("%", " %")
+        )
 
 
-def coefficient_of_variation(batches: Sequence[TrialBatch]) -> float:
-    """Standard deviation / mean of the throughput that the model predicted for the programs of some batches.
+@dataclass(frozen=True)
+class SteadyAccuracy:
+    """The adaptive controller of Moses (section 3.5) for an adaptation: it ends where the outcome no longer varies.
+
+    The outcome is the share of pairs that the leading candidate ranks right in a batch that it has not seen, which
+    has the same scale for every model; the coefficient of variation sigma / mu is taken over the last batches.
+    scripts/bench/transfer/stopping.py chose the defaults.
 
     Example:
-        >>> round(coefficient_of_variation([TrialBatch(np.ones(2), np.log([1.0, 3.0]))]), 6)
-        0.5
+        >>> verdicts = [BatchVerdict(32 * i, {"adapted": share}, "adapted") for i, share in enumerate((0.6, 0.8, 0.81))]
+        >>> rule = SteadyAccuracy(window=2, threshold=0.05)
+        >>> rule.reason_to_stop(verdicts[:2]), rule.reason_to_stop(verdicts)
+        (None, 'The share of correctly ordered pairs varied by 0.6 % over the last 2 batches (less than 5.0 %).')
     """
-    scores = np.concatenate([batch.scores for batch in batches])
+
+    window: int = 3
+    """Batches over which the coefficient is taken."""
+    threshold: float = 0.03
+
+    def reason_to_stop(self, verdicts: Sequence[BatchVerdict]) -> str | None:
+        """See `TransferStop`."""
+        tested = [verdict.pairwise for verdict in verdicts if verdict.pairwise][-self.window :]
+        if len(tested) < self.window:
+            return None
+        outcome = np.array([shares.get("adapted", 0.0) for shares in tested])
+        variation = float(outcome.std() / outcome.mean()) if outcome.mean() else math.inf
+        if variation >= self.threshold:
+            return None
+        return (
+            f"The share of correctly ordered pairs varied by {variation:.1%} over the last {self.window} batches "
+            f"(less than {self.threshold:.1%}).".replace("%", " %")
+        )
+
+
+def coefficient_of_variation(batches: Sequence[TrialBatch]) -> float | None:
+    """Standard deviation / mean of the throughput that the model predicted for the programs of some batches.
+
+    Returns:
+        None where measurements do not show what the scores mean: fewer than three programs ran, or the scores did
+        not rise with the throughput.
+
+    Example:
+        >>> speed = np.array([1.0, 2.0, 3.0])
+        >>> [round(coefficient_of_variation([TrialBatch(1 / speed, scale * np.log(speed))]), 6) for scale in (1.0, 9.0)]
+        [0.408248, 0.408248]
+    """
+    line = score_line(batches)
+    if line is None or not line.slope:
+        return None
+    scores = line.slope * np.concatenate([batch.scores for batch in batches])
     outcome = np.exp(scores - scores.max())  # The coefficient does not change, and nothing overflows.
     return float(outcome.std() / outcome.mean())

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from costhub.search.scheduler import GainEstimate, ScheduledTask, TrialBatch, best_after
+from costhub.search.scheduler import GainEstimate, ScheduledTask, TaskRule, TrialBatch, best_after
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def fewest_batches_first(task: ScheduledTask) -> float:
 
 
 @dataclass(frozen=True)
-class Plateau:
+class Plateau(TaskRule):
     """Stops where the best latency has not improved for some batches; the model has no say.
 
     The defaults are chosen as in `CoefficientOfVariation`.
@@ -84,7 +84,7 @@ class Plateau:
 
 
 @dataclass(frozen=True)
-class ExpectedGainStop:
+class ExpectedGainStop(TaskRule):
     """Asks `GainEstimate` after each batch.
 
     The defaults are those that lost less than 1 % on one half of the workloads of

@@ -1,4 +1,4 @@
-"""Provides Job and Search: what to tune, and how; and SELECTIONS, what chooses among proposals, by name."""
+"""Provides Job and Search: what to tune, and how; SELECTIONS and SEARCH_STOPS, which choose and end, by name."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Search:
     priority: Priority | None = None
     """Chooses the workload that is measured next; by default `ExpectedGain`."""
     stop_rule: StopRule | None = None
-    """Ends the measuring of a workload, whose trials go to the others; by default all trials are spent."""
+    """Ends the measuring of a workload, whose trials go to the others, or of all; by default all trials are spent."""
     seed: int = 0
 
 
@@ -70,6 +70,15 @@ SELECTIONS: Registry[type[Selection]] = Registry(
     listing="`costhub tune --help`",
 )
 """Name -> a selection; called without arguments, it has its default options."""
+
+
+SEARCH_STOPS: Registry[type[StopRule]] = Registry(
+    "stop rule",
+    {"gain": "costhub.search.stopping:SmallGain", "never": "costhub.search.stopping:SpendAllTrials"},
+    group="costhub.search_stops",
+    listing="`costhub tune --help`",
+)
+"""Name -> a rule that ends a search; called without arguments, it has its default options."""
 
 
 def find_selection(name: str) -> Selection | None:

@@ -93,7 +93,21 @@ Priority = Callable[[ScheduledTask], float]
 
 
 class StopRule(Protocol):
-    """Looks at all batches of a task; one rule serves any number of tasks."""
+    """Says when a task is no longer worth measuring; one rule serves any number of tasks."""
+
+    def reason_to_stop(self, task: ScheduledTask, scheduler: TaskScheduler) -> str | None:
+        """Why the task should not be measured further, as a sentence; None while it should.
+
+        Args:
+            task: With at least one batch.
+            scheduler: All tasks of the search, each with a batch unless it has no programs.
+        """
+
+
+class TaskRule:
+    """A `StopRule` that looks at the batches of the task alone."""
+
+    why = "New trials promise too little."
 
     def should_continue(self, batches: Sequence[TrialBatch]) -> bool:
         """Whether the task should be measured further.
@@ -101,6 +115,11 @@ class StopRule(Protocol):
         Args:
             batches: All that was measured of it, at least one batch, in the order of measuring.
         """
+        raise NotImplementedError
+
+    def reason_to_stop(self, task: ScheduledTask, scheduler: TaskScheduler) -> str | None:
+        """See `StopRule`."""
+        return None if self.should_continue(task.batches) else self.why
 
 
 _MIN_PROGRAMS = 3
@@ -152,20 +171,53 @@ class GainEstimate:
         return self._foreseen(batches) + self.record_gain / (len(batches) + 1)
 
     def _foreseen(self, batches: Sequence[TrialBatch]) -> float:
-        last = batches[-self.window :]
-        ran = np.concatenate([batch.is_ok for batch in last])
-        if ran.sum() < _MIN_PROGRAMS:
+        line = score_line(batches[-self.window :])
+        if line is None:
             return 0.0
-        scores = np.concatenate([batch.scores for batch in last])[ran]
-        speed = -np.log(np.concatenate([batch.latency_s for batch in last])[ran])
-        variance = float(scores.var())
-        # Never a falling line, and a level one where all scored the same.
-        covariance = float(np.mean((scores - scores.mean()) * speed))
-        slope = max(0.0, covariance / variance) if variance > 0.0 else 0.0
-        spread = float(np.std(speed - slope * scores, ddof=1))
-        mean = float(speed.mean() + slope * (batches[-1].waiting - scores.mean()))
         best = -float(np.log(best_after(batches)[-1]))
-        return float(ran.mean()) * _expected_improvement(mean - best, spread)
+        return line.ran * _expected_improvement(line.log_speed(batches[-1].waiting) - best, line.spread)
+
+
+@dataclass(frozen=True)
+class ScoreLine:
+    """What scores mean in log throughput, from programs that were scored first and measured then."""
+
+    slope: float
+    """Log throughput for each unit of the score; at least 0."""
+    score: float
+    """Mean of the scores."""
+    speed: float
+    """Mean of the log throughputs."""
+    spread: float
+    """Standard deviation about the line."""
+    ran: float
+    """Share of the programs that ran."""
+
+    def log_speed(self, score: float) -> float:
+        """The log throughput that the line gives a score."""
+        return self.speed + self.slope * (score - self.score)
+
+
+def score_line(batches: Sequence[TrialBatch]) -> ScoreLine | None:
+    """The line through the scores and the log throughputs of some batches; None if fewer than three programs ran.
+
+    Example:
+        >>> scores = np.array([-0.2, -0.4, -0.6])
+        >>> line = score_line([TrialBatch(np.exp(-scores), scores / 2)])
+        >>> round(line.slope, 6), round(line.log_speed(0.0), 6)
+        (2.0, 0.0)
+    """
+    ran = np.concatenate([batch.is_ok for batch in batches])
+    if ran.sum() < _MIN_PROGRAMS:
+        return None
+    scores = np.concatenate([batch.scores for batch in batches])[ran]
+    speed = -np.log(np.concatenate([batch.latency_s for batch in batches])[ran])
+    variance = float(scores.var())
+    # Never a falling line, and a level one where all scored the same.
+    covariance = float(np.mean((scores - scores.mean()) * speed))
+    slope = max(0.0, covariance / variance) if variance > 0.0 else 0.0
+    spread = float(np.std(speed - slope * scores, ddof=1))
+    return ScoreLine(slope, float(scores.mean()), float(speed.mean()), spread, float(ran.mean()))
 
 
 def _expected_improvement(gain: float, spread: float) -> float:
@@ -211,7 +263,7 @@ class TaskScheduler:
         weights: Task -> how often it occurs in the network.
         trials: Programs to measure, of all tasks together.
         priority: Compares tasks; by the time that the network is expected to gain, by default.
-        rule: Ends the measuring of a task; without one, the whole budget is spent.
+        rule: Ends the measuring of a task, whose trials go to the others; without one, the whole budget is spent.
 
     Raises:
         ValueError: There are no tasks, or a weight is not positive.
@@ -240,6 +292,8 @@ class TaskScheduler:
         self.trials = trials
         self.priority = ExpectedGain() if priority is None else priority
         self.rule = rule
+        self.stopped: str | None = None
+        """Why the rule ended the search with trials left; None while it has not."""
 
     @property
     def left(self) -> int:
@@ -271,7 +325,11 @@ class TaskScheduler:
         for task in self.tasks.values():
             if not task.batches and not task.exhausted:
                 return task.name
-        open_tasks = [task for task in self.tasks.values() if task.batches and self._goes_on(task)]
+        waiting = [task for task in self.tasks.values() if task.batches and not task.exhausted]
+        reasons = {task.name: self.rule.reason_to_stop(task, self) if self.rule else None for task in waiting}
+        open_tasks = [task for task in waiting if reasons[task.name] is None]
+        if waiting and not open_tasks:
+            self.stopped = reasons[waiting[-1].name]
         return max(open_tasks, key=self.priority).name if open_tasks else None
 
     def add(self, name: str, batch: TrialBatch) -> None:
@@ -301,9 +359,6 @@ class TaskScheduler:
         """
         self.tasks[name].exhausted = True
 
-    def _goes_on(self, task: ScheduledTask) -> bool:
-        return not task.exhausted and (self.rule is None or self.rule.should_continue(task.batches))
-
 
 @dataclass(frozen=True)
 class SearchProgress:
@@ -321,6 +376,8 @@ class SearchProgress:
     """Sum of the kernels' best latencies, each times its calls; None while one has no program that ran."""
     gain: float | None
     """Share of `latency_us` that one more batch of every task is expected to save; None if unknown."""
+    stopped: str | None = None
+    """Why a rule ended the search; None while it goes on, and where all trials were spent."""
 
 
 def search_progress(scheduler: TaskScheduler, *, foreseen: bool = True) -> SearchProgress:
@@ -345,4 +402,4 @@ def search_progress(scheduler: TaskScheduler, *, foreseen: bool = True) -> Searc
         gain = sum(seconds for seconds in expected if math.isfinite(seconds)) * 1e6 / latency_us
     begun = sum(bool(task.batches) for task in tasks)
     spent, most = scheduler.trials - scheduler.left, scheduler.trials
-    return SearchProgress(spent, most, begun, len(tasks), latency_us, gain)
+    return SearchProgress(spent, most, begun, len(tasks), latency_us, gain, scheduler.stopped)

@@ -65,9 +65,9 @@ class SearchTask:
 
         self.mod, self.meter, self.model = mod, meter, model
         self.target = tvm.target.Target(measurer.target)
-        self.before: TrialBatch | None = None
-        """What earlier searches measured, in no order, with the scores of a model that has not learned from it; None
-        where nothing of it ran."""
+        self.before: list[TrialBatch] = []
+        """What earlier searches measured, in batches of this search's size, with the scores of a model that has not
+        learned from it; empty where nothing of it ran."""
         self._measurer, self._database, self._score = measurer, database, score
         self._seen: set[int] = set()
         self._next: list[Any] | None = None
@@ -218,7 +218,10 @@ class SearchTask:
             ms.runner.RunnerResult(list(each.run_s or ()) or None, None if each.run_s else FAILED) for each in records
         ]
         if np.isfinite(latency_s).any():
-            self.before = TrialBatch(latency_s, self._scores(candidates), waiting=0.0)
+            scores = self._scores(candidates)
+            cuts = range(self._batch, len(records), self._batch)
+            parts = zip(np.split(latency_s, cuts), np.split(scores, cuts), strict=True)
+            self.before = [TrialBatch(*part, waiting=0.0) for part in parts]
         with self.meter.stages.during(LEARNING):
             self.model.update(self._context, candidates, results)
 

@@ -91,6 +91,8 @@ def tune_all(
 ) -> list[TuneResult]:
     """Searches for fast schedules of several workloads; trials go to those that may still gain the most.
 
+    Unless `search.stop_rule` ends the search, all trials are spent.
+
     Args:
         jobs: What to tune, each with a unique name.
         search: As for `tune`.
@@ -98,7 +100,7 @@ def tune_all(
         out: As for `tune`; the database holds all jobs.
         trials: How many programs to measure in all, including those that the database already holds.
         on_trial: Called after each trial.
-        on_batch: Called before the first batch and after each batch.
+        on_batch: Called before the first batch, after each batch, and where a rule ends the search.
         time_unscheduled: Also time each workload without a schedule, at the end.
 
     Returns:
@@ -183,7 +185,7 @@ def _open_tasks(
 
 def _budget(tasks: Sequence[SearchTask], trials: int, batch: int) -> int:
     """The scheduler's budget: what earlier searches measured of the tasks, plus what is left of `trials`."""
-    before = [task.before.n for task in tasks if task.before is not None]
+    before = [sum(part.n for part in task.before) for task in tasks if task.before]
     spent = sum(task.meter.trials for task in tasks)
     return sum(before) + _trials_left(trials, spent, new=len(tasks) - len(before), batch=batch)
 
@@ -206,9 +208,10 @@ def _measure(
             on_batch(search_progress(scheduler, foreseen=foreseen))
 
     decides = len(tasks) > 1 or scheduler.rule is not None
-    before = {name: task.before for name, task in tasks.items() if task.before is not None}
-    for name, batch in before.items():
-        scheduler.add(name, batch)
+    before = [name for name, task in tasks.items() if task.before]
+    for name in before:
+        for batch in tasks[name].before:
+            scheduler.add(name, batch)
     report(foreseen=False)
     unforeseen = list(before) if decides else []
     while (next_name := _next_task(tasks, scheduler, trials_per_round, unforeseen)) is not None:
@@ -223,6 +226,8 @@ def _measure(
         elif decides:
             unforeseen.append(next_name)
         report(foreseen=more)
+    if scheduler.stopped is not None:
+        report(foreseen=True)
 
 
 def _next_task(

@@ -14,10 +14,11 @@ from costhub.dataset.programs import Programs
 from costhub.models.inputs import is_informative, nothing_to_learn_error
 from costhub.models.protocol import CostModel
 from costhub.progress import bar
-from costhub.transfer.guard import ADAPTED, CANDIDATES, BatchVerdict, Guard
+from costhub.transfer.guard import ADAPTED, CANDIDATES, Guard
 from costhub.transfer.methods.by_name import find_method, method_text
 from costhub.transfer.methods.lottery import LayerShares
 from costhub.transfer.methods.method import TransferMethod
+from costhub.transfer.stopping import ADAPT_STOPS, BatchVerdict, Stopped
 from costhub.transfer.trial_order import BATCH_SIZE, round_robin
 
 DEFAULT_METHOD = "corrected"
@@ -43,6 +44,8 @@ class Adaptation:
     kept: tuple[tuple[LayerShares, ...], ...]
     """For each network and each epoch from the second on, the share of those parameters of every layer that
     were transferable in the epoch before and still are."""
+    stopped: Stopped | None = None
+    """Where and why measuring ended before all trials were spent; None if all were."""
 
     @property
     def trials(self) -> int:
@@ -53,6 +56,8 @@ class Adaptation:
     def summary(self) -> str:
         """How the model came about, for its card."""
         text = f"{self.method}, {self.trials} trials"
+        if self.stopped is not None:
+            text += f" of at most {self.stopped.cap}"
         last = [share for network in self.shares for share in network[-1].values()]
         if last:
             text += f", {statistics.fmean(last):.0%} of a layer's weights transferable at the mean"
@@ -74,7 +79,8 @@ class Adaptation:
         ]
         lines = ["".join(f"{cell:>10}" for cell in row) for row in [["trials", *names], *rows]]
         what = "Share of the pairs in each new batch that were ranked correctly before learning from it:"
-        return "\n".join([f"A {self.model.arch} model by {self.summary}.", what, *lines])
+        ended = [] if self.stopped is None else [str(self.stopped)]
+        return "\n".join([f"A {self.model.arch} model by {self.summary}.", *ended, what, *lines])
 
     def __repr__(self) -> str:
         return str(self)
@@ -86,11 +92,17 @@ class Adaptation:
             "trials": self.trials,
             "chosen": self.chosen,
             "curve": [
-                {"trials": verdict.trials, "chosen": verdict.chosen, "pairwise": verdict.pairwise}
+                {
+                    "trials": verdict.trials,
+                    "chosen": verdict.chosen,
+                    "pairwise": verdict.pairwise,
+                    "gains": list(verdict.gains),
+                }
                 for verdict in self.verdicts
             ],
             "transferable": [list(network) for network in self.shares],
             "kept": [list(network) for network in self.kept],
+            "stopped": None if self.stopped is None else self.stopped.to_json(),
         }
 
 
@@ -103,6 +115,7 @@ def adapt(
     batch: int = BATCH_SIZE,
     seed: int = 0,
     source_programs: Programs | None = None,
+    stop: str | None = None,
     on_batch: Callable[[BatchVerdict], object] | None = None,
     progress: bool = True,
 ) -> Adaptation:
@@ -117,6 +130,8 @@ def adapt(
         batch: Programs per batch; each batch tests the candidates before they learn from it (see `Guard`).
         seed: The only source of chance.
         source_programs: Some of the programs that the source learned from, for methods that compare with it.
+        stop: A key of `ADAPT_STOPS`, the rule by which learning may end before all trials; by default it does not:
+            what is measured already costs nothing more.
         on_batch: Called with what each batch showed.
         progress: Show a progress bar on a terminal.
 
@@ -124,7 +139,7 @@ def adapt(
         The model that ranked the target best, which has learned from all of the trials.
 
     Raises:
-        UnknownNameError: No method has this name.
+        UnknownNameError: No method or stop rule has this name.
         DataError: No workload among the trials has two programs of different latency.
         ModelError: The source cannot read the programs.
 
@@ -148,6 +163,7 @@ def adapt(
         trials=learned.n,
         seed=seed,
         source_programs=source_programs,
+        stop=stop,
         on_batch=on_batch,
         progress=progress,
     )
@@ -161,6 +177,8 @@ def adapt_to_batches(
     method: str | TransferMethod = DEFAULT_METHOD,
     seed: int = 0,
     source_programs: Programs | None = None,
+    stop: str | None = None,
+    measured_s: Callable[[], float] = float,
     on_batch: Callable[[BatchVerdict], object] | None = None,
     progress: bool = True,
 ) -> Adaptation:
@@ -173,6 +191,8 @@ def adapt_to_batches(
         method: How the model is carried over.
         seed: The only source of chance.
         source_programs: Some of the programs that the source learned from.
+        stop: A key of `ADAPT_STOPS`, the rule that may end measuring before all trials are spent; by default they are.
+        measured_s: Returns the seconds that measuring has taken so far, for the note on what was saved.
         on_batch: Called with what each batch showed.
         progress: Show a progress bar on a terminal.
 
@@ -182,6 +202,7 @@ def adapt_to_batches(
     """
     how = find_method(method) if isinstance(method, str) else method
     guard = Guard(source, how, seed=seed, source_programs=source_programs)
+    rule, why = None if stop is None else ADAPT_STOPS.find(stop)(), None
     with bar(trials, desc="adapting", unit="trial", enabled=progress) as shown:
         for part in batches:
             measured = part.measured()
@@ -191,13 +212,19 @@ def adapt_to_batches(
             verdict = guard.learn(measured)
             if on_batch is not None:
                 on_batch(verdict)
+            if rule is not None and (why := rule.reason_to_stop(guard.verdicts)):
+                break
     learned = guard.learned
     if learned is None or not is_informative(learned):
         raise nothing_to_learn_error(0 if learned is None else learned.n, "trials")
     masked = getattr(how, "networks", how)
     shares, kept = (tuple(tuple(network) for network in getattr(masked, notes, ())) for notes in ("shares", "kept"))
     model = copy.deepcopy(guard.model)  # The source itself may be what led.
-    return Adaptation(model, guard.chosen, method_text(how), learned, tuple(guard.verdicts), shares, kept)
+    stopped = None
+    if stop and why and learned.n < trials:
+        left = (trials - learned.n) / learned.n
+        stopped = Stopped(stop, why, learned.n, trials, measured_s() * left or None)
+    return Adaptation(model, guard.chosen, method_text(how), learned, tuple(guard.verdicts), shares, kept, stopped)
 
 
 def _programs_to_learn(programs: Programs, trials: int | None, seed: int) -> Programs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,6 +16,7 @@ from costhub.models.evaluate import evaluate
 from costhub.models.inputs import is_informative
 from costhub.models.protocol import CostModel
 from costhub.transfer.methods.method import TransferMethod
+from costhub.transfer.stopping import BatchVerdict
 
 ADAPTED, SOURCE, LOCAL = "adapted", "source", "local"
 """The model after transfer, the model as it came, and one that knows the target alone."""
@@ -31,19 +32,6 @@ CHANCE = 0.5
 """Share of the pairs that a model of something else ranks right."""
 LOCAL_MODEL = {"members": "gbt(objective=log) mlp(hidden=64)"}
 """Options of the blend that learns from the target alone, unless another model is given."""
-
-
-@dataclass(frozen=True)
-class BatchVerdict:
-    """How the candidates ranked a batch that none of them had seen."""
-
-    trials: int
-    """Programs measured before the batch."""
-    pairwise: dict[str, float]
-    """Candidate -> mean over the batch's workloads of the share of ordered pairs that it ranked right; empty
-    if in no workload two programs differ by more than the noise."""
-    chosen: str
-    """The candidate to score with from here on."""
 
 
 @dataclass
@@ -72,6 +60,8 @@ class Guard:
     _measured: list[Programs] = field(default_factory=list)
     _models: dict[str, CostModel] = field(default_factory=dict)
     _shares: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in CANDIDATES})
+    _before: CostModel | None = None
+    """What led before the last batch was learned from."""
 
     def __post_init__(self) -> None:
         self._models = {ADAPTED: self.source, SOURCE: self.source}
@@ -103,30 +93,37 @@ class Guard:
         Returns:
             What the test showed; also in `verdicts`.
         """
-        before = sum(part.n for part in self._measured)
+        trials = sum(part.n for part in self._measured)
         shares = self._test(batch)
+        gains = self._gains(batch, shares)
+        self._before = self.model
         self._measured.append(batch)
         learned = Programs.join(self._measured)
         adapted = self.method.adapt(self.source, learned, seed=self.seed, source_programs=self.source_programs)
         if np.isfinite(adapted.predict(learned.rows, learned.counts)).all():
             self._models[ADAPTED] = adapted
         self._learn_alone(learned)
-        verdict = BatchVerdict(before, shares, self.chosen)
+        means = {name: float(np.mean(own)) for name, own in shares.items()}
+        verdict = BatchVerdict(trials, means, self.chosen, gains)
         self.verdicts.append(verdict)
         return verdict
 
-    def _test(self, batch: Programs) -> dict[str, float]:
-        """Notes the share of pairs that each candidate ranks right, workload by workload."""
-        pairwise = {}
-        for name, model in self._models.items():
-            try:
-                shares = [row.pairwise for row in evaluate(model, batch).workloads]
-            except DataError:  # all programs of the batch are equally fast
-                return {}
+    def _test(self, batch: Programs) -> dict[str, tuple[float, ...]]:
+        """Candidate -> the share of pairs that it ranks right, workload by workload; also noted for comparisons."""
+        shares = {name: _right_pairs(model, batch) for name, model in self._models.items()}
+        if not all(shares.values()):  # all programs of the batch are equally fast
+            return {}
+        for name, own in shares.items():
             if name != ADAPTED or self._measured:  # until then it is the source itself
-                self._shares[name] += shares
-            pairwise[name] = float(np.mean(shares))
-        return pairwise
+                self._shares[name] += own
+        return shares
+
+    def _gains(self, batch: Programs, shares: Mapping[str, tuple[float, ...]]) -> tuple[float, ...]:
+        """By how much the leading candidate ranks each workload better than what led one batch earlier."""
+        if self._before is None or not shares:
+            return ()
+        now, earlier = shares[self.chosen], _right_pairs(self._before, batch)
+        return tuple(own - old for own, old in zip(now, earlier, strict=True))
 
     def _learn_alone(self, learned: Programs) -> None:
         if not is_informative(learned):
@@ -156,6 +153,14 @@ class Guard:
         if tested < 2 or lead.mean() <= SURE_ERRORS * _standard_error(lead):
             return 0.0
         return float(lead.mean())
+
+
+def _right_pairs(model: CostModel, batch: Programs) -> tuple[float, ...]:
+    """The share of pairs that a model ranks right, for each workload; empty where no two programs differ."""
+    try:
+        return tuple(row.pairwise for row in evaluate(model, batch).workloads)
+    except DataError:
+        return ()
 
 
 def _standard_error(values: npt.NDArray[np.float64]) -> float:

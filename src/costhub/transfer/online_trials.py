@@ -54,6 +54,8 @@ class OnlineTrials:
     on_row: Callable[[QueuedWorkload, dict[str, Any], CollectionProgress], None] = lambda *_: None
     problems: dict[str, str] = field(default_factory=dict)
     """Why a workload was given up, by its name."""
+    measured_s: float = 0.0
+    """Seconds that building and measuring have taken, without what was there already."""
 
     def split(self) -> tuple[OnlineTrials, OnlineTrials | None]:
         """Trials to learn from, and trials of other workloads to evaluate with: an eighth, in whole batches.
@@ -122,6 +124,8 @@ class OnlineTrials:
             proposals=Proposals(each, Shares(random=1, mutation=0), seed=self.seed),
         )
         self.problems.update(progress.problems)
+        if progress.done:
+            self.measured_s += progress.profile.wall_s
 
     def _held(self, workload_ids: set[str]) -> int:
         """How many programs of these workloads the folder holds."""

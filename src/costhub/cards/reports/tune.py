@@ -311,6 +311,7 @@ def _origin(summary: Mapping[str, Any]) -> list[dict[str, str]]:
     facts = {
         "Model": f"{summary['model']}. {summary.get('model_reason') or ''}".strip(". ") + ".",
         "Method": summary["method"],
+        "Measuring": (summary.get("stopped") or {}).get("said"),
         "Machine": f"{machine} ({summary['device']})" if machine else summary["device"],
         "Peak": peak_text(summary),
         "Other programs": f"ran when the search began ({load})" if load else None,

@@ -19,6 +19,7 @@ ORIGIN = (
     "versions",
     "load_average",
     "cores",
+    "stopped",
 )
 """What a report says of a search besides its results."""
 

@@ -102,6 +102,8 @@ def _effort(rows: Sequence[Mapping[str, Any]], summary: Mapping[str, Any], *, is
     yield f"{effort_text(rows, what)}. {gain_text(rows, what)}".strip()
     if any(row["of_peak"] for row in rows):
         yield f"Peak: {peak_text(summary)}."
+    if summary.get("stopped"):
+        yield summary["stopped"]["said"]
     yield from filter(None, (sum_text(summary, rows, always=False), busy_text(summary, is_network=is_network)))
 
 

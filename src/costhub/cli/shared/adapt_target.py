@@ -43,9 +43,14 @@ class AdaptTarget(Protocol):
         """The programs on which sources are compared."""
 
     def adapted(
-        self, source: CostModel, method: TransferMethod, seed: int, source_programs: Programs | None = None
+        self,
+        source: CostModel,
+        method: TransferMethod,
+        seed: int,
+        source_programs: Programs | None = None,
+        stop: str | None = None,
     ) -> Adaptation:
-        """Adapts a source model."""
+        """Adapts a source model; `stop` names the rule by which measuring may end early."""
 
     def test(self, spec: str) -> Programs | None:
         """Programs of held-out workloads; None if nothing is held out."""
@@ -84,7 +89,12 @@ class StoredTarget:
         return self._sides(spec)[0]
 
     def adapted(
-        self, source: CostModel, method: TransferMethod, seed: int, source_programs: Programs | None = None
+        self,
+        source: CostModel,
+        method: TransferMethod,
+        seed: int,
+        source_programs: Programs | None = None,
+        stop: str | None = None,
     ) -> Adaptation:
         """Adapts a source model."""
         from costhub.transfer.adapt import adapt
@@ -96,6 +106,7 @@ class StoredTarget:
             trials=self.trials,
             seed=seed,
             source_programs=source_programs,
+            stop=stop,
         )
 
     def test(self, spec: str) -> Programs:
@@ -132,7 +143,12 @@ class LiveTarget:
         return self.trials.first(spec)
 
     def adapted(
-        self, source: CostModel, method: TransferMethod, seed: int, source_programs: Programs | None = None
+        self,
+        source: CostModel,
+        method: TransferMethod,
+        seed: int,
+        source_programs: Programs | None = None,
+        stop: str | None = None,
     ) -> Adaptation:
         """Adapts a source model."""
         from costhub.transfer.adapt import adapt_to_batches
@@ -144,6 +160,8 @@ class LiveTarget:
             method=method,
             seed=seed,
             source_programs=source_programs,
+            stop=stop,
+            measured_s=lambda: self.trials.measured_s,
             progress=False,
         )
         for name, problem in self.trials.problems.items():

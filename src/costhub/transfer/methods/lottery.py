@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,7 +69,11 @@ class Lottery:
 
     def tune(self, part: NeuralModel[Any], own: Programs, seed: int) -> None:
         """Changes one network; the programs are as it reads them."""
-        self.train_masked(part, own, seed, Masked(self.mask, self.decay))
+        self.train_masked(part, own, seed, self.masked())
+
+    def masked(self, beside: StepRule | None = None) -> Masked:
+        """The rule of a training, with another one beside it."""
+        return Masked(self.mask, self.decay, beside or StepRule())
 
     def mask(self, flow: Tensor) -> Tensor:
         """Which parameters of a tensor are transferable, given their weight times gradient."""
@@ -119,6 +123,8 @@ class Masked(StepRule):
     """For each network, from its second epoch on, the share of the parameters transferable an epoch before
     that still are. A mask drawn independently of the last one would keep as large a share of them as of all
     parameters: that in `shares`."""
+    masks_of: Callable[[Mapping[str, Tensor]], dict[str, Tensor]] | None = None
+    """The same for all tensors at once; by default each is looked at by itself."""
     _masks: dict[str, Tensor] = field(default_factory=dict)
     _before: dict[str, Tensor] = field(default_factory=dict)
 
@@ -132,12 +138,19 @@ class Masked(StepRule):
     def begin_epoch(self, network: nn.Module, gradient: Callable[[], None]) -> None:
         """Draws new masks."""
         gradient()
+        self.draw(network)
+
+    def draw(self, network: nn.Module) -> None:
+        """Draws the masks by the gradients that the weights have now, and notes their shares."""
         weights = [(name, w, w.grad) for name, w in network.named_parameters() if w.grad is not None]
         last = self._masks
-        self._masks = {name: self.mask(w.detach() * grad) for name, w, grad in weights}
+        flows = {name: w.detach() * grad for name, w, grad in weights}
+        each = self.masks_of or (lambda flows: {name: self.mask(flow) for name, flow in flows.items()})
+        self._masks = each(flows)
         self.shares[-1].append({name: float(mask.float().mean()) for name, mask in self._masks.items()})
         if last:
-            self.kept[-1].append({name: kept_share(last[name], mask) for name, mask in self._masks.items()})
+            stayed = {name: kept_share(last[name], mask) for name, mask in self._masks.items() if last[name].any()}
+            self.kept[-1].append(stayed)
 
     def loss(self, network: nn.Module, batch: Batch, own: Tensor) -> Tensor:
         """The objective, with what the rule beside this one adds."""

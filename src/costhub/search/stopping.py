@@ -1,0 +1,63 @@
+"""Provides SmallGain and SpendAllTrials: the rules that end a search, or do not, by which `costhub tune` measures."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from costhub.search.scheduler import ExpectedGain, GainEstimate, ScheduledTask, TaskScheduler
+
+
+@dataclass(frozen=True)
+class SmallGain:
+    """Ends a search where one more batch of every task is expected to save less than a share of the latency.
+
+    The latency is that of all tasks, each times its calls, so kernels that take little of a network's time do not
+    keep its search going. What a batch is expected to save is `GainEstimate`: the model's promise for the programs
+    that wait, on the scale of what was measured, and a record by chance. Every task gets a first batch in any case;
+    a task of which nothing ran yet counts as worth measuring until it has had `patience` batches.
+
+    scripts/bench/search/stopping.py chose the defaults.
+
+    Example:
+        >>> import numpy as np
+        >>> from costhub.search.scheduler import TrialBatch
+        >>> scheduler = TaskScheduler({"conv": 2.0}, trials=64, rule=SmallGain(worth=0.02))
+        >>> scores = np.array([-0.1, -0.2, -0.3, -0.4])
+        >>> scheduler.add("conv", TrialBatch(np.exp(-scores), scores, waiting=0.2))
+        >>> scheduler.next_task()
+        'conv'
+        >>> scheduler.add("conv", TrialBatch(np.exp(-scores), scores, waiting=-0.6))
+        >>> scheduler.next_task(), scheduler.stopped
+        (None, 'One more batch of every kernel is expected to save 1.0 % of the latency (less than 2.0 %).')
+    """
+
+    worth: float = 0.01
+    """Share of the latency that one more batch of every task must be expected to save."""
+    estimate: GainEstimate = field(default_factory=lambda: GainEstimate(record_gain=0.03))
+    """Of one task."""
+    patience: int = 4
+    """Batches of a task of which nothing ran."""
+
+    def reason_to_stop(self, task: ScheduledTask, scheduler: TaskScheduler) -> str | None:
+        """See `StopRule`; all tasks end together."""
+        tasks = scheduler.tasks.values()
+        failing = [each for each in tasks if each.batches and not math.isfinite(each.best_s)]
+        if any(len(each.batches) < self.patience and not each.exhausted for each in failing):
+            return None
+        running = [each for each in tasks if math.isfinite(each.best_s)]
+        latency_s = sum(each.weight * each.best_s for each in running)
+        saved_s = sum(ExpectedGain(self.estimate)(each) for each in running)
+        if not running or saved_s >= self.worth * latency_s:
+            return None
+        share = f"{saved_s / latency_s:.1%} of the latency (less than {self.worth:.1%})".replace("%", " %")
+        return f"One more batch of every kernel is expected to save {share}."
+
+
+@dataclass(frozen=True)
+class SpendAllTrials:
+    """Never ends a search: all trials are spent."""
+
+    def reason_to_stop(self, task: ScheduledTask, scheduler: TaskScheduler) -> str | None:
+        """See `StopRule`."""
+        return None
