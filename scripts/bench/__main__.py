@@ -36,6 +36,7 @@ BENCHMARKS = {
     "gpu-mixtures": "transfer.gpu_mixtures",
     "new-chip": "transfer.new_chip",
     "stopping": "transfer.stopping",
+    "moses": "transfer.moses",
     "live-transfer": "transfer.live_transfer",
     "search": "search.search",
     "networks": "search.networks",

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from costhub.cards.tables import TableColumn, markdown_table, number
+from scripts.tables.moses import moses_table
 from scripts.tables.transfer import EVERYTHING, METRICS
 
 TOLD, POOLED = "any-gpu", "pooled"
-"""Sources that are models of the other four devices: told the figures of each, and told nothing."""
+"""Sources that are models of the other four devices: with the figures of each as input, and without."""
 _FROM_NOTHING = "scratch blend"
 _Line = Mapping[str, Any]
 
@@ -29,7 +30,7 @@ def _matrix(lines: Sequence[_Line], targets: Sequence[str]) -> str:
     cells = {(line["source"], line["target"]): _cell(line) for line in lines if line["method"] == "frozen"}
     cells |= {(line["target"],) * 2: f"*{_cell(line)}*" for line in lines if line["method"] == EVERYTHING}
     cells |= {("random order", line["target"]): _cell(line) for line in lines if line["method"] == "random"}
-    said = {TOLD: "the other four, told the figures of each", POOLED: "the other four, told nothing"}
+    said = {TOLD: "the other four, with each GPU's figures", POOLED: "the other four, without figures"}
     sources = [*targets, *said, "random order"]
     rows = [
         {"source": said.get(source, source), **{target: cells.get((source, target), "-") for target in targets}}
@@ -109,6 +110,7 @@ def _adapted(rows: Sequence[_Line]) -> str:
 GPU_TABLES = {
     "gpu_transfer": gpu_transfer_table,
     "gpu_mixtures": gpu_mixtures_table,
+    "moses": moses_table,
     "new_chip": new_chip_table,
 }
 """Name of a result file without its suffix -> its renderer."""

@@ -60,8 +60,8 @@ def trees() -> CostModel:
     return new_model("gbt", feature_spec="demo@1", options={"objective": "log"})
 
 
-def learned(source: CostModel, method: object, parts: list[Programs]) -> Guard:
-    guard = Guard(source, method, local=trees)  # type: ignore[arg-type]
+def learned(source: CostModel, method: object, parts: list[Programs], *, is_alike: bool | None = None) -> Guard:
+    guard = Guard(source, method, local=trees, is_alike=is_alike)  # type: ignore[arg-type]
     for batch in parts:
         guard.learn(batch)
     return guard
@@ -101,6 +101,40 @@ def test_a_source_that_knows_nothing_of_the_target_is_not_built_upon(source: Cos
     assert abs(guard.verdicts[0].pairwise[SOURCE] - 0.5) < 0.2
     assert guard.chosen == LOCAL
     assert learned(source, Corrected(), parts[:1]).chosen == ADAPTED
+
+
+def test_a_source_of_the_same_kind_is_built_upon_until_a_test_tells_otherwise(source: CostModel) -> None:
+    """Few workloads may make it look like chance."""
+    parts = batches(1.0, 5)
+    strangers = [replace(part, rows=part.rows[:, ::-1].copy()) for part in parts]
+
+    assert learned(source, Corrected(), strangers[:1], is_alike=True).chosen == ADAPTED
+    assert learned(source, Frozen(), strangers, is_alike=True).chosen == LOCAL  # it leads by more than noise
+
+
+def test_a_source_of_another_kind_must_first_rank_better_than_chance(source: CostModel) -> None:
+    parts = batches(1.0, 2)
+    flat = replace(parts[0], latency_s=parts[0].latency_s.copy())
+    half = flat.select(np.arange(8))  # one workload tells nothing
+
+    assert learned(source, Corrected(), [half], is_alike=False).chosen == LOCAL
+    assert learned(source, Corrected(), [half]).chosen == ADAPTED
+    assert learned(source, Corrected(), parts, is_alike=False).chosen == ADAPTED
+
+
+def test_the_gains_are_those_of_the_leading_model_over_that_of_one_batch_earlier(source: CostModel) -> None:
+    parts = batches(-1.0, 3)
+    guard = Guard(source, Frozen(), local=trees)
+    leading: list[CostModel] = []
+    for part in parts:
+        leading.append(guard.model)
+        guard.learn(part)
+
+    assert guard.verdicts[0].gains == ()
+    now, earlier = (evaluate(model, parts[2]).workloads for model in (leading[2], leading[1]))
+    expected = [own.pairwise - old.pairwise for own, old in zip(now, earlier, strict=True)]
+    assert guard.verdicts[2].gains == pytest.approx(expected)
+    assert max(map(abs, expected)) > 0.0
 
 
 def test_the_source_stays_and_nothing_is_learned_before_the_test(source: CostModel) -> None:

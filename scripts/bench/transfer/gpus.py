@@ -102,7 +102,7 @@ def pair_rows(data: GpuData, source: str, target: str, trials: Sequence[int], do
     wanted = {(name, count) for count in trials for name in METHODS}
     if wanted | {("guarded", count) for count in trials if count <= GUARDED} <= set(done):
         return  # without training the source again
-    guard = Guard(data.source(source), Corrected(), seed=seed)
+    guard = Guard(data.source(source), Corrected(), seed=seed, is_alike=True)
     for count in trials:
         few = measured(pool, count, seed)
         for name, method in METHODS.items():

@@ -32,7 +32,7 @@ from scripts.bench.common import machine, options
 from scripts.bench.common.data import DATASETS, folds
 from scripts.bench.common.rows import RowFile
 from scripts.bench.transfer.stopping_replay import summaries
-from scripts.bench.transfer.tasks import GPU_PROGRAMS, PARTS, SPEC, fitted, measured
+from scripts.bench.transfer.tasks import GPU_PROGRAMS, PARTS, SPEC, fitted, is_of_one_kind, measured
 from scripts.tables.transfer import METRICS
 
 CAP = 256
@@ -62,6 +62,8 @@ class Adapting:
     """A source, what its target may measure, and the held-out programs, for one seed."""
 
     source: CostModel
+    is_alike: bool
+    """Whether source and target are of one kind."""
     pool: Programs
     test: Programs
 
@@ -74,7 +76,7 @@ def opened(pair: Sequence[str], seed: int) -> Adapting:
         split = load_split(DATASETS / target_data, "workload-40-seed0")
         pool, test = (programs.of_workloads(set(side)) for side in (split.train, split.test))
         model = read_model(find_model(source)).bind(device_rows(DATASETS / target_data, [target])[target])
-        return Adapting(model, pool, test)
+        return Adapting(model, True, pool, test)
     about = DataFolder.open(DATASETS / target_data).workloads(["workload_id", "name", "operator"]).to_pylist()
     present = set(programs.of_workloads(set(programs.workload_ids)).workload_ids)
     out = folds([row for row in about if row["workload_id"] in present], PARTS, seed)[0].test
@@ -82,6 +84,7 @@ def opened(pair: Sequence[str], seed: int) -> Adapting:
     learned = learned.of_workloads(set(learned.workload_ids) - out).at_most(EACH, seed=seed)
     return Adapting(
         fitted(learned, seed),
+        is_of_one_kind({"source": source, "target": target}),
         programs.of_workloads(set(programs.workload_ids) - out),
         programs.of_workloads(set(out)),
     )
@@ -93,13 +96,13 @@ def _programs(data: str, device: str) -> Programs:
 
 def recorded(task: Adapting, seed: int, cap: int) -> Iterator[dict[str, Any]]:
     """After each batch: what the guard's test showed, and the figures of what led on held-out workloads."""
-    guard = Guard(task.source, Corrected(), seed=seed)
-    yield {"trials": 0, "chosen": "source", "pairwise": {}, "gains": [], "seconds": 0.0, **_figures(guard, task.test)}
+    guard = Guard(task.source, Corrected(), seed=seed, is_alike=task.is_alike)
+    yield {"trials": 0, "chosen": "source", "tested": {}, "gains": [], "seconds": 0.0, **_figures(guard, task.test)}
     order = measured(task.pool, cap, seed)
     for start in range(0, order.n, BATCH_SIZE):
         began = time.perf_counter()
         verdict = guard.learn(order.select(np.arange(start, min(start + BATCH_SIZE, order.n))))
-        told = {"pairwise": verdict.pairwise, "gains": [round(gain, 5) for gain in verdict.gains]}
+        told: dict[str, Any] = {"tested": verdict.pairwise, "gains": [round(gain, 5) for gain in verdict.gains]}
         told |= {"chosen": verdict.chosen, "seconds": time.perf_counter() - began}
         yield {"trials": min(start + BATCH_SIZE, order.n), **told, **_figures(guard, task.test)}
 

@@ -43,7 +43,7 @@ def ended(run: Row, rule: TransferStop) -> int:
     verdicts: list[BatchVerdict] = []
     for index, batch in enumerate(run["batches"][1:], start=1):
         before = run["batches"][index - 1]["trials"]
-        verdicts.append(BatchVerdict(before, batch["pairwise"], batch["chosen"], tuple(batch["gains"])))
+        verdicts.append(BatchVerdict(before, batch["tested"], batch["chosen"], tuple(batch["gains"])))
         if rule.reason_to_stop(verdicts) is not None:
             return index
     return len(run["batches"]) - 1

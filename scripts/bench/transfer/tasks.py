@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 from costhub.dataset.folder import DataFolder
 from costhub.dataset.load import load_programs
 from costhub.dataset.programs import Programs
+from costhub.hub.catalogue.devices import find_device
 from costhub.models.architectures import new_model
 from costhub.models.protocol import CostModel
 from costhub.transfer.guard import Guard
@@ -126,3 +128,9 @@ def guarded(guard: Guard, few: Programs) -> CostModel:
 def gpu_programs(names: Sequence[str]) -> dict[str, Programs]:
     """Some of the programs of GPUs, with features."""
     return {name: load_programs(DATASETS / name, device=name, spec=SPEC, per_workload=GPU_PROGRAMS) for name in names}
+
+
+def is_of_one_kind(row: Mapping[str, Any]) -> bool:
+    """Whether `source` and `target` of a row are both CPUs or both GPUs; between the two nothing carries over."""
+    devices = [find_device(name) for name in (row["source"].split("+")[0], row["target"])]
+    return len({device.kind == "cpu" for device in devices if device}) == 1

@@ -12,7 +12,6 @@ import click
 
 from costhub.cards.tables import TableColumn, number, plain_table
 from costhub.dataset.programs import Programs
-from costhub.hub.catalogue.devices import find_device
 from costhub.models.evaluate import evaluate, evaluate_scores
 from costhub.models.protocol import CostModel
 from costhub.papers.moses import MosesLottery
@@ -25,7 +24,7 @@ from costhub.transfer.trial_order import PER_WORKLOAD
 from scripts.bench.common import machine, options
 from scripts.bench.common.data import own_copy
 from scripts.bench.common.rows import RowFile
-from scripts.bench.transfer.tasks import Devices, TransferPair, fitted, guarded, measured
+from scripts.bench.transfer.tasks import Devices, TransferPair, fitted, guarded, is_of_one_kind, measured
 from scripts.tables.plots import plot_curves
 from scripts.tables.transfer import EVERYTHING, KEY, METRICS, curves, differences, summaries
 
@@ -73,7 +72,14 @@ COLUMNS = (
 
 
 def models(
-    source: CostModel, train: Programs, pool: Programs, seed: int, trials: tuple[int, ...], ablate: bool
+    source: CostModel,
+    train: Programs,
+    pool: Programs,
+    seed: int,
+    trials: tuple[int, ...],
+    *,
+    ablate: bool,
+    is_alike: bool,
 ) -> Iterator[FIT]:
     """Method, trials and a function that makes the model; models of the whole target come last."""
     yield "frozen", 0, lambda: source
@@ -82,7 +88,7 @@ def models(
         for name, method in (METHODS | (ABLATIONS if ablate else {})).items():
             yield name, count, partial(method.adapt, source, few, seed=seed, source_programs=train)
         yield "scratch blend", count, partial(fitted, few, seed)
-    guard = Guard(source, Corrected(), seed=seed)
+    guard = Guard(source, Corrected(), seed=seed, is_alike=is_alike)
     for count in trials:
         yield "guarded", count, partial(guarded, guard, measured(pool, count, seed))
     for name, count in (("scratch blend", MORE), (EVERYTHING, pool.n)):
@@ -125,7 +131,8 @@ def rows_of(
             "trials": 0,
             **{m: totals[m] for m in METRICS},
         }
-    for name, count, make in models(source, train, pool, seed, trials, ablate):
+    is_alike = is_of_one_kind(about)
+    for name, count, make in models(source, train, pool, seed, trials, ablate=ablate, is_alike=is_alike):
         if (name, count) in done:
             continue
         began = time.perf_counter()
@@ -185,9 +192,3 @@ def main(
             picture = path.with_name(f"{path.stem}-{metric}.png")
             plot_curves(picture, curves(table, metric, DRAWN), x="trials on the target", y=metric, log=True)
         machine.write_result(path, {"key": KEY, "summary": table})
-
-
-def is_of_one_kind(row: dict[str, Any]) -> bool:
-    """Whether source and target are of one kind; from a CPU to a GPU there is nothing to transfer."""
-    devices = [find_device(name) for name in (row["source"].split("+")[0], row["target"])]
-    return len({device.kind for device in devices if device}) == 1

@@ -16,7 +16,7 @@ from costhub.dataset.load import load_programs
 from costhub.dataset.programs import Programs
 from costhub.errors import ModelError
 from costhub.hub.catalogue.devices import complete_device_row, device_rows
-from costhub.hub.catalogue.find import AUTO, find_model, models_of_kind
+from costhub.hub.catalogue.find import AUTO, find_model, kinds_of, models_of_kind
 from costhub.hub.data import find_data
 from costhub.models.architectures import ARCHITECTURES
 from costhub.models.protocol import CostModel
@@ -140,12 +140,15 @@ def adapt(
     check_limits(trials, least=2)
     named = find_model(os.fspath(source)) if isinstance(source, str | os.PathLike) and source != AUTO else None
     target = _target(programs, device)
+    is_alike = None
     if isinstance(source, CostModel):
         model = target.bound(source)
     elif named is not None:
         model = target.bound(read_model(named))
+        kinds = kinds_of(named.entry)
+        is_alike = target.row.get("kind") in kinds if kinds else None
     else:
-        model = _best_source(target, seed)
+        model, is_alike = _best_source(target, seed), True
     return carry_over(
         model,
         target.read(model.feature_spec),
@@ -154,6 +157,7 @@ def adapt(
         seed=seed,
         source_programs=source_programs,
         stop=stop,
+        is_alike=is_alike,
         on_batch=on_batch,
         progress=progress,
     )

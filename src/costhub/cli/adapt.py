@@ -325,7 +325,7 @@ def _stored_target(data: str, device: str | None, split: str | None, trials: int
 def _carry(named: ResolvedModel | None, target: AdaptTarget, how: Carrying) -> AdaptedModel:
     """Chooses the source, adapts it, and evaluates both models."""
     from costhub.dataset.credit import data_credit, joined_credit
-    from costhub.hub.catalogue.find import check_kind
+    from costhub.hub.catalogue.find import check_kind, kinds_of
     from costhub.hub.catalogue.hubs import read_config
     from costhub.transfer.methods.lottery import trees_note
 
@@ -337,7 +337,9 @@ def _carry(named: ResolvedModel | None, target: AdaptTarget, how: Carrying) -> A
     if note := trees_note(method, source, target.first(source.feature_spec)):
         click.echo(note, err=True)
     told = how.source_programs(source.feature_spec)
-    done = target.adapted(source, method, how.seed, told, how.stop)
+    kinds = kinds_of(found.entry)
+    is_alike = row.get("kind") in kinds if kinds else None
+    done = target.adapted(source, method, how.seed, told, stop=how.stop, is_alike=is_alike)
     test = target.test(source.feature_spec)
     figures = {side: _figures(model, test, target.data) for side, model in (("before", source), ("after", done.model))}
     held_out = [] if test is None else sorted({test.workload_ids[i] for i in test.workload.tolist()})

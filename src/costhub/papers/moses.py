@@ -140,7 +140,7 @@ def _over_network(mask: Callable[[Tensor], Tensor]) -> Callable[[Mapping[str, Te
 
     def masks(flows: Mapping[str, Tensor]) -> dict[str, Tensor]:
         chosen = mask(torch.cat([flow.flatten() for flow in flows.values()]))
-        parts = chosen.split([flow.numel() for flow in flows.values()])
+        parts = torch.split(chosen, [flow.numel() for flow in flows.values()])
         return {name: part.view_as(flows[name]) for name, part in zip(flows, parts, strict=True)}
 
     return masks

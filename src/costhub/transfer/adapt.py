@@ -116,6 +116,7 @@ def adapt(
     seed: int = 0,
     source_programs: Programs | None = None,
     stop: str | None = None,
+    is_alike: bool | None = None,
     on_batch: Callable[[BatchVerdict], object] | None = None,
     progress: bool = True,
 ) -> Adaptation:
@@ -132,6 +133,7 @@ def adapt(
         source_programs: Some of the programs that the source learned from, for methods that compare with it.
         stop: A key of `ADAPT_STOPS`, the rule by which learning may end before all trials; by default it does not:
             what is measured already costs nothing more.
+        is_alike: Whether source and target are of one kind, if that is known (see `Guard`).
         on_batch: Called with what each batch showed.
         progress: Show a progress bar on a terminal.
 
@@ -164,6 +166,7 @@ def adapt(
         seed=seed,
         source_programs=source_programs,
         stop=stop,
+        is_alike=is_alike,
         on_batch=on_batch,
         progress=progress,
     )
@@ -178,6 +181,7 @@ def adapt_to_batches(
     seed: int = 0,
     source_programs: Programs | None = None,
     stop: str | None = None,
+    is_alike: bool | None = None,
     measured_s: Callable[[], float] = float,
     on_batch: Callable[[BatchVerdict], object] | None = None,
     progress: bool = True,
@@ -192,6 +196,7 @@ def adapt_to_batches(
         seed: The only source of chance.
         source_programs: Some of the programs that the source learned from.
         stop: A key of `ADAPT_STOPS`, the rule that may end measuring before all trials are spent; by default they are.
+        is_alike: As for `adapt`.
         measured_s: Returns the seconds that measuring has taken so far, for the note on what was saved.
         on_batch: Called with what each batch showed.
         progress: Show a progress bar on a terminal.
@@ -201,7 +206,7 @@ def adapt_to_batches(
         CosthubError: As `adapt`, or whatever `batches` raises.
     """
     how = find_method(method) if isinstance(method, str) else method
-    guard = Guard(source, how, seed=seed, source_programs=source_programs)
+    guard = Guard(source, how, seed=seed, is_alike=is_alike, source_programs=source_programs)
     rule, why = None if stop is None else ADAPT_STOPS.find(stop)(), None
     with bar(trials, desc="adapting", unit="trial", enabled=progress) as shown:
         for part in batches:

@@ -48,9 +48,20 @@ class AdaptTarget(Protocol):
         method: TransferMethod,
         seed: int,
         source_programs: Programs | None = None,
+        *,
         stop: str | None = None,
+        is_alike: bool | None = None,
     ) -> Adaptation:
-        """Adapts a source model; `stop` names the rule by which measuring may end early."""
+        """Adapts a source model.
+
+        Args:
+            source: The source.
+            method: How it learns.
+            seed: The only source of chance.
+            source_programs: Some of what the source learned from.
+            stop: Name of the rule by which measuring may end early.
+            is_alike: Whether the source is a model of this kind of device; None if that is unknown.
+        """
 
     def test(self, spec: str) -> Programs | None:
         """Programs of held-out workloads; None if nothing is held out."""
@@ -94,7 +105,9 @@ class StoredTarget:
         method: TransferMethod,
         seed: int,
         source_programs: Programs | None = None,
+        *,
         stop: str | None = None,
+        is_alike: bool | None = None,
     ) -> Adaptation:
         """Adapts a source model."""
         from costhub.transfer.adapt import adapt
@@ -107,6 +120,7 @@ class StoredTarget:
             seed=seed,
             source_programs=source_programs,
             stop=stop,
+            is_alike=is_alike,
         )
 
     def test(self, spec: str) -> Programs:
@@ -148,7 +162,9 @@ class LiveTarget:
         method: TransferMethod,
         seed: int,
         source_programs: Programs | None = None,
+        *,
         stop: str | None = None,
+        is_alike: bool | None = None,
     ) -> Adaptation:
         """Adapts a source model."""
         from costhub.transfer.adapt import adapt_to_batches
@@ -161,6 +177,7 @@ class LiveTarget:
             seed=seed,
             source_programs=source_programs,
             stop=stop,
+            is_alike=is_alike,
             measured_s=lambda: self.trials.measured_s,
             progress=False,
         )
