@@ -11,9 +11,10 @@ from typing import Any
 import click
 import pytest
 
-from costhub.cards.model_card import from_results, model_card_body, parse, render
-from costhub.cards.model_card_text import tune_command
+from costhub.cards.model_card import from_results, is_as_rendered, model_card_body, parse, render
+from costhub.cards.model_card_text import use_command
 from costhub.cli.main import group
+from costhub.collector.device.local import local_kind
 from costhub.hub.catalogue.devices import find_device
 from costhub.hub.catalogue.find import find_model
 from costhub.hub.catalogue.hubs import EMBEDDED
@@ -31,16 +32,22 @@ TRANSFER = {
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
 def test_the_commands_on_a_shipped_card_get_that_very_model_for_its_kind_of_device(folder: Path) -> None:
     text = (folder / "README.md").read_text(encoding="utf-8")
-    (line,) = re.findall(r"```bash\n(costhub tune .*)\n```", text)
+    (line,) = re.findall(r"```bash\n(costhub .*)\n```", text)
     verb, *words = shlex.split(line)[1:]
 
     command = group.get_command(click.Context(group), verb)
     assert command is not None
     given = command.make_context(verb, words).params
     device = find_device(parse(text).device_id)
-    assert find_model(given["model_name"], arch=given["arch"]).entry.folder == folder
     assert device is not None
-    assert given["device"] == ("auto" if device.kind == "cpu" else device.kind)
+    if local_kind(device.kind if device.kind != "cpu" else "auto") is None:
+        # Nothing here measures on such a device, so nothing searches on it.
+        assert verb == "evaluate"
+        assert find_model(given["model"]).entry.folder == folder
+    else:
+        assert verb == "tune"
+        assert find_model(given["model_name"], arch=given["arch"]).entry.folder == folder
+        assert given["device"] == ("auto" if device.kind == "cpu" else device.kind)
     (name,) = re.findall(r'costhub\.load_model\("(.*)"\)', text)
     assert find_model(name).entry.folder == folder
 
@@ -66,11 +73,37 @@ def test_a_model_in_no_hub_is_named_by_its_folder(config: dict[str, Any], evalua
 
 def test_a_gpu_is_named_in_the_command_and_nothing_else_is(config: dict[str, Any], evaluation: dict[str, Any]) -> None:
     def command(kind: str) -> str:
-        return tune_command(from_results(config, evaluation, device={"kind": kind}, address="acme/one"))
+        return use_command(from_results(config, evaluation, device={"kind": kind}, address="acme/one"))
 
     assert command("cuda") == "costhub tune resnet18.c7 --model acme/one --device cuda --out tuned/"
     assert command("cpu") == "costhub tune resnet18.c7 --model acme/one --out tuned/"
-    assert command("cuda; rm -rf ~") == command("cpu")
+    assert command("cuda; rm -rf ~") == command("rocm") == "costhub evaluate acme/one --data nvidia-h200"
+    named = from_results({**config, "device_id": "a; id"}, evaluation, device={"kind": "rocm"}, address="acme/one")
+    assert use_command(named) == "costhub evaluate acme/one --data measurements/"
+
+
+def test_where_nothing_searches_the_card_says_so(config: dict[str, Any], evaluation: dict[str, Any]) -> None:
+    text = render(from_results(config, evaluation, device={"kind": "rocm"}, address="acme/one"))
+
+    assert "costhub does not measure on rocm devices" in text
+    assert "\n\n```bash\ncosthub evaluate acme/one --data nvidia-h200\n```" in text
+    assert "costhub tune resnet18" not in text
+
+
+def test_figures_of_a_data_sheet_are_not_called_measured(
+    config: dict[str, Any], evaluation: dict[str, Any], device: dict[str, Any]
+) -> None:
+    sheet = {**device, "probe_method": "Not probed. The | data sheet.", "probed_at": None}
+
+    text = render(from_results(config, evaluation, device=sheet))
+
+    assert "| theoretical peak (GFLOP/s) | 51,234 |" in text
+    assert "| where these figures are from | Not probed. The \\| data sheet. |" in text
+    assert "measured peak" not in text
+    assert is_as_rendered(text)
+    probed = render(from_results(config, evaluation, device={**sheet, "probed_at": "2026-11-20T15:28:50+00:00"}))
+    assert "| measured peak (GFLOP/s) | 51,234 |" in probed
+    assert "data sheet" not in probed
 
 
 def headings(text: str) -> list[str]:

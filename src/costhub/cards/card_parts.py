@@ -27,6 +27,15 @@ DEVICE_FACTS = {
     "launch_overhead_us": "measured launch overhead (µs)",
 }
 """Column of the `devices` table -> its title on a card, with the unit."""
+SOURCE = "probe_method"
+"""Column that says where figures come from; on a card only if they were not measured."""
+_NOT_MEASURED = {
+    "peak_gflops": "theoretical peak (GFLOP/s)",
+    "dram_gbs": "theoretical memory bandwidth (GB/s)",
+    "launch_overhead_us": "launch overhead (µs)",
+    SOURCE: "where these figures are from",
+}
+"""Titles of figures that no probe measured."""
 _COLUMNS = (TableColumn("fact", ""), TableColumn("value", ""))
 
 
@@ -48,27 +57,47 @@ def facts_table(facts: Mapping[str, str]) -> str:
     return markdown_table([{"fact": k, "value": v} for k, v in facts.items()], _COLUMNS) if facts else ""
 
 
-def device_facts(row: Mapping[str, Any]) -> dict[str, str]:
+def kept_facts(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a card keeps of a row of the `devices` table; where the figures are from only if they were not measured.
+
+    Example:
+        >>> kept_facts({"peak_gflops": 19500.0, "probe_method": "A data sheet.", "probed_at": None, "aliases": ["a"]})
+        {'peak_gflops': 19500.0, 'probe_method': 'A data sheet.'}
+        >>> kept_facts({"peak_gflops": 256.2, "probe_method": "Kernels.", "probed_at": "2026-11-20T15:28:50+00:00"})
+        {'peak_gflops': 256.2}
+    """
+    is_theoretical = not row.get("probed_at") and any(
+        row.get(key) is not None for key in _NOT_MEASURED if key != SOURCE
+    )
+    kept = {*DEVICE_FACTS, *([SOURCE] if is_theoretical else [])}
+    return {key: value for key, value in row.items() if key in kept and value not in (None, [], "")}
+
+
+def device_facts(row: Mapping[str, Any], *, grouped: bool = True) -> dict[str, str]:
     """The known facts of a device by their titles.
 
     Args:
-        row: A row of the `devices` table, or a part of one.
+        row: What `kept_facts` keeps of a row of the `devices` table.
+        grouped: Write figures from 1,000 on in full; cards before version 4 have 1.95e+04.
 
     Example:
         >>> device_facts({"cores": 4, "l2_bytes": 2097152, "peak_gflops": None})
         {'cores': '4', 'L2 cache (KiB)': '2,048'}
+        >>> device_facts({"peak_gflops": 19500.0, "probe_method": "A data sheet."})
+        {'theoretical peak (GFLOP/s)': '19,500', 'where these figures are from': 'A data sheet.'}
     """
-    return {title: _value(key, row[key]) for key, title in DEVICE_FACTS.items() if row.get(key) is not None}
+    titles = {**DEVICE_FACTS, **(_NOT_MEASURED if row.get(SOURCE) else {})}
+    return {title: _value(key, row[key], grouped) for key, title in titles.items() if row.get(key) is not None}
 
 
-def _value(key: str, value: Any) -> str:
+def _value(key: str, value: Any, grouped: bool) -> str:
     """A fact in the unit that `DEVICE_FACTS` gives it."""
     if key in ("l1d_bytes", "l2_bytes", "l3_bytes"):
         return f"{value / 2**10:,.0f}"
     if key == "memory_bytes":
         return f"{value / 2**30:.1f}"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value:,.0f}" if grouped and abs(value) >= 1_000 else f"{value:.4g}"
     return ", ".join(value) if isinstance(value, list | tuple) else str(value)
 
 

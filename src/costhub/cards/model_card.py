@@ -8,7 +8,7 @@ from typing import Any
 
 from yaml import YAMLError
 
-from costhub.cards.card_parts import DEVICE_FACTS, licence_entry
+from costhub.cards.card_parts import kept_facts, licence_entry
 from costhub.cards.markdown import OnOneLine, join, split
 from costhub.cards.model_card_text import ADDRESS, card_body
 from costhub.cards.model_facts import ADDRESSED_VERSION, CARD_VERSION, METRICS, ModelCard, held_out_figures
@@ -83,7 +83,7 @@ def from_results(
         totals={key: float(evaluation["totals"][key]) for key in METRICS},
         noise_floor=float(evaluation["noise_floor"]),
         **held_out_figures(evaluation["workloads"]),
-        device={k: v for k, v in (device or {}).items() if v not in (None, [], "") and k in DEVICE_FACTS},
+        device=kept_facts(device or {}),
         transfer=dict(transfer or {}),
         pictures=list(pictures),
         address=address,

@@ -23,6 +23,8 @@ _OWN_KIND = "cpu"
 _SEARCHED_KINDS = (_OWN_KIND, "cuda")
 """Kinds of devices that costhub measures on (`costhub.collector.device.local`), and so searches on."""
 _KIND = re.compile(r"[a-z]{1,20}")
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,60}")
+"""What a device may be called in a command that people copy."""
 _EXAMPLE = "resnet18.c7"
 _TRAINING_FACTS = {
     "data_rows": "measured programs",
@@ -73,7 +75,8 @@ def use_command(card: ModelCard) -> str:
     """
     kind, model = _kind(card), card.address or "FOLDER"
     if kind not in _SEARCHED_KINDS:
-        return f"costhub evaluate {model} --data measurements/"
+        data = card.device_id if _NAME.fullmatch(card.device_id) else "measurements/"
+        return f"costhub evaluate {model} --data {data}"
     device = f" --device {kind}" if kind != _OWN_KIND else ""
     return f"costhub tune {_EXAMPLE} --model {model}{device} --out tuned/"
 
@@ -111,7 +114,7 @@ def _use(card: ModelCard) -> str:
         parts.insert(
             0,
             f"costhub does not measure on {devices}, so `costhub tune` and `costhub adapt` cannot use this model "
-            "there. It ranks programs that others have measured, in a data folder:",
+            "there. It ranks programs that were measured elsewhere:",
         )
     if not card.address:
         parts.insert(0, "FOLDER is the folder of this card.")

@@ -25,7 +25,7 @@ def old_card_body(card: ModelCard) -> str:
         "## How to use it",
         _use(card),
         "## Device",
-        facts_table(device_facts(card.device)) or f"{card.device_id}.",
+        facts_table(device_facts(card.device, grouped=False)) or f"{card.device_id}.",
         "## Training data",
         training_table(card),
         *(["## Transfer", _transfer(card)] if card.transfer else []),

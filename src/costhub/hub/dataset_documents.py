@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from costhub.cards.card_parts import DEVICE_FACTS
+from costhub.cards.card_parts import DEVICE_FACTS, SOURCE, kept_facts
 from costhub.cards.dataset_card import (
     LATENCIES_PICTURE,
     PICTURES,
@@ -203,17 +203,17 @@ def _devices(place: Path, observed: pa.Table) -> list[dict[str, Any]]:
     ran = observed.append_column("ok", pc.cast(pc.equal(observed["status"], "ok"), pa.int64()))
     aggregations = [([], "count_all"), ("ok", "sum"), ("workload_id", "count_distinct")]
     counted = ran.group_by("device_id").aggregate(aggregations).to_pylist()
-    facts = [key for key in DEVICE_FACTS if key != "device_id"]
+    facts = [key for key in (*DEVICE_FACTS, SOURCE) if key != "device_id"]
     devices = []
     for count in sorted(counted, key=lambda count: str(count["device_id"])):
-        described = rows.get(count["device_id"], {})
+        described = kept_facts(rows.get(count["device_id"], {}))
         devices.append(
             {
                 "device_id": count["device_id"],
                 "rows": count["count_all"],
                 "ok": count["ok_sum"],
                 "workloads": count["workload_id_count_distinct"],
-                **{key: described[key] for key in facts if described.get(key) not in (None, [], "")},
+                **{key: described[key] for key in facts if key in described},
             }
         )
     return devices
