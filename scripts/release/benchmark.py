@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,34 +13,51 @@ import click
 from costhub.cards.site.facts import BASELINE, CEILING, MODEL
 from costhub.hub.benchmark import BENCHMARK, BENCHMARK_VERSION
 from costhub.hub.catalogue.hubs import EMBEDDED
-from scripts.tables.benchmark import METRICS, TRACKS, leaderboard
+from scripts.tables.benchmark import METRICS, TRACKS, Track, leaderboard
+from scripts.tables.figures import read
+from scripts.tables.models import summaries
 
-RESULTS = "docs/results/model_comparison.json"
+RESULTS = "docs/results"
+MORE_TRACKS = (
+    Track(
+        "A100",
+        "nvidia-a100",
+        "workload-18-seed0",
+        "new workloads on a GPU, from many measurements",
+        ("nvidia-a100-mlp", "nvidia-a100-gbt", "nvidia-a100-blend", "any-gpu-conditioned"),
+    ),
+    *(
+        Track(
+            name,
+            device,
+            "workload-12-seed0",
+            "new workloads on a GPU, with latencies of Ansor",
+            (f"{device}-blend", "any-gpu-conditioned"),
+        )
+        for name, device in (("V100", "nvidia-v100"), ("K80", "nvidia-k80"), ("MI50", "amd-mi50"))
+    ),
+)
+"""Not part of the benchmark, but models in the package were evaluated there; recipes of others only on the A100."""
+UNSEEN = Track("Unseen CPU", "amd-epyc-zen4-2c", "workload-40-seed0", "a CPU that no shipped model has learned from")
 _FIGURES = (*METRICS, *(f"{metric}_se" for metric in METRICS))
 
 
-def benchmark_json(result: Mapping[str, Any]) -> dict[str, Any]:
+def benchmark_json(results: Path) -> dict[str, Any]:
     """The leaderboard of a hub.
 
     Args:
-        result: The content of `RESULTS`.
+        results: The folder `RESULTS`.
     """
-    tracks = []
-    for track in TRACKS:
-        rows = leaderboard(result, track)
-        tracks.append(
-            {
-                "title": track.title,
-                "device": track.device,
-                "split": track.split,
-                "asks": track.asks,
-                "workloads": rows[0]["workloads"],
-                "rows": [_row(row) for row in rows],
-            }
-        )
+    result = read(results, "model_comparison")
+    lines = [json.loads(line) for line in (results / "models.jsonl").read_text(encoding="utf-8").splitlines()]
+    tracks = [_track(track, leaderboard(result, track)) for track in TRACKS]
+    tracks.append(_track(UNSEEN, unseen_rows(read(results, "unseen_chip"))))
+    for track in MORE_TRACKS:
+        own = [line for line in lines if (line["device"], line["split"]) == (track.device, track.split)]
+        tracks.append(_track(track, leaderboard({"summary": summaries(own)}, track)))
     versions = ", ".join(f"{name} {result['versions'][name]}" for name in ("tvm", "costhub"))
     origin = {
-        "results": RESULTS,
+        "results": f"{RESULTS}/model_comparison.json (more: models.jsonl, unseen_chip.json; shipped: evaluation.json)",
         "command": result["command"],
         "machine": result["machine"],
         "date": result["date"][:10],
@@ -48,9 +66,47 @@ def benchmark_json(result: Mapping[str, Any]) -> dict[str, Any]:
     return {"costhub": "benchmark", "version": BENCHMARK_VERSION, "origin": origin, "tracks": tracks}
 
 
+def unseen_rows(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of `UNSEEN`: models of other CPUs and of this one, means over seeds, the best top-1 first.
+
+    Args:
+        result: `unseen_chip.json`.
+    """
+    by_model: dict[str, list[Mapping[str, Any]]] = {}
+    for row in result["rows"]:
+        if row["device"] == UNSEEN.device:
+            by_model.setdefault(row["model"], []).append(row)
+    rows = []
+    for model, own in by_model.items():
+        is_baseline = model == "random order"
+        named = model.startswith("costhub/")
+        rows.append(
+            {
+                "name": f"{model.removeprefix('costhub/')}, shipped" if named else model,
+                "features": "-" if is_baseline else "tiles@1",
+                "seeds": len(own),
+                "workloads": own[0]["workloads"],
+                "is_baseline": is_baseline,
+                **{metric: statistics.fmean(row[metric] for row in own) for metric in METRICS},
+            }
+        )
+    return sorted(rows, key=lambda row: -row["top_1"])
+
+
+def _track(track: Track, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        "title": track.title,
+        "device": track.device,
+        "split": track.split,
+        "asks": track.asks,
+        "workloads": rows[0]["workloads"],
+        "rows": [_row(row) for row in rows],
+    }
+
+
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     kind = CEILING if row["name"] == "noise ceiling" else BASELINE if row["is_baseline"] else MODEL
-    figures = {key: round(row[key], 6) for key in _FIGURES}
+    figures = {key: round(row[key], 6) for key in _FIGURES if key in row}
     return {
         "name": row["name"].replace("`", ""),
         "features": row["features"],
@@ -61,10 +117,12 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @click.command()
-@click.option("--results", default=RESULTS, show_default=True, type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--results", default=RESULTS, show_default=True, type=click.Path(exists=True, file_okay=False, path_type=Path)
+)
 @click.option("--out", default=EMBEDDED / BENCHMARK, show_default=True, type=click.Path(path_type=Path))
 def main(results: Path, out: Path) -> None:
     """Writes benchmark.json of a hub."""
-    found = benchmark_json(json.loads(results.read_text(encoding="utf-8")))
+    found = benchmark_json(results)
     out.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     click.echo(f"{out}: {sum(len(track['rows']) for track in found['tracks'])} rows in {len(found['tracks'])} tracks.")

@@ -13,6 +13,7 @@ from costhub.errors import DataError
 from costhub.hub.benchmark import BENCHMARK, MAX_ROWS, read_benchmark
 from costhub.hub.catalogue.hubs import EMBEDDED
 from scripts.release.benchmark import RESULTS, benchmark_json
+from scripts.tables.benchmark import TRACKS
 
 ROW = {"name": "mlp", "features": "tiles@1", "kind": "model", "seeds": 3, "top_1": 0.7, "top_1_se": 0.02}
 TRACK = {"title": "CPU", "device": "acme", "split": "s", "asks": "a", "workloads": 40, "rows": [ROW]}
@@ -25,20 +26,41 @@ def board(tmp_path: Path, **more: Any) -> Path:
 
 
 def test_the_embedded_leaderboard_is_the_results_of_the_benchmark() -> None:
-    results = Path(__file__).parents[2] / RESULTS
+    made = benchmark_json(Path(__file__).parents[2] / RESULTS)
 
-    made = benchmark_json(json.loads(results.read_text(encoding="utf-8")))
     assert json.loads((EMBEDDED / BENCHMARK).read_text(encoding="utf-8")) == made
 
 
-def test_every_track_has_models_baselines_and_a_ceiling() -> None:
+def test_every_track_of_the_benchmark_has_models_baselines_and_a_ceiling() -> None:
     found = read_benchmark(EMBEDDED / BENCHMARK)
 
     assert found is not None
-    for track in found[0].tracks:
+    for track in found[0].tracks[: len(TRACKS)]:
         assert {entry.kind for entry in track.entries} == {"model", "baseline", "ceiling"}
         assert all(set(entry.figures) == set(entry.errors) for entry in track.entries)
-    assert found[0].origin["results"] == RESULTS
+    assert found[0].origin["results"].startswith(RESULTS)
+
+
+def test_shipped_models_are_judged_on_the_workloads_of_their_track() -> None:
+    found = read_benchmark(EMBEDDED / BENCHMARK)
+
+    assert found is not None
+    shipped = {
+        (track.title, entry.name.removesuffix(", shipped")): (track.workloads, entry.figures["top_1"])
+        for track in found[0].tracks
+        for entry in track.entries
+        if entry.name.endswith(", shipped")
+    }
+    assert {title for title, _ in shipped} == {"CPU", "Second CPU", "Unseen CPU", "A100", "V100", "K80", "MI50"}
+    checked = json.loads((Path(__file__).parents[2] / RESULTS / "release.json").read_text(encoding="utf-8"))["rows"]
+    for title, device, model in (
+        ("CPU", "amd-epyc-zen5-2c", "any-cpu-conditioned"),
+        ("Second CPU", "intel-xeon-icelake-2c", "any-cpu-conditioned"),
+        ("A100", "nvidia-a100", "nvidia-a100-mlp"),
+        ("V100", "nvidia-v100", "nvidia-v100-blend"),
+    ):
+        (row,) = [row for row in checked if (row["device"], row["model"]) == (device, f"costhub/{model}")]
+        assert shipped[title, model] == (row["workloads"], pytest.approx(row["top_1"], abs=1e-6))
 
 
 def test_figures_and_what_is_known_of_their_run_are_read(tmp_path: Path) -> None:
