@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 TEXTS = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+MOST_FRONT_LINES = 80
 # Addresses that a page gives as an example of one to fill in.
 PLACEHOLDERS = {"...", "VERB", "help", "version"}
 
@@ -163,6 +164,10 @@ def is_module(path: str) -> bool:
         return importlib.util.find_spec(path) is not None
     except ModuleNotFoundError:  # its parent is no package
         return False
+
+
+def test_the_front_page_has_at_most_80_lines() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= MOST_FRONT_LINES
 
 
 def test_there_are_examples_to_run() -> None:

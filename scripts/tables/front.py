@@ -1,4 +1,7 @@
-"""Tables of the front page, over several result files and what the package holds, with the best of a row in bold."""
+"""Tables of the front page, over several result files and what the package holds.
+
+The best of a row is bold; figures that look equal as printed are bold alike.
+"""
 
 from __future__ import annotations
 
@@ -51,10 +54,9 @@ def network_front(results: Path) -> str:
             seconds = statistics.median(row["seconds"] for row in tuned)
             tuned_ms = statistics.median(row["latencies"]["tuned"]["median_us"] for row in tuned) / 1e3
             times[name] = tuned_ms, f" ({_duration(seconds)})"
-        best = min(ms for ms, _ in times.values())
-        lines.append(
-            {"network": title, **{name: bold(f"{ms:.1f}", ms == best) + after for name, (ms, after) in times.items()}}
-        )
+        shown = {name: (f"{ms:.1f}", after) for name, (ms, after) in times.items()}
+        best = f"{min(ms for ms, _ in times.values()):.1f}"
+        lines.append({"network": title, **{name: bold(ms, ms == best) + after for name, (ms, after) in shown.items()}})
     columns = [TableColumn("network", "ms, 2 threads (search)")]
     columns += [TableColumn(name, name, align="right") for name in [*libraries.values(), *SEARCHES.values()]]
     return f"{markdown_table(lines, columns)}\n\n{source(results, 'networks_tuned')}"
@@ -81,14 +83,15 @@ def ranking_front(results: Path) -> str:
             for recipe, name in RECIPES.items()
         }
         figures["costhub"] = row["top_1"], row["pairwise"]
-        best = [max(pair[place] for pair in figures.values()) for place in (0, 1)]
+        cells = {name: [f"{figure:.2f}" for figure in pair] for name, pair in figures.items()}
+        best = [max(pair[place] for pair in cells.values()) for place in (0, 1)]
         lines.append(
             {
                 "device": title,
                 "workloads": str(row["workloads"]),
                 **{
-                    name: " / ".join(bold(_hundredths(v), v == b) for v, b in zip(pair, best, strict=True))
-                    for name, pair in figures.items()
+                    name: " / ".join(bold(text, text == b) for text, b in zip(pair, best, strict=True))
+                    for name, pair in cells.items()
                 },
                 "model": f"`{row['model'].removeprefix('costhub/')}`",
             }
@@ -181,10 +184,6 @@ def columns(table: str, _: Path) -> str:
 def bold(text: str, is_best: bool) -> str:
     """The text, in bold if it is the best of its row."""
     return f"**{text}**" if is_best else text
-
-
-def _hundredths(share: float) -> str:
-    return f"{share:.2f}"
 
 
 def source(results: Path, name: str) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from scripts.tables.front import network_front, recipe_on
+from scripts.bench.common.machine import RESULTS
+from scripts.tables.front import network_front, ranking_front, recipe_on
 from scripts.tables.search import LIGHT
 
 ABOUT = {"machine": "m", "date": "2026-01-02T03:04:05"}
@@ -39,6 +40,31 @@ def test_the_best_of_a_network_is_bold_and_a_library_nobody_ran_has_no_column(tm
     assert "OpenVINO" not in shown[0]
     assert shown[2] == "| ResNet-18 | 4.0 | 3.0 | 6.0 (10 min) | **2.0** (90 s) | 2.1 (10 min) |"
     assert shown[3] == "| MobileNet-V2 | 4.0 | **3.0** | 6.0 (10 min) | 5.0 (90 s) | 5.1 (10 min) |"
+
+
+def test_equal_figures_are_bold_alike(tmp_path: Path) -> None:
+    rows = [
+        searched(network, method, trials, tuned)
+        for network in ("resnet-18", "mobilenet-v2", "bert-small")
+        for method, trials, tuned in ((LIGHT, 64, 2.02), ("costhub", 16, 2.04), ("costhub", 32, 2.06))
+    ]
+    (tmp_path / "networks_tuned.json").write_text(json.dumps({**ABOUT, "rows": rows}))
+
+    shown = network_front(tmp_path).splitlines()
+
+    assert shown[2] == "| ResNet-18 | 4.0 | **2.0** (10 min) | **2.0** (90 s) | 2.1 (10 min) |"
+
+
+def test_the_front_page_bolds_every_figure_that_is_printed_as_the_best_of_its_row() -> None:
+    lines = ranking_front(RESULTS).splitlines()[2:]
+    rows = [line for line in lines if line.startswith("| ")]
+
+    assert rows
+    for row in rows:
+        pairs = [cell.split(" / ") for cell in row.strip("| ").split(" | ")[2:5]]
+        for column in zip(*pairs, strict=True):
+            best = max(text.strip("*") for text in column)
+            assert [text.startswith("**") for text in column] == [text.strip("*") == best for text in column]
 
 
 def test_a_recipe_is_judged_on_the_held_out_workloads_alone() -> None:
