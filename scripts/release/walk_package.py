@@ -22,7 +22,7 @@ COMMANDS = {
     "devices": ["costhub", "devices"],
     "pull": ["costhub", "pull", MODEL, "--out", "model"],
     "check": ["costhub", "check", "model"],
-    "tune": ["costhub", "tune", "softmax.512x512", "--trials", "16", "--out", "tuned"],
+    "tune": ["costhub", "tune", "softmax.512x512", "--trials-per-workload", "16", "--out", "tuned"],
 }
 """The first commands, in the order in which a new user runs them."""
 TOOLS = ("ld", "sh", "env", "ldconfig", "uname")
