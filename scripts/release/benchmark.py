@@ -16,6 +16,7 @@ from costhub.hub.catalogue.hubs import EMBEDDED
 from scripts.tables.benchmark import METRICS, TRACKS, Track, leaderboard
 from scripts.tables.figures import read
 from scripts.tables.models import summaries
+from scripts.tables.results import todays_command
 
 RESULTS = "docs/results"
 MORE_TRACKS = (
@@ -58,7 +59,7 @@ def benchmark_json(results: Path) -> dict[str, Any]:
     versions = ", ".join(f"{name} {result['versions'][name]}" for name in ("tvm", "costhub"))
     origin = {
         "results": f"{RESULTS}/model_comparison.json (more: models.jsonl, unseen_chip.json; shipped: evaluation.json)",
-        "command": result["command"],
+        "command": todays_command(result["command"]),
         "machine": result["machine"],
         "date": result["date"][:10],
         "versions": versions,

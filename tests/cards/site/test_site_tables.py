@@ -77,7 +77,7 @@ def test_coverage_counts_by_device_and_operator_the_most_measured_first() -> Non
     head, row = lines(coverage_table(make_site().datasets))
 
     assert head == ["device", "conv", "matmul"]
-    assert row == ["acme-one lab/boards", "1,000 12 workloads", "16 1 workload"]
+    assert row == ["acme-one lab/boards", "1,000 12", "16 1"]
 
 
 def test_figures_by_operator_are_shaded_from_the_lowest_to_the_highest() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from costhub.cards.adaptation import PICTURES
 from costhub.cards.html import html_page, render_template
+from costhub.cards.model_plots import EVALUATION_CAPTION, EVALUATION_PICTURE
 from costhub.cards.plots import INK, SERIES, diagram, svg_text
 from costhub.cards.site.card_html import card_html
 from costhub.cards.site.facts import METRICS, Site, SiteDataset, SiteModel
@@ -61,7 +62,7 @@ def site_page(site: Site) -> str:
         "sections": [title for title, content in parts.items() if content],
         "tables": tables,
         "cards": cards,
-        "captions": PICTURES,
+        "captions": {**PICTURES, EVALUATION_PICTURE: EVALUATION_CAPTION},
         "tracks": list(zip(board.tracks, leaderboard_tables(board), strict=True)) if board else [],
         "origin": origin_text(board) if board else "",
         "figures_svg": figures_svg(judged) if judged else "",

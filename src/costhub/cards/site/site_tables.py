@@ -22,7 +22,6 @@ from costhub.cards.site.facts import (
     Track,
     as_number,
 )
-from costhub.cards.tables import counted
 from costhub.dataset.stats.folder_stats import CoverageCell
 
 if TYPE_CHECKING:
@@ -219,8 +218,8 @@ def coverage_table(datasets: Sequence[SiteDataset]) -> Markup:
 def _covered(cell: CoverageCell | None, most: int) -> SiteCell:
     if cell is None:
         return SiteCell()
-    note = counted(cell.workloads, "workload")
-    return SiteCell(f"{cell.measured:,}", note, value=cell.measured, shade=(cell.measured / most) ** 0.5)
+    shade = (cell.measured / most) ** 0.5
+    return SiteCell(f"{cell.measured:,}", f"{cell.workloads:,}", value=cell.measured, shade=shade)
 
 
 def operators_table(models: Sequence[SiteModel]) -> Markup:
