@@ -121,6 +121,7 @@ def ansor_table(result: Result) -> str:
     rows = [{**dict.fromkeys(counted, 0), **row} for row in result["rows"]]
     for row in rows:
         row["share"] = f"{row['rows'] / (row['records'] - row['duplicates']):.1%}"
+        row["replayed"] = _replayed(row)
     columns = [
         TableColumn("device", "device"),
         TableColumn("operator", "key"),
@@ -128,6 +129,7 @@ def ansor_table(result: Result) -> str:
         number("records", "records", ",d"),
         number("rows", "rows", ",d"),
         TableColumn("share", "in", align="right"),
+        TableColumn("replayed", "of those in the space", align="right"),
         *(number(name, title, ",d") for name, title in kinds.items()),
     ]
     devices = [
@@ -139,13 +141,36 @@ def ansor_table(result: Result) -> str:
         }
         for rate in result["rates"]
     ]
+    for line in devices:
+        line["replayed"] = _replayed(line)
     whole = [
         TableColumn("device", "device"),
         *(number(name, name, ",d") for name in ("workloads", "records", "rows", "duplicates")),
+        TableColumn("replayed", "of those in the space", align="right"),
         number("per_s", "programs a second of one core", ",.0f"),
         number("peak_mib", "most memory of a process, the benchmark's own included (MiB)", ",d"),
     ]
     return f"{markdown_table(devices, whole)}\n\n{markdown_table(rows, columns)}"
+
+
+def _replayed(counts: Mapping[str, Any]) -> str:
+    """The share of the programs in MetaSchedule's space that TVM replays; `-` where none lies in it."""
+    tried = counts["rows"] + counts["refused"]
+    return f"{counts['rows'] / tried:.1%}" if tried else "-"
+
+
+def agreement_table(result: Result) -> str:
+    """One line for every two devices that share programs."""
+    columns = (
+        TableColumn("measured", "latencies"),
+        TableColumn("one", "device"),
+        TableColumn("other", "and"),
+        number("workloads", "workloads", "d"),
+        number("programs", "programs", ",d"),
+        number("pairwise", "pairs in the same order", ".3f"),
+        number("top_1", "top-1 by the other's order", ".3f"),
+    )
+    return markdown_table(result["rows"], columns)
 
 
 def old_databases_table(result: Result) -> str:
@@ -227,6 +252,7 @@ DATA_TABLES: dict[str, Callable[[Result], str]] = {
     "features": features_table,
     "cuts": cuts_table,
     "pull": pull_table,
+    "agreement": agreement_table,
     "ansor-import": ansor_table,
     "old_databases": old_databases_table,
     "lost_workloads": lost_workloads_table,

@@ -266,6 +266,7 @@ TRANSFER_TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "live_transfer": live_transfer_table,
     "live_transfer_chip": live_transfer_table,
     "live_any_chip": live_transfer_table,
+    "live_moses": live_transfer_table,
     "strategies": strategies_table,
 }
 """Name of a result file without its suffix -> its renderer."""

@@ -12,13 +12,40 @@ from costhub.api.subjects import ModuleWorkload
 from costhub.collector.propose.sampler import Shares
 from costhub.collector.workloads.suites import find_workload
 from costhub.dataset.workload import module_to_json
-from costhub.errors import ArgumentError, CosthubError
+from costhub.errors import ArgumentError, CosthubError, UnknownNameError
+from costhub.transfer.collection_stop import LearningCurve
 
 
 def test_a_licence_is_looked_at_before_anything_is_measured(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"Write cc-by-4\.0"):
         collect("matmul", tmp_path / "out", options=CollectOptions(licence="CC BY 4.0"))
     assert not (tmp_path / "out").exists()
+
+
+def test_a_wrong_stop_rule_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="stop rule"):
+        collect("matmul", tmp_path / "out", options=CollectOptions(stop="gains"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_collection_ends_between_batches_where_its_rule_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rule reads what is measured so far from the folder that is being written."""
+    asked: list[tuple[int, int]] = []
+
+    def reason(curve: LearningCurve, done: int) -> str | None:
+        asked.append((done, curve.read().n))
+        return "It is flat." if done >= 40 else None
+
+    monkeypatch.setattr(LearningCurve, "reason_to_stop", reason)
+    options = CollectOptions(stop="gain")
+    done = collect("matmul.128x128x128", tmp_path / "out", trials=96, options=options, progress=False)
+
+    (first, held), (second, _) = asked
+    assert 0 < held <= first == 32
+    assert second == done.progress.done == 64
+    assert "It is flat. More would bring little." in str(done)
 
 
 def test_a_module_is_measured_and_the_rows_name_their_contributor(tmp_path: Path) -> None:

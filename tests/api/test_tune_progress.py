@@ -77,6 +77,19 @@ def test_a_terminal_shows_what_one_workload_may_still_gain(monkeypatch: pytest.M
     assert "12.3 us in all, another batch may save 5.0%" in shown.getvalue()
 
 
+def test_where_a_rule_ended_the_search_is_told_with_the_seconds_that_the_rest_would_have_taken() -> None:
+    seconds = iter((0.0, *[30.0] * 9))
+    with TuneProgress(128, clock=lambda: next(seconds), enabled=False) as progress:
+        progress.batch(SearchProgress(0, 128, 0, 1, None, None))
+        progress.batch(SearchProgress(32, 128, 1, 1, 10.0, 0.001))
+        assert progress.stopped("gain") is None
+        progress.batch(SearchProgress(32, 128, 1, 1, 10.0, 0.001, stopped="Enough."))
+
+    stopped = progress.stopped("gain")
+    assert stopped is not None
+    assert (stopped.why, stopped.trials, stopped.cap, stopped.saved_s) == ("Enough.", 32, 128, 90.0)
+
+
 def test_the_order_of_the_trials_is_kept() -> None:
     with TuneProgress(3) as progress:
         for name in ("a", "b", "a"):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from costhub.api.tune_report import REPORT, TuneReport, read_report
+from costhub.api.tune_report import REPORT, TuneReport, read_report, stopped_before
 from costhub.errors import DataError
 from costhub.search.result import TuneResult
 from costhub.search.whole_network.finish import FinishedNetwork
@@ -117,3 +117,16 @@ def test_a_report_of_a_newer_costhub_or_a_pipe_in_its_place_is_refused(tmp_path:
     os.mkfifo(tmp_path / REPORT)
     with pytest.raises(DataError, match="named pipe"):
         read_report(tmp_path)
+
+
+def test_a_search_that_a_rule_ended_is_not_begun_again_by_the_same_command() -> None:
+    told = {"rule": "gain", "why": "w", "trials": 96, "cap": 128, "saved_s": 9.0, "saved_trials": 32, "said": "w"}
+    earlier = {"stopped": told, "workloads": [{"workload": "conv"}, {"workload": "relu"}]}
+
+    assert stopped_before(earlier, "gain", 128, ["conv", "relu"]) == told
+    assert stopped_before(earlier, "gain", 128, ["conv"]) == told
+    for rule, cap, names in (("never", 128, ["conv"]), ("gain", 256, ["conv"]), ("gain", 128, ["conv", "new"])):
+        assert stopped_before(earlier, rule, cap, names) is None
+    for wrong in (None, "yes", {**told, "trials": "many"}, {**told, "trials": 0}, {**told, "trials": 129}):
+        assert stopped_before({**earlier, "stopped": wrong}, "gain", 128, ["conv"]) is None
+    assert stopped_before(None, "gain", 128, ["conv"]) is None

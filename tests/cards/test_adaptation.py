@@ -25,6 +25,16 @@ def test_the_facts_name_the_pictures_that_are_there() -> None:
     assert transfer_facts(TOLD, [])["pictures"] == []
 
 
+def test_where_measuring_ended_is_a_text_among_the_facts() -> None:
+    stopped = {"rule": "gain", "said": "Nothing new. Measuring ended after 64 of 256 trials."}
+
+    assert transfer_facts({**TOLD, "stopped": stopped}, [])["stopped"] == stopped["said"]
+    assert "stopped" not in transfer_facts({**TOLD, "stopped": None}, [])
+    for wrong in ("yes", {"rule": "gain"}, {"said": 3}):
+        with pytest.raises(DataError, match="does not say why measuring ended"):
+            transfer_facts({**TOLD, "stopped": wrong}, [])
+
+
 def test_a_gap_in_what_is_told_is_refused() -> None:
     with pytest.raises(DataError, match=r"adaptation\.json of the model lacks source, chosen"):
         transfer_facts({**TOLD, "source": None, "chosen": None}, [])

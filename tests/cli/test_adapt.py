@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from costhub.cards.model_card import is_as_rendered
-from costhub.cli.adapt import AdaptedModel
+from costhub.cli.adapt import AdaptedModel, _advice
 from costhub.cli.main import run
 from costhub.dataset.features.specs import find_spec
 from costhub.dataset.folder import DataFolder
@@ -260,6 +260,17 @@ def test_this_machine_is_measured_where_no_data_are_given(tmp_path: Path, capsys
     assert DataFolder.open(tmp_path / "model-data").measurements().num_rows == 6
 
 
+def test_measuring_is_advised_against_where_the_model_knows_the_instructions() -> None:
+    row = {"device_id": "acme", "kind": "cpu", "vendor": "Acme", "cores": 2}
+
+    known = _advice(None, {**row, "simd_bits": 512, "isa_features": ["avx512f"]}, None)
+    other = _advice(None, {**row, "simd_bits": 128, "isa_features": ["neon"]}, None)
+
+    assert known is not None
+    assert "costhub/any-cpu-conditioned has learned from CPUs with the vector instructions of acme" in known
+    assert other is None
+
+
 def test_what_does_not_go_together_is_refused_before_anything_is_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -267,6 +278,10 @@ def test_what_does_not_go_together_is_refused_before_anything_is_measured(
 
     assert run(["adapt", "auto", "--out", out, "--split", "s"]) != 0
     assert "--split divides existing measurements" in capsys.readouterr().err
+    assert run(["adapt", "auto", "--out", out, "--data", "nvidia-h200", "--stop", "gain"]) != 0
+    assert "--stop ends measuring, and the programs of --data are measured already" in capsys.readouterr().err
+    assert run(["adapt", "auto", "--out", out, "--stop", "gains"]) != 0
+    assert "gain" in capsys.readouterr().err
     assert run(["adapt", "auto", "--out", out, "--key", "pi4"]) != 0
     assert "--tracker and --key go together" in capsys.readouterr().err
     assert run(["adapt", "auto", "--out", out, "--device", "acme-one", "--trials", "4"]) != 0

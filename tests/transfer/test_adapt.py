@@ -12,7 +12,7 @@ from costhub.errors import DataError, UnknownNameError
 from costhub.models.architectures import new_model
 from costhub.models.evaluate import evaluate
 from costhub.models.protocol import CostModel
-from costhub.transfer.adapt import adapt, adapt_to_batches
+from costhub.transfer.adapt import Stopping, adapt, adapt_to_batches
 from costhub.transfer.guard import ADAPTED
 from costhub.transfer.methods.lottery import Lottery
 from costhub.transfer.stopping import BatchVerdict
@@ -123,7 +123,7 @@ def test_measuring_ends_where_the_model_learns_nothing_more(source: CostModel) -
             yield batch
 
     done = adapt_to_batches(
-        source, measured(), trials=384, method="frozen", stop="gain", measured_s=lambda: 60.0, progress=False
+        source, measured(), trials=384, method="frozen", stop=Stopping("gain", lambda: 60.0), progress=False
     )
 
     assert asked == [0, 1, 2, 3]  # four workloads a batch, and the first one compares nothing
@@ -132,7 +132,7 @@ def test_measuring_ends_where_the_model_learns_nothing_more(source: CostModel) -
     asked.clear()
     batches += batches
     done = adapt_to_batches(
-        source, measured(), trials=768, method="frozen", stop="gain", measured_s=lambda: 60.0, progress=False
+        source, measured(), trials=768, method="frozen", stop=Stopping("gain", lambda: 60.0), progress=False
     )
 
     assert asked == [0, 1, 2, 3]
@@ -146,7 +146,8 @@ def test_measuring_ends_where_the_model_learns_nothing_more(source: CostModel) -
 def test_measuring_goes_on_while_the_model_learns(source: CostModel) -> None:
     other = made(24, seed=4, changed=3.0)
 
-    done = adapt(source, other, method="fine-tune", trials=576, batch=32, stop="gain", progress=False)
+    parts = [other.select(np.arange(start, start + 32)) for start in range(0, 576, 32)]
+    done = adapt_to_batches(source, iter(parts), method="fine-tune", trials=576, stop=Stopping("gain"), progress=False)
 
     gains = [gain for verdict in done.verdicts[1:4] for gain in verdict.gains]
     assert len(gains) == 12
@@ -156,4 +157,4 @@ def test_measuring_goes_on_while_the_model_learns(source: CostModel) -> None:
 
 def test_a_wrong_stop_rule_is_refused_before_anything_is_measured(source: CostModel) -> None:
     with pytest.raises(UnknownNameError, match="stop rule"):
-        adapt_to_batches(source, iter(()), trials=8, stop="gains", progress=False)
+        adapt_to_batches(source, iter(()), trials=8, stop=Stopping("gains"), progress=False)

@@ -18,6 +18,7 @@ from costhub.dataset.load import load_programs
 from costhub.dataset.workload import workload_id
 from costhub.hub.catalogue.devices import complete_device_row
 from costhub.hub.catalogue.find import find_model
+from costhub.models.architectures import new_model
 from costhub.models.folder import load_model
 from costhub.models.protocol import CostModel
 from costhub.search.database import SearchDatabase
@@ -32,6 +33,8 @@ from scripts.bench.common import machine, options
 from scripts.bench.common.data import copy_with, own_copy
 from scripts.bench.common.remeasure import best_modules, remeasure
 from scripts.bench.common.rows import earlier_rows
+from scripts.bench.transfer.moses import NETWORK
+from scripts.bench.transfer.moses import SPEC as MOSES_SPEC
 from scripts.bench.transfer.tasks import SPEC, fitted, measured
 from scripts.tables.transfer import LIVE_BASE, live_summary, live_transfer_table
 
@@ -80,6 +83,15 @@ class LiveSearch:
         while meter.trials < self.trials and task.round(self.trials - meter.trials):
             pass
         return meter.result(workload, Health(), None)
+
+
+def network_of_moses(data: Path, source_device: str, seed: int) -> CostModel:
+    """A network of the paper's form, on TVM's features, that has learned from the source; it knows no WORKLOADS."""
+    tuned = {workload_id(find_workload(name).module()) for name in WORKLOADS}
+    programs = load_programs(data, device=source_device, spec=MOSES_SPEC)
+    model = new_model("mlp", feature_spec=MOSES_SPEC, options=NETWORK)
+    model.fit(programs.of_workloads(set(programs.workload_ids) - tuned), None, seed=seed, progress=False)
+    return model
 
 
 def models(
@@ -141,6 +153,7 @@ def searches(
     help="The folder with this machine's measurements; by default a copy of the embedded dataset that has some.",
 )
 @click.option("--model", help="The name of a model to use instead of one trained on --source.")
+@click.option("--moses", is_flag=True, help="A network of Moses' form instead of a blend; see the benchmark `moses`.")
 @click.option("--method", "methods", multiple=True, type=click.Choice(ALL), default=ALL)
 @options.workloads(WORKLOADS)
 @options.trials(64)
@@ -152,6 +165,7 @@ def main(
     source: str,
     own: Path | None,
     model: str | None,
+    moses: bool,
     methods: tuple[str, ...],
     workloads: tuple[str, ...],
     trials: int,
@@ -173,7 +187,10 @@ def main(
             missing = [workload for workload in workloads if (workload, seed) not in done]
             if not missing:
                 continue
-            led = models(data, source, own, model, seed)
+            if moses:
+                led: tuple[CostModel, CostModel | None] = network_of_moses(data, source, seed), None
+            else:
+                led = models(data, source, own, model, seed)
             for workload in missing:
                 rows += searches(bench, led, methods, workload, seed)
                 click.echo(f"{workload}, seed {seed}")

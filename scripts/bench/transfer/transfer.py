@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ MORE = 2560
 """Trials of a training from nothing that 256 trials with transfer should match."""
 ABLATED = 3
 """Seeds of the ablations."""
-WHOLE = 2
+WHOLE = {MORE: 5, EVERYTHING: 2}
 """Seeds of the models that see most of the target, which take longest."""
 
 
@@ -72,7 +72,7 @@ COLUMNS = (
 
 
 def models(
-    source: CostModel,
+    source: Callable[[], CostModel],
     train: Programs,
     pool: Programs,
     seed: int,
@@ -81,26 +81,39 @@ def models(
     ablate: bool,
     is_alike: bool,
 ) -> Iterator[FIT]:
-    """Method, trials and a function that makes the model; models of the whole target come last."""
-    yield "frozen", 0, lambda: source
+    """Method, trials and a function that makes the model; models of the whole target come last.
+
+    `source` trains the source when it is first called.
+    """
+    yield "frozen", 0, source
     for count in trials:
         few = measured(pool, count, seed)
         for name, method in (METHODS | (ABLATIONS if ablate else {})).items():
-            yield name, count, partial(method.adapt, source, few, seed=seed, source_programs=train)
+            yield name, count, partial(_adapted, method, source, few, seed, train)
         yield "scratch blend", count, partial(fitted, few, seed)
-    guard = Guard(source, Corrected(), seed=seed, is_alike=is_alike)
+    guard = cache(lambda: Guard(source(), Corrected(), seed=seed, is_alike=is_alike))
     for count in trials:
-        yield "guarded", count, partial(guarded, guard, measured(pool, count, seed))
-    for name, count in (("scratch blend", MORE), (EVERYTHING, pool.n)):
-        if seed < WHOLE and count <= pool.n:
+        yield "guarded", count, partial(_guarded, guard, measured(pool, count, seed))
+    for name, count, seeds in (("scratch blend", MORE, WHOLE[MORE]), (EVERYTHING, pool.n, WHOLE[EVERYTHING])):
+        if seed < seeds and count <= pool.n:
             whole = pool if count == pool.n else measured(pool, count, seed, each=4 * PER_WORKLOAD)
             yield name, count, partial(fitted, whole, seed)
+
+
+def _adapted(
+    method: TransferMethod, source: Callable[[], CostModel], few: Programs, seed: int, train: Programs
+) -> CostModel:
+    return method.adapt(source(), few, seed=seed, source_programs=train)
+
+
+def _guarded(guard: Callable[[], Guard], few: Programs) -> CostModel:
+    return guarded(guard(), few)
 
 
 def is_whole(done: Collection[tuple[str, int]], trials: tuple[int, ...], ablate: bool) -> bool:
     """Whether every method was tried for a pair and a seed."""
     names = {*METHODS, *(ABLATIONS if ablate else ()), "scratch blend", "guarded"}
-    return {(name, count) for name in names for count in trials} <= set(done)
+    return {("scratch blend", MORE), *((name, count) for name in names for count in trials)} <= set(done)
 
 
 def rows_of(
@@ -119,7 +132,7 @@ def rows_of(
     test = pair.target_programs.of_workloads(set(out))
     train = pair.source_programs.of_workloads(set(pair.source_programs.workload_ids) - out)
     pool = pair.target_programs.of_workloads(set(pair.target_programs.workload_ids) - out)
-    source = fitted(train, seed)
+    source = cache(lambda: fitted(train, seed))
     about = {"source": pair.source.name, "target": pair.target.name, "seed": seed}
     shared = pair.oracle(test)
     if shared is not None and ("source latencies", 0) not in done:

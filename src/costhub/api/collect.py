@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,8 @@ from costhub.api.models import ModelChoice
 from costhub.api.subjects import read_subjects
 from costhub.dataset.credit import check_licence
 from costhub.dataset.folder import DataFolder
-from costhub.errors import ArgumentError
+from costhub.errors import ArgumentError, UnknownNameError
+from costhub.names import close_names
 from costhub.progress import BarWithLines
 
 if TYPE_CHECKING:
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
     from costhub.collector.measurer import Measurer
     from costhub.collector.propose.sampler import Shares
     from costhub.collector.workload_queue import QueuedWorkload, WorkloadSpec
+    from costhub.dataset.programs import Programs
     from costhub.models.protocol import CostModel
+
+
+COLLECT_STOPS = ("gain", "never")
+"""Rules that end a collection before its trials and its budget are spent."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,18 @@ class CollectOptions:
     """Flush the caches before every repeat."""
     allow_other_kind: bool = False
     """Take a model of GPUs for a CPU, or the reverse, which ranks programs about as well as chance."""
+    stop: str = "never"
+    """``gain`` ends the collection where more programs no longer improve a model that learns from it."""
+
+    def check_stop(self) -> None:
+        """Refuses an unknown rule.
+
+        Raises:
+            UnknownNameError: There is no such rule.
+        """
+        if self.stop not in COLLECT_STOPS:
+            close = close_names(self.stop, COLLECT_STOPS)
+            raise UnknownNameError("stop rule", self.stop, close, "`costhub collect --help`", COLLECT_STOPS)
 
     def parsed_shares(self) -> Shares:
         """The shares.
@@ -94,6 +112,7 @@ class Collection:
     def __str__(self) -> str:
         devices = " and ".join(self.device_ids)
         lines = [f"{self.good} good measurements and {self.failed} failures of {devices} added to {self.folder}."]
+        lines += [] if self.progress.stopped is None else [f"{self.progress.stopped} More would bring little."]
         lines += [f"{name} was given up: {problem}" for name, problem in self.progress.problems.items()]
         return "\n".join(lines)
 
@@ -140,6 +159,7 @@ def collect(
     options = options or CollectOptions()
     check_limits(trials, budget_s=budget_s)
     check_licence(options.licence)
+    options.check_stop()
     shares, guide, allow = options.parsed_shares(), None, options.allow_other_kind
     if options.model is not None:
         guide = ModelChoice(options.model, allow_other_kind=allow)
@@ -204,4 +224,21 @@ def _collected(
             proposals=proposals,
             budget_s=budget_s,
             on_row=show,
+            reason_to_stop=_reason_to_stop(out, measurer, options, proposals.seed),
         )
+
+
+def _reason_to_stop(out: Path, measurer: Measurer, options: CollectOptions, seed: int) -> Callable[[int], str | None]:
+    """What is asked between batches; it computes features and trains trees there only where a rule is named."""
+    if options.stop == "never":
+        return lambda done: None
+    from costhub.dataset.features.specs import DEFAULT_SPEC
+    from costhub.dataset.load import load_programs
+    from costhub.transfer.collection_stop import LearningCurve
+
+    device_id = measurer.devices[0].device_id
+
+    def read() -> Programs:
+        return load_programs(out, device=device_id, spec=DEFAULT_SPEC, progress=False)
+
+    return LearningCurve(read, DEFAULT_SPEC, seed=seed).reason_to_stop

@@ -102,7 +102,6 @@ def adapt(
     trials: int | None = None,
     seed: int = 0,
     source_programs: Programs | None = None,
-    stop: str | None = None,
     on_batch: Callable[[BatchVerdict], object] | None = None,
     progress: bool = True,
 ) -> Adaptation:
@@ -117,8 +116,6 @@ def adapt(
         trials: How many programs to learn from (2 or more), a few of one workload after another; all by default.
         seed: The only source of chance.
         source_programs: Some of the programs that the source learned from, for methods that compare with it.
-        stop: Name of a rule by which learning may end before all trials, as for `costhub adapt --stop`; by default it
-            does not: what is measured already costs nothing more.
         on_batch: Called with what each batch showed.
         progress: Show a progress bar on a terminal.
 
@@ -127,7 +124,7 @@ def adapt(
         `print` shows that as a table.
 
     Raises:
-        UnknownNameError: There is no such method, stop rule, model, dataset or device.
+        UnknownNameError: There is no such method, model, dataset or device.
         DataError: There are no such data, or no workload among the trials has two programs of different latency.
         ModelError: The source cannot read the programs.
 
@@ -135,6 +132,7 @@ def adapt(
         >>> found = adapt("nvidia-a100", "measurements", trials=256)  # doctest: +SKIP
         >>> found.model.predict_programs(programs)  # doctest: +SKIP
     """
+    from costhub.transfer.adapt import Source
     from costhub.transfer.adapt import adapt as carry_over
 
     check_limits(trials, least=2)
@@ -150,14 +148,11 @@ def adapt(
     else:
         model, is_alike = _best_source(target, seed), True
     return carry_over(
-        model,
+        Source(model, source_programs, is_alike),
         target.read(model.feature_spec),
         method=method,
         trials=trials,
         seed=seed,
-        source_programs=source_programs,
-        stop=stop,
-        is_alike=is_alike,
         on_batch=on_batch,
         progress=progress,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from costhub.api.measuring import Where, check_boards, check_limits, load_averag
 from costhub.api.models import ChosenModel, ModelChoice
 from costhub.api.subjects import Subjects, network_jobs, read_subjects
 from costhub.api.tune_progress import TuneProgress
-from costhub.api.tune_report import TuneReport, read_report
+from costhub.api.tune_report import TuneReport, read_report, stopped_before
 from costhub.errors import WorkloadError
 
 if TYPE_CHECKING:
@@ -176,12 +176,14 @@ class _Search:
             jobs += network_jobs(networks, json.dumps(measurer.target), fast_math=self.options.fast_math)
             if not jobs:
                 raise WorkloadError(f"{' and '.join(networks)} has no kernel that can be tuned.")
-            shown = TuneProgress(self.trials * len(jobs), enabled=self.progress)
+            cap = self.trials * len(jobs)
+            ended = stopped_before(earlier, self.options.stop, cap, [job.name for job in jobs])
+            shown = TuneProgress(ended["trials"] if ended else cap, enabled=self.progress)
             results = self._search(jobs, model.model, measurer, folder, shown)
             stopped = shown.stopped(self.options.stop)
+            ended = stopped.to_json() if stopped else ended
             measuring.close()  # Its processes must not compute while a network is timed.
             weights = {job.name: job.weight for job in jobs}
-            ended = None if stopped is None else stopped.to_json()
             about = {**self._about(model), "load_average": load, "cores": os.cpu_count(), "stopped": ended}
             report = TuneReport(results, out, weights, shown.order, measurer.device, about, earlier)
             report.write()  # Keeps the results, even if a network fails.
@@ -216,7 +218,7 @@ class _Search:
                 search,
                 measurer,
                 out=folder,
-                trials=self.trials * len(jobs),
+                trials=shown.trials,
                 on_trial=shown.trial,
                 on_batch=shown.batch,
                 time_unscheduled=self.options.time_unscheduled,
@@ -240,7 +242,7 @@ def advise(model: ChosenModel, measurer: Measurer) -> list[str]:
     Says nothing for boards, which are probed on the board, and for a device that the model is for.
     """
     from costhub.collector.device.local import local_limits
-    from costhub.hub.catalogue.devices import complete_device_row
+    from costhub.hub.catalogue.devices import complete_device_row, knows_instructions
 
     device_id = str(measurer.device["device_id"])
     if measurer.boards is not None or device_id in model.devices or not model.devices:
@@ -254,25 +256,13 @@ def advise(model: ChosenModel, measurer: Measurer) -> list[str]:
             f"{device_id} is not probed, so models that take the figures of a device get the average of others: run "
             f"`{' '.join(['costhub probe', *limits])}` (25 s) once."
         )
-    if not _knows_instructions(model, measurer.device):
+    if not knows_instructions(model.devices, measurer.device):
         sentences.append(
             f"No model here has learned from {device_id} or its instruction set: "
             f"`costhub adapt auto --device {device_id} --out my-model/` makes one from measurements, and "
             "`--model my-model/` takes it."
         )
     return sentences
-
-
-def _knows_instructions(model: ChosenModel, device: Mapping[str, Any]) -> bool:
-    """Whether a model has learned from a device with vectors as wide and instructions in common.
-
-    There, adapting gained nothing (docs/measured/transfer.md).
-    """
-    from costhub.hub.catalogue.devices import find_device
-
-    own = set(device.get("isa_features") or ())
-    known = [found for name in model.devices if (found := find_device(name)) is not None]
-    return any(each.simd_bits == device.get("simd_bits") and own & set(each.isa_features) for each in known)
 
 
 def _finished(networks: Sequence[str], measurer: Measurer, out: Path, options: TuneOptions) -> list[FinishedNetwork]:

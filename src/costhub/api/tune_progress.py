@@ -42,6 +42,7 @@ class TuneProgress:
         clock: Callable[[], float] = time.monotonic,
         enabled: bool = True,
     ) -> None:
+        self.trials = trials
         self.order: list[str] = []
         """The workload of each trial."""
         self.last: SearchProgress | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,6 +52,26 @@ def read_report(out: Path) -> dict[str, Any] | None:
     if not can_go_on(content):
         raise _not_a_report(path)
     return content
+
+
+def stopped_before(
+    earlier: Mapping[str, Any] | None, rule: str, cap: int, names: Iterable[str]
+) -> dict[str, Any] | None:
+    """Where the same search was ended by the same rule before; None if it was not.
+
+    Without this, a finished search would go on for a batch or two whenever its command is repeated.
+
+    Args:
+        earlier: What `read_report` gave.
+        rule: The rule of the new search.
+        cap: The trials of the new search, of all workloads together.
+        names: Its workloads.
+    """
+    told = earlier.get("stopped") if earlier else None
+    if not earlier or not isinstance(told, dict) or (told.get("rule"), told.get("cap")) != (rule, cap):
+        return None
+    is_count = isinstance(told.get("trials"), int) and 0 < told["trials"] <= cap
+    return told if is_count and set(names) <= {row["workload"] for row in earlier["workloads"]} else None
 
 
 def _not_a_report(path: Path) -> DataError:

@@ -24,6 +24,7 @@ from costhub.cli.shared.options import (
     seed_option,
 )
 from costhub.errors import DeviceError
+from costhub.transfer.stopping import DEFAULT_STOP
 
 if TYPE_CHECKING:
     from costhub.api.measuring import BoardsAt
@@ -216,8 +217,8 @@ def _described(method: str | None) -> dict[str, list[OptionDescription]]:
 @click.option(
     "--stop",
     type=ADAPT_STOP,
-    help="When measuring ends before all trials are spent: where new batches teach the model nothing more (gain), "
-    "or never. By default gain if the target is measured, and never for measurements that are there already.",
+    help=f"When measuring ends before all trials are spent, by default {DEFAULT_STOP}: where new batches teach the model "
+    "nothing more (gain) or its accuracy no longer varies (variation), or never.",
 )
 @click.option(
     "--split",
@@ -269,7 +270,6 @@ def command(
     from costhub.api.models import check_local_kind
     from costhub.hub.catalogue.find import AUTO, find_model
     from costhub.models.folder import check_replaceable
-    from costhub.transfer.stopping import DEFAULT_STOP
 
     check_tracker_options(tracker, key)
     check_replaceable(out)
@@ -278,6 +278,11 @@ def command(
     named = None if name == AUTO else find_model(name, arch=arch)
     where = BoardsAt(tracker, key) if tracker and key else device or AUTO
     if data is not None and not (suites or networks or tracker):
+        if stop is not None:
+            raise click.UsageError(
+                "--stop ends measuring, and the programs of --data are measured already: leave it out. All of them are "
+                "learned from, or as many as --trials says."
+            )
         opened: AbstractContextManager[AdaptTarget] = nullcontext(_stored_target(data, device, chosen, trials, seed))
     else:
         if chosen is not None:
@@ -327,25 +332,43 @@ def _carry(named: ResolvedModel | None, target: AdaptTarget, how: Carrying) -> A
     from costhub.dataset.credit import data_credit, joined_credit
     from costhub.hub.catalogue.find import check_kind, kinds_of
     from costhub.hub.catalogue.hubs import read_config
+    from costhub.transfer.adapt import Source
     from costhub.transfer.methods.lottery import trees_note
 
     row = target.row
+    if how.stop is not None and (advice := _advice(named, row, how.arch)):
+        click.echo(advice, err=True)
     if named is not None:
         check_kind(named.entry, str(row.get("kind")), device=row["device_id"], allow=how.allow_other_kind)
     found, source = _source(named, row, how.arch, target.first, how.seed)
     method = how.method()
     if note := trees_note(method, source, target.first(source.feature_spec)):
         click.echo(note, err=True)
-    told = how.source_programs(source.feature_spec)
     kinds = kinds_of(found.entry)
     is_alike = row.get("kind") in kinds if kinds else None
-    done = target.adapted(source, method, how.seed, told, stop=how.stop, is_alike=is_alike)
+    known = Source(source, how.source_programs(source.feature_spec), is_alike)
+    done = target.adapted(known, method, how.seed, how.stop)
     test = target.test(source.feature_spec)
     figures = {side: _figures(model, test, target.data) for side, model in (("before", source), ("after", done.model))}
     held_out = [] if test is None else sorted({test.workload_ids[i] for i in test.workload.tolist()})
     device_id = str(row["device_id"])
     credit = joined_credit(read_config(found.entry.folder).get("data_credit"), data_credit(target.data, [device_id]))
     return AdaptedModel(found.entry.name, device_id, done, figures, held_out, credit)
+
+
+def _advice(named: ResolvedModel | None, row: Mapping[str, Any], arch: str | None) -> str | None:
+    """Says before measuring that adapting is not worth it where the model knows the device's instructions."""
+    from costhub.hub.catalogue.devices import knows_instructions
+    from costhub.hub.catalogue.find import models_of_kind
+
+    found = named or models_of_kind(row, arch=arch)[0]
+    if not knows_instructions(found.entry.devices, row):
+        return None
+    return (
+        f"{found.entry.name} has learned from CPUs with the vector instructions of {row['device_id']}. On such CPUs, "
+        "adapting gained next to nothing: `costhub tune` with the unchanged model is as good. Ctrl-C ends the "
+        "measuring, which goes on until --trials or --stop end it."
+    )
 
 
 def _source(

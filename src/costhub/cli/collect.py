@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from costhub.api.collect import Collection, CollectOptions, collect
+from costhub.api.collect import COLLECT_STOPS, Collection, CollectOptions, collect
 from costhub.api.measuring import BoardsAt
 from costhub.api.subjects import Subjects
 from costhub.cards.tables import counted
@@ -73,6 +73,14 @@ Example:
 @click.option(
     "--budget", type=Duration(), default="30m", show_default=True, help="Time limit, with its unit: 90s, 30m, 2h."
 )
+@click.option(
+    "--stop",
+    type=click.Choice(COLLECT_STOPS),
+    default="never",
+    show_default=True,
+    help="Whether to end before trials and time are spent: where more programs no longer improve a model that learns "
+    "from them (gain), or never.",
+)
 @click.option("--space", type=SPACE, default="default", show_default=True, help="Design space: a name, or your own.")
 @click.option(
     "--shares",
@@ -100,6 +108,7 @@ def command(
     key: str | None,
     trials: int,
     budget: float,
+    stop: str,
     space: str,
     shares: Shares | None,
     guide: str | None,
@@ -131,6 +140,7 @@ def command(
         check_outputs=check_outputs,
         flush_caches=flush_caches,
         allow_other_kind=allow_other_kind,
+        stop=stop,
     )
     with interruptible(), _saying_what_is_kept(out):
         done = collect(
@@ -177,7 +187,7 @@ def _report(done: Collection, *, as_json: bool, with_profile: bool) -> None:
         for name, problem in progress.problems.items():
             click.echo(f"{name} was given up: {problem}", err=True)
         counts = {"measured": progress.done, "good": progress.good, "failed": progress.failed}
-        told = {"devices": done.device_ids, **counts, "folder": str(done.folder)}
+        told = {"devices": done.device_ids, **counts, "folder": str(done.folder), "stopped": progress.stopped}
         click.echo(json.dumps({**told, "profile": progress.profile.as_dict()}))
         return
     click.echo(str(done))

@@ -85,7 +85,8 @@ Example:
     type=SEARCH_STOP,
     default="gain",
     show_default=True,
-    help="When the search ends before all trials are spent: where another batch promises too little (gain), or never.",
+    help="When the search ends before all trials are spent: where another batch promises too little (gain) or what the "
+    "model predicts no longer varies (variation), or never.",
 )
 @click.option(
     "--out",

@@ -52,6 +52,8 @@ class CollectionProgress:
     failed: int = 0
     problems: dict[str, str] = field(default_factory=dict)
     """Why a workload was given up, by its name."""
+    stopped: str | None = None
+    """Why it ended before its trials and its budget were spent."""
 
 
 def collect(
@@ -63,6 +65,7 @@ def collect(
     proposals: Proposals,
     budget_s: float,
     on_row: Callable[[QueuedWorkload, dict[str, Any], CollectionProgress], None],
+    reason_to_stop: Callable[[int], str | None] = lambda done: None,
 ) -> CollectionProgress:
     """Measures programs of each workload within `budget_s`, the least measured workload first.
 
@@ -79,6 +82,8 @@ def collect(
         proposals: How many programs, and which.
         budget_s: Seconds after which no further program is timed, on several devices no further batch.
         on_row: Called with each row of the measurements table once it is safe on disk.
+        reason_to_stop: Called between batches, while nothing is timed, with the number of programs measured; a reason
+            ends the collection.
 
     Raises:
         DataError: The folder holds something unreadable, or another collection is writing to it.
@@ -111,6 +116,9 @@ def collect(
                 on_row(job.workload, row, work.progress)
                 if time.monotonic() >= end and len(sessions) == 1:
                     break  # Of several devices each has the whole batch.
+            work.progress.stopped = reason_to_stop(work.progress.done)
+            if work.progress.stopped is not None:
+                break
     work.progress.profile.stop()
     return work.progress
 

@@ -106,34 +106,54 @@ class Adaptation:
         }
 
 
+@dataclass(frozen=True)
+class Source:
+    """A fitted model of other devices, which is not changed, and what is known of it."""
+
+    model: CostModel
+    programs: Programs | None = None
+    """Some of what it learned from, for methods that compare with them."""
+    is_alike: bool | None = None
+    """Whether it is a model of the target's kind of device, see `Guard`; None if that is unknown."""
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """What may end the measuring of an adaptation before all trials are spent."""
+
+    rule: str
+    """A key of `ADAPT_STOPS`."""
+    measured_s: Callable[[], float] = float
+    """Returns the seconds that measuring has taken so far, for the note on what was saved."""
+
+    def stopped(self, why: str | None, trials: int, cap: int) -> Stopped | None:
+        """The note of an end after some trials; None if there was no reason, or the cap was reached anyway."""
+        if why is None or trials >= cap:
+            return None
+        return Stopped(self.rule, why, trials, cap, self.measured_s() / trials * (cap - trials) or None)
+
+
 def adapt(
-    source: CostModel,
+    source: CostModel | Source,
     programs: Programs,
     *,
     method: str | TransferMethod = DEFAULT_METHOD,
     trials: int | None = None,
     batch: int = BATCH_SIZE,
     seed: int = 0,
-    source_programs: Programs | None = None,
-    stop: str | None = None,
-    is_alike: bool | None = None,
     on_batch: Callable[[BatchVerdict], object] | None = None,
     progress: bool = True,
 ) -> Adaptation:
     """Carries a model over to another device.
 
     Args:
-        source: A fitted model of other devices; it is not changed.
+        source: A fitted model of other devices; it is not changed. A `Source` also says what is known of it.
         programs: What has been measured on the target, with the features that the source reads.
         method: A key of `METHODS`, or a method with its own options.
         trials: How many of the programs to learn from, a few of one workload after another (see `round_robin`);
             all by default.
         batch: Programs per batch; each batch tests the candidates before they learn from it (see `Guard`).
         seed: The only source of chance.
-        source_programs: Some of the programs that the source learned from, for methods that compare with it.
-        stop: A key of `ADAPT_STOPS`, the rule by which learning may end before all trials; by default it does not:
-            what is measured already costs nothing more.
-        is_alike: Whether source and target are of one kind, if that is known (see `Guard`).
         on_batch: Called with what each batch showed.
         progress: Show a progress bar on a terminal.
 
@@ -141,7 +161,7 @@ def adapt(
         The model that ranked the target best, which has learned from all of the trials.
 
     Raises:
-        UnknownNameError: No method or stop rule has this name.
+        UnknownNameError: No method has this name.
         DataError: No workload among the trials has two programs of different latency.
         ModelError: The source cannot read the programs.
 
@@ -164,25 +184,19 @@ def adapt(
         method=method,
         trials=learned.n,
         seed=seed,
-        source_programs=source_programs,
-        stop=stop,
-        is_alike=is_alike,
         on_batch=on_batch,
         progress=progress,
     )
 
 
 def adapt_to_batches(
-    source: CostModel,
+    source: CostModel | Source,
     batches: Iterable[Programs],
     *,
     trials: int,
     method: str | TransferMethod = DEFAULT_METHOD,
     seed: int = 0,
-    source_programs: Programs | None = None,
-    stop: str | None = None,
-    is_alike: bool | None = None,
-    measured_s: Callable[[], float] = float,
+    stop: Stopping | None = None,
     on_batch: Callable[[BatchVerdict], object] | None = None,
     progress: bool = True,
 ) -> Adaptation:
@@ -194,20 +208,19 @@ def adapt_to_batches(
         trials: How many programs there will be, for the progress bar.
         method: How the model is carried over.
         seed: The only source of chance.
-        source_programs: Some of the programs that the source learned from.
-        stop: A key of `ADAPT_STOPS`, the rule that may end measuring before all trials are spent; by default they are.
-        is_alike: As for `adapt`.
-        measured_s: Returns the seconds that measuring has taken so far, for the note on what was saved.
+        stop: What may end measuring before all trials are spent; by default they are.
         on_batch: Called with what each batch showed.
         progress: Show a progress bar on a terminal.
 
     Raises:
+        UnknownNameError: No method or stop rule has this name.
         DataError: In all batches together, no workload has two programs of different latency.
         CosthubError: As `adapt`, or whatever `batches` raises.
     """
     how = find_method(method) if isinstance(method, str) else method
-    guard = Guard(source, how, seed=seed, is_alike=is_alike, source_programs=source_programs)
-    rule, why = None if stop is None else ADAPT_STOPS.find(stop)(), None
+    known = source if isinstance(source, Source) else Source(source)
+    guard = Guard(known.model, how, seed=seed, is_alike=known.is_alike, source_programs=known.programs)
+    rule, why = None if stop is None else ADAPT_STOPS.find(stop.rule)(), None
     with bar(trials, desc="adapting", unit="trial", enabled=progress) as shown:
         for part in batches:
             measured = part.measured()
@@ -224,12 +237,16 @@ def adapt_to_batches(
         raise nothing_to_learn_error(0 if learned is None else learned.n, "trials")
     masked = getattr(how, "networks", how)
     shares, kept = (tuple(tuple(network) for network in getattr(masked, notes, ())) for notes in ("shares", "kept"))
-    model = copy.deepcopy(guard.model)  # The source itself may be what led.
-    stopped = None
-    if stop and why and learned.n < trials:
-        left = (trials - learned.n) / learned.n
-        stopped = Stopped(stop, why, learned.n, trials, measured_s() * left or None)
-    return Adaptation(model, guard.chosen, method_text(how), learned, tuple(guard.verdicts), shares, kept, stopped)
+    return Adaptation(
+        model=copy.deepcopy(guard.model),  # The source itself may be what led.
+        chosen=guard.chosen,
+        method=method_text(how),
+        learned=learned,
+        verdicts=tuple(guard.verdicts),
+        shares=shares,
+        kept=kept,
+        stopped=None if stop is None else stop.stopped(why, learned.n, trials),
+    )
 
 
 def _programs_to_learn(programs: Programs, trials: int | None, seed: int) -> Programs:

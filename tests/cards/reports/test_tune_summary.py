@@ -63,6 +63,15 @@ def test_kernels_that_add_up_to_more_than_the_network_are_explained() -> None:
     assert "so the sum can be larger." in text
 
 
+def test_a_search_that_a_rule_ended_says_so() -> None:
+    stopped = {"said": "One more batch would bring little. Measuring ended after 96 of 288 trials."}
+
+    text = " ".join(summary_text(report(stopped=stopped)).split())
+
+    assert stopped["said"] in text
+    assert "Measuring ended" not in summary_text(report(stopped=None))
+
+
 def test_workloads_are_a_table_without_a_headline() -> None:
     text = summary_text(report(networks=[], workloads=[row("matmul", failures=2, failed_as={"run_error": 2})]))
 

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from costhub.collector.collect import CollectionProgress
     from costhub.collector.workload_queue import QueuedWorkload
     from costhub.dataset.programs import Programs
-    from costhub.models.protocol import CostModel
-    from costhub.transfer.adapt import Adaptation
+    from costhub.transfer.adapt import Adaptation, Source
     from costhub.transfer.methods.method import TransferMethod
     from costhub.transfer.online_trials import OnlineTrials
 
@@ -44,24 +43,12 @@ class AdaptTarget(Protocol):
 
     def adapted(
         self,
-        source: CostModel,
+        source: Source,
         method: TransferMethod,
         seed: int,
-        source_programs: Programs | None = None,
-        *,
-        stop: str | None = None,
-        is_alike: bool | None = None,
+        stop: str | None,
     ) -> Adaptation:
-        """Adapts a source model.
-
-        Args:
-            source: The source.
-            method: How it learns.
-            seed: The only source of chance.
-            source_programs: Some of what the source learned from.
-            stop: Name of the rule by which measuring may end early.
-            is_alike: Whether the source is a model of this kind of device; None if that is unknown.
-        """
+        """Adapts a source model; `stop` names the rule by which measuring may end early."""
 
     def test(self, spec: str) -> Programs | None:
         """Programs of held-out workloads; None if nothing is held out."""
@@ -101,26 +88,20 @@ class StoredTarget:
 
     def adapted(
         self,
-        source: CostModel,
+        source: Source,
         method: TransferMethod,
         seed: int,
-        source_programs: Programs | None = None,
-        *,
-        stop: str | None = None,
-        is_alike: bool | None = None,
+        stop: str | None,
     ) -> Adaptation:
         """Adapts a source model."""
         from costhub.transfer.adapt import adapt
 
         return adapt(
             source,
-            self.first(source.feature_spec),
+            self.first(source.model.feature_spec),
             method=method,
             trials=self.trials,
             seed=seed,
-            source_programs=source_programs,
-            stop=stop,
-            is_alike=is_alike,
         )
 
     def test(self, spec: str) -> Programs:
@@ -158,27 +139,21 @@ class LiveTarget:
 
     def adapted(
         self,
-        source: CostModel,
+        source: Source,
         method: TransferMethod,
         seed: int,
-        source_programs: Programs | None = None,
-        *,
-        stop: str | None = None,
-        is_alike: bool | None = None,
+        stop: str | None,
     ) -> Adaptation:
         """Adapts a source model."""
-        from costhub.transfer.adapt import adapt_to_batches
+        from costhub.transfer.adapt import Stopping, adapt_to_batches
 
         found = adapt_to_batches(
             source,
-            self.trials.batches(source.feature_spec),
+            self.trials.batches(source.model.feature_spec),
             trials=self.trials.trials,
             method=method,
             seed=seed,
-            source_programs=source_programs,
-            stop=stop,
-            is_alike=is_alike,
-            measured_s=lambda: self.trials.measured_s,
+            stop=None if stop is None else Stopping(stop, lambda: self.trials.measured_s),
             progress=False,
         )
         for name, problem in self.trials.problems.items():

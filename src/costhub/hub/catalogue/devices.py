@@ -144,6 +144,26 @@ def find_device(device_id: str) -> Device | None:
     return next((device for device in load_devices() if device.device_id == device_id), None)
 
 
+def knows_instructions(names: Iterable[str], device: Mapping[str, Any]) -> bool:
+    """Whether one of some devices of the index has vectors as wide as a device, and instructions in common with it.
+
+    A model of such a device gains next to nothing by adapting (docs/measured/transfer.md).
+
+    Args:
+        names: Ids of devices, for example of those that a model has learned from.
+        device: A row of the devices table.
+
+    Example:
+        >>> knows_instructions(["amd-epyc-zen5-2c"], {"simd_bits": 512, "isa_features": ["avx512f"]})
+        True
+        >>> knows_instructions(["amd-epyc-zen5-2c"], {"simd_bits": 128, "isa_features": ["neon"]})
+        False
+    """
+    own = set(device.get("isa_features") or ())
+    known = [found for name in names if (found := find_device(name)) is not None]
+    return any(each.simd_bits == device.get("simd_bits") and own & set(each.isa_features) for each in known)
+
+
 def register_device(row: Mapping[str, Any], *, path: Path = EMBEDDED / "devices.json") -> Device:
     """Puts a device into an index file, replacing the one with its id.
 
