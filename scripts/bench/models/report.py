@@ -45,8 +45,8 @@ PAIRS: dict[str, tuple[Side, Side]] = {
 def pairs(rows: list[Row]) -> list[Row]:
     """Differences of means over seeds on the same workloads, with the standard error over workloads."""
     differences = []
-    for place in dict.fromkeys((row["device"], row["split"], row["also"]) for row in rows):
-        own = [row for row in rows if (row["device"], row["split"], row["also"]) == place]
+    for place in dict.fromkeys((row["device"], row["split"], row.get("also", "")) for row in rows):
+        own = [row for row in rows if (row["device"], row["split"], row.get("also", "")) == place]
         for question, sides in PAIRS.items():
             values = [_by_workload(own, side) for side in sides]
             both = sorted(set(values[0]) & set(values[1]))

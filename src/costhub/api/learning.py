@@ -16,7 +16,7 @@ from costhub.dataset.load import load_programs
 from costhub.dataset.programs import Programs
 from costhub.errors import ModelError
 from costhub.hub.catalogue.devices import complete_device_row, device_rows
-from costhub.hub.catalogue.find import AUTO, find_model, kinds_of, models_of_kind
+from costhub.hub.catalogue.find import AUTO, find_model, is_of_kind, models_of_kind
 from costhub.hub.data import find_data
 from costhub.models.architectures import ARCHITECTURES
 from costhub.models.protocol import CostModel
@@ -120,8 +120,7 @@ def adapt(
         progress: Show a progress bar on a terminal.
 
     Returns:
-        The model that ranked the target best, which has learned from all of the trials, and how it came about;
-        `print` shows that as a table.
+        The model that ranked the target best, and how it came about; `print` shows that as a table.
 
     Raises:
         UnknownNameError: There is no such method, model, dataset or device.
@@ -138,13 +137,10 @@ def adapt(
     check_limits(trials, least=2)
     named = find_model(os.fspath(source)) if isinstance(source, str | os.PathLike) and source != AUTO else None
     target = _target(programs, device)
-    is_alike = None
     if isinstance(source, CostModel):
-        model = target.bound(source)
+        model, is_alike = target.bound(source), None
     elif named is not None:
-        model = target.bound(read_model(named))
-        kinds = kinds_of(named.entry)
-        is_alike = target.row.get("kind") in kinds if kinds else None
+        model, is_alike = target.bound(read_model(named)), is_of_kind(named.entry, target.row)
     else:
         model, is_alike = _best_source(target, seed), True
     return carry_over(

@@ -164,6 +164,10 @@ Example:
   costhub adapt nvidia-a100 --data measurements/ --method lottery --option ratio=0.3 --out my-model/
   costhub adapt amd-epyc-zen5-2c --tracker 127.0.0.1:9190 --key pi4 --suite resnet18 --out my-model/
 """
+STOP_WITH_DATA = (
+    "--stop ends measuring, and the programs of --data are measured already: leave it out. All of them are learned "
+    "from, or as many as --trials says."
+)
 TRIALS = 256
 """Default number of trials on a device that is measured."""
 DATA_LICENCE = "CC-BY-4.0"
@@ -260,11 +264,9 @@ def command(
 
     NAME is a name as for `costhub pull`, or auto: the model in the hubs that ranks the first measurements best.
 
-    Each new batch of measurements first serves as a test: the adapted model, the source model and a model
-    trained on the target alone rank its programs before they learn from them. OUT gets the adapted model
-    unless one of the other two is clearly better.
-
-    Stop a measurement with Ctrl-C or `kill` at any time and start it again: nothing is measured twice.
+    Each new batch first serves as a test: the adapted model, the source and a model trained on the target alone rank
+    its programs before they learn from them. OUT gets the adapted model unless another one is clearly better.
+    Interrupt it at any time and start it again: nothing is measured twice.
     """
     from costhub.api.measuring import BoardsAt
     from costhub.api.models import check_local_kind
@@ -279,10 +281,7 @@ def command(
     where = BoardsAt(tracker, key) if tracker and key else device or AUTO
     if data is not None and not (suites or networks or tracker):
         if stop is not None:
-            raise click.UsageError(
-                "--stop ends measuring, and the programs of --data are measured already: leave it out. All of them are "
-                "learned from, or as many as --trials says."
-            )
+            raise click.UsageError(STOP_WITH_DATA)
         opened: AbstractContextManager[AdaptTarget] = nullcontext(_stored_target(data, device, chosen, trials, seed))
     else:
         if chosen is not None:
@@ -330,7 +329,7 @@ def _stored_target(data: str, device: str | None, split: str | None, trials: int
 def _carry(named: ResolvedModel | None, target: AdaptTarget, how: Carrying) -> AdaptedModel:
     """Chooses the source, adapts it, and evaluates both models."""
     from costhub.dataset.credit import data_credit, joined_credit
-    from costhub.hub.catalogue.find import check_kind, kinds_of
+    from costhub.hub.catalogue.find import check_kind, is_of_kind
     from costhub.hub.catalogue.hubs import read_config
     from costhub.transfer.adapt import Source
     from costhub.transfer.methods.lottery import trees_note
@@ -344,9 +343,7 @@ def _carry(named: ResolvedModel | None, target: AdaptTarget, how: Carrying) -> A
     method = how.method()
     if note := trees_note(method, source, target.first(source.feature_spec)):
         click.echo(note, err=True)
-    kinds = kinds_of(found.entry)
-    is_alike = row.get("kind") in kinds if kinds else None
-    known = Source(source, how.source_programs(source.feature_spec), is_alike)
+    known = Source(source, how.source_programs(source.feature_spec), is_of_kind(found.entry, row))
     done = target.adapted(known, method, how.seed, how.stop)
     test = target.test(source.feature_spec)
     figures = {side: _figures(model, test, target.data) for side, model in (("before", source), ("after", done.model))}

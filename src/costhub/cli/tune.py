@@ -160,9 +160,8 @@ def command(
 
     WORKLOAD is a kernel such as resnet18.c7, a network such as resnet50, a suite, a network that torch.export.save
     wrote (.pt2), or a file with a TVM module in JSON (tvm.ir.save_json). --list lists the names; the network comes
-    first where a suite has its name. The results are a TVM database that stock TVM compiles from, a report and a
-    plot for each kernel. A network for a CPU, here or on boards, is then compiled to OUT/NETWORK.so, checked
-    against torch and timed.
+    first where a suite has its name. The results are a TVM database that stock TVM compiles from, a report and plots.
+    A network for a CPU, here or on boards, is then compiled to OUT/NETWORK.so, checked against torch and timed.
 
     Stop it with Ctrl-C at any time and start it again with the same --out: it continues where it stopped.
     """

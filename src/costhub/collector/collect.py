@@ -69,26 +69,22 @@ def collect(
 ) -> CollectionProgress:
     """Measures programs of each workload within `budget_s`, the least measured workload first.
 
-    Every row is safe on disk before the next program runs: an interruption at any moment loses at most the
-    program in flight, and a second call resumes where the first stopped. Several devices time a batch one
-    after another, so an interrupted collection may lack on the later ones what it has on the first.
+    Every row is safe on disk before the next program runs: an interruption loses at most the program in flight, and a
+    second call resumes. Several devices time a batch one after another: the later ones may lack rows of the first.
 
     Args:
         workloads: What to measure.
         folder: Where the rows go.
-        measurer: Builds and measures; the best programs on the first of several devices are those that are
-            changed and tried again.
+        measurer: Builds and measures; the best programs on the first of several devices are changed and tried again.
         rights: Contributor and licence of the rows.
         proposals: How many programs, and which.
         budget_s: Seconds after which no further program is timed, on several devices no further batch.
         on_row: Called with each row of the measurements table once it is safe on disk.
-        reason_to_stop: Called between batches, while nothing is timed, with the number of programs measured; a reason
-            ends the collection.
+        reason_to_stop: Called between batches with the number of programs measured; a reason ends the collection.
 
     Raises:
         DataError: The folder holds something unreadable, or another collection is writing to it.
-        WorkloadError: The design space cannot be loaded. A single workload that cannot be scheduled is
-            listed in `CollectionProgress.problems`.
+        WorkloadError: The design space cannot be loaded; a workload that cannot be scheduled is one of the `problems`.
         MeasureError: A device no longer runs the reference kernel.
     """
     sessions = {session.device.device_id: session for session in open_sessions(measurer, rights)}
@@ -116,8 +112,7 @@ def collect(
                 on_row(job.workload, row, work.progress)
                 if time.monotonic() >= end and len(sessions) == 1:
                     break  # Of several devices each has the whole batch.
-            work.progress.stopped = reason_to_stop(work.progress.done)
-            if work.progress.stopped is not None:
+            if work.stops(reason_to_stop):
                 break
     work.progress.profile.stop()
     return work.progress
@@ -138,6 +133,11 @@ class _Work:
         self._proposals = proposals
         self._measurer = measurer
         self._jobs: list[_Job] = []
+
+    def stops(self, reason_to_stop: Callable[[int], str | None]) -> bool:
+        """Whether there is a reason to end, which is noted."""
+        self.progress.stopped = reason_to_stop(self.progress.done)
+        return self.progress.stopped is not None
 
     def next_batch(self) -> list[_Job]:
         """Waits for a batch of built programs, and proposes more meanwhile; the last may be smaller."""

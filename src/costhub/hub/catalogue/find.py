@@ -99,6 +99,17 @@ def kinds_of(entry: ModelEntry) -> tuple[str, ...]:
     return tuple(dict.fromkeys(device.kind for device in found if device is not None))
 
 
+def is_of_kind(entry: ModelEntry, descriptor: Mapping[str, Any]) -> bool | None:
+    """Whether a model is of a device's kind; None where the devices of the model are not known.
+
+    Args:
+        entry: The model.
+        descriptor: The row of a device in the `devices` table.
+    """
+    meant = kinds_of(entry)
+    return descriptor.get("kind") in meant if meant else None
+
+
 def check_kind(entry: ModelEntry, kind: str, *, device: str, allow: bool = False) -> None:
     """Refuses a model of GPUs for a CPU, and the reverse: it ranks the programs there about as well as chance.
 
